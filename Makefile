@@ -1,0 +1,36 @@
+# Two commands do all their own set-up on a machine with Python 3.11: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint protos clean
+
+demo: $(VENV)/.installed
+	$(BIN)/plumbline audit --data breast_cancer --name demo
+
+test: $(VENV)/.installed-dev lint
+	$(BIN)/pytest -n 2 --dist worksteal -m "not compose"
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m protos.generate --check
+
+# Regenerate the committed stubs after a change of a .proto file.
+protos: $(VENV)/.installed-dev
+	$(BIN)/python -m protos.generate
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) build dist

@@ -1,0 +1,1 @@
+"""Attacks: one file per family, each a pure function of what its adversary saw."""

@@ -1,0 +1,1 @@
+"""Defences: one file per family; each says where it sits and what it costs."""

@@ -1,0 +1,345 @@
+"""The active party's state and its job: align, agree, train, choose the epoch, predict. Opens no connection."""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future, wait
+from dataclasses import dataclass
+from typing import Protocol
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.errors import FederationError, OutOfOrder, UnknownRecord
+from services.common.metrics import StageTimer
+from services.common.settings import Settings
+from services.common.wire import PREDICTION_ROWS
+from services.party.consent import check_consent, warnings_of
+from services.party.exchange import GradientExchange
+from services.party.features import PartyData
+from services.party.record import RunRecord
+from services.party.training import PartyTraining, Peer
+from vfl.data import PsiClient, common_order, encode_labels, rows_of
+from vfl.learning import log_loss
+
+_log = logging.getLogger(__name__)
+
+FloatArray = NDArray[np.float64]
+
+
+class Coordinator(Protocol):
+    """What the active party needs of the coordinator."""
+
+    def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str: ...
+
+    def join_session(self, session_id: str, party: PartyDescription) -> Agreement: ...
+
+    def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray: ...
+
+    def end_session(self, session_id: str, reason: str) -> None: ...
+
+
+class PassiveParty(Protocol):
+    """What the active party asks of a passive one."""
+
+    def set_up_alignment(self, session_id: str, client_count: int) -> bytes: ...
+    def align(self, session_id: str, query: bytes) -> bytes: ...
+    def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None: ...
+    def join(self, session_id: str) -> None: ...
+    def show_public_key(self, session_id: str) -> None: ...
+    def run_epoch(self, session_id: str, epoch: int) -> None: ...
+    def finish_training(self, session_id: str, kept_epoch: int) -> None: ...
+    def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None: ...
+    def end_session(self, session_id: str, reason: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class EpochOutcome:
+    """One trained epoch; ``validation_loss`` in nats, NaN without validation rows."""
+
+    epoch: int
+    validation_loss: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """A finished job; ``kept_epoch`` is the one whose weights every party kept."""
+
+    session_id: str
+    aligned_rows: int
+    epochs_run: int
+    kept_epoch: int
+
+
+class JobObserver(Protocol):
+    """Who watches a job: stages as they begin, steps and epochs as they end."""
+
+    def stage(self, name: str) -> None: ...
+    def step(self, done: int, planned: int) -> None: ...
+    def epoch(self, outcome: EpochOutcome) -> None: ...
+
+
+class ActiveParty:
+    """Thread-safe. Runs one job at a time and predicts with the last one that finished."""
+
+    def __init__(
+        self,
+        data: PartyData,
+        settings: Settings,
+        coordinator: Coordinator,
+        passive_parties: Mapping[str, PassiveParty],
+        peers: Mapping[str, Peer],
+        record: RunRecord,
+        executor: Executor,
+        *,
+        name: str,
+        insecure_transport: bool,
+    ) -> None:
+        if data.labels is None:
+            raise ValueError("The active party holds the labels: set PLUMBLINE_LABEL_COLUMN.")
+        self.name = name
+        self.labels, self.class_names = encode_labels(data.labels)
+        self.stage = "idle"
+        self.failure = ""
+        self._data = data
+        self._settings = settings
+        self._coordinator = coordinator
+        self._passive_parties = dict(passive_parties)
+        self._peers = dict(peers)
+        self._record = record
+        self.executor = executor
+        self._insecure_transport = insecure_transport
+        self._job_lock = threading.Lock()
+        self._request_lock = threading.Lock()
+        self._request_id = 0
+        self._training: PartyTraining | None = None
+        self._row_of_id: dict[str, int] = {}
+
+    @property
+    def session_id(self) -> str:
+        return self._training.agreement.session_id if self._training else ""
+
+    @property
+    def warnings(self) -> list[str]:
+        return (
+            warnings_of(self._training.agreement, insecure_transport=self._insecure_transport) if self._training else []
+        )
+
+    # -- the job ---------------------------------------------------------------------------------------------------
+
+    def train(self, plan: TrainingPlan, observer: JobObserver) -> JobOutcome:
+        """Run a whole job. Any failure ends the session at every party and is raised; the service goes on."""
+        if not self._job_lock.acquire(blocking=False):
+            raise OutOfOrder("A job is running already: wait for its end.")
+        session_id = ""
+        try:
+            self.failure = ""
+            self._training = None
+            session_id = self._coordinator.open_session(plan, len(self.class_names), tuple(self._passive_parties))
+            self._begin("aligning", observer)
+            rows = self._align(session_id)
+            self._begin("agreeing", observer)
+            training = self._agree(session_id, rows)
+            self._begin("training", observer)
+            outcome = self._train_epochs(training, observer)
+            self._begin("testing", observer)
+            self._test(training)
+            self._begin("serving", observer)
+            return outcome
+        except Exception as error:
+            self._fail(session_id, error)
+            raise
+        finally:
+            self._job_lock.release()
+
+    def _begin(self, stage: str, observer: JobObserver) -> None:
+        self.stage = stage
+        _log.info("Stage: %s.", stage)
+        observer.stage(stage)
+
+    def _align(self, session_id: str) -> NDArray[np.int64]:
+        """Intersect ids with each passive party in turn, each time with what is left; fix the common order."""
+        remaining: Sequence[str] = self._data.ids
+        for party in self._passive_parties.values():
+            client = PsiClient(remaining)
+            setup = party.set_up_alignment(session_id, len(remaining))
+            remaining = client.intersect(setup, party.align(session_id, client.request()))
+        common_ids = common_order(remaining)
+        self._for_all_passive(lambda party: party.fix_order(session_id, common_ids))
+        self._row_of_id = {record: row for row, record in enumerate(common_ids)}
+        return rows_of(self._data.ids, common_ids)
+
+    def _agree(self, session_id: str, rows: NDArray[np.int64]) -> PartyTraining:
+        joining = [self.executor.submit(party.join, session_id) for party in self._passive_parties.values()]
+        try:
+            agreement = self._coordinator.join_session(session_id, self._data.describe(self.name, len(rows)))
+        finally:
+            for joined in joining:
+                joined.result()
+        check_consent(agreement, self._settings)
+        training = PartyTraining(
+            agreement,
+            self.name,
+            self._data.encoded(rows, agreement.plan.feature_fraction_bits),
+            self.labels[rows],
+            {peer.name: self._peers[peer.name] for peer in agreement.peers_of(self.name)},
+            generator=np.random.default_rng(self._settings.private_seed),
+            timeout=self._settings.step_timeout,
+            executor=self.executor,
+        )
+        self._record.begin(agreement)
+        self._record.note(
+            warnings=warnings_of(agreement, insecure_transport=self._insecure_transport),
+            simulation=self._data.simulation,
+            class_names=list(self.class_names),
+            transport=self._settings.transport,
+        )
+        self._training = training
+        training.show_public_key()
+        self._for_all_passive(lambda party: party.show_public_key(session_id))
+        return training
+
+    def _train_epochs(self, training: PartyTraining, observer: JobObserver) -> JobOutcome:
+        plan, session_id = training.agreement.plan, training.agreement.session_id
+        planned = plan.epochs * training.schedule.steps_per_epoch
+        outcomes: list[EpochOutcome] = []
+        best = 0
+
+        def on_step(step: int, timer: StageTimer) -> None:
+            self._record.add_step(step, timer.seconds)
+            observer.step(step + 1, planned)
+
+        for epoch in range(plan.epochs):
+            start = time.perf_counter()
+            others = [
+                self.executor.submit(party.run_epoch, session_id, epoch) for party in self._passive_parties.values()
+            ]
+            for other in others:
+                other.add_done_callback(lambda done: self._end_after(done, training))
+            try:
+                training.run_epoch(epoch, on_step)
+            finally:
+                _first_failure(others)
+            seconds = time.perf_counter() - start
+            outcome = EpochOutcome(epoch, self._validation_loss(training), seconds)
+            outcomes.append(outcome)
+            observer.epoch(outcome)
+            if outcome.validation_loss < outcomes[best].validation_loss:
+                best = epoch
+            if plan.patience and epoch - best >= plan.patience:
+                _log.info("No better validation loss for %d epochs: stopping.", plan.patience)
+                break
+        kept = best if plan.patience else len(outcomes) - 1
+        self._for_all_passive(lambda party: party.finish_training(session_id, kept))
+        training.keep_epoch(kept)
+        self._record.note(
+            epochs=[vars(outcome) for outcome in outcomes],
+            kept_epoch=kept,
+            validation_rows=len(training.rows.validation),
+        )
+        return JobOutcome(session_id, len(self._row_of_id), len(outcomes), kept)
+
+    @staticmethod
+    def _end_after(epoch_of_other: Future[None], training: PartyTraining) -> None:
+        """When a passive party stops in mid-epoch, don't wait for its next message until the timeout."""
+        if error := epoch_of_other.exception():
+            training.exchange.end(_describe(error))
+
+    def _validation_loss(self, training: PartyTraining) -> float:
+        rows = training.rows.validation
+        if not len(rows):
+            return math.nan
+        return log_loss(self._scores(training, rows.tolist()), training.labels_of(rows))
+
+    def _test(self, training: PartyTraining) -> None:
+        """Score the test rows over the session and write them, with the labels, to this party's own record."""
+        rows = training.rows.test
+        if len(rows):
+            scores = self._scores(training, rows.tolist())
+            self._record.note(test_scores=scores.tolist(), test_labels=training.labels_of(rows).tolist())
+        self._record.finish(training.weights, self._data.feature_names)
+
+    def _fail(self, session_id: str, error: Exception) -> None:
+        self.stage = "failed"
+        self.failure = _describe(error)
+        if self._training is not None:
+            self._training.exchange.end("the active party's job has failed.")
+            self._training = None
+        _log.error("The job failed: %s", self.failure)
+        if session_id:
+            for end in (
+                self._coordinator.end_session,
+                *(p.end_session for p in self._passive_parties.values()),
+            ):
+                try:
+                    end(session_id, "the active party's job has failed.")
+                except Exception as unreachable:
+                    _log.warning("Could not end the session everywhere: %s", _describe(unreachable))
+
+    def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:
+        _first_failure([self.executor.submit(action, party) for party in self._passive_parties.values()])
+
+    # -- Protocol 1 and prediction ---------------------------------------------------------------------------------
+
+    def exchange_of(self, session_id: str) -> GradientExchange:
+        """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
+        training = self._training
+        if training is None or training.agreement.session_id != session_id:
+            raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
+        return training.exchange
+
+    def predict(self, ids: Sequence[str]) -> dict[str, FloatArray]:
+        """Confidence scores, (classes,) each, of those ids that are among the aligned records."""
+        training = self._training
+        if training is None or self.stage != "serving":
+            raise OutOfOrder(f"There is no trained model to ask (stage: {self.stage}). Train first.")
+        known = [record for record in dict.fromkeys(ids) if record in self._row_of_id]
+        scores = self._scores(training, [self._row_of_id[record] for record in known])
+        return dict(zip(known, scores, strict=True))
+
+    def predict_one(self, record: str) -> FloatArray:
+        """Confidence scores of one record; raises UnknownRecord."""
+        scores = self.predict([record])
+        if record not in scores:
+            raise UnknownRecord(UNKNOWN_RECORD)
+        return scores[record]
+
+    def _scores(self, training: PartyTraining, rows: Sequence[int]) -> FloatArray:
+        session_id = training.agreement.session_id
+        parts = [np.empty((0, len(self.class_names)))]
+        for start in range(0, len(rows), PREDICTION_ROWS):
+            part = rows[start : start + PREDICTION_ROWS]
+            with self._request_lock:
+                self._request_id += 1
+                request_id = self._request_id
+            _first_failure(
+                [
+                    self.executor.submit(party.contribute_scores, session_id, request_id, part)
+                    for party in self._passive_parties.values()
+                ]
+            )
+            parts.append(self._coordinator.score(session_id, request_id, training.partial_scores(part)))
+        return np.vstack(parts)
+
+
+UNKNOWN_RECORD = "This id is not among the aligned records: every party must hold it when the session begins."
+
+
+def _first_failure(futures: Iterable[Future[None]]) -> None:
+    """Wait for all; raise the first error among them."""
+    futures = list(futures)
+    wait(futures)
+    for future in futures:
+        future.result()
+
+
+def _describe(error: BaseException) -> str:
+    """An error in words that its own party may read."""
+    if isinstance(error, grpc.RpcError) and isinstance(error, grpc.Call):
+        return f"{error.code().name}: {error.details()}"
+    return str(error) if isinstance(error, FederationError | ValueError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,77 @@
+"""The active party as a process."""
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+
+from protos.v1 import active_pb2_grpc, exchange_pb2_grpc
+from services.active import servicer
+from services.active.links import PassiveLink
+from services.active.party import ActiveParty, EpochOutcome
+from services.common.bootstrap import make_transport, serve_until_stopped
+from services.common.identity import Role
+from services.common.settings import Settings
+from services.party import exchange_servicer
+from services.party.features import load_party_data
+from services.party.links import CoordinatorLink, PeerLink
+from services.party.record import RunRecord
+
+_log = logging.getLogger(__name__)
+
+
+class _LogObserver:
+    """Watches a job that nobody asked for over the wire (autostart)."""
+
+    def stage(self, name: str) -> None: ...
+
+    def step(self, done: int, planned: int) -> None:
+        if done % max(1, planned // 20) == 0:
+            _log.info("Step %d of %d.", done, planned)
+
+    def epoch(self, outcome: EpochOutcome) -> None:
+        _log.info("Epoch %d: validation loss %.4f, %.1f s.", outcome.epoch, outcome.validation_loss, outcome.seconds)
+
+
+def run(settings: Settings) -> None:
+    """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
+    transport = make_transport(settings, Role.ACTIVE)
+    name = transport.identity.name
+    data = load_party_data(settings, with_bias=True)
+    timeout = settings.step_timeout
+    channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
+    passive_names = settings.passive_peers()
+    party = ActiveParty(
+        data,
+        settings,
+        CoordinatorLink(channels[Role.COORDINATOR], timeout),
+        {peer: PassiveLink(peer, channels[peer], timeout) for peer in passive_names},
+        {peer: PeerLink(peer, channels[peer], timeout) for peer in passive_names},
+        RunRecord(settings.run_dir, name, transport.meter),
+        ThreadPoolExecutor(thread_name_prefix="training"),
+        name=name,
+        insecure_transport=transport.is_insecure,
+    )
+    exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
+    active = servicer.ActiveServicer(party, settings.plan())
+
+    def start_job() -> None:
+        for peer, channel in channels.items():
+            _log.info("Waiting for %s.", peer)
+            grpc.channel_ready_future(channel).result()
+        try:
+            party.train(settings.plan(), _LogObserver())
+        except Exception:
+            return
+
+    serve_until_stopped(
+        transport,
+        settings,
+        [
+            lambda server: exchange_pb2_grpc.add_GradientExchangeServicer_to_server(exchange, server),
+            lambda server: active_pb2_grpc.add_ActiveServicer_to_server(active, server),
+        ],
+        {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
+        [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
+        on_started=(lambda: party.executor.submit(start_job) and None) if settings.autostart else (lambda: None),
+    )

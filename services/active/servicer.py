@@ -1,0 +1,95 @@
+"""The active party on the wire, for its operator: a thin layer over ``party.py``."""
+
+import queue
+from collections.abc import Iterator
+
+import grpc
+
+from protos.v1 import active_pb2, active_pb2_grpc
+from services.active.party import UNKNOWN_RECORD, ActiveParty, EpochOutcome
+from services.common.agreement import TrainingPlan
+from services.common.errors import InvalidMessage
+from services.common.identity import Role
+from services.common.transport import Permissions
+from services.common.wire import PREDICTION_ROWS
+
+_SERVICE = active_pb2.DESCRIPTOR.services_by_name["Active"]
+SERVICE_NAME = _SERVICE.full_name
+_OPERATOR = frozenset({Role.OPERATOR, Role.ACTIVE})
+PERMISSIONS: Permissions = {f"/{SERVICE_NAME}/{method.name}": _OPERATOR for method in _SERVICE.methods}
+
+
+class _EventQueue:
+    """A job's observer that turns what it sees into messages for whoever watches."""
+
+    def __init__(self) -> None:
+        self.events: queue.SimpleQueue[active_pb2.JobEvent | None] = queue.SimpleQueue()
+
+    def stage(self, name: str) -> None:
+        self.events.put(active_pb2.JobEvent(stage=name))
+
+    def step(self, done: int, planned: int) -> None:
+        progress = active_pb2.JobProgress(steps_done=done, steps_planned=planned)
+        self.events.put(active_pb2.JobEvent(progress=progress))
+
+    def epoch(self, outcome: EpochOutcome) -> None:
+        result = active_pb2.EpochResult(
+            epoch=outcome.epoch, validation_loss=outcome.validation_loss, seconds=outcome.seconds
+        )
+        self.events.put(active_pb2.JobEvent(epoch=result))
+
+
+class ActiveServicer(active_pb2_grpc.ActiveServicer):
+    """``plan`` is what the active party's own settings propose."""
+
+    def __init__(self, party: ActiveParty, plan: TrainingPlan) -> None:
+        self._party = party
+        self._plan = plan
+
+    def Train(self, request: active_pb2.TrainRequest, context: grpc.ServicerContext) -> Iterator[active_pb2.JobEvent]:
+        plan = TrainingPlan.from_message(request.plan) if request.HasField("plan") else self._plan
+        observer = _EventQueue()
+        # The job goes on when its watcher leaves: it belongs to the federation.
+        job = self._party.executor.submit(self._party.train, plan, observer)
+        job.add_done_callback(lambda _: observer.events.put(None))
+        while (event := observer.events.get()) is not None:
+            yield event
+        outcome = job.result()
+        yield active_pb2.JobEvent(
+            result=active_pb2.JobResult(
+                session_id=outcome.session_id,
+                aligned_rows=outcome.aligned_rows,
+                epochs_run=outcome.epochs_run,
+                kept_epoch=outcome.kept_epoch,
+            )
+        )
+
+    def Status(self, request: active_pb2.StatusRequest, context: grpc.ServicerContext) -> active_pb2.StatusReply:
+        return active_pb2.StatusReply(
+            stage=self._party.stage,
+            failure=self._party.failure,
+            session_id=self._party.session_id,
+            class_names=self._party.class_names,
+            warnings=self._party.warnings,
+        )
+
+    def Predict(
+        self, request_iterator: Iterator[active_pb2.PredictRequest], context: grpc.ServicerContext
+    ) -> Iterator[active_pb2.PredictReply]:
+        for request in request_iterator:
+            if len(request.ids) > PREDICTION_ROWS:
+                raise InvalidMessage(f"Expected at most {PREDICTION_ROWS} ids per message, got {len(request.ids)}.")
+            scores = self._party.predict(request.ids)
+            yield active_pb2.PredictReply(
+                records=[
+                    active_pb2.RecordPrediction(id=record, scores=scores[record])
+                    if record in scores
+                    else active_pb2.RecordPrediction(id=record, error=UNKNOWN_RECORD)
+                    for record in request.ids
+                ]
+            )
+
+    def PredictOne(
+        self, request: active_pb2.PredictOneRequest, context: grpc.ServicerContext
+    ) -> active_pb2.RecordPrediction:
+        return active_pb2.RecordPrediction(id=request.id, scores=self._party.predict_one(request.id))

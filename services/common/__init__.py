@@ -1,0 +1,1 @@
+"""What every service shares: settings, certificates, channels and servers, errors, metrics."""

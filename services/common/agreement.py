@@ -1,0 +1,152 @@
+"""The public terms of a session as immutable values, their checks, and their place on the wire."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from protos.v1 import common_pb2
+from services.common.errors import InvalidMessage
+from vfl.learning import INITIALISATIONS
+
+CIPHERS = {"paillier": common_pb2.CIPHER_PAILLIER, "plain": common_pb2.CIPHER_PLAIN}
+_CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What the active party proposes; see protos/v1/common.proto for each field. ``check`` says whether it can work."""
+
+    epochs: int = 30
+    batch_size: int = 64
+    learning_rate: float = 0.5
+    l2: float = 0.0
+    initialisation: str = "zero"
+    validation_fraction: float = 0.1
+    test_fraction: float = 0.2
+    patience: int = 0
+    seed: int = 0
+    cipher: str = "paillier"
+    packing: bool = True
+    key_bits: int = 2048
+    feature_fraction_bits: int = 16
+    residual_fraction_bits: int = 32
+    residual_integer_bits: int = 7
+
+    def check(self) -> None:
+        """Raises InvalidMessage with a sentence about the first field that cannot work."""
+        requirements = {
+            "epochs": (self.epochs >= 1, "at least 1"),
+            "batch_size": (self.batch_size >= 1, "at least 1"),
+            "learning_rate": (
+                math.isfinite(self.learning_rate) and self.learning_rate > 0,
+                "a positive number",
+            ),
+            "l2": (math.isfinite(self.l2) and self.l2 >= 0, "zero or a positive number"),
+            "initialisation": (
+                self.initialisation in INITIALISATIONS,
+                f"one of {', '.join(INITIALISATIONS)}",
+            ),
+            "validation_fraction": (0 <= self.validation_fraction < 1, "in [0, 1)"),
+            "test_fraction": (0 <= self.test_fraction < 1, "in [0, 1)"),
+            "cipher": (self.cipher in CIPHERS, f"one of {', '.join(CIPHERS)}"),
+            "key_bits": (self.key_bits >= 256 and self.key_bits % 2 == 0, "an even number from 256"),
+            "feature_fraction_bits": (
+                self.feature_fraction_bits in range(4, 33, 4),
+                "a multiple of 4 from 4 to 32",
+            ),
+            "residual_fraction_bits": (
+                self.residual_fraction_bits in range(8, 49, 4),
+                "a multiple of 4 from 8 to 48",
+            ),
+            "residual_integer_bits": (1 <= self.residual_integer_bits <= 14, "from 1 to 14"),
+        }
+        for field, (holds, expected) in requirements.items():
+            if not holds:
+                raise InvalidMessage(f"Expected {field} to be {expected}, got {getattr(self, field)!r}.")
+        if self.validation_fraction + self.test_fraction >= 1:
+            raise InvalidMessage("validation_fraction + test_fraction must leave rows to train on: make them smaller.")
+        if self.patience > 0 and self.validation_fraction == 0:
+            raise InvalidMessage("patience needs validation rows: set validation_fraction above 0, or patience to 0.")
+
+    def to_message(self) -> common_pb2.TrainingPlan:
+        fields = asdict(self)
+        return common_pb2.TrainingPlan(**{**fields, "cipher": CIPHERS[self.cipher]})
+
+    @classmethod
+    def from_message(cls, message: common_pb2.TrainingPlan) -> "TrainingPlan":
+        """Read and check a plan; raises InvalidMessage."""
+        fields: dict[str, Any] = {name: getattr(message, name) for name in cls.__dataclass_fields__}
+        fields["cipher"] = _CIPHER_NAMES.get(message.cipher, "unspecified")
+        plan = cls(**fields)
+        plan.check()
+        return plan
+
+
+@dataclass(frozen=True)
+class PartyDescription:
+    """What the others must know of a party: counts and bounds, nothing of its data."""
+
+    name: str
+    feature_count: int
+    feature_integer_bits: int
+    features_signed: bool
+    aligned_rows: int
+
+    def check(self) -> None:
+        """Raises InvalidMessage with a sentence about the first field that cannot work."""
+        if self.feature_count < 1:
+            raise InvalidMessage(f"{self.name} joins with no feature. A party needs at least one column.")
+        if self.feature_integer_bits > 20:
+            raise InvalidMessage(
+                f"{self.name} has features up to 2^{self.feature_integer_bits}. Scale them first: encoder=minmax."
+            )
+
+    def to_message(self) -> common_pb2.PartyDescription:
+        return common_pb2.PartyDescription(**asdict(self))
+
+    @classmethod
+    def from_message(cls, message: common_pb2.PartyDescription) -> "PartyDescription":
+        party = cls(**{name: getattr(message, name) for name in cls.__dataclass_fields__})
+        party.check()
+        return party
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A session's public terms; ``parties[0]`` is the active party."""
+
+    session_id: str
+    plan: TrainingPlan
+    classes: int
+    parties: tuple[PartyDescription, ...]
+
+    @property
+    def active(self) -> PartyDescription:
+        return self.parties[0]
+
+    def party(self, name: str) -> PartyDescription:
+        return next(party for party in self.parties if party.name == name)
+
+    def peers_of(self, name: str) -> tuple[PartyDescription, ...]:
+        return tuple(party for party in self.parties if party.name != name)
+
+    @property
+    def total_features(self) -> int:
+        return sum(party.feature_count for party in self.parties)
+
+    def to_message(self) -> common_pb2.Agreement:
+        return common_pb2.Agreement(
+            session_id=self.session_id,
+            plan=self.plan.to_message(),
+            classes=self.classes,
+            parties=[party.to_message() for party in self.parties],
+        )
+
+    @classmethod
+    def from_message(cls, message: common_pb2.Agreement) -> "Agreement":
+        return cls(
+            message.session_id,
+            TrainingPlan.from_message(message.plan),
+            message.classes,
+            tuple(PartyDescription.from_message(party) for party in message.parties),
+        )

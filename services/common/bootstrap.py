@@ -1,0 +1,52 @@
+"""Starting and stopping a service process: its log, its certificate, its server, its signals."""
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+import grpc
+
+from services.common.certificates import CertificateFiles
+from services.common.identity import Identity, Role
+from services.common.metrics import TrafficMeter
+from services.common.settings import Settings
+from services.common.transport import Permissions, Transport
+
+_log = logging.getLogger(__name__)
+_STOP_GRACE_SECONDS = 2.0
+
+
+def make_transport(settings: Settings, role: Role) -> Transport:
+    """This process's identity and certificates, as the settings say."""
+    identity = Identity(role, settings.name or str(role))
+    certificates = CertificateFiles.of(settings.certs, identity.name) if settings.transport == "mtls" else None
+    return Transport(identity, certificates, TrafficMeter())
+
+
+def serve_until_stopped(
+    transport: Transport,
+    settings: Settings,
+    register: Iterable[Callable[[grpc.Server], None]],
+    permissions: Permissions,
+    service_names: Sequence[str],
+    *,
+    on_started: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve on the configured address until SIGTERM or SIGINT, then let running calls end."""
+    stopped = threading.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: stopped.set())
+    server, port = transport.serve(settings.listen, register, permissions, service_names)
+    _log.info("%s serves on port %d (%s).", transport.identity.name, port, settings.transport)
+    on_started()
+    stopped.wait()
+    server.stop(_STOP_GRACE_SECONDS).wait()
+    _log.info("%s has stopped.", transport.identity.name)
+
+
+def configure_log(settings: Settings, name: str) -> None:
+    """Log to standard error, with time, party and level."""
+    logging.basicConfig(
+        level=settings.log_level, format=f"%(asctime)s {name} %(levelname)s %(message)s", datefmt="%H:%M:%S"
+    )

@@ -1,0 +1,127 @@
+"""A private certificate authority and one certificate per party, its role in the subject alternative name."""
+
+import datetime
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from services.common.identity import Identity
+
+AUTHORITY = "ca"
+
+
+class CertificateError(ValueError):
+    """A certificate or key that is missing or unusable, with what to do about it."""
+
+
+@dataclass(frozen=True)
+class CertificateFiles:
+    """Where one party finds what mTLS needs: the authority's certificate, its own certificate, its own private key."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+    @classmethod
+    def of(cls, folder: Path, name: str) -> "CertificateFiles":
+        return cls(folder / f"{AUTHORITY}.crt", folder / f"{name}.crt", folder / f"{name}.key")
+
+    def read(self) -> tuple[bytes, bytes, bytes]:
+        """(authority, certificate, key) in PEM; raises CertificateError naming the file that can't be read."""
+        try:
+            return self.authority.read_bytes(), self.certificate.read_bytes(), self.key.read_bytes()
+        except OSError as error:
+            raise CertificateError(
+                f"Cannot read {error.filename} ({error.strerror}). Run `plumbline certs` and point "
+                "PLUMBLINE_CERTS to its folder."
+            ) from error
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _builder(common_name: str, issuer: x509.Name, days: int) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]))
+        .issuer_name(issuer)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=days))
+    )
+
+
+def create_authority(folder: Path, *, days: int = 365) -> None:
+    """Make an authority in ``folder`` (ca.crt, ca.key); raises CertificateError when one is there already."""
+    if (folder / f"{AUTHORITY}.key").exists():
+        raise CertificateError(
+            f"{folder} holds an authority already. Delete the folder for a new one, or choose another with --out."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Plumbline federation authority")])
+    certificate = (
+        _builder("Plumbline federation authority", name, days)
+        .public_key(key.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    _write_private(folder / f"{AUTHORITY}.key", _key_pem(key))
+    (folder / f"{AUTHORITY}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def issue_certificate(folder: Path, identity: Identity, *, days: int = 365) -> CertificateFiles:
+    """Sign a certificate for ``identity`` with the authority in ``folder``, and write both it and its key there."""
+    files = CertificateFiles.of(folder, identity.name)
+    try:
+        authority = x509.load_pem_x509_certificate(files.authority.read_bytes())
+        signer = serialization.load_pem_private_key((folder / f"{AUTHORITY}.key").read_bytes(), password=None)
+    except OSError as error:
+        raise CertificateError(f"No authority in {folder}: {error}. Run `plumbline certs` first.") from error
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise CertificateError(f"{folder / 'ca.key'} is not an elliptic curve key. Make a new authority.")
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = (
+        _builder(identity.name, authority.subject, days)
+        .public_key(key.public_key())
+        .add_extension(
+            x509.SubjectAlternativeName(
+                [x509.DNSName(identity.host_name), x509.UniformResourceIdentifier(identity.uri)]
+            ),
+            critical=False,
+        )
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+            critical=False,
+        )
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    _write_private(files.key, _key_pem(key))
+    files.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return files
+
+
+def create_federation_certificates(folder: Path, identities: Iterable[Identity], *, days: int = 365) -> None:
+    """An authority and one certificate per identity, in one folder (each party needs ca.crt and its own pair only)."""
+    create_authority(folder, days=days)
+    for identity in identities:
+        issue_certificate(folder, identity, days=days)

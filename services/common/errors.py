@@ -1,0 +1,64 @@
+"""Errors that cross the wire: each says what is wrong and becomes one gRPC status."""
+
+import logging
+from typing import NoReturn
+
+import grpc
+
+_log = logging.getLogger(__name__)
+
+
+class FederationError(Exception):
+    """Base of everything that a party may tell another: the text must carry no secret."""
+
+    status = grpc.StatusCode.INTERNAL
+
+
+class InvalidMessage(FederationError):
+    """The content of a message is wrong, whatever the moment: fix it and send it again."""
+
+    status = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class OutOfOrder(FederationError):
+    """The message may be right, but not now or not in this session."""
+
+    status = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class NotIdentified(FederationError):
+    """The caller shows no identity of this federation."""
+
+    status = grpc.StatusCode.UNAUTHENTICATED
+
+
+class NotAllowed(FederationError):
+    """The caller is known and has no right to this."""
+
+    status = grpc.StatusCode.PERMISSION_DENIED
+
+
+class UnknownRecord(FederationError):
+    """A record that is not among the aligned ones."""
+
+    status = grpc.StatusCode.NOT_FOUND
+
+
+class PeerVanished(FederationError):
+    """Another party did not answer within the deadline; the session is over."""
+
+    status = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def abort_with(context: grpc.ServicerContext, error: Exception) -> NoReturn:
+    """End the RPC with the status that belongs to ``error``.
+
+    An error that isn't ours is logged here and told to the caller as nothing but its kind: its text may hold data.
+    """
+    if isinstance(error, FederationError):
+        _log.warning("Refused: %s", error)
+        context.abort(error.status, str(error))
+    if isinstance(error, grpc.RpcError) and isinstance(error, grpc.Call):
+        context.abort(error.code(), error.details() or "")
+    _log.error("Unexpected error", exc_info=error)
+    context.abort(grpc.StatusCode.INTERNAL, f"Unexpected {type(error).__name__}; the service's log has the rest.")

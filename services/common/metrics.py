@@ -1,0 +1,41 @@
+"""Where time and bytes go: seconds by stage of a step, bytes on the wire by message."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class StageTimer:
+    """Wall-clock seconds by stage, of one thread."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+class TrafficMeter:
+    """Bytes of messages by name, as serialised (before TLS framing); safe to share between threads.
+
+    A party counts the calls that it makes, both ways, so the parties' meters add up to all traffic, once.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bytes: Counter[str] = Counter()
+
+    def add(self, name: str, size: int) -> None:
+        with self._lock:
+            self._bytes[name] += size
+
+    def snapshot(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._bytes)

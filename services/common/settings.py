@@ -1,0 +1,173 @@
+"""Every setting of every service, in one place: environment variables with the prefix PLUMBLINE_."""
+
+import difflib
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from services.common.agreement import TrainingPlan
+from services.common.errors import InvalidMessage
+from services.common.identity import Role, role_of
+
+PREFIX = "PLUMBLINE_"
+# Settings of tools and tests around the services; known, so that they are not taken for typing errors.
+_ELSEWHERE = frozenset({"PLUMBLINE_TEST_POSTGRES_URL"})
+
+
+class SettingsError(ValueError):
+    """A setting that is unknown, wrong or contradicts another; the text says what to do."""
+
+
+class Settings(BaseSettings):
+    """Settings of one process. Each field is the environment variable PLUMBLINE_<NAME IN CAPITALS>."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True)
+
+    name: str = Field("", description="This party's name; default: its role.")
+    listen: str = Field("127.0.0.1:50051", description="Address to serve on, HOST:PORT.")
+    peers: Annotated[dict[str, str], NoDecode] = Field(
+        default_factory=dict,
+        description="Where the others are: coordinator=HOST:PORT,active=HOST:PORT,NAME=HOST:PORT (the rest are passive).",
+    )
+    transport: Literal["mtls", "insecure"] = Field(
+        "mtls", description="insecure: no TLS and no checked identities. For tests only."
+    )
+    certs: Path = Field(Path("certs"), description="Folder of ca.crt, NAME.crt and NAME.key.")
+
+    data: str = Field(
+        "",
+        description="A .csv or .parquet file, a SQLAlchemy URL with ?table=NAME, or a registered data set.",
+    )
+    data_dir: Path = Field(Path("data"), description="Folder of the registry's raw files.")
+    share: str = Field(
+        "",
+        description="K/N: with a registered data set, this party's share of its columns (1/N is the active one).",
+    )
+    missing_fraction: float = Field(
+        0.02, ge=0, lt=1, description="Rows that each share of a registered data set lacks."
+    )
+    id_column: str = Field("id", description="Column of the record ids.")
+    label_column: str = Field("", description="Column of the labels; the active party's only.")
+    encoder: Literal["minmax", "standardise", "unit_norm", "none"] = Field(
+        "minmax", description="How this party scales its own columns."
+    )
+
+    epochs: int = Field(30, ge=1)
+    batch_size: int = Field(64, ge=1)
+    learning_rate: float = Field(0.5, gt=0)
+    l2: float = Field(0.0, ge=0, description="Weight of the squared norm; spares the bias.")
+    initialisation: Literal["zero", "xavier", "kaiming", "normal"] = "zero"
+    validation_fraction: float = Field(0.1, ge=0, lt=1)
+    test_fraction: float = Field(0.2, ge=0, lt=1)
+    patience: int = Field(0, ge=0, description="Epochs without a better validation loss before stopping; 0: never.")
+    seed: int = Field(0, ge=0, description="Public: batch schedule and row split.")
+    private_seed: int | None = Field(
+        None, description="This party's initial weights; default: the operating system's randomness."
+    )
+
+    cipher: Literal["paillier", "plain"] = Field("paillier", description="plain: INSECURE, no encryption.")
+    packing: bool = Field(True, description="off: one ciphertext per feature, the paper's protocol to the letter.")
+    key_bits: int = Field(2048, description="Size of the Paillier modulus.")
+    allow_insecure_keys: bool = Field(False, description="Needed for keys under 2048 bits.")
+    feature_fraction_bits: int = 16
+    residual_fraction_bits: int = 32
+    residual_integer_bits: int = 7
+
+    run_dir: Path | None = Field(
+        None, description="Folder for what this party writes of a run; default: nothing is written."
+    )
+    autostart: bool = Field(False, description="Active party: train as soon as all parties answer.")
+    step_timeout: float = Field(60.0, gt=0, description="Seconds to wait for another party's message.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+    @field_validator("peers", mode="before")
+    @classmethod
+    def _parse_peers(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        peers = {}
+        for entry in filter(None, (part.strip() for part in value.split(","))):
+            name, separator, address = entry.partition("=")
+            if not separator or ":" not in address:
+                raise ValueError(f"expected NAME=HOST:PORT, got {entry!r}")
+            peers[name.strip()] = address.strip()
+        return peers
+
+    @field_validator("share")
+    @classmethod
+    def _check_share(cls, value: str) -> str:
+        if value:
+            index, _, count = value.partition("/")
+            if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
+                raise ValueError(f"expected K/N with 1 <= K <= N, such as 1/2, got {value!r}")
+        return value
+
+    @model_validator(mode="after")
+    def _check_together(self) -> "Settings":
+        if self.cipher == "paillier" and self.key_bits < 2048 and not self.allow_insecure_keys:
+            raise ValueError(
+                f"key_bits={self.key_bits} can be broken: use 2048 or more, or say allow_insecure_keys=true in a test"
+            )
+        if self.transport == "insecure" and "certs" in self.model_fields_set:
+            raise ValueError("transport=insecure contradicts certs: drop one of them")
+        if self.cipher == "plain" and "key_bits" in self.model_fields_set:
+            raise ValueError("cipher=plain uses no keys and contradicts key_bits: drop one of them")
+        try:
+            self.plan()
+        except InvalidMessage as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    def plan(self) -> TrainingPlan:
+        """The training plan that these settings propose; raises InvalidMessage when it can't work."""
+        plan = TrainingPlan(**{name: getattr(self, name) for name in TrainingPlan.__dataclass_fields__})
+        plan.check()
+        return plan
+
+    def passive_peers(self) -> tuple[str, ...]:
+        """Names of the passive parties among the peers, sorted."""
+        return tuple(sorted(name for name in self.peers if role_of(name) is Role.PASSIVE))
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the settings from the environment; raises SettingsError with what to do."""
+    known = {PREFIX + field.upper() for field in Settings.model_fields} | _ELSEWHERE
+    for name in os.environ:
+        if name.startswith(PREFIX) and name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"Did you mean {close[0]}?" if close else "See `plumbline serve --help` for the list."
+            raise SettingsError(f"Unknown setting {name}. {hint}")
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = PREFIX + str(first["loc"][0]).upper() + ": " if first["loc"] else "Settings: "
+        raise SettingsError(place + first["msg"].removeprefix("Value error, ") + ".") from error
+
+
+def check_role(settings: Settings, role: Role) -> None:
+    """Refuse settings that don't fit the role; raises SettingsError."""
+    if role is Role.PASSIVE and settings.label_column:
+        raise SettingsError(
+            "PLUMBLINE_LABEL_COLUMN is the active party's: a passive party never holds labels. Unset it."
+        )
+    if role is Role.COORDINATOR and settings.data:
+        raise SettingsError("PLUMBLINE_DATA is a party's: the coordinator holds no data. Unset it.")
+    if role in (Role.ACTIVE, Role.PASSIVE):
+        if not settings.data:
+            raise SettingsError(
+                "PLUMBLINE_DATA is not set: give a .csv or .parquet file, a database URL or a data set's name."
+            )
+        if Role.COORDINATOR not in settings.peers:
+            raise SettingsError("PLUMBLINE_PEERS names no coordinator: add coordinator=HOST:PORT.")
+    if role is Role.ACTIVE and not settings.passive_peers():
+        raise SettingsError("PLUMBLINE_PEERS names no passive party: add NAME=HOST:PORT for each.")
+    if role is Role.PASSIVE and Role.ACTIVE not in settings.peers:
+        raise SettingsError("PLUMBLINE_PEERS names no active party: add active=HOST:PORT.")
+    if settings.name and role in (Role.ACTIVE, Role.COORDINATOR) and settings.name != role:
+        raise SettingsError(f"PLUMBLINE_NAME: the {role} party is called {role}. Unset it.")
+    if role is Role.PASSIVE and settings.name and role_of(settings.name) is not Role.PASSIVE:
+        raise SettingsError(f"PLUMBLINE_NAME={settings.name} is another role's name. Choose one such as passive-1.")

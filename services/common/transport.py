@@ -1,0 +1,255 @@
+"""The one place where connections are made: mTLS channels and servers, who may call what, retries, traffic."""
+
+from __future__ import annotations  # grpc's generics exist for the type checker only
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from services.common.certificates import CertificateFiles
+from services.common.errors import NotAllowed, NotIdentified, abort_with
+from services.common.identity import INSECURE_IDENTITY_KEY, Identity, Role, caller_identity, role_of
+from services.common.metrics import TrafficMeter
+
+_log = logging.getLogger(__name__)
+
+# Every RPC is idempotent (a repeated message gets the same answer), so a lost connection may simply be tried again.
+_RETRY_POLICY = json.dumps(
+    {
+        "methodConfig": [
+            {
+                "name": [{}],
+                "retryPolicy": {
+                    "maxAttempts": 5,
+                    "initialBackoff": "0.2s",
+                    "maxBackoff": "5s",
+                    "backoffMultiplier": 2,
+                    "retryableStatusCodes": ["UNAVAILABLE"],
+                },
+            }
+        ]
+    }
+)
+_KEEPALIVE = [
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+]
+_CHANNEL_OPTIONS = [
+    *_KEEPALIVE,
+    ("grpc.service_config", _RETRY_POLICY),
+    # A retried stream is replayed from memory: room for the largest ciphertext vector.
+    ("grpc.per_rpc_retry_buffer_size", 64 << 20),
+]
+_SERVER_OPTIONS = [
+    *_KEEPALIVE,
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.so_reuseport", 0),
+]
+# Long calls (an epoch, a job) hold a thread each; the rest are short.
+_SERVER_THREADS = 32
+
+_PUBLIC_SERVICES = ("/grpc.health.", "/grpc.reflection.")
+
+Permissions = Mapping[str, frozenset[Role]]
+
+
+@dataclass(frozen=True)
+class Transport:
+    """How this party connects: with its certificate, or INSECURE (``certificates is None``), for tests only."""
+
+    identity: Identity
+    certificates: CertificateFiles | None
+    meter: TrafficMeter
+
+    @property
+    def is_insecure(self) -> bool:
+        return self.certificates is None
+
+    def dial(self, address: str, peer: str) -> grpc.Channel:
+        """A channel to party ``peer`` at ``address`` (host:port); refuses who can't show that party's certificate."""
+        if self.certificates is None:
+            channel = grpc.insecure_channel(address, _CHANNEL_OPTIONS)
+        else:
+            authority, certificate, key = self.certificates.read()
+            channel = grpc.secure_channel(
+                address,
+                grpc.ssl_channel_credentials(authority, key, certificate),
+                [
+                    *_CHANNEL_OPTIONS,
+                    ("grpc.ssl_target_name_override", Identity(role_of(peer), peer).host_name),
+                ],
+            )
+        return grpc.intercept_channel(channel, _ClientInterceptor(self.identity, self.is_insecure, self.meter))
+
+    def serve(
+        self,
+        address: str,
+        register: Iterable[Callable[[grpc.Server], None]],
+        permissions: Permissions,
+        service_names: Sequence[str],
+    ) -> tuple[grpc.Server, int]:
+        """Start a server with health and reflection; returns it and its port. Raises OSError for a taken address."""
+        server = grpc.server(
+            ThreadPoolExecutor(_SERVER_THREADS, thread_name_prefix="rpc"),
+            options=_SERVER_OPTIONS,
+            interceptors=[_Gatekeeper(permissions)],
+        )
+        for add in register:
+            add(server)
+        checker = health.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(checker, server)
+        for name in ("", *service_names):
+            checker.set(name, health_pb2.HealthCheckResponse.SERVING)
+        reflection.enable_server_reflection([*service_names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+        try:
+            port = self._bind(server, address)
+        except RuntimeError as error:
+            raise OSError(
+                f"Cannot listen on {address}. Is another process there? Choose a free address with PLUMBLINE_LISTEN."
+            ) from error
+        server.start()
+        return server, port
+
+    def _bind(self, server: grpc.Server, address: str) -> int:
+        if self.certificates is None:
+            _log.warning("INSECURE: no TLS, callers say who they are and nobody checks it. For tests only.")
+            return server.add_insecure_port(address)
+        authority, certificate, key = self.certificates.read()
+        credentials = grpc.ssl_server_credentials(
+            [(key, certificate)], root_certificates=authority, require_client_auth=True
+        )
+        return server.add_secure_port(address, credentials)
+
+
+class _Gatekeeper(grpc.ServerInterceptor):
+    """Checks the caller's role before any handler runs, and turns what a handler raises into a gRPC status."""
+
+    def __init__(self, permissions: Permissions) -> None:
+        self._permissions = permissions
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        handler = continuation(handler_call_details)
+        method = handler_call_details.method
+        if handler is None or method.startswith(_PUBLIC_SERVICES):
+            return handler
+        allowed = self._permissions.get(method, frozenset())
+        streams = handler.response_streaming
+
+        def guarded(behaviour: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
+            def answer(request: Any, context: grpc.ServicerContext) -> Any:
+                try:
+                    _check_caller(context, method, allowed)
+                    return behaviour(request, context)
+                except Exception as error:
+                    abort_with(context, error)
+
+            def answers(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+                try:
+                    _check_caller(context, method, allowed)
+                    yield from behaviour(request, context)
+                except Exception as error:
+                    abort_with(context, error)
+
+            return answers if streams else answer
+
+        return _rebuilt(handler, guarded)
+
+
+def _check_caller(context: grpc.ServicerContext, method: str, allowed: frozenset[Role]) -> None:
+    caller = caller_identity(context)
+    if caller is None:
+        raise NotIdentified("No identity of this federation. Call with a certificate made by `plumbline certs`.")
+    if caller.role not in allowed:
+        raise NotAllowed(f"{method} is not for role {caller.role}; allowed: {', '.join(sorted(allowed)) or 'none'}.")
+
+
+def _rebuilt(
+    handler: grpc.RpcMethodHandler[Any, Any], wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> grpc.RpcMethodHandler[Any, Any]:
+    """The same handler with its behaviour wrapped, whichever of the four kinds of RPC it is."""
+    factories: dict[tuple[bool, bool], tuple[Callable[..., Any], Any]] = {
+        (False, False): (grpc.unary_unary_rpc_method_handler, handler.unary_unary),
+        (False, True): (grpc.unary_stream_rpc_method_handler, handler.unary_stream),
+        (True, False): (grpc.stream_unary_rpc_method_handler, handler.stream_unary),
+        (True, True): (grpc.stream_stream_rpc_method_handler, handler.stream_stream),
+    }
+    factory, behaviour = factories[bool(handler.request_streaming), bool(handler.response_streaming)]
+    rebuilt: grpc.RpcMethodHandler[Any, Any] = factory(
+        wrap(behaviour), handler.request_deserializer, handler.response_serializer
+    )
+    return rebuilt
+
+
+class _ClientInterceptor(
+    grpc.UnaryUnaryClientInterceptor,
+    grpc.UnaryStreamClientInterceptor,
+    grpc.StreamUnaryClientInterceptor,
+    grpc.StreamStreamClientInterceptor,
+):
+    """Counts the bytes of what this party sends and receives as a client; names the caller where TLS can't."""
+
+    def __init__(self, identity: Identity, insecure: bool, meter: TrafficMeter) -> None:
+        self._identity = identity
+        self._insecure = insecure
+        self._meter = meter
+
+    def _details(self, details: grpc.ClientCallDetails) -> grpc.ClientCallDetails:
+        if not self._insecure:
+            return details
+        metadata = (*(details.metadata or ()), (INSECURE_IDENTITY_KEY, self._identity.uri))
+        return _CallDetails(details.method, details.timeout, metadata, details.credentials, details.wait_for_ready)
+
+    def _count(self, method: str | bytes, message: Message) -> None:
+        name = method.decode() if isinstance(method, bytes) else method
+        self._meter.add(f"{name.rsplit('/', 1)[1]}: {type(message).__name__}", message.ByteSize())
+
+    def _counted(self, details: grpc.ClientCallDetails, messages: Iterable[Message]) -> Iterator[Message]:
+        for message in messages:
+            self._count(details.method, message)
+            yield message
+
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        self._count(client_call_details.method, request)
+        call = continuation(self._details(client_call_details), request)
+        call.add_done_callback(lambda done: self._count_result(client_call_details, done))
+        return call
+
+    def intercept_stream_unary(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
+        requests = self._counted(client_call_details, request_iterator)
+        call = continuation(self._details(client_call_details), requests)
+        call.add_done_callback(lambda done: self._count_result(client_call_details, done))
+        return call
+
+    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        self._count(client_call_details.method, request)
+        return self._counted(client_call_details, continuation(self._details(client_call_details), request))
+
+    def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
+        requests = self._counted(client_call_details, request_iterator)
+        return self._counted(client_call_details, continuation(self._details(client_call_details), requests))
+
+    def _count_result(self, details: grpc.ClientCallDetails, call: Any) -> None:
+        if not call.cancelled() and call.exception() is None:
+            self._count(details.method, call.result())
+
+
+@dataclass(frozen=True)
+class _CallDetails(grpc.ClientCallDetails):
+    method: Any
+    timeout: Any
+    metadata: Any
+    credentials: Any
+    wait_for_ready: Any

@@ -1,0 +1,1 @@
+"""The coordinator: opens sessions, adds partial scores, answers with confidence scores."""

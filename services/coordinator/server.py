@@ -1,0 +1,21 @@
+"""The coordinator as a process."""
+
+from protos.v1 import coordinator_pb2_grpc
+from services.common.bootstrap import make_transport, serve_until_stopped
+from services.common.identity import Role
+from services.common.settings import Settings
+from services.coordinator import servicer
+from services.coordinator.sessions import Sessions
+
+
+def run(settings: Settings) -> None:
+    """Serve until stopped."""
+    transport = make_transport(settings, Role.COORDINATOR)
+    handler = servicer.CoordinatorServicer(Sessions(settings.step_timeout))
+    serve_until_stopped(
+        transport,
+        settings,
+        [lambda server: coordinator_pb2_grpc.add_CoordinatorServicer_to_server(handler, server)],
+        servicer.PERMISSIONS,
+        [servicer.SERVICE_NAME],
+    )

@@ -1,0 +1,65 @@
+"""The coordinator on the wire: a thin layer over ``sessions.py``."""
+
+import grpc
+
+from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
+from services.common.agreement import PartyDescription, TrainingPlan
+from services.common.identity import Role, require_caller
+from services.common.transport import Permissions
+from services.common.wire import matrix_of
+from services.coordinator.sessions import Sessions
+
+SERVICE_NAME = coordinator_pb2.DESCRIPTOR.services_by_name["Coordinator"].full_name
+_ACTIVE = frozenset({Role.ACTIVE})
+_PASSIVE = frozenset({Role.PASSIVE})
+PERMISSIONS: Permissions = {
+    f"/{SERVICE_NAME}/OpenSession": _ACTIVE,
+    f"/{SERVICE_NAME}/JoinSession": _ACTIVE | _PASSIVE,
+    f"/{SERVICE_NAME}/SubmitPartialScores": _PASSIVE,
+    f"/{SERVICE_NAME}/Score": _ACTIVE,
+    f"/{SERVICE_NAME}/EndSession": _ACTIVE | _PASSIVE,
+}
+
+
+class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def OpenSession(
+        self, request: coordinator_pb2.OpenSessionRequest, context: grpc.ServicerContext
+    ) -> coordinator_pb2.OpenSessionReply:
+        session_id = self._sessions.open(
+            require_caller(context),
+            TrainingPlan.from_message(request.plan),
+            request.classes,
+            tuple(request.passive_parties),
+        )
+        return coordinator_pb2.OpenSessionReply(session_id=session_id)
+
+    def JoinSession(
+        self, request: coordinator_pb2.JoinSessionRequest, context: grpc.ServicerContext
+    ) -> common_pb2.Agreement:
+        party = PartyDescription.from_message(request.party)
+        return self._sessions.join(require_caller(context), request.session_id, party).to_message()
+
+    def SubmitPartialScores(
+        self, request: common_pb2.PartialScores, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        products = matrix_of(request.rows, request.columns, request.values)
+        self._sessions.submit(require_caller(context), request.session_id, request.request_id, products)
+        return common_pb2.Acknowledgement()
+
+    def Score(
+        self, request: common_pb2.PartialScores, context: grpc.ServicerContext
+    ) -> coordinator_pb2.ConfidenceScores:
+        products = matrix_of(request.rows, request.columns, request.values)
+        scores = self._sessions.score(require_caller(context), request.session_id, request.request_id, products)
+        return coordinator_pb2.ConfidenceScores(
+            rows=scores.shape[0], columns=scores.shape[1], values=scores.ravel().tolist()
+        )
+
+    def EndSession(
+        self, request: common_pb2.EndSessionRequest, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        self._sessions.end(require_caller(context), request.session_id, request.reason)
+        return common_pb2.Acknowledgement()

@@ -1,0 +1,181 @@
+"""The coordinator's state: sessions, who has joined, partial scores waiting for their sum. Knows no network."""
+
+import math
+import secrets
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
+from services.common.identity import Identity, Role, role_of
+from vfl.learning import confidence_scores, split_rows
+
+FloatArray = NDArray[np.float64]
+
+# A federation has one session at work; a few old ones are kept so that late messages get a clear answer.
+_KEPT_SESSIONS = 8
+# Requests of one session whose scores were never asked for (their active party failed half-way).
+_KEPT_REQUESTS = 64
+
+
+@dataclass
+class _Session:
+    plan: TrainingPlan
+    classes: int
+    active: str
+    passive_parties: tuple[str, ...]
+    joined: dict[str, PartyDescription] = field(default_factory=dict)
+    ended: str | None = None
+    # Partial scores by request, then by party.
+    partial_scores: dict[int, dict[str, FloatArray]] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> int:
+        return 1 if self.classes == 2 else self.classes
+
+    @property
+    def party_names(self) -> tuple[str, ...]:
+        return (self.active, *self.passive_parties)
+
+
+class Sessions:
+    """All sessions of a coordinator; safe to call from any thread. ``timeout``: seconds to wait for parties to join."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._condition = threading.Condition()
+        self._sessions: dict[str, _Session] = {}
+
+    def open(self, caller: Identity, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
+        """Open a session for an active party; returns its id. Raises InvalidMessage for terms that can't work."""
+        if classes < 2:
+            raise InvalidMessage(f"Labels with {classes} class: at least two are needed to learn anything.")
+        if not passive_parties or len(set(passive_parties)) != len(passive_parties):
+            raise InvalidMessage("A session needs at least one passive party, each named once.")
+        if any(role_of(name) is not Role.PASSIVE for name in passive_parties):
+            raise InvalidMessage("A passive party can't bear another role's name.")
+        session_id = secrets.token_hex(16)
+        with self._condition:
+            self._sessions[session_id] = _Session(plan, classes, caller.name, tuple(sorted(passive_parties)))
+            while len(self._sessions) > _KEPT_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
+        return session_id
+
+    def join(self, caller: Identity, session_id: str, party: PartyDescription) -> Agreement:
+        """Join as ``caller`` and wait for the others; every party gets the same agreement.
+
+        Raises InvalidMessage when the parties' descriptions don't fit together, PeerVanished when one doesn't come.
+        """
+        with self._condition:
+            session = self._session(caller, session_id)
+            if party.name != caller.name:
+                raise NotAllowed(f"{caller.name} can't join as {party.name}.")
+            if session.joined.setdefault(party.name, party) != party:
+                raise OutOfOrder(f"{party.name} has joined this session with another description.")
+            self._condition.notify_all()
+            self._condition.wait_for(
+                lambda: session.ended is not None or len(session.joined) == len(session.party_names),
+                self._timeout,
+            )
+            self._refuse_ended(session)
+            if missing := [name for name in session.party_names if name not in session.joined]:
+                session.ended = f"{', '.join(missing)} did not join within {self._timeout:g} s."
+                self._condition.notify_all()
+                raise PeerVanished(session.ended)
+            try:
+                _check_rows(session)
+            except InvalidMessage as error:
+                session.ended = str(error)
+                raise
+            parties = tuple(session.joined[name] for name in session.party_names)
+            return Agreement(session_id, session.plan, session.classes, parties)
+
+    def submit(self, caller: Identity, session_id: str, request_id: int, products: FloatArray) -> None:
+        """A passive party's share of the scores of a request; the same again changes nothing."""
+        with self._condition:
+            session = self._agreed(caller, session_id)
+            if caller.name == session.active:
+                raise NotAllowed("The active party brings its share when it asks for the scores.")
+            self._check_columns(session, products)
+            request = session.partial_scores.setdefault(request_id, {})
+            known = request.setdefault(caller.name, products)
+            if not np.array_equal(known, products):
+                raise OutOfOrder(f"{caller.name} has sent other scores for request {request_id} already.")
+            while len(session.partial_scores) > _KEPT_REQUESTS:
+                del session.partial_scores[next(iter(session.partial_scores))]
+
+    def score(self, caller: Identity, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
+        """Add all shares of a request and apply sigmoid or softmax: (rows, classes), for the active party only."""
+        with self._condition:
+            session = self._agreed(caller, session_id)
+            if caller.name != session.active:
+                raise NotAllowed("Only the session's active party may ask for scores.")
+            self._check_columns(session, products)
+            shares = session.partial_scores.get(request_id, {})
+            if missing := [name for name in session.passive_parties if name not in shares]:
+                raise OutOfOrder(f"No partial scores from {', '.join(missing)} for request {request_id}.")
+            if any(share.shape != products.shape for share in shares.values()):
+                raise InvalidMessage(f"The parties' shares of request {request_id} differ in size.")
+            # Kept until newer requests push it out: a repeated question gets the same answer.
+            return confidence_scores(products + sum(shares[name] for name in session.passive_parties))
+
+    def end(self, caller: Identity, session_id: str, reason: str) -> None:
+        """End a session: who waits for it is told why."""
+        with self._condition:
+            session = self._sessions.get(session_id)
+            if session is None:
+                return
+            if caller.name not in session.party_names:
+                raise NotAllowed(f"{caller.name} is not a party of this session.")
+            session.ended = session.ended or reason
+            session.partial_scores.clear()
+            self._condition.notify_all()
+
+    def _session(self, caller: Identity, session_id: str) -> _Session:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise OutOfOrder("Unknown session: the active party opens one first.")
+        if caller.name not in session.party_names:
+            raise NotAllowed(f"{caller.name} is not a party of this session.")
+        self._refuse_ended(session)
+        return session
+
+    def _agreed(self, caller: Identity, session_id: str) -> _Session:
+        session = self._session(caller, session_id)
+        if len(session.joined) < len(session.party_names):
+            raise OutOfOrder("The session has not begun: not every party has joined.")
+        return session
+
+    @staticmethod
+    def _refuse_ended(session: _Session) -> None:
+        if session.ended is not None:
+            raise OutOfOrder(f"The session has ended: {session.ended}")
+
+    @staticmethod
+    def _check_columns(session: _Session, products: FloatArray) -> None:
+        if products.shape[1] != session.columns:
+            raise InvalidMessage(f"Expected {session.columns} columns of partial scores, got {products.shape[1]}.")
+        if not math.isfinite(float(np.abs(products).max())):
+            raise InvalidMessage("Partial scores must be finite numbers.")
+
+
+def _check_rows(session: _Session) -> None:
+    """Every party must have aligned the same number of rows, and a batch must fit the training ones."""
+    rows = {party.name: party.aligned_rows for party in session.joined.values()}
+    if len(set(rows.values())) != 1:
+        raise InvalidMessage(f"The parties aligned different numbers of rows: {rows}. Align again.")
+    plan = session.plan
+    split = split_rows(
+        rows[session.active],
+        validation_fraction=plan.validation_fraction,
+        test_fraction=plan.test_fraction,
+        seed=plan.seed,
+    )
+    if plan.batch_size > len(split.train):
+        raise InvalidMessage(
+            f"The batch of {plan.batch_size} is larger than the data: {len(split.train)} training rows "
+            f"of {rows[session.active]} aligned. Choose a smaller batch_size."
+        )

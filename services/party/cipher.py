@@ -1,0 +1,285 @@
+"""What Protocol 1 does to numbers: Paillier with fixed point and packing, or INSECURE plain float64 in the same shape.
+
+Neither class knows of steps, peers' order or the network; ``exchange.py`` does.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.agreement import Agreement
+from services.common.errors import InvalidMessage
+from vfl.crypto import (
+    CipherVector,
+    FixedPoint,
+    InvalidAnswer,
+    InvalidCiphertext,
+    Mask,
+    PackingLayout,
+    PublicKey,
+    check_ciphertexts,
+    choose_layout,
+    ciphertext_count,
+    ciphertext_width,
+    decrypt_integers,
+    encrypt_vector,
+    from_bytes,
+    keygen,
+    mask_vector,
+    matvec,
+    to_bytes,
+    unmask,
+)
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class WireVector:
+    """A vector as it travels: ``count`` values of ``width`` bytes, big-endian, under key ``key_id``."""
+
+    key_id: str
+    count: int
+    width: int
+    exponent: int
+    data: bytes
+
+    def check(self, *, key_id: str, count: int, width: int, exponent: int) -> None:
+        """Raises InvalidMessage when the header isn't the one that the session's terms demand."""
+        expected = {"key id": key_id, "count": count, "width": width, "exponent": exponent}
+        found = {"key id": self.key_id, "count": self.count, "width": self.width, "exponent": self.exponent}
+        for field, value in expected.items():
+            if found[field] != value:
+                raise InvalidMessage(f"Wrong {field}: expected {value}, got {found[field]}.")
+        if len(self.data) != count * width:
+            raise InvalidMessage(f"Expected {count * width} bytes of values, got {len(self.data)}.")
+
+
+@dataclass(frozen=True)
+class DecryptedVector:
+    """A key holder's answer: ``count`` residues of ``width`` bytes, big-endian; masked, so that it can't read them."""
+
+    count: int
+    width: int
+    data: bytes
+
+
+# What turns the answer to one masked sum into X^T g; holds the mask, so it never leaves its process.
+Unmask = Callable[[DecryptedVector], FloatArray]
+
+
+class Cipher(Protocol):
+    """One party's keys and arithmetic in one session. Residuals are (rows, columns), features (rows, features)."""
+
+    key_id: str
+    modulus: bytes
+
+    def accept_key(self, peer: str, key_id: str, modulus: bytes) -> None:
+        """Remember a peer's public key; raises InvalidMessage when it doesn't fit the terms."""
+
+    def encrypt(self, residual: FloatArray) -> WireVector:
+        """This party's residuals under its own key; raises ValueError when they don't fit the fixed point."""
+
+    def check_residuals(self, peer: str, rows: int, vector: WireVector) -> None:
+        """Raises InvalidMessage unless the vector holds a peer's residuals of ``rows`` records."""
+
+    def combine(self, peer: str, features: FloatArray, vector: WireVector) -> object:
+        """features^T residuals under the peer's key: (rows, d) with a checked vector of the same rows."""
+
+    def mask(self, combination: object) -> tuple[WireVector, Unmask]:
+        """Hide a combination from its key holder, afresh at each call."""
+
+    def decrypt(self, peer: str, vector: WireVector) -> DecryptedVector:
+        """Answer a peer's masked sums; raises InvalidMessage for anything but its agreed count of ciphertexts."""
+
+
+class PaillierCipher:
+    """Protocol 1's arithmetic under Paillier, one key pair per session that never leaves this object."""
+
+    def __init__(self, agreement: Agreement, name: str) -> None:
+        plan = agreement.plan
+        self._agreement = agreement
+        self._name = name
+        self._columns = 1 if agreement.classes == 2 else agreement.classes
+        self._residual_format = FixedPoint(plan.residual_fraction_bits, plan.residual_integer_bits)
+        self._feature_format = FixedPoint(
+            plan.feature_fraction_bits,
+            max(party.feature_integer_bits for party in agreement.parties),
+            signed=any(party.features_signed for party in agreement.parties),
+        )
+        self._layout: PackingLayout | None = None
+        if plan.packing:
+            self._layout = choose_layout(
+                batch_size=plan.batch_size,
+                features=max(party.feature_count for party in agreement.parties),
+                classes=self._columns,
+                residual_format=self._residual_format,
+                feature_format=self._feature_format,
+                key_bits=plan.key_bits,
+            )
+        self._public_key, self._private_key = keygen(plan.key_bits, insecure=plan.key_bits < 2048)
+        self._peer_keys: dict[str, PublicKey] = {}
+        self.key_id = self._public_key.key_id
+        self.modulus = self._public_key.n.to_bytes(plan.key_bits // 8, "big")
+
+    def accept_key(self, peer: str, key_id: str, modulus: bytes) -> None:
+        key = PublicKey(int.from_bytes(modulus, "big"))
+        if key.bits != self._agreement.plan.key_bits or key.n % 2 == 0:
+            raise InvalidMessage(
+                f"Expected an odd modulus of {self._agreement.plan.key_bits} bits, got one of {key.bits} bits."
+            )
+        if key.key_id != key_id:
+            raise InvalidMessage(f"Wrong key id: this modulus has {key.key_id}, got {key_id}.")
+        if key == self._public_key:
+            raise InvalidMessage("This is the callee's own key: send the caller's.")
+        self._peer_keys[peer] = key
+
+    def encrypt(self, residual: FloatArray) -> WireVector:
+        vector = encrypt_vector(self._private_key, residual, layout=self._layout, fixed_point=self._residual_format)
+        return self._to_wire(vector)
+
+    def check_residuals(self, peer: str, rows: int, vector: WireVector) -> None:
+        self._read(self._peer_keys[peer], vector, self._residual_count(rows), self._residual_exponent)
+
+    def combine(self, peer: str, features: FloatArray, vector: WireVector) -> CipherVector:
+        key = self._peer_keys[peer]
+        residuals = CipherVector(
+            public_key=key,
+            ciphertexts=from_bytes(vector.data, vector.count, vector.width),
+            exponent=vector.exponent,
+            shape=(len(features), self._columns),
+            layout=self._layout,
+        )
+        return matvec(features, residuals, features=self._feature_format)
+
+    def mask(self, combination: object) -> tuple[WireVector, Unmask]:
+        assert isinstance(combination, CipherVector)  # noqa: S101 - narrows what combine() returned
+        masked, mask = mask_vector(combination)
+        return self._to_wire(masked), self._unmasker(masked.public_key, mask, len(masked.ciphertexts))
+
+    def decrypt(self, peer: str, vector: WireVector) -> DecryptedVector:
+        shape = self._answer_shape(peer)
+        count = ciphertext_count(shape, self._layout, is_product=True)
+        ciphertexts = self._read(self._public_key, vector, count, self._product_exponent)
+        sums = CipherVector(
+            self._public_key, ciphertexts, self._product_exponent, shape, self._layout, is_product=True
+        )
+        width = self._public_key.bits // 8
+        return DecryptedVector(count, width, to_bytes(decrypt_integers(self._private_key, sums), width))
+
+    @staticmethod
+    def _unmasker(key: PublicKey, mask: Mask, count: int) -> Unmask:
+        def unmask_answer(answer: DecryptedVector) -> FloatArray:
+            width = key.bits // 8
+            if (answer.count, answer.width, len(answer.data)) != (count, width, count * width):
+                raise InvalidMessage(f"Expected {count} residues of {width} bytes, got {answer.count} of {answer.width}.")
+            try:
+                return unmask(mask, from_bytes(answer.data, count, width))
+            except InvalidAnswer as error:
+                raise InvalidMessage(str(error)) from error
+
+        return unmask_answer
+
+    @property
+    def _residual_exponent(self) -> int:
+        return self._residual_format.exponent
+
+    @property
+    def _product_exponent(self) -> int:
+        return self._residual_format.exponent + self._feature_format.exponent
+
+    def _residual_count(self, rows: int) -> int:
+        return ciphertext_count((rows, self._columns), self._layout)
+
+    def _answer_shape(self, peer: str) -> tuple[int, int]:
+        return self._agreement.party(peer).feature_count, self._columns
+
+    def _to_wire(self, vector: CipherVector) -> WireVector:
+        width = ciphertext_width(vector.public_key)
+        return WireVector(
+            vector.public_key.key_id,
+            len(vector.ciphertexts),
+            width,
+            vector.exponent,
+            to_bytes(vector.ciphertexts, width),
+        )
+
+    @staticmethod
+    def _read(key: PublicKey, vector: WireVector, count: int, exponent: int) -> tuple[int, ...]:
+        width = ciphertext_width(key)
+        vector.check(key_id=key.key_id, count=count, width=width, exponent=exponent)
+        ciphertexts = from_bytes(vector.data, count, width)
+        try:
+            check_ciphertexts(key, ciphertexts, count)
+        except InvalidCiphertext as error:
+            raise InvalidMessage(str(error)) from error
+        return ciphertexts
+
+
+class PlainCipher:
+    """INSECURE: the same messages with float64 values in the clear, for parity tests and large sweeps."""
+
+    _WIDTH = 8
+    _DTYPE = np.dtype(">f8")
+
+    def __init__(self, agreement: Agreement, name: str) -> None:
+        self._agreement = agreement
+        self._columns = 1 if agreement.classes == 2 else agreement.classes
+        self.key_id = f"INSECURE-plain-{name}"
+        self.modulus = b""
+        self._peer_key_ids: dict[str, str] = {}
+
+    def accept_key(self, peer: str, key_id: str, modulus: bytes) -> None:
+        if modulus or key_id != f"INSECURE-plain-{peer}":
+            raise InvalidMessage("This session is cipher=plain (INSECURE) and takes no Paillier key.")
+        self._peer_key_ids[peer] = key_id
+
+    def encrypt(self, residual: FloatArray) -> WireVector:
+        return self._to_wire(self.key_id, residual)
+
+    def check_residuals(self, peer: str, rows: int, vector: WireVector) -> None:
+        vector.check(key_id=self._peer_key_ids[peer], count=rows * self._columns, width=self._WIDTH, exponent=0)
+        if not np.isfinite(self._values(vector.data)).all():
+            raise InvalidMessage("Residuals must be finite numbers.")
+
+    def combine(self, peer: str, features: FloatArray, vector: WireVector) -> tuple[str, FloatArray]:
+        residuals = self._values(vector.data).reshape(len(features), self._columns)
+        return vector.key_id, features.T @ residuals
+
+    def mask(self, combination: object) -> tuple[WireVector, Unmask]:
+        assert isinstance(combination, tuple)  # noqa: S101 - narrows what combine() returned
+        key_id, sums = combination
+
+        def read(answer: DecryptedVector) -> FloatArray:
+            if (answer.count, answer.width, len(answer.data)) != (
+                sums.size,
+                self._WIDTH,
+                sums.size * self._WIDTH,
+            ):
+                raise InvalidMessage(
+                    f"Expected {sums.size} values of {self._WIDTH} bytes, got {answer.count} of {answer.width}."
+                )
+            return self._values(answer.data).reshape(sums.shape)
+
+        return self._to_wire(key_id, sums), read
+
+    def decrypt(self, peer: str, vector: WireVector) -> DecryptedVector:
+        count = self._agreement.party(peer).feature_count * self._columns
+        vector.check(key_id=self.key_id, count=count, width=self._WIDTH, exponent=0)
+        return DecryptedVector(count, self._WIDTH, vector.data)
+
+    def _to_wire(self, key_id: str, values: FloatArray) -> WireVector:
+        return WireVector(key_id, values.size, self._WIDTH, 0, values.astype(self._DTYPE).tobytes())
+
+    def _values(self, data: bytes) -> FloatArray:
+        return np.frombuffer(data, dtype=self._DTYPE).astype(np.float64)
+
+
+def make_cipher(agreement: Agreement, name: str) -> Cipher:
+    """The cipher that the session's plan names, with a fresh key pair for party ``name``."""
+    if agreement.plan.cipher == "plain":
+        return PlainCipher(agreement, name)
+    return PaillierCipher(agreement, name)

@@ -1,0 +1,36 @@
+"""A party's own settings have the last word on a session's security."""
+
+from services.common.agreement import Agreement
+from services.common.errors import OutOfOrder
+from services.common.settings import Settings
+
+
+def check_consent(agreement: Agreement, settings: Settings) -> None:
+    """Raises OutOfOrder when the terms are weaker than this party's own settings allow, whoever proposed them."""
+    plan = agreement.plan
+    if plan.cipher != settings.cipher:
+        raise OutOfOrder(
+            f"The session is cipher={plan.cipher}, this party runs cipher={settings.cipher}. "
+            "Set PLUMBLINE_CIPHER alike at every party."
+        )
+    if plan.cipher == "paillier" and plan.key_bits < min(settings.key_bits, 2048) and not settings.allow_insecure_keys:
+        raise OutOfOrder(
+            f"The session has keys of {plan.key_bits} bits, this party asks for 2048 or more. Raise PLUMBLINE_KEY_BITS."
+        )
+    if plan.packing != settings.packing:
+        raise OutOfOrder(
+            f"The session has packing={plan.packing}, this party packing={settings.packing}. "
+            "Set PLUMBLINE_PACKING alike at every party."
+        )
+
+
+def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
+    """What a report must say in plain words about a session that isn't fully protected."""
+    warnings = []
+    if insecure_transport:
+        warnings.append("INSECURE: transport=insecure, no TLS and no checked identities.")
+    if agreement.plan.cipher == "plain":
+        warnings.append("INSECURE: cipher=plain, residuals and gradients travel unencrypted.")
+    elif agreement.plan.key_bits < 2048:
+        warnings.append(f"INSECURE: {agreement.plan.key_bits}-bit Paillier keys can be broken.")
+    return warnings

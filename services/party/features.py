@@ -1,0 +1,73 @@
+"""A party's own data, as its settings name it: loaded, checked and encoded from its own columns only."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.agreement import PartyDescription
+from services.common.settings import Settings
+from vfl.data import (
+    DATASETS,
+    Table,
+    fit_encoder,
+    is_signed,
+    load_dataset,
+    load_table,
+    magnitude_bits,
+    party_share,
+    snap_to_grid,
+)
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PartyData:
+    """Encoded features of one party's table; ``with_bias`` appends the constant feature 1 (the active party's bias)."""
+
+    ids: tuple[str, ...]
+    feature_names: tuple[str, ...]
+    features: FloatArray
+    labels: NDArray[np.object_] | None
+    simulation: tuple[str, ...] = ()
+
+    def describe(self, name: str, aligned_rows: int) -> PartyDescription:
+        """The counts and bounds that the others must know."""
+        return PartyDescription(
+            name=name,
+            feature_count=self.features.shape[1],
+            feature_integer_bits=magnitude_bits(self.features),
+            features_signed=is_signed(self.features),
+            aligned_rows=aligned_rows,
+        )
+
+    def encoded(self, rows: NDArray[np.int64], fraction_bits: int) -> FloatArray:
+        """Features of ``rows``, on the fixed-point grid: encrypted and plain training see the same numbers."""
+        return snap_to_grid(self.features[rows], fraction_bits)
+
+
+def load_party_data(settings: Settings, *, with_bias: bool) -> PartyData:
+    """Load what PLUMBLINE_DATA names. Raises ValueError (TableError, DatasetNotFound) with what to do."""
+    table, simulation = _load(settings)
+    encoder = fit_encoder(settings.encoder, table.features)
+    features = encoder.transform(table.features)
+    names = table.feature_names
+    if with_bias:
+        features = np.hstack([features, np.ones((len(features), 1))])
+        names = (*names, "(bias)")
+    return PartyData(tuple(table.ids), names, features, table.labels, simulation)
+
+
+def _load(settings: Settings) -> tuple[Table, tuple[str, ...]]:
+    if settings.data in DATASETS:
+        index, _, parties = (settings.share or "1/2").partition("/")
+        dataset = load_dataset(settings.data, settings.data_dir)
+        share = party_share(
+            dataset, int(index) - 1, int(parties), seed=0, missing_fraction=settings.missing_fraction
+        )
+        return share, dataset.simulation
+    return (
+        load_table(settings.data, id_column=settings.id_column, label_column=settings.label_column or None),
+        (),
+    )

@@ -1,0 +1,104 @@
+"""The other ends of the wire: Protocol 1 peers and the coordinator as plain Python objects over gRPC."""
+
+from collections.abc import Iterator
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+
+from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, exchange_pb2, exchange_pb2_grpc
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.errors import InvalidMessage, PeerVanished
+from services.common.wire import matrix_of, parts_of, scores_message
+from services.party.cipher import DecryptedVector, WireVector
+
+_VANISHED = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+
+
+def vector_parts(session_id: str, step: int, vector: WireVector) -> Iterator[common_pb2.CipherVectorPart]:
+    """A ciphertext vector as a stream: header, then data."""
+    yield common_pb2.CipherVectorPart(
+        header=common_pb2.CipherVectorHeader(
+            session_id=session_id,
+            step=step,
+            key_id=vector.key_id,
+            count=vector.count,
+            width=vector.width,
+            exponent=vector.exponent,
+        )
+    )
+    for data in parts_of(vector.data):
+        yield common_pb2.CipherVectorPart(data=data)
+
+
+class PeerLink:
+    """A peer of Protocol 1 over a channel. No answer within ``timeout`` seconds raises PeerVanished."""
+
+    def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
+        self.name = name
+        self._stub = exchange_pb2_grpc.GradientExchangeStub(channel)
+        self._timeout = timeout
+
+    def send_public_key(self, session_id: str, key_id: str, modulus: bytes) -> None:
+        message = exchange_pb2.PublicKeyMessage(session_id=session_id, key_id=key_id, modulus=modulus)
+        try:
+            self._stub.SendPublicKey(message, timeout=self._timeout)
+        except grpc.RpcError as error:
+            raise self._translated(error) from error
+
+    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
+        try:
+            self._stub.SendResiduals(vector_parts(session_id, step, vector), timeout=self._timeout)
+        except grpc.RpcError as error:
+            raise self._translated(error) from error
+
+    def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
+        try:
+            replies = self._stub.Decrypt(vector_parts(session_id, step, vector), timeout=self._timeout)
+            header: exchange_pb2.DecryptedVectorHeader | None = None
+            data = bytearray()
+            for reply in replies:
+                if reply.WhichOneof("part") == "header":
+                    header = reply.header
+                else:
+                    data += reply.data
+        except grpc.RpcError as error:
+            raise self._translated(error) from error
+        if header is None:
+            raise InvalidMessage(f"{self.name} answered without a header.")
+        return DecryptedVector(header.count, header.width, bytes(data))
+
+    def _translated(self, error: grpc.RpcError) -> Exception:
+        if isinstance(error, grpc.Call) and error.code() in _VANISHED:
+            return PeerVanished(f"{self.name} does not answer ({error.code().name}); the session ends here.")
+        return error
+
+
+class CoordinatorLink:
+    """The coordinator over a channel."""
+
+    def __init__(self, channel: grpc.Channel, timeout: float) -> None:
+        self._stub = coordinator_pb2_grpc.CoordinatorStub(channel)
+        self._timeout = timeout
+
+    def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
+        request = coordinator_pb2.OpenSessionRequest(
+            plan=plan.to_message(), classes=classes, passive_parties=passive_parties
+        )
+        return self._stub.OpenSession(request, timeout=self._timeout).session_id
+
+    def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
+        """Join; answers when all parties have."""
+        request = coordinator_pb2.JoinSessionRequest(session_id=session_id, party=party.to_message())
+        return Agreement.from_message(self._stub.JoinSession(request, timeout=self._timeout))
+
+    def submit_partial_scores(self, session_id: str, request_id: int, products: NDArray[np.float64]) -> None:
+        self._stub.SubmitPartialScores(scores_message(session_id, request_id, products), timeout=self._timeout)
+
+    def score(self, session_id: str, request_id: int, products: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Confidence scores, (rows, classes)."""
+        reply = self._stub.Score(scores_message(session_id, request_id, products), timeout=self._timeout)
+        return matrix_of(reply.rows, reply.columns, reply.values)
+
+    def end_session(self, session_id: str, reason: str) -> None:
+        self._stub.EndSession(common_pb2.EndSessionRequest(session_id=session_id, reason=reason), timeout=self._timeout)

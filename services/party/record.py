@@ -1,0 +1,58 @@
+"""What one party writes of a run, into its own folder: terms, timings, traffic, its own weights; no other's data."""
+
+import json
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from services.common.agreement import Agreement
+from services.common.metrics import TrafficMeter
+
+
+class RunRecord:
+    """Collects and writes ``<folder>/<name>.json`` and ``<name>-weights.npz``; without a folder it only collects."""
+
+    def __init__(self, folder: Path | None, name: str, meter: TrafficMeter) -> None:
+        self._folder = folder
+        self._name = name
+        self._meter = meter
+        self._lock = threading.Lock()
+        self._content: dict[str, Any] = {}
+
+    def begin(self, agreement: Agreement) -> None:
+        """Start over with a new session's terms."""
+        with self._lock:
+            self._content = {"agreement": asdict(agreement), "steps": []}
+
+    def add_step(self, step: int, seconds: dict[str, float]) -> None:
+        with self._lock:
+            self._content["steps"].append({"step": step, **seconds})
+
+    def note(self, **facts: Any) -> None:
+        """Add facts to the record, JSON-able ones."""
+        with self._lock:
+            self._content.update(facts)
+
+    def finish(self, weights: NDArray[np.float64], feature_names: tuple[str, ...]) -> None:
+        """Write the record and this party's own weights, one row per feature."""
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            np.savez(self._folder / f"{self._name}-weights.npz", weights=weights, features=np.array(feature_names))
+        self.write()
+
+    def write(self) -> None:
+        """Write the record as it stands, with the traffic and peak memory so far."""
+        if self._folder is None:
+            return
+        memory = psutil.Process().memory_info()
+        with self._lock:
+            self._content["bytes_by_message"] = self._meter.snapshot()
+            self._content["memory_bytes"] = memory.rss
+            text = json.dumps(self._content, indent=1)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / f"{self._name}.json").write_text(text)

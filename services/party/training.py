@@ -1,0 +1,168 @@
+"""One party's training in one session: its weights, its epochs of Protocol 1, its partial scores. Knows no network."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.agreement import Agreement
+from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.metrics import StageTimer
+from services.party.cipher import DecryptedVector, WireVector, make_cipher
+from services.party.exchange import GradientExchange
+from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, split_rows
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+class Peer(Protocol):
+    """The other end of Protocol 1, wherever it is."""
+
+    def send_public_key(self, session_id: str, key_id: str, modulus: bytes) -> None: ...
+
+    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None: ...
+
+    def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector: ...
+
+
+class PartyTraining:
+    """Weights and training of party ``name`` under an agreement.
+
+    ``features``: (aligned rows, d) in the common order, on the fixed-point grid; the active party's last column is
+    the constant 1, its bias. ``labels``: (aligned rows,) class indices, the active party's only.
+    ``generator`` draws the initial weights and must be private to this party.
+    """
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        name: str,
+        features: FloatArray,
+        labels: IntArray | None,
+        peers: Mapping[str, Peer],
+        *,
+        generator: np.random.Generator,
+        timeout: float,
+        executor: Executor,
+    ) -> None:
+        plan = agreement.plan
+        self.agreement = agreement
+        self.name = name
+        self._features = features
+        self._labels = labels
+        self._peers = peers
+        self._executor = executor
+        self._scheme = ResidualScheme(agreement.classes)
+        self.rows = split_rows(
+            len(features),
+            validation_fraction=plan.validation_fraction,
+            test_fraction=plan.test_fraction,
+            seed=plan.seed,
+        )
+        self.schedule = BatchSchedule(self.rows.train, plan.batch_size, plan.seed)
+        self.weights = initial_weights(
+            plan.initialisation,
+            features.shape[1],
+            self._scheme.columns,
+            total_features=agreement.total_features,
+            generator=generator,
+        )
+        self._penalty = np.full((features.shape[1], 1), plan.l2)
+        if labels is not None:
+            self._penalty[-1] = 0.0
+        self._weights_after_epoch: list[FloatArray] = []
+        self._lock = threading.Lock()
+        self.exchange = GradientExchange(
+            make_cipher(agreement, name),
+            peers,
+            steps=self.schedule.steps_per_epoch * plan.epochs,
+            rows_of_step=self._rows_of_step,
+            timeout=timeout,
+        )
+
+    def show_public_key(self) -> None:
+        """Send this party's public key to every peer."""
+        key_id, modulus = self.exchange.public_key
+        self._to_all_peers(lambda peer: peer.send_public_key(self.agreement.session_id, key_id, modulus))
+
+    def run_epoch(self, epoch: int, on_step: Callable[[int, StageTimer], None]) -> None:
+        """Train epoch ``epoch`` (from 0, in order), calling ``on_step(step, seconds by stage)`` after each step.
+
+        Whatever goes wrong ends the session, because the parties' weights would drift apart.
+        """
+        with self._lock:
+            if epoch != len(self._weights_after_epoch) or epoch >= self.agreement.plan.epochs:
+                raise OutOfOrder(f"Epoch {epoch} is out of order: {len(self._weights_after_epoch)} are done.")
+            try:
+                self.exchange.await_keys()
+                for index, batch in enumerate(self.schedule.epoch(epoch)):
+                    step = epoch * self.schedule.steps_per_epoch + index
+                    on_step(step, self._run_step(step, batch))
+            except BaseException as error:
+                self.exchange.end(f"{self.name} stopped in epoch {epoch} ({type(error).__name__}).")
+                raise
+            self._weights_after_epoch.append(self.weights.copy())
+
+    def keep_epoch(self, epoch: int) -> None:
+        """Go back to the weights after ``epoch`` and end training; raises InvalidMessage for one that wasn't run."""
+        with self._lock:
+            if not 0 <= epoch < len(self._weights_after_epoch):
+                raise InvalidMessage(f"Epoch {epoch} was not run: {len(self._weights_after_epoch)} were.")
+            self.weights = self._weights_after_epoch[epoch]
+            self.exchange.end("training is complete.")
+
+    def partial_scores(self, rows: Sequence[int]) -> FloatArray:
+        """This party's products theta^T x for rows of the common order: (len(rows), columns)."""
+        indices = np.asarray(rows, dtype=np.int64)
+        if len(indices) == 0 or indices.max() >= len(self._features):
+            raise InvalidMessage(f"Expected rows below {len(self._features)}, at least one of them.")
+        products: FloatArray = self._features[indices] @ self.weights
+        return products
+
+    def labels_of(self, rows: IntArray) -> IntArray:
+        """Class indices of rows of the common order; the active party's training only."""
+        if self._labels is None:
+            raise ValueError("A passive party has no labels.")
+        return self._labels[rows]
+
+    def _run_step(self, step: int, batch: IntArray) -> StageTimer:
+        timer = StageTimer()
+        session_id = self.agreement.session_id
+        features = self._features[batch]
+        residual = self._residual_share(features @ self.weights, batch)
+        with timer.stage("encrypt"):
+            encrypted = self.exchange.encrypt_residuals(step, residual)
+        sending = [
+            self._executor.submit(peer.send_residuals, session_id, step, encrypted) for peer in self._peers.values()
+        ]
+        total = features.T @ residual
+        for name, peer in self._peers.items():
+            masked = self.exchange.masked_sums(step, name, features, timer)
+            with timer.stage("decrypt"):
+                answer = peer.decrypt(session_id, step, masked)
+            total += self.exchange.gradient_share(name, answer)
+        with timer.stage("wait"):
+            for sent in sending:
+                sent.result()
+        with timer.stage("update"):
+            gradient = self._scheme.gradient_scale(len(batch)) * total + self._penalty * self.weights
+            self.weights = self.weights - self.agreement.plan.learning_rate * gradient
+            self.exchange.complete_step(step)
+        return timer
+
+    def _residual_share(self, products: FloatArray, batch: IntArray) -> FloatArray:
+        if self._labels is None:
+            return self._scheme.passive_share(products)
+        return self._scheme.active_share(products, self._labels[batch])
+
+    def _rows_of_step(self, step: int) -> int:
+        start = (step % self.schedule.steps_per_epoch) * self.schedule.batch_size
+        return min(self.schedule.batch_size, len(self.rows.train) - start)
+
+    def _to_all_peers(self, send: Callable[[Peer], None]) -> None:
+        for sent in [self._executor.submit(send, peer) for peer in self._peers.values()]:
+            sent.result()

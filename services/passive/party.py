@@ -1,0 +1,204 @@
+"""The passive party's state: one session from alignment to scores, led by the active party. Knows no network."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.agreement import Agreement, PartyDescription
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
+from services.common.identity import Identity
+from services.common.metrics import StageTimer
+from services.common.settings import Settings
+from services.party.consent import check_consent
+from services.party.exchange import GradientExchange
+from services.party.features import PartyData
+from services.party.record import RunRecord
+from services.party.training import PartyTraining, Peer
+from vfl.data import PsiError, PsiServer, rows_of
+
+_log = logging.getLogger(__name__)
+
+
+class Coordinator(Protocol):
+    """What a passive party needs of the coordinator."""
+
+    def join_session(self, session_id: str, party: PartyDescription) -> Agreement: ...
+
+    def submit_partial_scores(self, session_id: str, request_id: int, products: NDArray[np.float64]) -> None: ...
+
+
+class _Session:
+    """One session as this party sees it; each field is None until its stage is reached."""
+
+    def __init__(self, session_id: str, active: str) -> None:
+        self.session_id = session_id
+        self.active = active
+        self.psi: PsiServer | None = None
+        self.rows: NDArray[np.int64] | None = None
+        self.training: PartyTraining | None = None
+        self.ended: str | None = None
+
+
+class PassiveParty:
+    """Thread-safe. Holds one session at a time; when the active party opens another, the one before ends."""
+
+    def __init__(
+        self,
+        name: str,
+        data: PartyData,
+        settings: Settings,
+        coordinator: Coordinator,
+        peers: Mapping[str, Peer],
+        record: RunRecord,
+        executor: Executor,
+    ) -> None:
+        self.name = name
+        self._data = data
+        self._settings = settings
+        self._coordinator = coordinator
+        self._peers = peers
+        self._record = record
+        self.executor = executor
+        self._lock = threading.Lock()
+        self._session: _Session | None = None
+
+    # -- alignment -------------------------------------------------------------------------------------------------
+
+    def set_up_alignment(self, caller: Identity, session_id: str, client_count: int) -> bytes:
+        """Begin a session with private set intersection; returns the set-up message for ``client_count`` ids."""
+        if not session_id:
+            raise InvalidMessage("The session id is empty: open a session at the coordinator first.")
+        with self._lock:
+            if self._session is not None and self._session.session_id == session_id:
+                raise OutOfOrder("This session has begun its alignment already; open a new one to align again.")
+            if self._session is not None:
+                self._end(self._session, "the active party has begun another session.")
+            session = _Session(session_id, caller.name)
+            session.psi = PsiServer(self._data.ids)
+            self._session = session
+        with _refusals():
+            return session.psi.setup(client_count)
+
+    def align(self, caller: Identity, session_id: str, request: bytes) -> bytes:
+        """Answer the active party's one query of this session."""
+        session = self._session_of(caller, session_id)
+        if session.psi is None:
+            raise OutOfOrder("This session was aligned already.")
+        with _refusals():
+            return session.psi.respond(request)
+
+    def fix_order(self, caller: Identity, session_id: str, common_ids: list[str]) -> None:
+        """Take the common order of rows; ids that this party doesn't hold can't be from the alignment: refused."""
+        session = self._session_of(caller, session_id)
+        with self._lock:
+            if session.psi is None:
+                raise OutOfOrder("This session has its order already.")
+            try:
+                session.rows = rows_of(self._data.ids, common_ids)
+            except ValueError as error:
+                raise InvalidMessage(str(error)) from error
+            session.psi = None
+        _log.info("Aligned %d of %d records.", len(common_ids), len(self._data.ids))
+
+    # -- training --------------------------------------------------------------------------------------------------
+
+    def join(self, caller: Identity, session_id: str) -> Agreement:
+        """Join at the coordinator, check the terms against this party's own settings, make a key pair, show it."""
+        session = self._session_of(caller, session_id)
+        if session.rows is None:
+            raise OutOfOrder("Align before you join.")
+        if session.training is not None:
+            return session.training.agreement
+        agreement = self._coordinator.join_session(session_id, self._data.describe(self.name, len(session.rows)))
+        if agreement.active.name != caller.name:
+            raise NotAllowed(f"{caller.name} is not this session's active party.")
+        check_consent(agreement, self._settings)
+        training = PartyTraining(
+            agreement,
+            self.name,
+            self._data.encoded(session.rows, agreement.plan.feature_fraction_bits),
+            None,
+            {peer.name: self._peers[peer.name] for peer in agreement.peers_of(self.name)},
+            generator=np.random.default_rng(self._settings.private_seed),
+            timeout=self._settings.step_timeout,
+            executor=self.executor,
+        )
+        self._record.begin(agreement)
+        session.training = training
+        return agreement
+
+    def show_public_key(self, caller: Identity, session_id: str) -> None:
+        """Show this session's public key to every peer; all of them have joined by now."""
+        self._training_of(caller, session_id).show_public_key()
+
+    def run_epoch(
+        self, caller: Identity, session_id: str, epoch: int, on_step: Callable[[int, StageTimer], None]
+    ) -> None:
+        def recorded(step: int, timer: StageTimer) -> None:
+            self._record.add_step(step, timer.seconds)
+            on_step(step, timer)
+
+        self._training_of(caller, session_id).run_epoch(epoch, recorded)
+
+    def finish_training(self, caller: Identity, session_id: str, kept_epoch: int) -> None:
+        training = self._training_of(caller, session_id)
+        training.keep_epoch(kept_epoch)
+        self._record.finish(training.weights, self._data.feature_names)
+
+    def exchange_of(self, session_id: str) -> GradientExchange:
+        """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
+        session = self._session
+        if session is None or session.session_id != session_id or session.training is None:
+            raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
+        return session.training.exchange
+
+    # -- prediction ------------------------------------------------------------------------------------------------
+
+    def contribute_scores(self, caller: Identity, session_id: str, request_id: int, rows: list[int]) -> None:
+        """Send this party's partial scores of some aligned rows to the coordinator."""
+        training = self._training_of(caller, session_id)
+        self._coordinator.submit_partial_scores(session_id, request_id, training.partial_scores(rows))
+
+    def end_session(self, caller: Identity, session_id: str, reason: str) -> None:
+        session = self._session
+        if session is not None and session.session_id == session_id:
+            if caller.name != session.active:
+                raise NotAllowed(f"{caller.name} is not this session's active party.")
+            self._end(session, reason)
+
+    def _end(self, session: _Session, reason: str) -> None:
+        session.ended = session.ended or reason
+        if session.training is not None:
+            session.training.exchange.end(reason)
+        _log.info("Session ended: %s", reason)
+
+    def _session_of(self, caller: Identity, session_id: str) -> _Session:
+        session = self._session
+        if session is None or session.session_id != session_id:
+            raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
+        if caller.name != session.active:
+            raise NotAllowed(f"{caller.name} is not this session's active party.")
+        if session.ended is not None:
+            raise OutOfOrder(f"The session has ended: {session.ended}")
+        return session
+
+    def _training_of(self, caller: Identity, session_id: str) -> PartyTraining:
+        training = self._session_of(caller, session_id).training
+        if training is None:
+            raise OutOfOrder("Join the session first.")
+        return training
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turns what the set intersection refuses into InvalidMessage."""
+    try:
+        yield
+    except PsiError as error:
+        raise InvalidMessage(str(error)) from error

@@ -1,0 +1,44 @@
+"""A passive party as a process."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from protos.v1 import exchange_pb2_grpc, passive_pb2_grpc
+from services.common.bootstrap import make_transport, serve_until_stopped
+from services.common.identity import Role
+from services.common.settings import Settings
+from services.party import exchange_servicer
+from services.party.features import load_party_data
+from services.party.links import CoordinatorLink, PeerLink
+from services.party.record import RunRecord
+from services.passive import servicer
+from services.passive.party import PassiveParty
+
+
+def run(settings: Settings) -> None:
+    """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
+    transport = make_transport(settings, Role.PASSIVE)
+    name = transport.identity.name
+    data = load_party_data(settings, with_bias=False)
+    timeout = settings.step_timeout
+    channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
+    party = PassiveParty(
+        name,
+        data,
+        settings,
+        CoordinatorLink(channels[Role.COORDINATOR], timeout),
+        {peer: PeerLink(peer, channel, timeout) for peer, channel in channels.items() if peer != Role.COORDINATOR},
+        RunRecord(settings.run_dir, name, transport.meter),
+        ThreadPoolExecutor(thread_name_prefix="training"),
+    )
+    exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
+    passive = servicer.PassiveServicer(party)
+    serve_until_stopped(
+        transport,
+        settings,
+        [
+            lambda server: exchange_pb2_grpc.add_GradientExchangeServicer_to_server(exchange, server),
+            lambda server: passive_pb2_grpc.add_PassiveServicer_to_server(passive, server),
+        ],
+        {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
+        [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
+    )

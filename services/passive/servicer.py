@@ -1,0 +1,102 @@
+"""The passive party on the wire: a thin layer over ``party.py``."""
+
+import queue
+from collections.abc import Iterator
+
+import grpc
+
+from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
+from services.common.errors import InvalidMessage
+from services.common.identity import Role, require_caller
+from services.common.metrics import StageTimer
+from services.common.transport import Permissions
+from services.common.wire import parts_of
+from services.passive.party import PassiveParty
+
+_SERVICE = passive_pb2.DESCRIPTOR.services_by_name["Passive"]
+SERVICE_NAME = _SERVICE.full_name
+_ACTIVE = frozenset({Role.ACTIVE})
+PERMISSIONS: Permissions = {f"/{SERVICE_NAME}/{method.name}": _ACTIVE for method in _SERVICE.methods}
+
+# 35 bytes per id in the set intersection: room for 7 million ids.
+_LARGEST_ALIGNMENT = 256 << 20
+
+
+class PassiveServicer(passive_pb2_grpc.PassiveServicer):
+    def __init__(self, party: PassiveParty) -> None:
+        self._party = party
+
+    def SetUpAlignment(
+        self, request: passive_pb2.AlignmentSetupRequest, context: grpc.ServicerContext
+    ) -> Iterator[passive_pb2.AlignmentPart]:
+        setup = self._party.set_up_alignment(require_caller(context), request.session_id, request.client_count)
+        for data in parts_of(setup):
+            yield passive_pb2.AlignmentPart(data=data)
+
+    def Align(
+        self, request_iterator: Iterator[passive_pb2.AlignmentPart], context: grpc.ServicerContext
+    ) -> Iterator[passive_pb2.AlignmentPart]:
+        session_id, query = "", bytearray()
+        for part in request_iterator:
+            session_id = session_id or part.session_id
+            query += part.data
+            if len(query) > _LARGEST_ALIGNMENT:
+                raise InvalidMessage("This alignment is larger than any that this party takes.")
+        response = self._party.align(require_caller(context), session_id, bytes(query))
+        for data in parts_of(response):
+            yield passive_pb2.AlignmentPart(data=data)
+
+    def FixOrder(
+        self, request_iterator: Iterator[passive_pb2.CommonIds], context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        session_id, ids = "", list[str]()
+        for part in request_iterator:
+            session_id = session_id or part.session_id
+            ids += part.ids
+        self._party.fix_order(require_caller(context), session_id, ids)
+        return common_pb2.Acknowledgement()
+
+    def Join(self, request: passive_pb2.SessionRequest, context: grpc.ServicerContext) -> common_pb2.Agreement:
+        return self._party.join(require_caller(context), request.session_id).to_message()
+
+    def ShowPublicKey(
+        self, request: passive_pb2.SessionRequest, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        self._party.show_public_key(require_caller(context), request.session_id)
+        return common_pb2.Acknowledgement()
+
+    def RunEpoch(
+        self, request: passive_pb2.RunEpochRequest, context: grpc.ServicerContext
+    ) -> Iterator[passive_pb2.StepReport]:
+        # Training runs on its own thread, so that a caller who has gone doesn't leave it half-way through a message.
+        reports: queue.SimpleQueue[passive_pb2.StepReport | None] = queue.SimpleQueue()
+
+        def report(step: int, timer: StageTimer) -> None:
+            reports.put(passive_pb2.StepReport(step=step, seconds=timer.seconds))
+
+        caller = require_caller(context)
+        training = self._party.executor.submit(self._party.run_epoch, caller, request.session_id, request.epoch, report)
+        training.add_done_callback(lambda _: reports.put(None))
+        while (step_report := reports.get()) is not None:
+            yield step_report
+        training.result()
+
+    def FinishTraining(
+        self, request: passive_pb2.FinishTrainingRequest, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        self._party.finish_training(require_caller(context), request.session_id, request.kept_epoch)
+        return common_pb2.Acknowledgement()
+
+    def ContributeScores(
+        self, request: passive_pb2.PartialScoresRequest, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        self._party.contribute_scores(
+            require_caller(context), request.session_id, request.request_id, list(request.rows)
+        )
+        return common_pb2.Acknowledgement()
+
+    def EndSession(
+        self, request: common_pb2.EndSessionRequest, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        self._party.end_session(require_caller(context), request.session_id, request.reason)
+        return common_pb2.Acknowledgement()

@@ -1,0 +1,65 @@
+"""Paillier at speed: keys, fixed point, packing, and the encrypted matrix product of a vertical federation.
+
+public_key, private_key = keygen()
+c = encrypt_vector(private_key, g)        # the key holder
+masked, mask = mask_vector(matvec(X, c))  # the other party
+answer = decrypt_integers(private_key, masked)
+unmask(mask, answer)                      # X.T @ g, to the fixed-point precision
+"""
+
+from vfl.crypto.errors import (
+    FixedPointOverflow,
+    InsecureKey,
+    InvalidAnswer,
+    InvalidCiphertext,
+    KeyMismatch,
+    LayoutMismatch,
+    MalformedKey,
+    PackingImpossible,
+)
+from vfl.crypto.fixed_point import RESIDUAL, FixedPoint
+from vfl.crypto.keys import PrivateKey, PublicKey, keygen
+from vfl.crypto.packing import PackingLayout, choose_layout
+from vfl.crypto.vectors import (
+    CipherVector,
+    Mask,
+    ciphertext_count,
+    decrypt_integers,
+    decrypt_vector,
+    encrypt_vector,
+    mask_vector,
+    matvec,
+    unmask,
+)
+from vfl.crypto.wire import check_ciphertexts, ciphertext_width, from_bytes, to_bytes
+
+__all__ = [
+    "RESIDUAL",
+    "CipherVector",
+    "FixedPoint",
+    "FixedPointOverflow",
+    "InsecureKey",
+    "InvalidAnswer",
+    "InvalidCiphertext",
+    "KeyMismatch",
+    "LayoutMismatch",
+    "MalformedKey",
+    "Mask",
+    "PackingImpossible",
+    "PackingLayout",
+    "PrivateKey",
+    "PublicKey",
+    "check_ciphertexts",
+    "choose_layout",
+    "ciphertext_count",
+    "ciphertext_width",
+    "decrypt_integers",
+    "decrypt_vector",
+    "encrypt_vector",
+    "from_bytes",
+    "keygen",
+    "mask_vector",
+    "matvec",
+    "to_bytes",
+    "unmask",
+]

@@ -1,0 +1,152 @@
+"""Paillier keys and the raw integer layer: key generation, encryption and decryption of integers modulo n.
+
+Paillier (1999) with g = n + 1, so that `phe` reads our ciphertexts and we read `phe`'s.
+"""
+
+import hashlib
+import math
+import secrets
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NoReturn
+
+from gmpy2 import invert, is_prime, mpz, powmod, powmod_sec
+
+from vfl.crypto.errors import InsecureKey, MalformedKey
+from vfl.crypto.obfuscation import OwnerObfuscator
+
+MINIMUM_SECURE_BITS = 2048
+_MINIMUM_BITS = 128  # two fixed-point numbers have at most 104 bits: 2**21 of their products add up without wrap
+_PRIMALITY_ROUNDS = 64  # GMP: Baillie-PSW and 40 rounds of Miller-Rabin, error below 2**-80
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """A Paillier public key: the modulus n. Two keys are equal when their moduli are."""
+
+    n: int
+
+    @cached_property
+    def n_squared(self) -> int:
+        return self.n * self.n
+
+    @cached_property
+    def bits(self) -> int:
+        return self.n.bit_length()
+
+    @cached_property
+    def key_id(self) -> str:
+        """The first 16 hexadecimal digits of SHA-256 of n's big-endian bytes: enough to tell keys apart."""
+        return hashlib.sha256(self.n.to_bytes((self.bits + 7) // 8, "big")).hexdigest()[:16]
+
+    def raw_encrypt(self, plaintext: int, randomness: int) -> int:
+        """(1 + n)**plaintext * randomness**n mod n**2, for a plaintext in Z and randomness in Z_n*."""
+        n, n_squared = mpz(self.n), mpz(self.n_squared)
+        return int((1 + plaintext % n * n) * powmod(randomness, n, n_squared) % n_squared)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PrivateKey:
+    """A Paillier private key: the primes p and q. Its repr does not show them, and it refuses to be pickled.
+
+    Raises:
+        MalformedKey: unless p and q are distinct primes, 3 mod 4, gcd(p-1, q-1) = 2, gcd(n, (p-1)(q-1)) = 1.
+    """
+
+    p: int
+    q: int
+    _obfuscator: OwnerObfuscator = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not (is_prime(self.p, _PRIMALITY_ROUNDS) and is_prime(self.q, _PRIMALITY_ROUNDS)):
+            raise MalformedKey("Both factors of a Paillier modulus must be prime.")
+        if not _well_formed(self.p, self.q):
+            raise MalformedKey(
+                "p and q must be distinct, 3 modulo 4, with gcd(p-1, q-1) = 2 and p*q coprime to (p-1)(q-1)."
+            )
+        object.__setattr__(self, "_obfuscator", OwnerObfuscator(self.p, self.q))
+
+    @cached_property
+    def public_key(self) -> PublicKey:
+        return PublicKey(self.p * self.q)
+
+    def raw_encrypt(self, plaintext: int) -> int:
+        """Encrypt under one's own key: an obfuscator from tables, 20 times faster than r**n."""
+        n, n_squared = self.public_key.n, self.public_key.n_squared
+        return int((1 + plaintext % n * n) * self._obfuscator.draw() % n_squared)
+
+    def raw_decrypt(self, ciphertext: int) -> int:
+        """The plaintext in [0, n), by the Chinese remainder theorem.
+
+        The exponentiations run in GMP's side-channel resistant `mpz_powm_sec`; the rest is not constant time.
+        """
+        modulo_p = self._part_p.decrypt(ciphertext)
+        modulo_q = self._part_q.decrypt(ciphertext)
+        return int(modulo_p + self.p * ((modulo_q - modulo_p) * self._p_inverse % self.q))
+
+    @cached_property
+    def _part_p(self) -> "_PrimePart":
+        return _PrimePart(self.p, cofactor=self.q)
+
+    @cached_property
+    def _part_q(self) -> "_PrimePart":
+        return _PrimePart(self.q, cofactor=self.p)
+
+    @cached_property
+    def _p_inverse(self) -> mpz:
+        return invert(self.p, self.q)
+
+    def __repr__(self) -> str:
+        return f"PrivateKey(key_id={self.public_key.key_id!r}, bits={self.public_key.bits})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A private key never leaves its process: it cannot be pickled or copied.")
+
+
+class _PrimePart:
+    """Decryption modulo one prime factor (Paillier 1999, section 7)."""
+
+    def __init__(self, prime: int, cofactor: int) -> None:
+        self._prime = mpz(prime)
+        self._square = self._prime**2
+        # (1 + n)**(p-1) = 1 + (p-1) n mod p**2, whose logarithm is -q mod p.
+        self._scale = invert(-cofactor, self._prime)
+
+    def decrypt(self, ciphertext: int) -> mpz:
+        power = powmod_sec(ciphertext % self._square, self._prime - 1, self._square)
+        return (power - 1) // self._prime * self._scale % self._prime
+
+
+def keygen(bits: int = MINIMUM_SECURE_BITS, *, insecure: bool = False) -> tuple[PublicKey, PrivateKey]:
+    """A fresh key pair whose modulus has exactly `bits` bits, from the operating system's randomness.
+
+    Raises:
+        InsecureKey: for fewer than 2048 bits, unless `insecure` says that this key protects nothing.
+        ValueError: if bits is below 128 or not a multiple of 8.
+    """
+    if bits < MINIMUM_SECURE_BITS and not insecure:
+        raise InsecureKey(
+            f"A {bits}-bit key protects nothing: use bits={MINIMUM_SECURE_BITS} or more (or insecure=True, in a test)."
+        )
+    if bits < _MINIMUM_BITS or bits % 8:
+        raise ValueError(f"Expected {bits=} to be a multiple of 8, at least {_MINIMUM_BITS}.")
+    while True:
+        p, q = _random_prime(bits // 2), _random_prime(bits // 2)
+        if _well_formed(p, q):
+            private_key = PrivateKey(p, q)
+            return private_key.public_key, private_key
+
+
+def _well_formed(p: int, q: int) -> bool:
+    """What decryption and the owner's obfuscators need of two primes."""
+    totient = (p - 1) * (q - 1)
+    blum = p != q and p % 4 == 3 and q % 4 == 3
+    return blum and math.gcd(p - 1, q - 1) == 2 and math.gcd(p * q, totient) == 1
+
+
+def _random_prime(bits: int) -> int:
+    """A uniform prime, 3 mod 4, with the top two bits set: the product of two has exactly 2*bits bits."""
+    while True:
+        candidate = secrets.randbits(bits) | 3 << (bits - 2) | 3
+        if is_prime(candidate, _PRIMALITY_ROUNDS):
+            return candidate

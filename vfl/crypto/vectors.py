@@ -1,0 +1,244 @@
+"""Encrypted vectors: what one half of Protocol 1 (Hu) exchanges.
+
+The key holder encrypts its residual (`encrypt_vector`), the other party multiplies it by its features
+(`matvec`) and masks the result (`mask_vector`), the key holder decrypts the masked answer
+(`decrypt_integers`), the other party takes the mask off (`unmask`). `vfl.crypto.wire` has the bytes and the
+checks of what arrives.
+"""
+
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from vfl.crypto.errors import InvalidAnswer, InvalidCiphertext, KeyMismatch, LayoutMismatch
+from vfl.crypto.fixed_point import RESIDUAL, FixedPoint, FloatArray, decode, feature_format_of
+from vfl.crypto.integers import random_unit
+from vfl.crypto.keys import PrivateKey, PublicKey
+from vfl.crypto.packing import PackingLayout
+from vfl.crypto.product import encrypted_product
+
+
+@dataclass(frozen=True)
+class CipherVector:
+    """An encrypted array under one key, with one public exponent: value = integer * 16**exponent.
+
+    Attributes:
+        ciphertexts: without a layout one integer per value, in row order of `shape`.
+        shape: of the array, (s,) or (s, k) for a residual, (d,) or (d, k) for a product.
+        layout: how the values are packed, or None.
+        is_product: whether `matvec` made it; packed residuals and packed products use different slots.
+
+    Raises:
+        InvalidCiphertext: if the number of ciphertexts does not agree with shape and layout.
+        LayoutMismatch: if the layout was made for fewer rows, other classes, or a longer key.
+    """
+
+    public_key: PublicKey
+    ciphertexts: tuple[int, ...] = field(repr=False)
+    exponent: int
+    shape: tuple[int, ...]
+    layout: PackingLayout | None = None
+    is_product: bool = False
+
+    def __post_init__(self) -> None:
+        if self.layout is not None:
+            _check_layout(self.layout, self.shape, self.public_key, is_product=self.is_product)
+        expected = ciphertext_count(self.shape, self.layout, is_product=self.is_product)
+        if len(self.ciphertexts) != expected:
+            raise InvalidCiphertext(f"Expected {expected} ciphertexts for {self.shape=}, got {len(self.ciphertexts)}.")
+
+
+@dataclass(frozen=True)
+class Mask:
+    """What takes the mask off a decrypted answer. Secret: the summands, uniform in Z_n, are never shown."""
+
+    public_key: PublicKey
+    summands: tuple[int, ...] = field(repr=False)
+    exponent: int
+    shape: tuple[int, ...]
+    layout: PackingLayout | None
+
+
+def ciphertext_count(shape: tuple[int, ...], layout: PackingLayout | None, *, is_product: bool = False) -> int:
+    """How many ciphertexts carry an array of this shape: what a receiver should expect."""
+    if layout is None:
+        return math.prod(shape)
+    return layout.answers_for(shape[0]) if is_product else layout.ciphertexts_for(shape[0])
+
+
+def encrypt_vector(
+    key: PublicKey | PrivateKey,
+    g: npt.ArrayLike,
+    *,
+    layout: PackingLayout | None = None,
+    fixed_point: FixedPoint = RESIDUAL,
+) -> CipherVector:
+    """Encrypt g, (s,) or (s, k) real numbers of magnitude below 2**fixed_point.integer_bits.
+
+    A private key encrypts 20 times faster than its public key. Both make ordinary ciphertexts.
+
+    Raises:
+        FixedPointOverflow: before anything is encrypted, if a value is not finite or out of range.
+        LayoutMismatch: if g is not of such a shape, or not what `layout` was made for.
+    """
+    values = np.asarray(g, dtype=np.float64)
+    if values.ndim not in (1, 2) or values.size == 0:
+        raise LayoutMismatch(f"Expected (s,) or (s, k) values, at least one, got {values.shape=}.")
+    integers = fixed_point.encode(values, inclusive=False)
+    public_key = key if isinstance(key, PublicKey) else key.public_key
+    if layout is None:
+        plaintexts = integers.ravel().tolist()
+    else:
+        if fixed_point != layout.residual:
+            raise LayoutMismatch(f"The layout was made for residuals in {layout.residual}, got {fixed_point}.")
+        _check_layout(layout, values.shape, public_key, is_product=False)
+        plaintexts = layout.pack_residual(integers.reshape(len(integers), -1))
+    if isinstance(key, PrivateKey):
+        ciphertexts = tuple(key.raw_encrypt(plaintext) for plaintext in plaintexts)
+    else:
+        ciphertexts = tuple(key.raw_encrypt(plaintext, random_unit(key.n)) for plaintext in plaintexts)
+    return CipherVector(public_key, ciphertexts, fixed_point.exponent, values.shape, layout)
+
+
+def matvec(X: npt.ArrayLike, c: CipherVector, *, features: FixedPoint | None = None) -> CipherVector:
+    """The encrypted X.T @ g for X of shape (s, d) and an encrypted g of shape (s,) or (s, k): (d,) or (d, k).
+
+    The answer is a deterministic function of X and c. Whoever sends it to the holder of the key must send
+    `mask_vector` of it instead: as it is, its randomness tells a malicious key holder every entry of X.
+
+    Args:
+        X: real numbers within the bound of the format.
+        features: the public format of X. By default the layout's; without a layout, read off the data.
+
+    Raises:
+        FixedPointOverflow: if an entry of X is not finite or out of range.
+        LayoutMismatch: if X and c differ in their number of rows, or `features` is not the layout's format.
+    """
+    matrix = np.asarray(X, dtype=np.float64)
+    if matrix.ndim != 2 or 0 in matrix.shape or len(matrix) != c.shape[0] or c.is_product:
+        raise LayoutMismatch(
+            f"Expected X of shape (s, d) for an encrypted residual of {c.shape=}, got {matrix.shape=}."
+        )
+    layout = c.layout
+    if layout is None:
+        feature_format = features or feature_format_of(matrix)
+    elif features in (None, layout.features):
+        feature_format = layout.features
+    else:
+        raise LayoutMismatch(f"The layout was made for features in {layout.features}, got {features}.")
+    integers = feature_format.encode(matrix)
+    if layout is None:
+        classes = math.prod(c.shape[1:])
+        per_class = encrypted_product(
+            [c.ciphertexts[k::classes] for k in range(classes)],
+            integers,
+            features=feature_format,
+            modulus=c.public_key.n_squared,
+        )
+        ciphertexts = tuple(answer for row in zip(*per_class, strict=True) for answer in row)
+    else:
+        (answers,) = encrypted_product(
+            [c.ciphertexts],
+            layout.virtual_matrix(integers),
+            features=feature_format,
+            modulus=c.public_key.n_squared,
+            slots_per_answer=layout.class_stride,
+            slot_bits=layout.slot_bits,
+        )
+        ciphertexts = tuple(answers)
+    shape = (matrix.shape[1], *c.shape[1:])
+    return CipherVector(c.public_key, ciphertexts, c.exponent + feature_format.exponent, shape, layout, is_product=True)
+
+
+def mask_vector(m: CipherVector) -> tuple[CipherVector, Mask]:
+    """Hide a product from the key holder: to every answer, add r uniform in Z_n and a fresh rho**n.
+
+    Guarantee, for gcd(n, phi(n)) = 1: every answer is uniform among all ciphertexts, whatever X and g were.
+    - The plaintext becomes uniform in Z_n: hiding is perfect, in unused slots as well.
+    - The randomness becomes uniform in Z_n*. Without rho it would be prod r_i**x_i, from which the maker of a
+      key with smooth p-1 and q-1 reads all x_i (the randomiser channel). rho is drawn anew for every answer;
+      powers of a generator supplied by the key holder would leave that channel open.
+    """
+    key = m.public_key
+    summands = tuple(secrets.randbelow(key.n) for _ in m.ciphertexts)
+    masked = tuple(
+        ciphertext * key.raw_encrypt(summand, random_unit(key.n)) % key.n_squared
+        for summand, ciphertext in zip(summands, m.ciphertexts, strict=True)
+    )
+    return replace(m, ciphertexts=masked), Mask(key, summands, m.exponent, m.shape, m.layout)
+
+
+def decrypt_integers(private_key: PrivateKey, m: CipherVector) -> tuple[int, ...]:
+    """The plaintext of every ciphertext, in [0, n): what the holder of the key answers to a masked product.
+
+    Raises:
+        KeyMismatch: if m was made under another key.
+    """
+    if m.public_key != private_key.public_key:
+        raise KeyMismatch(
+            f"Encrypted under key {m.public_key.key_id}, not under {private_key.public_key.key_id}: "
+            "decrypt with the private key of the former."
+        )
+    return tuple(private_key.raw_decrypt(ciphertext) for ciphertext in m.ciphertexts)
+
+
+def unmask(mask: Mask, residues: Sequence[int]) -> FloatArray:
+    """Take the mask off a decrypted answer: (d,) or (d, k) real numbers.
+
+    Raises:
+        InvalidAnswer: for a wrong number of residues, one outside [0, n), or one no product can give.
+    """
+    n = mask.public_key.n
+    if len(residues) != len(mask.summands):
+        raise InvalidAnswer(f"Expected {len(mask.summands)} residues, got {len(residues)}.")
+    for index, residue in enumerate(residues):
+        if not 0 <= residue < n:
+            raise InvalidAnswer(f"Residue {index} is not in [0, n).")
+    bare = [(residue - summand) % n for residue, summand in zip(residues, mask.summands, strict=True)]
+    return _decode(bare, n, mask.exponent, mask.shape, mask.layout, is_product=True)
+
+
+def decrypt_vector(private_key: PrivateKey, m: CipherVector) -> FloatArray:
+    """The array behind m: the exact integers of its fixed-point format, each as the nearest float64.
+
+    Raises:
+        KeyMismatch: if m was made under another key.
+        InvalidAnswer: if a packed plaintext does not fit its layout.
+    """
+    residues = decrypt_integers(private_key, m)
+    return _decode(residues, m.public_key.n, m.exponent, m.shape, m.layout, is_product=m.is_product)
+
+
+def _decode(
+    residues: Sequence[int],
+    n: int,
+    exponent: int,
+    shape: tuple[int, ...],
+    layout: PackingLayout | None,
+    *,
+    is_product: bool,
+) -> FloatArray:
+    """Residues modulo n to real numbers: those above n/2 stand for negative integers."""
+    integers = [residue - n if residue > n // 2 else residue for residue in residues]
+    if layout is not None:
+        unpack = layout.unpack_product if is_product else layout.unpack_residual
+        integers = unpack(integers, shape[0])
+    try:
+        return decode(integers, exponent).reshape(shape)
+    except OverflowError:
+        raise InvalidAnswer(
+            "A plaintext is larger than any float64: wrong key, wrong mask, or dishonest answer."
+        ) from None
+
+
+def _check_layout(layout: PackingLayout, shape: tuple[int, ...], public_key: PublicKey, *, is_product: bool) -> None:
+    if math.prod(shape[1:]) != layout.classes:
+        raise LayoutMismatch(f"The layout was made for {layout.classes} classes, got {shape=}.")
+    if not is_product and shape[0] > layout.batch_size:
+        raise LayoutMismatch(f"The layout was made for at most {layout.batch_size} rows, got {shape=}.")
+    if not layout.fits(public_key.bits):
+        raise LayoutMismatch(f"The layout does not fit a {public_key.bits}-bit key: choose one for this key.")

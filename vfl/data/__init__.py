@@ -1,0 +1,74 @@
+"""Data: tables, encoders, the registry of public data sets, vertical splits, private set intersection."""
+
+from vfl.data.encoders import (
+    ENCODER_KINDS,
+    Encoder,
+    EncoderError,
+    EncoderKind,
+    fit_encoder,
+    is_signed,
+    magnitude_bits,
+    rows_to_unit_norm,
+    snap_to_grid,
+)
+from vfl.data.fetch import FetchError, fetch
+from vfl.data.psi import EmptyIntersection, PsiClient, PsiError, PsiServer, common_order, rows_of
+from vfl.data.registry import (
+    DATASETS,
+    Dataset,
+    DatasetError,
+    DatasetNotFound,
+    RegistryTable,
+    dataset,
+    dataset_names,
+    load_dataset,
+)
+from vfl.data.split import (
+    SplitError,
+    column_blocks,
+    party_share,
+    row_ids,
+    row_numbers,
+    vertical_split,
+)
+from vfl.data.tables import Table, TableError, class_names, encode_labels, load_table, table_from_frame
+
+__all__ = [
+    "DATASETS",
+    "ENCODER_KINDS",
+    "Dataset",
+    "DatasetError",
+    "DatasetNotFound",
+    "EmptyIntersection",
+    "Encoder",
+    "EncoderError",
+    "EncoderKind",
+    "FetchError",
+    "PsiClient",
+    "PsiError",
+    "PsiServer",
+    "RegistryTable",
+    "SplitError",
+    "Table",
+    "TableError",
+    "class_names",
+    "column_blocks",
+    "common_order",
+    "dataset",
+    "dataset_names",
+    "encode_labels",
+    "fetch",
+    "fit_encoder",
+    "is_signed",
+    "load_dataset",
+    "load_table",
+    "magnitude_bits",
+    "party_share",
+    "row_ids",
+    "row_numbers",
+    "rows_of",
+    "rows_to_unit_norm",
+    "snap_to_grid",
+    "table_from_frame",
+    "vertical_split",
+]

@@ -1,0 +1,156 @@
+"""Scaling a party's own columns before training, and the grid on which fixed point holds them exactly.
+
+An encoder is fitted on one party's columns and nothing else. What it learned (minima, means) describes that
+party's people: it stays with the party.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from vfl.data.tables import Features
+
+EncoderKind = Literal["minmax", "standardise", "unit_norm", "none"]
+ENCODER_KINDS: tuple[EncoderKind, ...] = get_args(EncoderKind)
+
+
+class EncoderError(ValueError):
+    """Features cannot be encoded; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A fitted encoding of `columns` columns.
+
+    minmax: (x - offset) / scale, clipped to [0, 1]. Values outside the range seen when fitting are clipped,
+    so that every encoded value stays in the range that the protocol's fixed point and the attacks assume.
+    standardise: (x - offset) / scale, mean 0 and standard deviation 1 on the data it was fitted on;
+    unbounded. unit_norm: each row of this party's block divided by its own 2-norm (rows of zeros stay zeros);
+    nothing is learned, so offset and scale are empty. none: unchanged.
+
+    offset, scale: one number per column; scale 0 marks a constant column, which is encoded as 0 throughout.
+    """
+
+    kind: EncoderKind
+    columns: int
+    offset: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in ENCODER_KINDS:
+            raise EncoderError(f"Unknown encoder {self.kind!r}: choose one of {', '.join(ENCODER_KINDS)}.")
+        learned = self.columns if self.kind in ("minmax", "standardise") else 0
+        if self.columns < 1 or len(self.offset) != learned or len(self.scale) != learned:
+            raise EncoderError(
+                f"Encoder {self.kind!r} of {self.columns} columns needs {learned} offsets and scales, got "
+                f"{len(self.offset)} and {len(self.scale)}: fit it again."
+            )
+
+    def transform(self, features: Features) -> Features:
+        """Encode features (n, columns); returns a new (n, columns) float64 array.
+
+        Raises EncoderError for another number of columns or values that are not finite.
+        """
+        _check_matrix(features)
+        if features.shape[1] != self.columns:
+            raise EncoderError(
+                f"The encoder was fitted on {self.columns} columns, got {features.shape[1]}: "
+                "give the same columns in the same order."
+            )
+        if self.kind == "none":
+            return features.copy()
+        if self.kind == "unit_norm":
+            return rows_to_unit_norm(features)
+        scale = np.array(self.scale)
+        varies = scale > 0
+        encoded = np.where(varies, (features - np.array(self.offset)) / np.where(varies, scale, 1.0), 0.0)
+        return np.clip(encoded, 0.0, 1.0) if self.kind == "minmax" else encoded
+
+    def to_json(self) -> str:
+        """The encoder as JSON text; `from_json` returns an equal encoder, bit for bit."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Encoder:
+        """Raises EncoderError when the text is not an encoder's JSON."""
+        try:
+            fields = json.loads(text)
+            return cls(
+                kind=fields["kind"],
+                columns=int(fields["columns"]),
+                offset=tuple(float(value) for value in fields["offset"]),
+                scale=tuple(float(value) for value in fields["scale"]),
+            )
+        except EncoderError:
+            raise
+        except (ValueError, KeyError, TypeError) as error:
+            raise EncoderError(f"This is not a saved encoder ({type(error).__name__}): fit it again.") from None
+
+
+def fit_encoder(kind: EncoderKind, features: Features) -> Encoder:
+    """An encoder of the given kind for features (n, d), learned from these rows.
+
+    Raises EncoderError: unknown kind, no rows or columns, values not finite or so large that a range
+    overflows.
+    """
+    if kind not in ENCODER_KINDS:
+        raise EncoderError(f"Unknown encoder {kind!r}: choose one of {', '.join(ENCODER_KINDS)}.")
+    _check_matrix(features)
+    if kind in ("unit_norm", "none"):
+        return Encoder(kind, features.shape[1])
+    low, high = features.min(axis=0), features.max(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        offset, scale = (low, high - low) if kind == "minmax" else (features.mean(axis=0), features.std(axis=0))
+    if not (np.isfinite(offset).all() and np.isfinite(scale).all()):
+        raise EncoderError("A column's values are too large to scale: divide the column by a constant first.")
+    # The deviation of a constant column can come out as a rounding error instead of 0.
+    scale = np.where(low == high, 0.0, scale)
+    return Encoder(kind, features.shape[1], tuple(offset.tolist()), tuple(scale.tolist()))
+
+
+def rows_to_unit_norm(features: Features) -> Features:
+    """Each row of features (n, d) divided by its 2-norm; rows of zeros stay zeros."""
+    # Dividing by the largest entry first keeps the squares from overflowing or vanishing.
+    largest = np.abs(features).max(axis=1, keepdims=True)
+    scaled = np.divide(features, largest, out=np.zeros_like(features), where=largest > 0)
+    norm = np.sqrt((scaled**2).sum(axis=1, keepdims=True))
+    unit: Features = np.divide(scaled, norm, out=scaled, where=norm > 0)
+    return unit
+
+
+def snap_to_grid(features: Features, fraction_bits: int = 16) -> Features:
+    """Round to the nearest multiples of 2**-fraction_bits (0 to 52), halves to even.
+
+    Fixed point with at least that many fraction bits then holds every feature exactly: the encrypted run and
+    the plain run see identical features, and any difference between them comes from the protocol.
+    """
+    if not 0 <= fraction_bits <= 52:
+        raise EncoderError(f"Expected fraction_bits from 0 to 52, got {fraction_bits}.")
+    return np.rint(features * 2.0**fraction_bits) / 2.0**fraction_bits
+
+
+def magnitude_bits(features: Features) -> int:
+    """The smallest b >= 0 with max |x| <= 2**b: what fixed point must provide left of the point, sign apart.
+
+    Raises EncoderError when features is empty or not finite.
+    """
+    _check_matrix(features)
+    mantissa, exponent = math.frexp(float(np.abs(features).max()))
+    return max(0, exponent - 1 if mantissa == 0.5 else exponent)
+
+
+def is_signed(features: Features) -> bool:
+    """Whether any value is negative."""
+    return bool((features < 0).any())
+
+
+def _check_matrix(features: Features) -> None:
+    if features.ndim != 2 or features.size == 0:
+        raise EncoderError(f"Expected features of shape (rows, columns), got {features.shape}: give at least one row.")
+    if not np.isfinite(features).all():
+        raise EncoderError("Features contain NaN or infinite values: clean the table first.")

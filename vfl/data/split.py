@@ -1,0 +1,118 @@
+"""Dealing a public data set out to simulated parties: who holds which columns and rows.
+
+Everything follows from the seed through the raw output of the Philox generator, which no numpy version
+changes: each party computes its own share in its own process, and the auditor, later, all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from vfl.data.registry import RegistryTable
+from vfl.data.tables import Table
+
+
+class SplitError(ValueError):
+    """A data set cannot be dealt out as asked; the message says what to change."""
+
+
+def vertical_split(
+    table: RegistryTable,
+    parties: int,
+    *,
+    seed: int,
+    missing_fraction: float = 0.02,
+    active_features: int | None = None,
+) -> list[Table]:
+    """One Table per party; party 0 is active and alone holds the labels.
+
+    Columns go in contiguous blocks (`column_blocks`). Each party lacks its own random missing_fraction (in
+    [0, 1)) of the rows and holds the others in its own order, so that aligning them is really needed. Ids are
+    `row_ids`. seed: 0 to 2**64 - 1. Raises SplitError.
+    """
+    return [
+        party_share(
+            table,
+            share,
+            parties,
+            seed=seed,
+            missing_fraction=missing_fraction,
+            active_features=active_features,
+        )
+        for share in range(parties)
+    ]
+
+
+def party_share(
+    table: RegistryTable,
+    share_index: int,
+    parties: int,
+    *,
+    seed: int,
+    missing_fraction: float = 0.02,
+    active_features: int | None = None,
+) -> Table:
+    """The Table of party share_index (0 is active), the same as from `vertical_split`. Raises SplitError."""
+    blocks = column_blocks(table.features.shape[1], parties, active_features)
+    if not 0 <= share_index < parties:
+        raise SplitError(f"Expected share_index from 0 to {parties - 1}, got {share_index}.")
+    if not 0 <= missing_fraction < 1:
+        raise SplitError(f"Expected missing_fraction from 0 to below 1, got {missing_fraction}.")
+    if not 0 <= seed < 2**64:
+        raise SplitError(f"Expected seed from 0 to 2**64 - 1, got {seed}.")
+    count = len(table.features)
+    # Cutting the head off a random order both picks the missing rows and shuffles the others.
+    draws = np.random.Philox(key=np.array([seed, share_index], dtype=np.uint64)).random_raw(count)
+    rows = np.argsort(draws, kind="stable")[int(missing_fraction * count) :]
+    block = blocks[share_index]
+    ids = row_ids(count)
+    return Table(
+        ids=tuple(ids[row] for row in rows),
+        features=table.features[rows, block.start : block.stop],
+        feature_names=table.feature_names[block.start : block.stop],
+        labels=table.labels[rows] if share_index == 0 else None,
+    )
+
+
+def column_blocks(columns: int, parties: int, active_features: int | None = None) -> list[range]:
+    """The columns of each party: contiguous blocks in order, every column in exactly one.
+
+    Sizes differ by at most one, the first blocks being the larger ones (two parties: Hu's halves).
+    active_features gives the active party (block 0) that many columns instead and shares the rest among the
+    others. Raises SplitError for fewer than two parties or when someone would hold no column.
+    """
+    if parties < 2:
+        raise SplitError(f"Expected at least 2 parties, got {parties}.")
+    head = [] if active_features is None else [active_features]
+    sharing = parties - len(head)
+    rest = columns - sum(head)
+    if any(size < 1 for size in head) or rest < sharing:
+        raise SplitError(
+            f"{columns} columns cannot give each of {parties} parties at least one"
+            + (f" with active_features = {active_features}" if head else "")
+            + ": use fewer parties or another data set."
+        )
+    sizes = head + [rest // sharing + (index < rest % sharing) for index in range(sharing)]
+    ends = np.cumsum(sizes).tolist()
+    return [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+
+
+def row_ids(count: int) -> list[str]:
+    """The ids of rows 0 to count - 1 of a registry table: `r000000` and so on."""
+    return [f"r{row:06d}" for row in range(count)]
+
+
+def row_numbers(ids: Iterable[str]) -> npt.NDArray[np.int64]:
+    """The rows (m,) of the registry table behind ids of `row_ids`: how an auditor finds a record's truth.
+
+    Raises SplitError for other ids.
+    """
+    numbers = []
+    for value in ids:
+        if not (value[:1] == "r" and value[1:].isascii() and value[1:].isdigit()):
+            raise SplitError("An id was not made by row_ids: only tables of vertical_split can be traced back.")
+        numbers.append(int(value[1:]))
+    return np.array(numbers, dtype=np.int64)

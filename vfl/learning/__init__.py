@@ -1,0 +1,18 @@
+"""Vertical logistic regression: linear model, first-order gradient, public batch schedule (Hu, section 2)."""
+
+from vfl.learning.approximation import ResidualScheme, confidence_scores, log_loss
+from vfl.learning.initialisation import INITIALISATIONS, initial_weights
+from vfl.learning.reference import train_centrally
+from vfl.learning.schedule import BatchSchedule, RowSplit, split_rows
+
+__all__ = [
+    "INITIALISATIONS",
+    "BatchSchedule",
+    "ResidualScheme",
+    "RowSplit",
+    "confidence_scores",
+    "initial_weights",
+    "log_loss",
+    "split_rows",
+    "train_centrally",
+]

@@ -1,0 +1,69 @@
+"""The first-order expansion of sigmoid and softmax, split over parties (Hu eq. 4-6), and the scores it trains."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ResidualScheme:
+    """How partial products become shares of the residual f, whose combination with the features is the gradient.
+
+    Binary (``classes == 2``): one column, labels y in {-1, +1}, f = theta^T x - 2 y and
+    gradient = 1/(4 s) sum_i f_i x_i (Hu eq. 4-5).
+
+    ``classes == k > 2``: k columns. Expanding softmax at 0 gives p_c ~ 1/k + (z_c - mean z)/k, hence
+    f_c = z_c - mean z + 1 - k [y = c] and gradient_c = 1/(k s) sum_i f_ic x_i. For k = 2 this is Hu's f for
+    theta = theta_1 - theta_0, up to the factor 1/2 by which two columns share it.
+
+    f is a sum over parties: a passive party's share needs only its own features (``passive_share``), the active
+    party adds the label term (``active_share``). Raises ValueError for fewer than two classes.
+    """
+
+    classes: int
+
+    def __post_init__(self) -> None:
+        if self.classes < 2:
+            raise ValueError(f"A classifier needs at least 2 classes, got {self.classes}.")
+
+    @property
+    def columns(self) -> int:
+        """Columns of the residual and of the weights: 1 for binary, one per class otherwise."""
+        return 1 if self.classes == 2 else self.classes
+
+    def passive_share(self, partial_products: FloatArray) -> FloatArray:
+        """Share of f of a party without labels; (s, columns) in, (s, columns) out."""
+        if self.columns == 1:
+            return partial_products
+        centred: FloatArray = partial_products - partial_products.mean(axis=1, keepdims=True)
+        return centred
+
+    def active_share(self, partial_products: FloatArray, labels: NDArray[np.int64]) -> FloatArray:
+        """Share of f of the label party: (s, columns) products and (s,) class indices in, (s, columns) out."""
+        if self.columns == 1:
+            signs = 2.0 * labels[:, None] - 1.0
+            return partial_products - 2.0 * signs
+        return self.passive_share(partial_products) + 1.0 - self.classes * np.eye(self.classes)[labels]
+
+    def gradient_scale(self, rows: int) -> float:
+        """The factor between sum_i f_i x_i and the gradient of a batch of ``rows`` records."""
+        return 1.0 / (self.classes * self.classes * rows) if self.columns == 1 else 1.0 / (self.classes * rows)
+
+
+def confidence_scores(products: FloatArray) -> FloatArray:
+    """Confidence scores of summed partial products: (n, 1) or (n, k) in, (n, 2) or (n, k) out; rows sum to 1.
+
+    A binary product z stands for the logits (-z/2, z/2), whose softmax is (1 - sigmoid(z), sigmoid(z)).
+    """
+    logits = np.hstack([-products / 2, products / 2]) if products.shape[1] == 1 else products
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    scores: FloatArray = exponentials / exponentials.sum(axis=1, keepdims=True)
+    return scores
+
+
+def log_loss(scores: FloatArray, labels: NDArray[np.int64]) -> float:
+    """Mean negative log-likelihood of (n, k) scores and (n,) class indices, in nats; scores floored at 1e-15."""
+    return float(-np.log(np.maximum(scores[np.arange(len(labels)), labels], 1e-15)).mean())

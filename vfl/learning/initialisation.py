@@ -1,0 +1,33 @@
+"""Initial weights of one party's share of the linear model (Hu, section 4: zero and small random initialisation)."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+INITIALISATIONS = ("zero", "xavier", "kaiming", "normal")
+
+
+def initial_weights(
+    kind: str, features: int, columns: int, *, total_features: int, generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """A (features, columns) block of theta_0.
+
+    ``total_features`` is the fan-in of the whole model, so that every party scales its own block alike:
+    Xavier is uniform on +-sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010), Kaiming is uniform on
+    +-sqrt(6 / fan_in) (He et al. 2015), ``normal`` has standard deviation 0.01.
+    The generator must be private to the party: weights that others can guess are weights that leak.
+    Raises ValueError for an unknown kind.
+    """
+    shape = (features, columns)
+    if kind == "zero":
+        return np.zeros(shape)
+    if kind == "normal":
+        return generator.normal(0.0, 0.01, size=shape)
+    if kind == "xavier":
+        bound = math.sqrt(6.0 / (total_features + columns))
+    elif kind == "kaiming":
+        bound = math.sqrt(6.0 / total_features)
+    else:
+        raise ValueError(f"Unknown initialisation {kind!r}. Choose one of: {', '.join(INITIALISATIONS)}.")
+    return generator.uniform(-bound, bound, size=shape)

@@ -1,0 +1,74 @@
+"""The public batch schedule and row split: every party computes the same ones from the session's seed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+IndexArray = NDArray[np.int64]
+
+# First words of the Philox key, so that the split and each epoch's order are independent streams of one seed.
+_SPLIT_STREAM = 0
+_EPOCH_STREAM = 1
+
+
+def _public_permutation(length: int, seed: int, stream: int, index: int) -> IndexArray:
+    """A permutation of range(length) from raw Philox words.
+
+    Raw bit streams are guaranteed to stay the same across numpy versions, ``Generator.permutation`` is not:
+    two parties with different versions must still agree on every batch.
+    """
+    source = np.random.Philox(key=np.array([seed, (stream << 32) + index], dtype=np.uint64))
+    return np.argsort(source.random_raw(length), kind="stable").astype(np.int64)
+
+
+@dataclass(frozen=True)
+class RowSplit:
+    """Row indices (into the common, aligned order) for training, validation and test; disjoint, jointly complete."""
+
+    train: IndexArray
+    validation: IndexArray
+    test: IndexArray
+
+
+def split_rows(rows: int, *, validation_fraction: float, test_fraction: float, seed: int) -> RowSplit:
+    """Split ``rows`` aligned records by the public seed; counts are rounded, training gets the rest."""
+    order = _public_permutation(rows, seed, _SPLIT_STREAM, 0)
+    test = round(rows * test_fraction)
+    validation = round(rows * validation_fraction)
+    return RowSplit(
+        train=np.sort(order[test + validation :]),
+        validation=np.sort(order[test : test + validation]),
+        test=np.sort(order[:test]),
+    )
+
+
+@dataclass(frozen=True)
+class BatchSchedule:
+    """Batches of each epoch: a fresh public permutation of the training rows cut into runs of ``batch_size``.
+
+    Hu assumes that the batch size divides n; where it doesn't, the last batch of an epoch is the shorter remainder,
+    so that every row is used once per epoch.
+    """
+
+    train_rows: IndexArray
+    batch_size: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.batch_size <= len(self.train_rows):
+            raise ValueError(
+                f"Expected a batch size between 1 and the {len(self.train_rows)} training rows, "
+                f"got {self.batch_size}. Choose a smaller batch or align more records."
+            )
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return -(-len(self.train_rows) // self.batch_size)
+
+    def epoch(self, index: int) -> Iterator[IndexArray]:
+        """The batches of epoch ``index`` (from 0), as arrays of row indices."""
+        order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, index)]
+        for start in range(0, len(order), self.batch_size):
+            yield order[start : start + self.batch_size]

@@ -1,0 +1,1 @@
+"""The papers' closed forms and bounds, and the ledger of equations against unknowns."""
