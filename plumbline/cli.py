@@ -1,33 +1,296 @@
-"""The command's verbs. Each imports what it needs when it runs, so that a service starts without the auditor's tools."""
+"""The command's verbs. Each imports what it needs when it runs: a service starts without the auditor's tools."""
 
 import sys
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
+from services.common.identity import Role
+from services.common.settings import Settings
 
-
-@app.command()
-def serve(role: Annotated[str, typer.Argument()]) -> None:
-    """Run one service of a federation until it is stopped."""
-    from services.common.bootstrap import configure_log
-    from services.common.identity import Role
-    from services.common.settings import check_role, load_settings
-
-    settings = load_settings()
-    role_ = Role(role)
-    check_role(settings, role_)
-    configure_log(settings, settings.name or role)
-    if role_ is Role.COORDINATOR:
-        from services.coordinator.server import run
-    elif role_ is Role.ACTIVE:
-        from services.active.server import run
-    else:
-        from services.passive.server import run
-    run(settings)
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+_out = Console(soft_wrap=True, highlight=False)
+_errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
 
 @app.callback()
 def plumbline() -> None:
-    """Run a vertical federation, attack it, defend it, report what leaked."""
+    """Run a real vertical federation, attack it, defend it, and report what leaked."""
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Ends the command with one sentence for errors that the user can mend, and status 2."""
+    from plumbline.federation import FederationFailed
+    from plumbline.processes import ProcessFailed
+    from services.common.errors import FederationError
+
+    try:
+        yield
+    except (ValueError, OSError, FederationError, FederationFailed, ProcessFailed) as error:
+        _errors.print(f"[bold red]plumbline:[/] {error}")
+        raise typer.Exit(2) from error
+
+
+def _settings_help() -> str:
+    lines = ["Settings are environment variables:"]
+    for name, field in Settings.model_fields.items():
+        default = "" if field.default_factory or field.default in ("", None) else f" [{field.default}]"
+        lines.append(f"PLUMBLINE_{name.upper()}{default}: {field.description}")
+    # A blank line between paragraphs keeps each setting on a line of its own.
+    return "\n\n".join(lines)
+
+
+@app.command(epilog=_settings_help())
+def serve(role: Annotated[Role, typer.Argument(help="coordinator, active or passive.")]) -> None:
+    """Run one service of a federation until it is stopped.
+
+    Example: PLUMBLINE_DATA=clients.csv PLUMBLINE_ID_COLUMN=client PLUMBLINE_CERTS=certs
+    PLUMBLINE_PEERS=coordinator=10.0.0.1:50051,active=10.0.0.2:50051 plumbline serve passive
+    """
+    from services.common.bootstrap import configure_log
+    from services.common.settings import SettingsError, check_role, load_settings
+
+    with _plain_errors():
+        if role is Role.OPERATOR:
+            raise SettingsError("An operator serves nothing: choose coordinator, active or passive.")
+        settings = load_settings()
+        check_role(settings, role)
+        configure_log(settings, settings.name or str(role))
+        _runner(role)(settings)
+
+
+def _runner(role: Role) -> Callable[[Settings], None]:
+    """The service's main function; imported late, so that a coordinator doesn't load a party's libraries."""
+    if role is Role.COORDINATOR:
+        from services.coordinator import server as coordinator
+
+        return coordinator.run
+    if role is Role.ACTIVE:
+        from services.active import server as active
+
+        return active.run
+    from services.passive import server as passive
+
+    return passive.run
+
+
+@app.command()
+def certs(
+    out: Annotated[Path, typer.Option(help="Folder for the authority, certificates and keys.")] = Path("certs"),
+    passive: Annotated[list[str] | None, typer.Option(help="Name of a passive party; repeat for more.")] = None,
+    days: Annotated[int, typer.Option(min=1, help="Validity.")] = 365,
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="Keep those that are there.")] = False,
+) -> None:
+    """Make a certificate authority and one certificate per role: coordinator, active, passive parties, operator.
+
+    Example: plumbline certs --out certs --passive clinic-a --passive clinic-b
+    """
+    from services.common.certificates import AUTHORITY, create_federation_certificates
+    from services.common.identity import Identity, role_of
+
+    names = [Role.COORDINATOR, Role.ACTIVE, *(passive or [Role.PASSIVE]), Role.OPERATOR]
+    with _plain_errors():
+        if if_missing and (out / f"{AUTHORITY}.crt").exists():
+            _out.print(f"{out} has certificates already.")
+            return
+        create_federation_certificates(out, [Identity(role_of(name), str(name)) for name in names], days=days)
+        _out.print(f"Made an authority and certificates for {', '.join(names)} in {out}, valid for {days} days.")
+        _out.print(f"Give each party {AUTHORITY}.crt and its own .crt and .key; keep {AUTHORITY}.key offline.")
+
+
+@app.command()
+def audit(
+    data: Annotated[str, typer.Option(help="A registered data set to deal out; see `plumbline datasets`.")] = "",
+    active: Annotated[str, typer.Option(help="Or: the active party's table (.csv, .parquet or a database URL).")] = "",
+    passive: Annotated[list[str] | None, typer.Option(help="A passive party's table; repeat for more.")] = None,
+    label: Annotated[str, typer.Option(help="Label column of the active party's table.")] = "",
+    id_column: Annotated[str, typer.Option("--id", help="Id column of all tables.")] = "id",
+    parties: Annotated[int, typer.Option(min=2, help="Parties that a registered data set is dealt out to.")] = 2,
+    name: Annotated[str, typer.Option(help="Name of the run; default: the data set's.")] = "",
+    runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any setting of `plumbline serve --help`, for all parties; repeat for more.",
+        ),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the training rows.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Rows per step.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Constant step size.")] = None,
+    cipher: Annotated[str | None, typer.Option(help="paillier, or plain (INSECURE: no encryption).")] = None,
+    packing: Annotated[bool | None, typer.Option(help="Several values per plaintext, or one as in the paper.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Batches, row split and initial weights.")] = None,
+) -> None:
+    """Run a federation of local processes (mTLS, real Paillier) end to end and report on it.
+
+    Example: plumbline audit --data breast_cancer --parties 3 --epochs 10
+    Example: plumbline audit --active bank.csv --passive fintech.csv --label default --id client
+    """
+    from plumbline.audit import AuditRequest, run_audit
+
+    given = {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "cipher": cipher,
+        "packing": packing,
+        "seed": seed,
+    }
+    with _plain_errors():
+        request = AuditRequest(
+            data=data,
+            active=active,
+            passive=tuple(passive or ()),
+            label=label,
+            id_column=id_column,
+            parties=parties,
+            name=name,
+            runs=runs,
+            settings={**_pairs(setting or []), **{key: value for key, value in given.items() if value is not None}},
+        )
+        run_audit(request, Console())
+
+
+def _pairs(settings: list[str]) -> dict[str, Any]:
+    pairs = dict(entry.partition("=")[::2] for entry in settings)
+    if unknown := set(pairs) - set(Settings.model_fields):
+        raise ValueError(f"Unknown setting {', '.join(sorted(unknown))}. See `plumbline serve --help` for the list.")
+    return pairs
+
+
+@app.command()
+def predict(
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Record ids; none: from standard input, one per line.")
+    ] = None,
+    address: Annotated[str, typer.Option(help="The active party, HOST:PORT.")] = "127.0.0.1:50051",
+    certs: Annotated[Path, typer.Option(help="Folder of ca.crt, operator.crt and operator.key.")] = Path("certs"),
+) -> None:
+    """Ask a running federation for confidence scores, as CSV.
+
+    Example: plumbline predict r000001 r000005 --address localhost:50051 --certs certs
+    """
+    from plumbline.federation import Federation
+
+    with _plain_errors(), Federation.connect(address, certs) as federation:
+        wanted = ids or [line.strip() for line in sys.stdin if line.strip()]
+        federation.predict(wanted).to_csv(sys.stdout)
+
+
+@app.command()
+def status(
+    address: Annotated[str, typer.Option(help="The active party, HOST:PORT.")] = "127.0.0.1:50051",
+    certs: Annotated[Path, typer.Option(help="Folder of ca.crt, operator.crt and operator.key.")] = Path("certs"),
+) -> None:
+    """Show what a running federation is doing.
+
+    Example: plumbline status --address localhost:50051 --certs certs
+    """
+    from plumbline.federation import Federation
+
+    with _plain_errors(), Federation.connect(address, certs) as federation:
+        reply = federation.status()
+        _out.print(reply.stage)
+        for line in (*([reply.failure] if reply.failure else []), *reply.warnings):
+            _errors.print(line)
+
+
+datasets = typer.Typer(
+    no_args_is_help=False, invoke_without_command=True, help="List the registered data sets, or fetch one."
+)
+app.add_typer(datasets, name="datasets")
+
+
+@datasets.callback()
+def list_datasets(
+    context: typer.Context,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of raw files; default: PLUMBLINE_DATA_DIR or data.")
+    ] = None,
+) -> None:
+    """List the registered data sets.
+
+    Example: plumbline datasets
+    Example: plumbline datasets fetch bank
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from rich.table import Table
+
+    from services.common.settings import load_settings
+    from vfl.data import DATASETS, missing_files
+
+    with _plain_errors():
+        folder = data_dir or load_settings().data_dir
+        table = Table(title="Data sets", caption="Raw files are read from PLUMBLINE_DATA_DIR.")
+        for heading in ("name", "rows", "features", "classes", "here", "simulation"):
+            table.add_column(heading, justify="right" if heading in ("rows", "features", "classes") else "left")
+        for dataset in DATASETS.values():
+            here = "fetch it" if missing_files(dataset.name, folder) else "yes"
+            table.add_row(
+                dataset.name,
+                f"{dataset.rows:,}",
+                str(dataset.features),
+                str(dataset.classes),
+                here,
+                " ".join(dataset.simulation),
+            )
+        Console().print(table)
+
+
+@datasets.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    data_dir: Annotated[Path | None, typer.Option(help="Where to put it; default: PLUMBLINE_DATA_DIR or data.")] = None,
+) -> None:
+    """Download a data set's raw files from OpenML or UCI and check their sums.
+
+    Example: plumbline datasets fetch bank --data-dir data
+    """
+    from rich.progress import DownloadColumn, Progress, TimeRemainingColumn
+
+    from services.common.settings import load_settings
+    from vfl.data import fetch as fetch_files
+
+    with _plain_errors(), Progress(*Progress.get_default_columns()[:3], DownloadColumn(), TimeRemainingColumn()) as bar:
+        task = bar.add_task(name, total=None)
+
+        def show(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        folder = data_dir or load_settings().data_dir
+        fetch_files(name, folder, show)
+        bar.console.print(f"{name} is in {folder}.")
+
+
+bench = typer.Typer(no_args_is_help=True, help="Measure speed against other implementations, in one run.")
+app.add_typer(bench, name="bench")
+
+
+@bench.callback()
+def _bench() -> None:
+    """Benchmarks."""
+
+
+@bench.command()
+def he(
+    batch: Annotated[int, typer.Option(min=1, help="Rows per batch.")] = 256,
+    features: Annotated[list[int] | None, typer.Option(help="Feature counts; default 392 and 12.")] = None,
+    key_bits: Annotated[int, typer.Option(help="Size of the modulus.")] = 2048,
+    repetitions: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; the median is shown.")] = 3,
+) -> None:
+    """One direction of Protocol 1 under Paillier: this project against phe and, where installed, HEU.
+
+    Example: plumbline bench he --features 12 --repetitions 5
+    """
+    from plumbline.bench import print_table, run
+
+    with _plain_errors():
+        print_table(run(tuple(features or (392, 12)), batch, key_bits, repetitions))

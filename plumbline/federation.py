@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -49,7 +50,9 @@ class Federation:
     the federation refuses raises FederationFailed with the party's own words.
     """
 
-    def __init__(self, channel: grpc.Channel, processes: LocalProcesses | None = None, plan: TrainingPlan | None = None):
+    def __init__(
+        self, channel: grpc.Channel, processes: LocalProcesses | None = None, plan: TrainingPlan | None = None
+    ):
         self._channel = channel
         self._stub = active_pb2_grpc.ActiveStub(channel)
         self._processes = processes
@@ -63,7 +66,7 @@ class Federation:
         active: pd.DataFrame,
         passive: Sequence[pd.DataFrame],
         label: str,
-        id: str = "id",  # noqa: A002 - the contract's name
+        id: str = "id",
         settings: Mapping[str, Any] | None = None,
     ) -> Self:
         """Start coordinator, active and passive parties as processes of this machine, with mTLS, and wait for them.
@@ -97,7 +100,9 @@ class Federation:
             settings = processes.settings["active"]
             fields = {key: settings[key] for key in TrainingPlan.__dataclass_fields__ if key in settings}
             return cls(
-                transport.dial(processes.addresses["active"], "active"), processes, TrainingPlan(**fields)  # type: ignore[arg-type]
+                transport.dial(processes.addresses["active"], "active"),
+                processes,
+                TrainingPlan(**fields),  # type: ignore[arg-type]
             )
         except BaseException:
             processes.stop()
@@ -175,21 +180,22 @@ class Federation:
         scores["error"] = [record.error for record in records]
         return scores
 
-    def predict_one(self, id: str) -> dict[str, float]:  # noqa: A002 - as in local()
+    def predict_one(self, id: str) -> dict[str, float]:
         """Confidence scores of one record by class; raises FederationFailed when it is not aligned."""
         with _own_words():
             scores = self._stub.PredictOne(active_pb2.PredictOneRequest(id=id)).scores
         return dict(zip(self.status().class_names, scores, strict=True))
 
 
-class _own_words:  # noqa: N801 - reads as "with own words"
+@contextmanager
+def _own_words() -> Iterator[None]:
     """Turns a refused call into FederationFailed with what the party said."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, grpc.RpcError) and isinstance(error, grpc.Call):
+    try:
+        yield
+    except grpc.RpcError as error:
+        if isinstance(error, grpc.Call):
             raise FederationFailed(f"{error.code().name}: {error.details()}") from error
+        raise
 
 
 def _operator_transport(certificates: Path | None) -> Transport:

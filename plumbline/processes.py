@@ -44,9 +44,7 @@ class LocalProcesses:
         self.addresses = dict(zip(self.settings, _free_addresses(len(self.settings)), strict=True))
         if not self.insecure_transport:
             names = [*self.settings, str(Role.OPERATOR)]
-            create_federation_certificates(
-                self.certificates, [Identity(role_of(name), name) for name in names]
-            )
+            create_federation_certificates(self.certificates, [Identity(role_of(name), name) for name in names])
         for name in self.settings:
             self.start_party(name)
 

@@ -142,7 +142,7 @@ class ActiveParty:
             self._training = None
             session_id = self._coordinator.open_session(plan, len(self.class_names), tuple(self._passive_parties))
             self._begin("aligning", observer)
-            rows = self._align(session_id)
+            rows = self._align(session_id, observer)
             self._begin("agreeing", observer)
             training = self._agree(session_id, rows)
             self._begin("training", observer)
@@ -162,13 +162,18 @@ class ActiveParty:
         _log.info("Stage: %s.", stage)
         observer.stage(stage)
 
-    def _align(self, session_id: str) -> NDArray[np.int64]:
+    def _align(self, session_id: str, observer: JobObserver) -> NDArray[np.int64]:
         """Intersect ids with each passive party in turn, each time with what is left; fix the common order."""
         remaining: Sequence[str] = self._data.ids
-        for party in self._passive_parties.values():
+        planned = 3 * len(self._passive_parties)
+        for turn, party in enumerate(self._passive_parties.values()):
             client = PsiClient(remaining)
             setup = party.set_up_alignment(session_id, len(remaining))
-            remaining = client.intersect(setup, party.align(session_id, client.request()))
+            observer.step(3 * turn + 1, planned)
+            response = party.align(session_id, client.request())
+            observer.step(3 * turn + 2, planned)
+            remaining = client.intersect(setup, response)
+            observer.step(3 * turn + 3, planned)
         common_ids = common_order(remaining)
         self._for_all_passive(lambda party: party.fix_order(session_id, common_ids))
         self._row_of_id = {record: row for row, record in enumerate(common_ids)}

@@ -2,6 +2,7 @@
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import grpc
 
@@ -39,6 +40,7 @@ def run(settings: Settings) -> None:
     name = transport.identity.name
     data = load_party_data(settings, with_bias=True)
     timeout = settings.step_timeout
+    record = RunRecord(settings.run_dir, name, transport.meter)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
     passive_names = settings.passive_peers()
     party = ActiveParty(
@@ -47,7 +49,7 @@ def run(settings: Settings) -> None:
         CoordinatorLink(channels[Role.COORDINATOR], timeout),
         {peer: PassiveLink(peer, channels[peer], timeout) for peer in passive_names},
         {peer: PeerLink(peer, channels[peer], timeout) for peer in passive_names},
-        RunRecord(settings.run_dir, name, transport.meter),
+        record,
         ThreadPoolExecutor(thread_name_prefix="training"),
         name=name,
         insecure_transport=transport.is_insecure,
@@ -59,10 +61,13 @@ def run(settings: Settings) -> None:
         for peer, channel in channels.items():
             _log.info("Waiting for %s.", peer)
             grpc.channel_ready_future(channel).result()
-        try:
+        # Whatever goes wrong, the party has logged it and keeps the reason for its operator.
+        with suppress(Exception):
             party.train(settings.plan(), _LogObserver())
-        except Exception:
-            return
+
+    def on_started() -> None:
+        if settings.autostart:
+            party.executor.submit(start_job)
 
     serve_until_stopped(
         transport,
@@ -73,5 +78,6 @@ def run(settings: Settings) -> None:
         ],
         {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
         [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
-        on_started=(lambda: party.executor.submit(start_job) and None) if settings.autostart else (lambda: None),
+        on_started=on_started,
     )
+    record.write()

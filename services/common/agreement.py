@@ -16,15 +16,15 @@ _CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
 class TrainingPlan:
     """What the active party proposes; see protos/v1/common.proto for each field. ``check`` says whether it can work."""
 
-    epochs: int = 30
-    batch_size: int = 64
+    epochs: int = 20
+    batch_size: int = 32
     learning_rate: float = 0.5
     l2: float = 0.0
     initialisation: str = "zero"
     validation_fraction: float = 0.1
     test_fraction: float = 0.2
     patience: int = 0
-    seed: int = 0
+    seed: int = 1
     cipher: str = "paillier"
     packing: bool = True
     key_bits: int = 2048

@@ -1,5 +1,6 @@
 """Who is calling: a role and a party name, read from the caller's certificate."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -54,8 +55,9 @@ def role_of(name: str) -> Role:
 
 def caller_identity(context: grpc.ServicerContext) -> Identity | None:
     """The caller of an RPC, None when it shows no identity of this federation."""
-    names = [value.decode() for value in context.auth_context().get("x509_subject_alternative_name", ())]
-    if not context.auth_context().get("transport_security_type"):
+    certificate: Mapping[str, Iterable[bytes]] = context.auth_context()
+    names = [value.decode() for value in certificate.get("x509_subject_alternative_name", ())]
+    if not certificate.get("transport_security_type"):
         names = [str(value) for key, value in context.invocation_metadata() if key == INSECURE_IDENTITY_KEY]
     for name in names:
         try:

@@ -30,7 +30,7 @@ class Settings(BaseSettings):
     listen: str = Field("127.0.0.1:50051", description="Address to serve on, HOST:PORT.")
     peers: Annotated[dict[str, str], NoDecode] = Field(
         default_factory=dict,
-        description="Where the others are: coordinator=HOST:PORT,active=HOST:PORT,NAME=HOST:PORT (the rest are passive).",
+        description="The others: coordinator=HOST:PORT,active=HOST:PORT,NAME=HOST:PORT (the rest are passive).",
     )
     transport: Literal["mtls", "insecure"] = Field(
         "mtls", description="insecure: no TLS and no checked identities. For tests only."
@@ -55,15 +55,15 @@ class Settings(BaseSettings):
         "minmax", description="How this party scales its own columns."
     )
 
-    epochs: int = Field(30, ge=1)
-    batch_size: int = Field(64, ge=1)
-    learning_rate: float = Field(0.5, gt=0)
+    epochs: int = Field(20, ge=1, description="Passes over the training rows.")
+    batch_size: int = Field(32, ge=1, description="Records per step.")
+    learning_rate: float = Field(0.5, gt=0, description="Constant step size.")
     l2: float = Field(0.0, ge=0, description="Weight of the squared norm; spares the bias.")
-    initialisation: Literal["zero", "xavier", "kaiming", "normal"] = "zero"
-    validation_fraction: float = Field(0.1, ge=0, lt=1)
-    test_fraction: float = Field(0.2, ge=0, lt=1)
+    initialisation: Literal["zero", "xavier", "kaiming", "normal"] = Field("zero", description="Of the weights.")
+    validation_fraction: float = Field(0.1, ge=0, lt=1, description="Of the aligned records.")
+    test_fraction: float = Field(0.2, ge=0, lt=1, description="Of the aligned records.")
     patience: int = Field(0, ge=0, description="Epochs without a better validation loss before stopping; 0: never.")
-    seed: int = Field(0, ge=0, description="Public: batch schedule and row split.")
+    seed: int = Field(1, ge=0, description="Public: batch schedule and row split.")
     private_seed: int | None = Field(
         None, description="This party's initial weights; default: the operating system's randomness."
     )
@@ -72,16 +72,16 @@ class Settings(BaseSettings):
     packing: bool = Field(True, description="off: one ciphertext per feature, the paper's protocol to the letter.")
     key_bits: int = Field(2048, description="Size of the Paillier modulus.")
     allow_insecure_keys: bool = Field(False, description="Needed for keys under 2048 bits.")
-    feature_fraction_bits: int = 16
-    residual_fraction_bits: int = 32
-    residual_integer_bits: int = 7
+    feature_fraction_bits: int = Field(16, description="Fixed point of features; a multiple of 4.")
+    residual_fraction_bits: int = Field(32, description="Fixed point of residuals; a multiple of 4.")
+    residual_integer_bits: int = Field(7, description="Residuals stay below 2 to this power.")
 
     run_dir: Path | None = Field(
         None, description="Folder for what this party writes of a run; default: nothing is written."
     )
     autostart: bool = Field(False, description="Active party: train as soon as all parties answer.")
     step_timeout: float = Field(60.0, gt=0, description="Seconds to wait for another party's message.")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="What to log.")
 
     @field_validator("peers", mode="before")
     @classmethod

@@ -164,9 +164,7 @@ class PaillierCipher:
         shape = self._answer_shape(peer)
         count = ciphertext_count(shape, self._layout, is_product=True)
         ciphertexts = self._read(self._public_key, vector, count, self._product_exponent)
-        sums = CipherVector(
-            self._public_key, ciphertexts, self._product_exponent, shape, self._layout, is_product=True
-        )
+        sums = CipherVector(self._public_key, ciphertexts, self._product_exponent, shape, self._layout, is_product=True)
         width = self._public_key.bits // 8
         return DecryptedVector(count, width, to_bytes(decrypt_integers(self._private_key, sums), width))
 
@@ -175,7 +173,9 @@ class PaillierCipher:
         def unmask_answer(answer: DecryptedVector) -> FloatArray:
             width = key.bits // 8
             if (answer.count, answer.width, len(answer.data)) != (count, width, count * width):
-                raise InvalidMessage(f"Expected {count} residues of {width} bytes, got {answer.count} of {answer.width}.")
+                raise InvalidMessage(
+                    f"Expected {count} residues of {width} bytes, got {answer.count} of {answer.width}."
+                )
             try:
                 return unmask(mask, from_bytes(answer.data, count, width))
             except InvalidAnswer as error:

@@ -63,9 +63,7 @@ def _load(settings: Settings) -> tuple[Table, tuple[str, ...]]:
     if settings.data in DATASETS:
         index, _, parties = (settings.share or "1/2").partition("/")
         dataset = load_dataset(settings.data, settings.data_dir)
-        share = party_share(
-            dataset, int(index) - 1, int(parties), seed=0, missing_fraction=settings.missing_fraction
-        )
+        share = party_share(dataset, int(index) - 1, int(parties), seed=0, missing_fraction=settings.missing_fraction)
         return share, dataset.simulation
     return (
         load_table(settings.data, id_column=settings.id_column, label_column=settings.label_column or None),

@@ -1,13 +1,14 @@
 """What one party writes of a run, into its own folder: terms, timings, traffic, its own weights; no other's data."""
 
 import json
+import resource
+import sys
 import threading
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
 from services.common.agreement import Agreement
@@ -49,10 +50,15 @@ class RunRecord:
         """Write the record as it stands, with the traffic and peak memory so far."""
         if self._folder is None:
             return
-        memory = psutil.Process().memory_info()
         with self._lock:
             self._content["bytes_by_message"] = self._meter.snapshot()
-            self._content["memory_bytes"] = memory.rss
+            self._content["peak_memory_bytes"] = _peak_memory_bytes()
             text = json.dumps(self._content, indent=1)
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / f"{self._name}.json").write_text(text)
+
+
+def _peak_memory_bytes() -> int:
+    """The largest resident size of this process so far; the system counts it in kilobytes, macOS in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

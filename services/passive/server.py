@@ -20,6 +20,7 @@ def run(settings: Settings) -> None:
     name = transport.identity.name
     data = load_party_data(settings, with_bias=False)
     timeout = settings.step_timeout
+    record = RunRecord(settings.run_dir, name, transport.meter)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
     party = PassiveParty(
         name,
@@ -27,7 +28,7 @@ def run(settings: Settings) -> None:
         settings,
         CoordinatorLink(channels[Role.COORDINATOR], timeout),
         {peer: PeerLink(peer, channel, timeout) for peer, channel in channels.items() if peer != Role.COORDINATOR},
-        RunRecord(settings.run_dir, name, transport.meter),
+        record,
         ThreadPoolExecutor(thread_name_prefix="training"),
     )
     exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
@@ -42,3 +43,4 @@ def run(settings: Settings) -> None:
         {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
         [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
     )
+    record.write()

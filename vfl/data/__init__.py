@@ -1,4 +1,7 @@
-"""Data: tables, encoders, the registry of public data sets, vertical splits, private set intersection."""
+"""Data: tables, encoders, the registry of public data sets, vertical splits, private set intersection.
+
+The name `vfl.data.fetch` is the function; its module is reached with `from vfl.data.fetch import ...`.
+"""
 
 from vfl.data.encoders import (
     ENCODER_KINDS,
@@ -22,6 +25,7 @@ from vfl.data.registry import (
     dataset,
     dataset_names,
     load_dataset,
+    missing_files,
 )
 from vfl.data.split import (
     SplitError,
@@ -63,6 +67,7 @@ __all__ = [
     "load_dataset",
     "load_table",
     "magnitude_bits",
+    "missing_files",
     "party_share",
     "row_ids",
     "row_numbers",

@@ -26,8 +26,8 @@ from vfl.data.registry import Dataset, DatasetError, dataset, load_dataset
 if TYPE_CHECKING:
     import pandas as pd
 
-Progress = Callable[[str, int, int | None], None]
-"""Called with the URL, the bytes received so far and the expected total (None where it is not told)."""
+Progress = Callable[[int, int | None], None]
+"""Called with the bytes of the current download received so far and expected (None where it is not told)."""
 Opener = Callable[[str], IO[bytes]]
 
 _TIMEOUT_SECONDS = 60
@@ -200,7 +200,7 @@ def _download(url: str, opener: Opener, progress: Progress | None) -> bytes:
                 if len(received) > _LARGEST_DOWNLOAD_BYTES:
                     raise FetchError(f"{url} delivers far more than the data set: check the address by hand.")
                 if progress:
-                    progress(url, len(received), total)
+                    progress(len(received), total)
     except urllib.error.HTTPError as error:
         raise FetchError(f"{url} answered {error.code}: try later, or download the file by hand.") from error
     except (OSError, HTTPException) as error:
@@ -273,6 +273,9 @@ def _credit_csv(frame: pd.DataFrame) -> bytes:
     frame = frame.drop(columns=[name for name in frame.columns if str(name).lower() == "id"])
     if frame.shape[1] != len(columns):
         raise FetchError(f"OpenML's credit table has {frame.shape[1]} columns, expected {len(columns)}.")
-    table = frame.set_axis(columns, axis="columns").astype(float).astype(int)
+    try:
+        table = frame.set_axis(columns, axis="columns").astype(float).astype(int)
+    except (ValueError, TypeError) as error:
+        raise FetchError("OpenML's credit table holds something else than numbers: get the file by hand.") from error
     table.insert(0, "ID", range(1, len(table) + 1))
     return table.to_csv(index=False).encode()

@@ -14,6 +14,7 @@ loop.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -47,6 +48,8 @@ class PsiServer:
         self._server = openmined.server.CreateWithNewKey(True)
         self._client_count: int | None = None
         self._answered = False
+        # The native calls release the interpreter lock: two requests at a time must not both be the first.
+        self._lock = threading.Lock()
 
     def setup(self, client_count: int) -> bytes:
         """The server's encrypted ids, sorted by ciphertext so that their order says nothing.
@@ -56,12 +59,13 @@ class PsiServer:
         """
         if client_count < 1:
             raise PsiError(f"Expected a client with at least one id, got {client_count}: check the client's table.")
-        if self._client_count is not None:
-            raise PsiError("This alignment is already set up: start a new one.")
+        with self._lock:
+            if self._client_count is not None:
+                raise PsiError("This alignment is already set up: start a new one.")
+            self._client_count = client_count
         message = self._server.CreateSetupMessage(
             _FALSE_POSITIVE_RATE, client_count, self._ids, openmined.DataStructure.RAW
         )
-        self._client_count = client_count
         data: bytes = message.SerializeToString()
         return data
 
@@ -72,8 +76,6 @@ class PsiServer:
         """
         if self._client_count is None:
             raise PsiError("The client's request came before the set-up: call setup first.")
-        if self._answered:
-            raise PsiError("One alignment answers one request: start a new alignment.")
         message = _parsed(openmined.Request, request, "request")
         count = len(message.encrypted_elements)
         if count == 0 or not message.reveal_intersection:
@@ -83,13 +85,16 @@ class PsiServer:
                 f"The request holds {count} ids but the client declared {self._client_count}: "
                 "declare the true number of rows."
             )
+        with self._lock:
+            if self._answered:
+                raise PsiError("One alignment answers one request: start a new alignment.")
+            self._answered = True
         try:
             response = self._server.ProcessRequest(message)
         except RuntimeError:
-            raise PsiError("The request holds an element that is not on the curve: send it again.") from None
+            raise PsiError("The request holds an element that is not on the curve: start a new alignment.") from None
         if len(response.encrypted_elements) != count:
             raise PsiError("The answer lost or gained elements: start a new alignment.")
-        self._answered = True
         data: bytes = response.SerializeToString()
         return data
 

@@ -116,6 +116,20 @@ def dataset(name: str) -> Dataset:
     return DATASETS[name]
 
 
+def missing_files(name: str, data_dir: Path | None) -> tuple[str, ...]:
+    """The raw files of a data set that are not in data_dir; empty when `load_dataset` finds all it needs.
+
+    A published sample (drive) counts as the data set being there. Raises DatasetNotFound for an unknown name.
+    """
+    entry = dataset(name)
+    if data_dir is None:
+        return entry.files
+    folder = data_dir / entry.folder
+    if entry.sample_file and _existing(folder / entry.sample_file):
+        return ()
+    return tuple(file for file in entry.files if _existing(folder / file) is None)
+
+
 def load_dataset(name: str, data_dir: Path | None, *, whole_row_unit_norm: bool = False) -> RegistryTable:
     """Load a data set in the source's row order.
 
@@ -131,7 +145,7 @@ def load_dataset(name: str, data_dir: Path | None, *, whole_row_unit_norm: bool 
         features = np.ascontiguousarray(raw.features, dtype=np.float64)
     except DatasetError:
         raise
-    except (ValueError, KeyError, OSError, EOFError, zlib.error, struct.error) as error:
+    except (ValueError, KeyError, AttributeError, OSError, EOFError, zlib.error, struct.error) as error:
         raise DatasetError(
             f"The raw files of {name} are damaged ({type(error).__name__}): "
             f"run `plumbline datasets fetch {name}` to replace them."
@@ -171,8 +185,8 @@ def _folder(entry: Dataset, data_dir: Path | None) -> Path:
     if data_dir is None:
         raise DatasetNotFound(f"The data set {entry.name} needs raw files: {advice}")
     folder = data_dir / entry.folder
-    missing = [file for file in entry.files if _existing(folder / file) is None]
-    if missing and not (entry.sample_file and _existing(folder / entry.sample_file)):
+    missing = missing_files(entry.name, data_dir)
+    if missing:
         raise DatasetNotFound(f"The raw file {missing[0]} of {entry.name} is not in {folder}: {advice}")
     return folder
 
@@ -185,9 +199,9 @@ def _existing(path: Path) -> Path | None:
 def _read(folder: Path, file: str, **options: Any) -> pd.DataFrame:
     import pandas as pd
 
-    # keep_default_na: "NA"-like categories are categories; round_trip: the nearest float64 to the text.
+    # keep_default_na: "NA"-like categories are categories.
     path = _existing(folder / file) or folder / file
-    frame: pd.DataFrame = pd.read_csv(path, keep_default_na=False, float_precision="round_trip", **options)
+    frame: pd.DataFrame = pd.read_csv(path, keep_default_na=False, **options)
     return frame
 
 

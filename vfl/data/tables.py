@@ -95,7 +95,7 @@ def load_table(source: str, *, id_column: str, label_column: str | None, columns
     database URL is shown without its password.
     """
     if "://" in source:
-        frame = _read_sql(source, _wanted(id_column, label_column, columns))
+        frame = _read_sql(source, id_column, label_column, columns)
     else:
         path = Path(source)
         readers = {".csv": _read_csv, ".csv.gz": _read_csv, ".parquet": _read_parquet}
@@ -113,8 +113,7 @@ def table_from_frame(
 ) -> Table:
     """A Table from a DataFrame by the rules (and errors) of `load_table`; the frame's index is ignored."""
     names = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        raise TableError("Two columns have the same name: rename one of them.")
+    _check_distinct(names)
     frame = frame.set_axis(names, axis="columns")
     features = _feature_columns(names, id_column, label_column, columns)
     if len(frame) == 0:
@@ -131,10 +130,9 @@ def class_names(labels: Iterable[object]) -> tuple[str, ...]:
     1, 1.0, np.int64(1), True and "1" name the same class.
     """
     names = {str(_label_value(label)) for label in labels}
-    try:
+    if all(_reads_as_number(name) for name in names):
         return tuple(sorted(names, key=lambda name: (float(name), name)))
-    except ValueError:
-        return tuple(sorted(names))
+    return tuple(sorted(names))
 
 
 def encode_labels(labels: Iterable[object]) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
@@ -148,11 +146,9 @@ def encode_labels(labels: Iterable[object]) -> tuple[npt.NDArray[np.int64], tupl
 # --- columns ------------------------------------------------------------------------------------------------
 
 
-def _wanted(id_column: str, label_column: str | None, columns: Sequence[str] | None) -> list[str] | None:
-    """The columns a source must deliver, None for all of them."""
-    if columns is None:
-        return None
-    return list(dict.fromkeys([id_column, *([] if label_column is None else [label_column]), *columns]))
+def _exact_columns(id_column: str, label_column: str | None) -> list[str]:
+    """The columns whose values are kept as the source writes them."""
+    return [id_column] if label_column is None else [id_column, label_column]
 
 
 def _feature_columns(
@@ -184,6 +180,11 @@ def _feature_columns(
     if not features:
         raise TableError("The table has no feature columns: name at least one column besides id and label.")
     return features
+
+
+def _check_distinct(names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise TableError("Two columns have the same name: rename one of them.")
 
 
 def _check_present(name: str, role: str, present: Sequence[str]) -> None:
@@ -294,10 +295,9 @@ def _numeric_column(column: pd.Series[Any], name: str) -> Features:
 
 def _reads_as_number(value: object) -> bool:
     try:
-        float(str(value))
+        return math.isfinite(float(str(value)))
     except ValueError:
         return False
-    return True
 
 
 def _label_array(values: Iterable[object], name: str) -> Labels:
@@ -332,17 +332,18 @@ def _read_csv(path: Path, id_column: str, label_column: str | None, columns: Seq
     import pandas as pd
 
     try:
-        present = [str(name) for name in pd.read_csv(path, nrows=0, encoding="utf-8-sig").columns]
+        # header=None: with a header, pandas would take a surplus first column for an index, one column off.
+        head = pd.read_csv(path, header=None, nrows=2, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+        present = head.iloc[0].tolist()
+        _check_distinct(present)
         features = _feature_columns(present, id_column, label_column, columns)
-        frame = pd.read_csv(
+        return pd.read_csv(
             path,
             encoding="utf-8-sig",
-            usecols=[id_column, *([] if label_column is None else [label_column]), *features],
             # As text, or "007" would become 7 and an id column with a gap would become floats.
-            dtype={id_column: str} if label_column is None else {id_column: str, label_column: str},
+            dtype=dict.fromkeys(_exact_columns(id_column, label_column), str),
             keep_default_na=False,
             na_values=dict.fromkeys(features, _MISSING_CELLS),
-            float_precision="round_trip",
             low_memory=False,
         )
     except TableError:
@@ -355,19 +356,17 @@ def _read_csv(path: Path, id_column: str, label_column: str | None, columns: Seq
             f"Cannot read {str(path)!r} as comma separated UTF-8 text ({type(error).__name__}): "
             "check that every line has as many cells as the header and that the file is complete."
         ) from None
-    if not isinstance(frame.index, pd.RangeIndex):
-        raise TableError(f"The lines of {str(path)!r} have more cells than the header: name every column.")
-    return frame
 
 
 def _read_parquet(path: Path, id_column: str, label_column: str | None, columns: Sequence[str] | None) -> pd.DataFrame:
+    import pandas as pd
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     try:
         present = [name for name in pq.read_schema(path).names if not _PANDAS_INDEX_COLUMN.fullmatch(name)]
         features = _feature_columns(present, id_column, label_column, columns)
-        exact = [id_column, *([] if label_column is None else [label_column])]
+        exact = _exact_columns(id_column, label_column)
         data = pq.read_table(path, columns=[*exact, *features])
     except (pa.ArrowException, OSError) as error:
         raise TableError(
@@ -377,17 +376,11 @@ def _read_parquet(path: Path, id_column: str, label_column: str | None, columns:
     frame: pd.DataFrame = data.to_pandas(ignore_metadata=True)
     for name in exact:
         # A column of integers with gaps would come back from to_pandas as floats.
-        frame[name] = _object_series(data.column(name).to_pylist())
+        frame[name] = pd.Series(data.column(name).to_pylist(), dtype=object)
     return frame
 
 
-def _object_series(values: list[object]) -> pd.Series[Any]:
-    import pandas as pd
-
-    return pd.Series(values, dtype=object)
-
-
-def _read_sql(source: str, wanted: list[str] | None) -> pd.DataFrame:
+def _read_sql(source: str, id_column: str, label_column: str | None, columns: Sequence[str] | None) -> pd.DataFrame:
     import pandas as pd
     import sqlalchemy as sa
 
@@ -416,11 +409,11 @@ def _read_sql(source: str, wanted: list[str] | None) -> pd.DataFrame:
         with engine.connect() as connection:
             table = _reflected(connection, table_name)
             present = [column.name for column in table.columns]
-            for name in wanted or []:
-                _check_present(name, "table", present)
-            result = connection.execute(sa.select(*(table.c[name] for name in wanted or present)))
+            features = _feature_columns(present, id_column, label_column, columns)
+            wanted = [*_exact_columns(id_column, label_column), *features]
+            rows = [tuple(row) for row in connection.execute(sa.select(*(table.c[name] for name in wanted)))]
             # dtype=object: pandas would turn whole-number ids with gaps, and NUMERIC ids, into floats.
-            return pd.DataFrame([tuple(row) for row in result], columns=pd.Index(wanted or present), dtype=object)
+            return pd.DataFrame(rows, columns=pd.Index(wanted), dtype=object)
     except ModuleNotFoundError as error:
         raise TableError(
             f"The database driver {error.name!r} for {shown} is not installed: install it, for PostgreSQL "

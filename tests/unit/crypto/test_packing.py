@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vfl.crypto import RESIDUAL, FixedPoint, InvalidAnswer, PackingImpossible, PackingLayout, choose_layout
@@ -41,6 +41,7 @@ def layouts(draw: st.DrawFn) -> PackingLayout:
     )
 
 
+@settings(deadline=None)
 @given(layouts(), st.data())
 def test_products_come_back_exactly_extremes_included(layout: PackingLayout, data: st.DataObject) -> None:
     rows = data.draw(st.integers(1, layout.batch_size))

@@ -185,9 +185,9 @@ def test_shapes_and_formats_that_do_not_agree_are_refused(small_keys: KeyPair) -
     layout = PackingLayout(4, 2, 1, 1, RESIDUAL, UNIT)
     c = encrypt_vector(private_key, np.zeros((3, 2)), layout=layout)
     product = matvec(np.zeros((3, 1)), c)
-    for g in (1.0, [], np.zeros((2, 2, 2))):
+    for shape in ((), (0,), (2, 2, 2)):
         with pytest.raises(LayoutMismatch):
-            encrypt_vector(private_key, g)
+            encrypt_vector(private_key, np.zeros(shape))
     for X in (np.zeros(3), np.zeros((2, 1)), np.zeros((3, 0))):
         with pytest.raises(LayoutMismatch):
             matvec(X, c)

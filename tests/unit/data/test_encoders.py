@@ -66,7 +66,7 @@ def test_unit_norm_rows(features: Features) -> None:
 def test_unit_norm_survives_extreme_rows() -> None:
     extremes = np.array([[3e200, 4e200], [3e-200, 4e-200], [0.0, 0.0]])
     encoded = fit_encoder("unit_norm", extremes).transform(extremes)
-    np.testing.assert_allclose(encoded, [[0.6, 0.8], [0.6, 0.8], [0, 0]])
+    np.testing.assert_allclose(encoded, np.array([[0.6, 0.8], [0.6, 0.8], [0, 0]]))
 
 
 def test_none_returns_a_copy() -> None:

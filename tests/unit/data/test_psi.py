@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import private_set_intersection.python as openmined
@@ -67,6 +68,17 @@ def test_a_second_request_is_refused() -> None:
     assert client.intersect(setup, response) == ["a"]
 
 
+def test_of_simultaneous_requests_one_is_answered() -> None:
+    ids = [f"r{i}" for i in range(300)]
+    server = PsiServer(ids)
+    server.setup(300)
+    requests = [PsiClient(ids).request() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        answers = [pool.submit(server.respond, request) for request in requests]
+    assert sum(answer.exception() is None for answer in answers) == 1
+    assert sum(isinstance(answer.exception(), PsiError) for answer in answers) == 3
+
+
 def test_more_ids_than_declared_are_refused() -> None:
     server = PsiServer(["a", "b", "c"])
     server.setup(2)
@@ -94,7 +106,14 @@ def request_of(elements: list[bytes], reveal: bool = True) -> bytes:
 
 @pytest.mark.parametrize(
     "request_bytes",
-    [b"", b"\xff\xff\xff", b"not a message", request_of([b"x"]), request_of([b"\x00"]), request_of([b"\x02" * 33])],
+    [
+        b"",
+        b"\xff\xff\xff",
+        b"not a message",
+        request_of([b"x"]),
+        request_of([b"\x00"]),
+        request_of([b"\x02" + b"\xff" * 32]),
+    ],
 )
 def test_malformed_requests(request_bytes: bytes) -> None:
     server = PsiServer(["a"])

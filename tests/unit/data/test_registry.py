@@ -26,6 +26,7 @@ from vfl.data import (
     dataset_names,
     encode_labels,
     load_dataset,
+    missing_files,
 )
 from vfl.data.registry import WHOLE_ROW_UNIT_NORM
 
@@ -168,6 +169,16 @@ def test_missing_raw_files_say_what_to_do(name: str, tmp_path: Path) -> None:
     for folder in (None, tmp_path):
         with pytest.raises(DatasetNotFound, match=f"PLUMBLINE_DATA_DIR.*plumbline datasets fetch {name}`"):
             load_dataset(name, folder)
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    assert missing_files("wine", None) == ()
+    assert missing_files("adult", None) == missing_files("adult", tmp_path) == ("adult.data", "adult.test")
+    for folder, file in (("adult", "adult.test.gz"), ("drive", "Sensorless_drive_diagnosis_sample2200.txt")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file).write_bytes(b"")
+    assert missing_files("adult", tmp_path) == ("adult.data",)
+    assert missing_files("drive", tmp_path) == ()
 
 
 def robot_rows(count: int) -> str:

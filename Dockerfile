@@ -1,0 +1,25 @@
+# One image for every service of a federation; docker-compose.yml runs them.
+
+FROM python:3.11-slim AS builder
+WORKDIR /build
+RUN python -m venv --without-pip /opt/venv
+# The dependencies have a layer of their own: a change of the code doesn't install them again.
+COPY pyproject.toml .
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+print(*project['dependencies'], *project['optional-dependencies']['postgres'], sep='\n')" > requirements.txt \
+ && pip --python /opt/venv/bin/python install --no-cache-dir --requirement requirements.txt
+COPY . .
+RUN pip --python /opt/venv/bin/python install --no-cache-dir --no-deps .
+
+FROM python:3.11-slim
+# The folders give new volumes mounted on them their owner.
+RUN useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin plumbline \
+ && install --directory --mode 700 --owner plumbline --group plumbline \
+    /certs /runs /parties/coordinator /parties/active /parties/passive /parties/operator
+COPY --from=builder /opt/venv /opt/venv
+ENV PATH=/opt/venv/bin:$PATH \
+    PYTHONUNBUFFERED=1
+USER 10001:10001
+EXPOSE 50051
+ENTRYPOINT ["plumbline"]
+CMD ["--help"]

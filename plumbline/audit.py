@@ -1,0 +1,206 @@
+"""``plumbline audit``: a federation of local processes from alignment to scores, and a report on it."""
+
+import json
+import math
+import platform
+import shutil
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from plumbline.federation import Federation
+from plumbline.findings import STAGES, Findings, read_findings
+from plumbline.processes import LocalProcesses
+from plumbline.report import write_report
+from protos.v1 import active_pb2
+from services.common.identity import role_of
+from services.common.settings import check_role, load_settings
+from vfl.data import dataset
+
+_VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "openmined-psi", "protobuf", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class AuditRequest:
+    """What to run: a registered data set dealt out to ``parties``, or one table per party; plus any settings."""
+
+    data: str = ""
+    active: str = ""
+    passive: tuple[str, ...] = ()
+    label: str = ""
+    id_column: str = "id"
+    parties: int = 2
+    name: str = ""
+    runs: Path = Path("runs")
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        tables = bool(self.active or self.passive or self.label)
+        if self.data and tables:
+            raise ValueError("--data contradicts --active, --passive and --label: give a data set or tables, not both.")
+        if not self.data and not (self.active and self.passive and self.label):
+            raise ValueError("Give --data NAME (see `plumbline datasets`), or all of --active, --passive and --label.")
+        if self.data:
+            dataset(self.data)
+
+    @property
+    def passive_names(self) -> list[str]:
+        count = self.parties - 1 if self.data else len(self.passive)
+        return ["passive"] if count == 1 else [f"passive-{number}" for number in range(1, count + 1)]
+
+    def party_settings(self, record_folder: Path) -> dict[str, dict[str, Any]]:
+        """Settings of every process by party name; raises SettingsError before anything is started."""
+        names = ["active", *self.passive_names]
+        base = load_settings(**self.settings)
+        chosen = {key: getattr(base, key) for key in base.model_fields_set - {"peers", "listen", "name", "certs"}}
+        common = {**chosen, "run_dir": record_folder}
+        settings: dict[str, dict[str, Any]] = {"coordinator": {**common}}
+        for number, name in enumerate(names):
+            private_seed = int(np.random.SeedSequence([base.seed, number]).generate_state(1)[0])
+            own: dict[str, Any] = {"private_seed": private_seed}
+            if self.data:
+                own |= {"data": self.data, "share": f"{number + 1}/{len(names)}"}
+            else:
+                table = self.active if number == 0 else self.passive[number - 1]
+                own |= {"data": table, "id_column": self.id_column}
+                if number == 0:
+                    own["label_column"] = self.label
+            settings[name] = {**common, **own}
+        for name, values in settings.items():
+            peers = dict.fromkeys(settings, "127.0.0.1:1")
+            check_role(load_settings(**{**values, "peers": peers, "name": ""}), role_of(name))
+        return settings
+
+
+def run_audit(request: AuditRequest, console: Console) -> Path:
+    """Run the federation, print its findings, write them; returns the run's folder.
+
+    Raises ValueError for a request that can't work, FederationFailed or ProcessFailed when the run fails; logs of all
+    parties are in the run's folder either way.
+    """
+    name = request.name or request.data or "audit"
+    run = request.runs / f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{name}"
+    settings = request.party_settings((run / "parties").resolve())
+    run.mkdir(parents=True)
+    # Keys stay outside the run's folder and go with the run.
+    with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
+        processes = LocalProcesses(
+            Path(scratch), settings, insecure_transport=request.settings.get("transport") == "insecure"
+        )
+        start = time.perf_counter()
+        try:
+            with Federation.start(processes) as federation, _progress(console) as progress:
+                federation.train(watch=_Watcher(progress))
+        finally:
+            (run / "logs").mkdir()
+            for log in Path(scratch).glob("*.log"):
+                shutil.copy(log, run / "logs")
+        elapsed = time.perf_counter() - start
+    findings = read_findings(run / "parties", name)
+    _write(run, request, findings, elapsed)
+    _print(console, findings, elapsed, run)
+    return run
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} steps"),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[loss]}"),
+        console=console,
+        transient=True,
+    )
+
+
+class _Watcher:
+    """Shows a job's events as a progress bar."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID = progress.add_task("starting", total=None, loss="")
+
+    def __call__(self, event: active_pb2.JobEvent) -> None:
+        kind = event.WhichOneof("event")
+        if kind == "stage":
+            self._progress.update(self._task, description=event.stage)
+        elif kind == "progress":
+            done, planned = event.progress.steps_done, event.progress.steps_planned
+            self._progress.update(self._task, completed=done, total=planned)
+        elif kind == "epoch" and not math.isnan(event.epoch.validation_loss):
+            self._progress.update(self._task, loss=f"validation loss {event.epoch.validation_loss:.4f}")
+
+
+def _write(run: Path, request: AuditRequest, findings: Findings, elapsed: float) -> None:
+    facts = {
+        "request": {key: str(value) if isinstance(value, Path) else value for key, value in asdict(request).items()},
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
+        "seconds": elapsed,
+    }
+    (run / "config.json").write_text(json.dumps(facts, indent=1, default=str))
+    (run / "results.json").write_text(json.dumps(asdict(findings), indent=1))
+    write_report(run / "report.html", findings, facts)
+
+
+def _print(console: Console, findings: Findings, elapsed: float, run: Path) -> None:
+    for warning in findings.warnings:
+        console.print(f"[bold red]{warning}")
+    for note in findings.simulation:
+        console.print(f"[yellow]Simulation: {note}")
+    plan = findings.agreement["plan"]
+    table = Table(title=f"Federation {findings.name}", show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for party in findings.parties:
+        table.add_row(party["name"], f"{party['feature_count']} features")
+    table.add_row("records", f"{findings.aligned_rows:,} aligned by PSI, {findings.test_rows:,} for the test")
+    table.add_row("cipher", cipher_words(plan))
+    table.add_row("transport", findings.transport)
+    table.add_row(
+        "training",
+        f"{len(findings.epochs)} epochs, {findings.steps} steps of {plan['batch_size']} records, "
+        f"{findings.epoch_seconds:.1f} s per epoch",
+    )
+    table.add_row("test accuracy", f"{findings.accuracy:.4f} (largest class: {findings.majority:.4f})")
+    table.add_row("test AUC", f"{findings.auc:.4f}")
+    table.add_row("on the wire", f"{findings.total_bytes / 1e6:.1f} MB in all")
+    table.add_row("whole run", f"{elapsed:.1f} s")
+    console.print(table)
+
+    stages = Table(title="Milliseconds per iteration")
+    stages.add_column("stage")
+    for timing in findings.timings:
+        stages.add_column(timing.name, justify="right")
+    for stage in STAGES:
+        stages.add_row(stage, *(f"{timing.seconds[stage] * 1e3:.1f}" for timing in findings.timings))
+    stages.add_row("total", *(f"{timing.total * 1e3:.1f}" for timing in findings.timings), style="bold")
+    stages.add_row("last quarter / first", *(f"{timing.pace:.2f}" for timing in findings.timings))
+    stages.add_row("peak memory, MB", *(f"{timing.peak_memory_bytes / 1e6:.0f}" for timing in findings.timings))
+    console.print(stages)
+
+    traffic = Table(title="Bytes on the wire")
+    traffic.add_column("call: message")
+    traffic.add_column("bytes", justify="right")
+    for message, size in findings.bytes_by_message.items():
+        traffic.add_row(message, f"{size:,}")
+    console.print(traffic)
+    console.print(f"Report: {run / 'report.html'}", highlight=False)
+
+
+def cipher_words(plan: dict[str, Any]) -> str:
+    """The session's cipher in words."""
+    if plan["cipher"] == "plain":
+        return "INSECURE: none (cipher=plain)"
+    return f"Paillier, {plan['key_bits']}-bit keys, packing {'on' if plan['packing'] else 'off'}"
