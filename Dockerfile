@@ -7,7 +7,8 @@ RUN python -m venv --without-pip /opt/venv
 COPY pyproject.toml .
 RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 print(*project['dependencies'], *project['optional-dependencies']['postgres'], sep='\n')" > requirements.txt \
- && pip --python /opt/venv/bin/python install --no-cache-dir --requirement requirements.txt
+ && pip --python /opt/venv/bin/python install --no-cache-dir --requirement requirements.txt \
+ && find /opt/venv -type d -name tests -prune -exec rm -r {} +
 COPY . .
 RUN pip --python /opt/venv/bin/python install --no-cache-dir --no-deps .
 

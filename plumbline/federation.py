@@ -12,7 +12,6 @@ from typing import Any, Self
 import grpc
 import numpy as np
 import pandas as pd
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from plumbline.processes import LocalProcesses
 from protos.v1 import active_pb2, active_pb2_grpc
@@ -20,7 +19,7 @@ from services.common.agreement import TrainingPlan
 from services.common.certificates import CertificateFiles
 from services.common.identity import Identity, Role
 from services.common.metrics import TrafficMeter
-from services.common.transport import Transport
+from services.common.transport import Transport, is_serving
 from services.common.wire import PREDICTION_ROWS
 
 _START_SECONDS = 60.0
@@ -205,15 +204,10 @@ def _operator_transport(certificates: Path | None) -> Transport:
 
 
 def _await_health(channel: grpc.Channel, deadline: float, still_alive: Callable[[], None], name: str) -> None:
-    stub = health_pb2_grpc.HealthStub(channel)
     while time.monotonic() < deadline:
         still_alive()
-        try:
-            reply = stub.Check(health_pb2.HealthCheckRequest(), timeout=2)
-        except grpc.RpcError:
-            time.sleep(0.1)
-            continue
-        if reply.status == health_pb2.HealthCheckResponse.SERVING:
+        if is_serving(channel):
             channel.close()
             return
+        time.sleep(0.1)
     raise FederationFailed(f"{name} did not answer within {_START_SECONDS:g} s; see its log.")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import cast
 
 import grpc
 
@@ -55,7 +56,8 @@ def role_of(name: str) -> Role:
 
 def caller_identity(context: grpc.ServicerContext) -> Identity | None:
     """The caller of an RPC, None when it shows no identity of this federation."""
-    certificate: Mapping[str, Iterable[bytes]] = context.auth_context()
+    # grpc's stubs type the values as bytes; they are tuples of bytes.
+    certificate = cast(Mapping[str, Iterable[bytes]], context.auth_context())
     names = [value.decode() for value in certificate.get("x509_subject_alternative_name", ())]
     if not certificate.get("transport_security_type"):
         names = [str(value) for key, value in context.invocation_metadata() if key == INSECURE_IDENTITY_KEY]

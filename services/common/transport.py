@@ -130,6 +130,16 @@ class Transport:
         return server.add_secure_port(address, credentials)
 
 
+def is_serving(channel: grpc.Channel, service: str = "") -> bool:
+    """Ask the health service at the other end; False for no answer within 5 s."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    try:
+        reply = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)  # type: ignore[attr-defined]
+    except grpc.RpcError:
+        return False
+    return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+
+
 class _Gatekeeper(grpc.ServerInterceptor):
     """Checks the caller's role before any handler runs, and turns what a handler raises into a gRPC status."""
 
