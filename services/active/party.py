@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.common.errors import FederationError, OutOfOrder, UnknownRecord
+from services.common.errors import FederationError, InvalidMessage, OutOfOrder, UnknownRecord
 from services.common.metrics import StageTimer
 from services.common.settings import Settings
 from services.common.wire import PREDICTION_ROWS
@@ -187,6 +187,8 @@ class ActiveParty:
             for joined in joining:
                 joined.result()
         check_consent(agreement, self._settings)
+        if len(np.unique(self.labels[rows])) < 2:
+            raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
         training = PartyTraining(
             agreement,
             self.name,
@@ -288,6 +290,11 @@ class ActiveParty:
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:
         _first_failure([self.executor.submit(action, party) for party in self._passive_parties.values()])
+
+    def close(self) -> None:
+        """End the session at work, if any, so that no thread waits for a peer when this process stops."""
+        if self._training is not None:
+            self._training.exchange.end("the active party is stopping.")
 
     # -- Protocol 1 and prediction ---------------------------------------------------------------------------------
 

@@ -80,4 +80,7 @@ def run(settings: Settings) -> None:
         [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
         on_started=on_started,
     )
+    party.close()
+    for channel in channels.values():
+        channel.close()
     record.write()

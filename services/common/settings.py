@@ -49,6 +49,9 @@ class Settings(BaseSettings):
     missing_fraction: float = Field(
         0.02, ge=0, lt=1, description="Rows that each share of a registered data set lacks."
     )
+    whole_row_unit_norm: bool = Field(
+        False, description="SIMULATION, with a registered data set: rows of norm 1 over all parties' columns (Hu)."
+    )
     id_column: str = Field("id", description="Column of the record ids.")
     label_column: str = Field("", description="Column of the labels; the active party's only.")
     encoder: Literal["minmax", "standardise", "unit_norm", "none"] = Field(

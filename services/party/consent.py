@@ -13,9 +13,10 @@ def check_consent(agreement: Agreement, settings: Settings) -> None:
             f"The session is cipher={plan.cipher}, this party runs cipher={settings.cipher}. "
             "Set PLUMBLINE_CIPHER alike at every party."
         )
-    if plan.cipher == "paillier" and plan.key_bits < min(settings.key_bits, 2048) and not settings.allow_insecure_keys:
+    if plan.cipher == "paillier" and plan.key_bits < settings.key_bits:
         raise OutOfOrder(
-            f"The session has keys of {plan.key_bits} bits, this party asks for 2048 or more. Raise PLUMBLINE_KEY_BITS."
+            f"The session has keys of {plan.key_bits} bits, this party asks for {settings.key_bits} or more. "
+            "Raise PLUMBLINE_KEY_BITS at the active party."
         )
     if plan.packing != settings.packing:
         raise OutOfOrder(

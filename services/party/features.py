@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.common.agreement import PartyDescription
-from services.common.settings import Settings
+from services.common.settings import Settings, SettingsError
 from vfl.data import (
     DATASETS,
     Table,
@@ -62,9 +62,13 @@ def load_party_data(settings: Settings, *, with_bias: bool) -> PartyData:
 def _load(settings: Settings) -> tuple[Table, tuple[str, ...]]:
     if settings.data in DATASETS:
         index, _, parties = (settings.share or "1/2").partition("/")
-        dataset = load_dataset(settings.data, settings.data_dir)
+        dataset = load_dataset(settings.data, settings.data_dir, whole_row_unit_norm=settings.whole_row_unit_norm)
         share = party_share(dataset, int(index) - 1, int(parties), seed=0, missing_fraction=settings.missing_fraction)
         return share, dataset.simulation
+    if settings.whole_row_unit_norm:
+        raise SettingsError(
+            "PLUMBLINE_WHOLE_ROW_UNIT_NORM simulates what no real party can do: it is for registered data sets only."
+        )
     return (
         load_table(settings.data, id_column=settings.id_column, label_column=settings.label_column or None),
         (),

@@ -172,6 +172,11 @@ class PassiveParty:
                 raise NotAllowed(f"{caller.name} is not this session's active party.")
             self._end(session, reason)
 
+    def close(self) -> None:
+        """End the session at work, if any, so that no thread waits for a peer when this process stops."""
+        if self._session is not None:
+            self._end(self._session, f"{self.name} is stopping.")
+
     def _end(self, session: _Session, reason: str) -> None:
         session.ended = session.ended or reason
         if session.training is not None:

@@ -43,4 +43,7 @@ def run(settings: Settings) -> None:
         {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
         [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
     )
+    party.close()
+    for channel in channels.values():
+        channel.close()
     record.write()
