@@ -51,6 +51,7 @@ def _loss_curve(findings: Findings) -> Markup | None:
     figure, axes = _axes(5.5, 2.6)
     axes.plot(range(1, len(losses) + 1), losses, marker="o", markersize=3, color="#1b6ca8")
     axes.axvline(findings.kept_epoch + 1, color="#999999", linewidth=0.8, linestyle="--")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("epoch (dashed: kept)")
     axes.set_ylabel("validation loss, nats")
     return _figure_svg(figure)
