@@ -19,6 +19,8 @@ from rich.table import Table
 
 from plumbline.federation import Federation
 from plumbline.findings import STAGES, Findings, read_findings
+from plumbline.lab import install_network, write_auxiliary
+from plumbline.leakage import AttackFinding, read_leakage
 from plumbline.processes import LocalProcesses
 from plumbline.report import write_report
 from protos.v1 import active_pb2
@@ -41,6 +43,11 @@ class AuditRequest:
     parties: int = 2
     name: str = ""
     runs: Path = Path("runs")
+    attacks: tuple[str, ...] = ()
+    black_box: bool = False
+    auxiliary: int = 0
+    hidden: tuple[int, ...] | None = None
+    activation: str = "sigmoid"
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -60,9 +67,11 @@ class AuditRequest:
     def party_settings(self, record_folder: Path) -> dict[str, dict[str, Any]]:
         """Settings of every process by party name; raises SettingsError before anything is started."""
         names = ["active", *self.passive_names]
-        base = load_settings(**self.settings)
-        chosen = {key: getattr(base, key) for key in base.model_fields_set - {"peers", "listen", "name", "certs"}}
-        common = {**chosen, "run_dir": record_folder}
+        base = load_settings(**{**self.settings, "attacks": self.attacks})
+        not_common = {"peers", "listen", "name", "certs", "attacks", "attack_options"}
+        chosen = {key: getattr(base, key) for key in base.model_fields_set - not_common}
+        # The auditor of a simulation may see the truth; parties of a real federation write no features.
+        common = {**chosen, "run_dir": record_folder, "record_features": bool(self.attacks)}
         settings: dict[str, dict[str, Any]] = {"coordinator": {**common}}
         for number, name in enumerate(names):
             private_seed = int(np.random.SeedSequence([base.seed, number]).generate_state(1)[0])
@@ -74,6 +83,10 @@ class AuditRequest:
                 own |= {"data": table, "id_column": self.id_column}
                 if number == 0:
                     own["label_column"] = self.label
+            if number == 0:
+                own |= {"attacks": ",".join(self.attacks), "attack_options": base.attack_options}
+            else:
+                own["disclose"] = bool(self.attacks) and not self.black_box
             settings[name] = {**common, **own}
         for name, values in settings.items():
             peers = dict.fromkeys(settings, "127.0.0.1:1")
@@ -91,6 +104,12 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
     run = request.runs / f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{name}"
     settings = request.party_settings((run / "parties").resolve())
     run.mkdir(parents=True)
+    if request.hidden is not None:
+        parts = install_network(settings, run / "models", hidden=request.hidden, activation=request.activation)
+        settings = {name: {**values, "model": parts.get(name, "")} for name, values in settings.items()}
+    if request.auxiliary:
+        table = write_auxiliary(settings, run / "auxiliary.parquet", request.auxiliary)
+        settings["active"] = {**settings["active"], "auxiliary": table}
     # Keys stay outside the run's folder and go with the run.
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
         processes = LocalProcesses(
@@ -106,8 +125,11 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
                 shutil.copy(log, run / "logs")
         elapsed = time.perf_counter() - start
     findings = read_findings(run / "parties", name)
-    _write(run, request, findings, elapsed)
-    _print(console, findings, elapsed, run)
+    leakage = read_leakage(run / "parties", request.passive_names)
+    _write(run, request, findings, leakage, elapsed)
+    _print(console, findings, elapsed)
+    _print_leakage(console, leakage)
+    console.print(f"Report: {run / 'report.html'}", highlight=False)
     return run
 
 
@@ -143,18 +165,19 @@ class _Watcher:
             self._progress.update(self._task, loss=f"validation loss {event.epoch.validation_loss:.4f}")
 
 
-def _write(run: Path, request: AuditRequest, findings: Findings, elapsed: float) -> None:
+def _write(run: Path, request: AuditRequest, findings: Findings, leakage: list[AttackFinding], elapsed: float) -> None:
     facts = {
         "request": {key: str(value) if isinstance(value, Path) else value for key, value in asdict(request).items()},
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
         "seconds": elapsed,
     }
     (run / "config.json").write_text(json.dumps(facts, indent=1, default=str))
-    (run / "results.json").write_text(json.dumps(asdict(findings), indent=1))
-    write_report(run / "report.html", findings, facts)
+    results = {**asdict(findings), "attacks": [asdict(finding) for finding in leakage]}
+    (run / "results.json").write_text(json.dumps(results, indent=1))
+    write_report(run / "report.html", findings, leakage, facts)
 
 
-def _print(console: Console, findings: Findings, elapsed: float, run: Path) -> None:
+def _print(console: Console, findings: Findings, elapsed: float) -> None:
     for warning in findings.warnings:
         console.print(f"[bold red]{warning}")
     for note in findings.simulation:
@@ -168,17 +191,28 @@ def _print(console: Console, findings: Findings, elapsed: float, run: Path) -> N
     table.add_row("records", f"{findings.aligned_rows:,} aligned by PSI, {findings.test_rows:,} for the test")
     table.add_row("cipher", cipher_words(plan))
     table.add_row("transport", findings.transport)
-    table.add_row(
-        "training",
+    training = (
         f"{len(findings.epochs)} epochs, {findings.steps} steps of {plan['batch_size']} records, "
-        f"{findings.epoch_seconds:.1f} s per epoch",
+        f"{findings.epoch_seconds:.1f} s per epoch"
     )
+    table.add_row("training", training if findings.epochs else "none: an installed model")
     table.add_row("test accuracy", f"{findings.accuracy:.4f} (largest class: {findings.majority:.4f})")
     table.add_row("test AUC", f"{findings.auc:.4f}")
     table.add_row("on the wire", f"{findings.total_bytes / 1e6:.1f} MB in all")
     table.add_row("whole run", f"{elapsed:.1f} s")
     console.print(table)
 
+    if findings.timings:
+        _print_stages(console, findings)
+    traffic = Table(title="Bytes on the wire")
+    traffic.add_column("call: message")
+    traffic.add_column("bytes", justify="right")
+    for message, size in findings.bytes_by_message.items():
+        traffic.add_row(message, f"{size:,}")
+    console.print(traffic)
+
+
+def _print_stages(console: Console, findings: Findings) -> None:
     stages = Table(title="Milliseconds per iteration")
     stages.add_column("stage")
     for timing in findings.timings:
@@ -190,13 +224,38 @@ def _print(console: Console, findings: Findings, elapsed: float, run: Path) -> N
     stages.add_row("peak memory, MB", *(f"{timing.peak_memory_bytes / 1e6:.0f}" for timing in findings.timings))
     console.print(stages)
 
-    traffic = Table(title="Bytes on the wire")
-    traffic.add_column("call: message")
-    traffic.add_column("bytes", justify="right")
-    for message, size in findings.bytes_by_message.items():
-        traffic.add_row(message, f"{size:,}")
-    console.print(traffic)
-    console.print(f"Report: {run / 'report.html'}", highlight=False)
+
+def _print_leakage(console: Console, leakage: list[AttackFinding]) -> None:
+    """One line per attack; the report has every column."""
+    done = [finding for finding in leakage if finding.mse is not None]
+    if done:
+        table = Table(
+            title="What the active party reconstructs",
+            caption=f"Mean squared error per feature; guessing one half: {done[0].half:.4f}, zero: {done[0].zero:.4f}. "
+            "Gain: the part of one half's error that is gone.",
+        )
+        table.add_column("attack", no_wrap=True)
+        for heading in ("MSE", "95 %", "accuracy"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("most exposed column and its gain")
+        for finding in done:
+            table.add_row(*_leakage_cells(finding))
+        console.print(table)
+    for finding in leakage:
+        if finding.mse is None:
+            console.print(f"Not applicable: {finding.reason}", highlight=False, markup=False)
+
+
+def _leakage_cells(finding: AttackFinding) -> tuple[str, ...]:
+    assert finding.mse is not None  # noqa: S101 - the caller has picked those that ran
+    worst = max(finding.columns, key=lambda column: column.gain)
+    return (
+        finding.attack,
+        f"{finding.mse.mean:.4f}",
+        f"{finding.mse.low:.3f} to {finding.mse.high:.3f}",
+        f"{finding.accuracy:.2f}",
+        f"{worst.column} {worst.gain:.0%}" if worst.gain > 0 else "none",
+    )
 
 
 def cipher_words(plan: dict[str, Any]) -> str:

@@ -13,8 +13,8 @@ from services.common.identity import Role
 from services.common.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-_out = Console(soft_wrap=True, highlight=False)
-_errors = Console(stderr=True, soft_wrap=True, highlight=False)
+_out = Console(soft_wrap=True, highlight=False, markup=False)
+_errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
 
 @app.callback()
@@ -32,7 +32,7 @@ def _plain_errors() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, FederationError, FederationFailed, ProcessFailed) as error:
-        _errors.print(f"[bold red]plumbline:[/] {error}")
+        _errors.print(f"plumbline: {error}", style="red")
         raise typer.Exit(2) from error
 
 
@@ -111,6 +111,15 @@ def audit(
     label: Annotated[str, typer.Option(help="Label column of the active party's table.")] = "",
     id_column: Annotated[str, typer.Option("--id", help="Id column of all tables.")] = "id",
     parties: Annotated[int, typer.Option(min=2, help="Parties that a registered data set is dealt out to.")] = 2,
+    attacks: Annotated[str, typer.Option(help="Attacks of the active party on its scores, NAME,NAME, or all.")] = "",
+    black_box: Annotated[bool, typer.Option("--black-box", help="Passive parties disclose no parameters.")] = False,
+    auxiliary: Annotated[
+        int, typer.Option(min=0, help="Complete training records that the adversary is given (SIMULATION).")
+    ] = 0,
+    hidden: Annotated[
+        str | None, typer.Option(help="Install a network trained in the lab, such as 8,8 (SIMULATION); '' is linear.")
+    ] = None,
+    activation: Annotated[str, typer.Option(help="Of its hidden layers: sigmoid, tanh or relu.")] = "sigmoid",
     name: Annotated[str, typer.Option(help="Name of the run; default: the data set's.")] = "",
     runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
     setting: Annotated[
@@ -151,11 +160,31 @@ def audit(
             label=label,
             id_column=id_column,
             parties=parties,
+            attacks=_attack_names(attacks),
+            black_box=black_box,
+            auxiliary=auxiliary,
+            hidden=None if hidden is None else _layer_sizes(hidden),
+            activation=activation,
             name=name,
             runs=runs,
             settings={**_pairs(setting or []), **{key: value for key, value in given.items() if value is not None}},
         )
         run_audit(request, Console())
+
+
+def _attack_names(text: str) -> tuple[str, ...]:
+    import attacks
+
+    if text == "all":
+        return attacks.names()
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _layer_sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(size) for size in text.split(",") if size.strip())
+    except ValueError:
+        raise ValueError(f"--hidden takes layer sizes such as 8,8, got {text!r}.") from None
 
 
 def _pairs(settings: list[str]) -> dict[str, Any]:

@@ -98,6 +98,7 @@ class Federation:
                 _await_health(transport.dial(address, name), deadline, processes.check, name)
             settings = processes.settings["active"]
             fields = {key: settings[key] for key in TrainingPlan.__dataclass_fields__ if key in settings}
+            fields["installed_model"] = bool(settings.get("model"))
             return cls(
                 transport.dial(processes.addresses["active"], "active"),
                 processes,

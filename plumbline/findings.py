@@ -62,7 +62,7 @@ class Findings:
     @property
     def epoch_seconds(self) -> float:
         """Mean seconds per epoch."""
-        return float(np.mean([epoch["seconds"] for epoch in self.epochs]))
+        return float(np.mean([epoch["seconds"] for epoch in self.epochs])) if self.epochs else 0.0
 
 
 def read_findings(folder: Path, name: str) -> Findings:

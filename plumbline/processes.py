@@ -1,5 +1,6 @@
 """Local processes of a federation: free ports, certificates, start, log files, stop."""
 
+import json
 import os
 import signal
 import socket
@@ -63,7 +64,7 @@ class LocalProcesses:
         else:
             values["certs"] = self.certificates
         environment = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
-        environment |= {PREFIX + key.upper(): str(value) for key, value in values.items()}
+        environment |= {PREFIX + key.upper(): _as_text(value) for key, value in values.items()}
         # One thread per party: three parties share this machine's cores.
         environment.setdefault("OMP_NUM_THREADS", "1")
         environment.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -101,6 +102,11 @@ class LocalProcesses:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _as_text(value: object) -> str:
+    """A setting as an environment variable."""
+    return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
 def _free_addresses(count: int) -> Sequence[str]:

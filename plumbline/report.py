@@ -8,22 +8,24 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 from plumbline.findings import STAGES, Findings
+from plumbline.leakage import AttackFinding
 
 _ENVIRONMENT = Environment(
     loader=PackageLoader("plumbline"), autoescape=select_autoescape(default=True), trim_blocks=True, lstrip_blocks=True
 )
 
 
-def write_report(path: Path, findings: Findings, facts: dict[str, Any]) -> None:
+def write_report(path: Path, findings: Findings, leakage: list[AttackFinding], facts: dict[str, Any]) -> None:
     """Render the findings; ``facts`` are the run's request, versions and duration."""
     template = _ENVIRONMENT.get_template("report.html")
     path.write_text(
         template.render(
             findings=findings,
+            leakage=leakage,
             facts=facts,
             stages=STAGES,
             loss_curve=_loss_curve(findings),
-            stage_bars=_stage_bars(findings),
+            stage_bars=_stage_bars(findings) if findings.timings else None,
         )
     )
 

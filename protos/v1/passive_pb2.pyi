@@ -230,3 +230,63 @@ class PartialScoresRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PartialScoresRequest: _TypeAlias = PartialScoresRequest  # noqa: Y015
+
+@_typing.final
+class DisclosedParameters(_message.Message):
+    """A party's share of the model as it chooses to disclose it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAYERS_FIELD_NUMBER: _builtins.int
+    ACTIVATION_FIELD_NUMBER: _builtins.int
+    activation: _builtins.str
+    """sigmoid, tanh or relu, of the hidden layers."""
+    @_builtins.property
+    def layers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Layer]:
+        """A linear model has one layer; hidden layers come first."""
+
+    def __init__(
+        self,
+        *,
+        layers: _abc.Iterable[Global___Layer] | None = ...,
+        activation: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activation", b"activation", "layers", b"layers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DisclosedParameters: _TypeAlias = DisclosedParameters  # noqa: Y015
+
+@_typing.final
+class Layer(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUTS_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FIELD_NUMBER: _builtins.int
+    BIASES_FIELD_NUMBER: _builtins.int
+    inputs: _builtins.int
+    outputs: _builtins.int
+    @_builtins.property
+    def weights(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """inputs x outputs, row by row."""
+
+    @_builtins.property
+    def biases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    def __init__(
+        self,
+        *,
+        inputs: _builtins.int = ...,
+        outputs: _builtins.int = ...,
+        weights: _abc.Iterable[_builtins.float] | None = ...,
+        biases: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["biases", b"biases", "inputs", b"inputs", "outputs", b"outputs", "weights", b"weights"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Layer: _TypeAlias = Layer  # noqa: Y015

@@ -75,6 +75,11 @@ class PassiveStub(object):
                 request_serializer=protos_dot_v1_dot_passive__pb2.PartialScoresRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
                 _registered_method=True)
+        self.DiscloseParameters = channel.unary_unary(
+                '/plumbline.v1.Passive/DiscloseParameters',
+                request_serializer=protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_passive__pb2.DisclosedParameters.FromString,
+                _registered_method=True)
         self.EndSession = channel.unary_unary(
                 '/plumbline.v1.Passive/EndSession',
                 request_serializer=protos_dot_v1_dot_common__pb2.EndSessionRequest.SerializeToString,
@@ -137,6 +142,13 @@ class PassiveServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DiscloseParameters(self, request, context):
+        """White box: the parameters that this party discloses. FAILED_PRECONDITION when it discloses none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def EndSession(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -185,6 +197,11 @@ def add_PassiveServicer_to_server(servicer, server):
                     servicer.ContributeScores,
                     request_deserializer=protos_dot_v1_dot_passive__pb2.PartialScoresRequest.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'DiscloseParameters': grpc.unary_unary_rpc_method_handler(
+                    servicer.DiscloseParameters,
+                    request_deserializer=protos_dot_v1_dot_passive__pb2.SessionRequest.FromString,
+                    response_serializer=protos_dot_v1_dot_passive__pb2.DisclosedParameters.SerializeToString,
             ),
             'EndSession': grpc.unary_unary_rpc_method_handler(
                     servicer.EndSession,
@@ -408,6 +425,33 @@ class Passive(object):
             '/plumbline.v1.Passive/ContributeScores',
             protos_dot_v1_dot_passive__pb2.PartialScoresRequest.SerializeToString,
             protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DiscloseParameters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plumbline.v1.Passive/DiscloseParameters',
+            protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+            protos_dot_v1_dot_passive__pb2.DisclosedParameters.FromString,
             options,
             channel_credentials,
             insecure,

@@ -44,6 +44,8 @@ class PassiveStub:
     FinishTraining: _grpc.UnaryUnaryMultiCallable[_passive_pb2.FinishTrainingRequest, _common_pb2.Acknowledgement]
     ContributeScores: _grpc.UnaryUnaryMultiCallable[_passive_pb2.PartialScoresRequest, _common_pb2.Acknowledgement]
     """Sends this party's partial scores to the coordinator, never to the caller."""
+    DiscloseParameters: _grpc.UnaryUnaryMultiCallable[_passive_pb2.SessionRequest, _passive_pb2.DisclosedParameters]
+    """White box: the parameters that this party discloses. FAILED_PRECONDITION when it discloses none."""
     EndSession: _grpc.UnaryUnaryMultiCallable[_common_pb2.EndSessionRequest, _common_pb2.Acknowledgement]
 
 @_typing.type_check_only
@@ -61,6 +63,8 @@ class PassiveAsyncStub(PassiveStub):
     FinishTraining: _aio.UnaryUnaryMultiCallable[_passive_pb2.FinishTrainingRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     ContributeScores: _aio.UnaryUnaryMultiCallable[_passive_pb2.PartialScoresRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     """Sends this party's partial scores to the coordinator, never to the caller."""
+    DiscloseParameters: _aio.UnaryUnaryMultiCallable[_passive_pb2.SessionRequest, _passive_pb2.DisclosedParameters]  # type: ignore[assignment]
+    """White box: the parameters that this party discloses. FAILED_PRECONDITION when it discloses none."""
     EndSession: _aio.UnaryUnaryMultiCallable[_common_pb2.EndSessionRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
 
 class PassiveServicer(metaclass=_abc_1.ABCMeta):
@@ -123,6 +127,14 @@ class PassiveServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
         """Sends this party's partial scores to the coordinator, never to the caller."""
+
+    @_abc_1.abstractmethod
+    def DiscloseParameters(
+        self,
+        request: _passive_pb2.SessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_passive_pb2.DisclosedParameters, _abc.Awaitable[_passive_pb2.DisclosedParameters]]:
+        """White box: the parameters that this party discloses. FAILED_PRECONDITION when it discloses none."""
 
     @_abc_1.abstractmethod
     def EndSession(

@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 import grpc
+import numpy as np
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
-from services.common.wire import parts_of
+from services.common.wire import matrix_of, parts_of
+from vfl.learning.networks import DenseNetwork, activation_named
 
 _IDS_PER_PART = 10_000
 
@@ -55,6 +57,22 @@ class PassiveLink:
     def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None:
         request = passive_pb2.PartialScoresRequest(session_id=session_id, request_id=request_id, rows=rows)
         self._stub.ContributeScores(request, timeout=self._timeout)
+
+    def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
+        """The party's share of the model, None when it discloses nothing (black box)."""
+        try:
+            reply = self._stub.DiscloseParameters(
+                passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout
+            )
+        except grpc.RpcError as error:
+            if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+                return None
+            raise
+        return DenseNetwork(
+            tuple(matrix_of(layer.inputs, layer.outputs, layer.weights) for layer in reply.layers),
+            tuple(np.array(layer.biases) for layer in reply.layers),
+            activation_named(reply.activation),
+        )
 
     def end_session(self, session_id: str, reason: str) -> None:
         request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)

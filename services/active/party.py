@@ -5,14 +5,16 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, Future, wait
-from dataclasses import dataclass
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import grpc
 import numpy as np
 from numpy.typing import NDArray
 
+from attacks import AuxiliaryRows
+from services.active.attack_host import AttackHost, Knowledge
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder, UnknownRecord
 from services.common.metrics import StageTimer
@@ -23,8 +25,9 @@ from services.party.exchange import GradientExchange
 from services.party.features import PartyData
 from services.party.record import RunRecord
 from services.party.training import PartyTraining, Peer
-from vfl.data import PsiClient, common_order, encode_labels, rows_of
+from vfl.data import PsiClient, PsiError, Table, common_order, encode_labels, rows_of
 from vfl.learning import log_loss
+from vfl.learning.networks import DenseNetwork, load_network
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +57,7 @@ class PassiveParty(Protocol):
     def run_epoch(self, session_id: str, epoch: int) -> None: ...
     def finish_training(self, session_id: str, kept_epoch: int) -> None: ...
     def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None: ...
+    def disclose_parameters(self, session_id: str) -> DenseNetwork | None: ...
     def end_session(self, session_id: str, reason: str) -> None: ...
 
 
@@ -96,6 +100,8 @@ class ActiveParty:
         peers: Mapping[str, Peer],
         record: RunRecord,
         executor: Executor,
+        attack_host: AttackHost,
+        auxiliary: Table | None = None,
         *,
         name: str,
         insecure_transport: bool,
@@ -114,6 +120,10 @@ class ActiveParty:
         self._record = record
         self.executor = executor
         self._insecure_transport = insecure_transport
+        self._attack_host = attack_host
+        self._auxiliary = auxiliary
+        self._knowledge: Knowledge | None = None
+        self._attacking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attacks")
         self._job_lock = threading.Lock()
         self._request_lock = threading.Lock()
         self._request_id = 0
@@ -139,16 +149,23 @@ class ActiveParty:
         session_id = ""
         try:
             self.failure = ""
-            self._training = None
+            self._training = self._knowledge = None
             session_id = self._coordinator.open_session(plan, len(self.class_names), tuple(self._passive_parties))
             self._begin("aligning", observer)
             rows = self._align(session_id, observer)
             self._begin("agreeing", observer)
             training = self._agree(session_id, rows)
-            self._begin("training", observer)
-            outcome = self._train_epochs(training, observer)
+            if plan.installed_model:
+                outcome = JobOutcome(session_id, len(rows), 0, 0)
+            else:
+                self._begin("training", observer)
+                outcome = self._train_epochs(training, observer)
             self._begin("testing", observer)
-            self._test(training)
+            scores = self._test(training)
+            if not self._attack_host.is_idle:
+                self._begin("attacking", observer)
+                self._prepare_attacks(training)
+                self._attack(training.rows.test.tolist(), scores)
             self._begin("serving", observer)
             return outcome
         except Exception as error:
@@ -174,7 +191,10 @@ class ActiveParty:
             observer.step(3 * turn + 2, planned)
             remaining = client.intersect(setup, response)
             observer.step(3 * turn + 3, planned)
-        common_ids = common_order(remaining)
+        try:
+            common_ids = common_order(remaining)
+        except PsiError as error:
+            raise InvalidMessage(str(error)) from error
         self._for_all_passive(lambda party: party.fix_order(session_id, common_ids))
         self._row_of_id = {record: row for row, record in enumerate(common_ids)}
         return rows_of(self._data.ids, common_ids)
@@ -189,23 +209,30 @@ class ActiveParty:
         check_consent(agreement, self._settings)
         if len(np.unique(self.labels[rows])) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
+        features = self._data.encoded(rows, agreement.plan.feature_fraction_bits)
         training = PartyTraining(
             agreement,
             self.name,
-            self._data.encoded(rows, agreement.plan.feature_fraction_bits),
+            features,
             self.labels[rows],
             {peer.name: self._peers[peer.name] for peer in agreement.peers_of(self.name)},
             generator=np.random.default_rng(self._settings.private_seed),
             timeout=self._settings.step_timeout,
             executor=self.executor,
+            installed=load_network(self._settings.model) if self._settings.model else None,
         )
         self._record.begin(agreement)
         self._record.note(
             warnings=warnings_of(agreement, insecure_transport=self._insecure_transport),
-            simulation=self._data.simulation,
+            simulation=[*self._data.simulation, *([_INSTALLED] if agreement.plan.installed_model else [])],
             class_names=list(self.class_names),
             transport=self._settings.transport,
+            attacks=list(self._settings.attacks),
+            epochs=[],
+            kept_epoch=0,
         )
+        if self._settings.record_features:
+            self._record.keep_features(features, self._data.feature_names, self.labels[rows])
         self._training = training
         training.show_public_key()
         self._for_all_passive(lambda party: party.show_public_key(session_id))
@@ -228,10 +255,9 @@ class ActiveParty:
             ]
             for other in others:
                 other.add_done_callback(lambda done: self._end_after(done, training))
-            try:
-                training.run_epoch(epoch, on_step)
-            finally:
-                _first_failure(others)
+            # When this party fails, its own error says why, and the end of the session frees the others.
+            training.run_epoch(epoch, on_step)
+            _first_failure(others)
             seconds = time.perf_counter() - start
             outcome = EpochOutcome(epoch, self._validation_loss(training), seconds)
             outcomes.append(outcome)
@@ -263,13 +289,44 @@ class ActiveParty:
             return math.nan
         return log_loss(self._scores(training, rows.tolist()), training.labels_of(rows))
 
-    def _test(self, training: PartyTraining) -> None:
+    def _test(self, training: PartyTraining) -> FloatArray:
         """Score the test rows over the session and write them, with the labels, to this party's own record."""
         rows = training.rows.test
-        if len(rows):
-            scores = self._scores(training, rows.tolist())
-            self._record.note(test_scores=scores.tolist(), test_labels=training.labels_of(rows).tolist())
+        scores = self._scores(training, rows.tolist())
+        self._record.note(
+            test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=training.labels_of(rows).tolist()
+        )
         self._record.finish(training.weights, self._data.feature_names)
+        return scores
+
+    def _prepare_attacks(self, training: PartyTraining) -> None:
+        """Collect what the passive parties disclose; one that discloses nothing makes it a black box."""
+        session_id = training.agreement.session_id
+        parts = [party.disclose_parameters(session_id) for party in self._passive_parties.values()]
+        disclosed = tuple(part for part in parts if part is not None)
+        self._knowledge = Knowledge(training, disclosed if len(disclosed) == len(parts) else None)
+        if self._auxiliary is not None:
+            self._knowledge = replace(
+                self._knowledge, auxiliary=self._query_auxiliary(self._knowledge, self._auxiliary)
+            )
+        _log.info("White box." if self._knowledge.disclosed is not None else "Black box: nothing is disclosed.")
+        self._attack_host.begin()
+
+    def _query_auxiliary(self, knowledge: Knowledge, known: Table) -> AuxiliaryRows:
+        """Ask for the scores of the auxiliary records, as an active party may for any aligned one."""
+        ids = [record for record in known.ids if record in self._row_of_id]
+        if not ids:
+            raise InvalidMessage("None of the auxiliary records is aligned: PLUMBLINE_AUXILIARY needs common ids.")
+        rows = [self._row_of_id[record] for record in ids]
+        return AuxiliaryRows(
+            features_active=knowledge.own_features(np.array(rows)),
+            features_passive=known.features[rows_of(known.ids, ids)],
+            scores=self._scores(knowledge.training, rows),
+        )
+
+    def _attack(self, rows: Sequence[int], scores: FloatArray) -> None:
+        if self._knowledge is not None and len(rows):
+            self._attack_host.attack(self._knowledge, rows, scores)
 
     def _fail(self, session_id: str, error: Exception) -> None:
         self.stage = "failed"
@@ -295,6 +352,7 @@ class ActiveParty:
         """End the session at work, if any, so that no thread waits for a peer when this process stops."""
         if self._training is not None:
             self._training.exchange.end("the active party is stopping.")
+        self._attacking.shutdown(wait=False, cancel_futures=True)
 
     # -- Protocol 1 and prediction ---------------------------------------------------------------------------------
 
@@ -311,7 +369,10 @@ class ActiveParty:
         if training is None or self.stage != "serving":
             raise OutOfOrder(f"There is no trained model to ask (stage: {self.stage}). Train first.")
         known = [record for record in dict.fromkeys(ids) if record in self._row_of_id]
-        scores = self._scores(training, [self._row_of_id[record] for record in known])
+        rows = [self._row_of_id[record] for record in known]
+        scores = self._scores(training, rows)
+        # On the transcript as it grows, but never in the way of an answer.
+        self._attacking.submit(self._attack, rows, scores)
         return dict(zip(known, scores, strict=True))
 
     def predict_one(self, record: str) -> FloatArray:
@@ -339,6 +400,7 @@ class ActiveParty:
         return np.vstack(parts)
 
 
+_INSTALLED = "The model was trained in one place, on both parties' data, and installed; nothing was trained here."
 UNKNOWN_RECORD = "This id is not among the aligned records: every party must hold it when the session begins."
 
 

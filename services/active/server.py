@@ -8,15 +8,18 @@ import grpc
 
 from protos.v1 import active_pb2_grpc, exchange_pb2_grpc
 from services.active import servicer
+from services.active.attack_host import AttackHost
 from services.active.links import PassiveLink
 from services.active.party import ActiveParty, EpochOutcome
-from services.common.bootstrap import make_transport, serve_until_stopped
+from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.party import exchange_servicer
 from services.party.features import load_party_data
 from services.party.links import CoordinatorLink, PeerLink
+from services.party.plugins import load_attacks
 from services.party.record import RunRecord
+from vfl.data import load_table
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +41,8 @@ def run(settings: Settings) -> None:
     """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
     transport = make_transport(settings, Role.ACTIVE)
     name = transport.identity.name
-    data = load_party_data(settings, with_bias=True)
+    mounted = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
+    data = load_party_data(settings, with_bias=not settings.installed_model)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
@@ -50,7 +54,9 @@ def run(settings: Settings) -> None:
         {peer: PassiveLink(peer, channels[peer], timeout) for peer in passive_names},
         {peer: PeerLink(peer, channels[peer], timeout) for peer in passive_names},
         record,
-        ThreadPoolExecutor(thread_name_prefix="training"),
+        ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
+        AttackHost(mounted, settings.run_dir),
+        load_table(settings.auxiliary, id_column=settings.id_column, label_column=None) if settings.auxiliary else None,
         name=name,
         insecure_transport=transport.is_insecure,
     )

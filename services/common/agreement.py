@@ -31,6 +31,7 @@ class TrainingPlan:
     feature_fraction_bits: int = 16
     residual_fraction_bits: int = 32
     residual_integer_bits: int = 7
+    installed_model: bool = False
 
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first field that cannot work."""
@@ -49,7 +50,8 @@ class TrainingPlan:
             "validation_fraction": (0 <= self.validation_fraction < 1, "in [0, 1)"),
             "test_fraction": (0 <= self.test_fraction < 1, "in [0, 1)"),
             "cipher": (self.cipher in CIPHERS, f"one of {', '.join(CIPHERS)}"),
-            "key_bits": (self.key_bits >= 256 and self.key_bits % 2 == 0, "an even number from 256"),
+            "seed": (0 <= self.seed < 2**64, "from 0 to 2^64 - 1"),
+            "key_bits": (self.key_bits >= 256 and self.key_bits % 8 == 0, "a multiple of 8 from 256"),
             "feature_fraction_bits": (
                 self.feature_fraction_bits in range(4, 33, 4),
                 "a multiple of 4 from 4 to 32",
@@ -63,6 +65,10 @@ class TrainingPlan:
         for field, (holds, expected) in requirements.items():
             if not holds:
                 raise InvalidMessage(f"Expected {field} to be {expected}, got {getattr(self, field)!r}.")
+        if self.residual_fraction_bits + self.residual_integer_bits > 52:
+            raise InvalidMessage(
+                "residual_fraction_bits + residual_integer_bits must be at most 52: lower one of them."
+            )
         if self.validation_fraction + self.test_fraction >= 1:
             raise InvalidMessage("validation_fraction + test_fraction must leave rows to train on: make them smaller.")
         if self.patience > 0 and self.validation_fraction == 0:
@@ -129,6 +135,11 @@ class Agreement:
 
     def peers_of(self, name: str) -> tuple[PartyDescription, ...]:
         return tuple(party for party in self.parties if party.name != name)
+
+    @property
+    def score_columns(self) -> int:
+        """Columns of partial scores: an installed model has one per class, a trained binary one a single product."""
+        return 1 if self.classes == 2 and not self.plan.installed_model else self.classes
 
     @property
     def total_features(self) -> int:

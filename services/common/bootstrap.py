@@ -15,6 +15,8 @@ from services.common.transport import Permissions, Transport
 
 _log = logging.getLogger(__name__)
 _STOP_GRACE_SECONDS = 2.0
+# A party's jobs, epochs and sends wait for each other: fewer threads than those at once would be a deadlock.
+MAX_THREADS = 64
 
 
 def make_transport(settings: Settings, role: Role) -> Transport:

@@ -33,14 +33,22 @@ class CertificateFiles:
         return cls(folder / f"{AUTHORITY}.crt", folder / f"{name}.crt", folder / f"{name}.key")
 
     def read(self) -> tuple[bytes, bytes, bytes]:
-        """(authority, certificate, key) in PEM; raises CertificateError naming the file that can't be read."""
+        """(authority, certificate, key) in PEM; raises CertificateError naming the file that can't be used."""
         try:
-            return self.authority.read_bytes(), self.certificate.read_bytes(), self.key.read_bytes()
+            pem = self.authority.read_bytes(), self.certificate.read_bytes(), self.key.read_bytes()
         except OSError as error:
             raise CertificateError(
                 f"Cannot read {error.filename} ({error.strerror}). Run `plumbline certs` and point "
                 "PLUMBLINE_CERTS to its folder."
             ) from error
+        for path, content in zip((self.authority, self.certificate), pem, strict=False):
+            try:
+                certificate = x509.load_pem_x509_certificate(content)
+            except ValueError as error:
+                raise CertificateError(f"{path} holds no certificate. Run `plumbline certs` again.") from error
+            if certificate.not_valid_after_utc < datetime.datetime.now(datetime.UTC):
+                raise CertificateError(f"The certificate in {path} has expired. Run `plumbline certs` again.")
+        return pem
 
 
 def _write_private(path: Path, content: bytes) -> None:

@@ -44,6 +44,12 @@ class UnknownRecord(FederationError):
     status = grpc.StatusCode.NOT_FOUND
 
 
+class Diverged(FederationError):
+    """Numbers have left the agreed fixed-point range; the session's terms don't fit its data."""
+
+    status = grpc.StatusCode.FAILED_PRECONDITION
+
+
 class PeerVanished(FederationError):
     """Another party did not answer within the deadline; the session is over."""
 
@@ -55,6 +61,10 @@ def abort_with(context: grpc.ServicerContext, error: Exception) -> NoReturn:
 
     An error that isn't ours is logged here and told to the caller as nothing but its kind: its text may hold data.
     """
+    if not context.is_active():
+        # The caller has hung up or its deadline has passed; nobody reads the answer.
+        _log.info("A call ended before it was answered.")
+        context.abort(grpc.StatusCode.CANCELLED, "The caller has gone.")
     if isinstance(error, FederationError):
         _log.warning("Refused: %s", error)
         context.abort(error.status, str(error))

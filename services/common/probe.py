@@ -21,4 +21,7 @@ def main(role: str, service: str = "") -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    try:
+        sys.exit(main(*sys.argv[1:]))
+    except ValueError as error:  # settings or certificates: the sentence is for whoever reads the health log
+        sys.exit(str(error))

@@ -1,6 +1,7 @@
 """Every setting of every service, in one place: environment variables with the prefix PLUMBLINE_."""
 
 import difflib
+import json
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,10 +12,11 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role, role_of
+from vfl.data import DATASETS
 
 PREFIX = "PLUMBLINE_"
 # Settings of tools and tests around the services; known, so that they are not taken for typing errors.
-_ELSEWHERE = frozenset({"PLUMBLINE_TEST_POSTGRES_URL"})
+_ELSEWHERE = frozenset({"PLUMBLINE_PORT", "PLUMBLINE_TEST_POSTGRES_URL"})
 
 
 class SettingsError(ValueError):
@@ -68,7 +70,7 @@ class Settings(BaseSettings):
     patience: int = Field(0, ge=0, description="Epochs without a better validation loss before stopping; 0: never.")
     seed: int = Field(1, ge=0, description="Public: batch schedule and row split.")
     private_seed: int | None = Field(
-        None, description="This party's initial weights; default: the operating system's randomness."
+        None, ge=0, description="This party's initial weights; default: the operating system's randomness."
     )
 
     cipher: Literal["paillier", "plain"] = Field("paillier", description="plain: INSECURE, no encryption.")
@@ -79,9 +81,21 @@ class Settings(BaseSettings):
     residual_fraction_bits: int = Field(32, description="Fixed point of residuals; a multiple of 4.")
     residual_integer_bits: int = Field(7, description="Residuals stay below 2 to this power.")
 
+    model: Path | None = Field(None, description="This party's part of a model trained elsewhere; nothing is trained.")
+    disclose: bool = Field(False, description="Passive party: disclose parameters after training (white box).")
+    attacks: Annotated[tuple[str, ...], NoDecode] = Field((), description="Attacks to mount here, NAME,NAME.")
+    attack_options: Annotated[dict[str, dict[str, Any]], NoDecode] = Field(
+        default_factory=dict, description='Their options as JSON: {"gia": {"init": "half"}}.'
+    )
+
+    auxiliary: str = Field(
+        "", description="Complete records that the adversary holds: a table of ids and passive features."
+    )
+
     run_dir: Path | None = Field(
         None, description="Folder for what this party writes of a run; default: nothing is written."
     )
+    record_features: bool = Field(False, description="Write own encoded features to run_dir, for an auditor.")
     autostart: bool = Field(False, description="Active party: train as soon as all parties answer.")
     step_timeout: float = Field(60.0, gt=0, description="Seconds to wait for another party's message.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="What to log.")
@@ -98,6 +112,16 @@ class Settings(BaseSettings):
                 raise ValueError(f"expected NAME=HOST:PORT, got {entry!r}")
             peers[name.strip()] = address.strip()
         return peers
+
+    @field_validator("attacks", mode="before")
+    @classmethod
+    def _parse_names(cls, value: Any) -> Any:
+        return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+    @field_validator("attack_options", mode="before")
+    @classmethod
+    def _parse_options(cls, value: Any) -> Any:
+        return json.loads(value) if isinstance(value, str) else value
 
     @field_validator("share")
     @classmethod
@@ -118,11 +142,18 @@ class Settings(BaseSettings):
             raise ValueError("transport=insecure contradicts certs: drop one of them")
         if self.cipher == "plain" and "key_bits" in self.model_fields_set:
             raise ValueError("cipher=plain uses no keys and contradicts key_bits: drop one of them")
+        if unused := set(self.attack_options) - set(self.attacks):
+            raise ValueError(f"attack_options names {', '.join(sorted(unused))}, which attacks doesn't: add or drop it")
         try:
             self.plan()
         except InvalidMessage as error:
             raise ValueError(str(error)) from error
         return self
+
+    @property
+    def installed_model(self) -> bool:
+        """Whether this party brings its part of a model."""
+        return self.model is not None
 
     def plan(self) -> TrainingPlan:
         """The training plan that these settings propose; raises InvalidMessage when it can't work."""
@@ -140,8 +171,9 @@ def load_settings(**overrides: Any) -> Settings:
     known = {PREFIX + field.upper() for field in Settings.model_fields} | _ELSEWHERE
     for name in os.environ:
         if name.startswith(PREFIX) and name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"Did you mean {close[0]}?" if close else "See `plumbline serve --help` for the list."
+            # Without the prefix, which alone would make every name close.
+            close = difflib.get_close_matches(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], 1)
+            hint = f"Did you mean {PREFIX}{close[0]}?" if close else "See `plumbline serve --help` for the list."
             raise SettingsError(f"Unknown setting {name}. {hint}")
     try:
         return Settings(**overrides)
@@ -153,6 +185,11 @@ def load_settings(**overrides: Any) -> Settings:
 
 def check_role(settings: Settings, role: Role) -> None:
     """Refuse settings that don't fit the role; raises SettingsError."""
+    is_first_share = settings.share.startswith("1/")
+    if role is Role.PASSIVE and settings.data in DATASETS and (is_first_share or not settings.share):
+        raise SettingsError("PLUMBLINE_SHARE: a passive party takes share 2/N or later; share 1 has the labels.")
+    if role is Role.ACTIVE and settings.share and not is_first_share:
+        raise SettingsError("PLUMBLINE_SHARE: the active party takes share 1/N, which has the labels.")
     if role is Role.PASSIVE and settings.label_column:
         raise SettingsError(
             "PLUMBLINE_LABEL_COLUMN is the active party's: a passive party never holds labels. Unset it."

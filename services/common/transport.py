@@ -28,9 +28,9 @@ _RETRY_POLICY = json.dumps(
             {
                 "name": [{}],
                 "retryPolicy": {
-                    "maxAttempts": 5,
+                    "maxAttempts": 4,
                     "initialBackoff": "0.2s",
-                    "maxBackoff": "5s",
+                    "maxBackoff": "2s",
                     "backoffMultiplier": 2,
                     "retryableStatusCodes": ["UNAVAILABLE"],
                 },

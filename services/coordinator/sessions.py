@@ -34,7 +34,7 @@ class _Session:
 
     @property
     def columns(self) -> int:
-        return 1 if self.classes == 2 else self.classes
+        return 1 if self.classes == 2 and not self.plan.installed_model else self.classes
 
     @property
     def party_names(self) -> tuple[str, ...]:

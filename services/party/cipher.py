@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.common.agreement import Agreement
-from services.common.errors import InvalidMessage
+from services.common.errors import Diverged, InvalidMessage
 from vfl.crypto import (
     CipherVector,
     FixedPoint,
+    FixedPointOverflow,
     InvalidAnswer,
     InvalidCiphertext,
     Mask,
@@ -81,7 +82,7 @@ class Cipher(Protocol):
         """Remember a peer's public key; raises InvalidMessage when it doesn't fit the terms."""
 
     def encrypt(self, residual: FloatArray) -> WireVector:
-        """This party's residuals under its own key; raises ValueError when they don't fit the fixed point."""
+        """This party's residuals under its own key; raises Diverged when they don't fit the fixed point."""
 
     def check_residuals(self, peer: str, rows: int, vector: WireVector) -> None:
         """Raises InvalidMessage unless the vector holds a peer's residuals of ``rows`` records."""
@@ -138,7 +139,13 @@ class PaillierCipher:
         self._peer_keys[peer] = key
 
     def encrypt(self, residual: FloatArray) -> WireVector:
-        vector = encrypt_vector(self._private_key, residual, layout=self._layout, fixed_point=self._residual_format)
+        try:
+            vector = encrypt_vector(self._private_key, residual, layout=self._layout, fixed_point=self._residual_format)
+        except FixedPointOverflow as error:
+            raise Diverged(
+                f"{self._name}'s residuals leave the agreed range of +-2^{self._residual_format.integer_bits}: "
+                "lower learning_rate, or raise residual_integer_bits."
+            ) from error
         return self._to_wire(vector)
 
     def check_residuals(self, peer: str, rows: int, vector: WireVector) -> None:
@@ -282,4 +289,7 @@ def make_cipher(agreement: Agreement, name: str) -> Cipher:
     """The cipher that the session's plan names, with a fresh key pair for party ``name``."""
     if agreement.plan.cipher == "plain":
         return PlainCipher(agreement, name)
-    return PaillierCipher(agreement, name)
+    try:
+        return PaillierCipher(agreement, name)
+    except ValueError as error:
+        raise InvalidMessage(str(error)) from error

@@ -18,6 +18,8 @@ def check_consent(agreement: Agreement, settings: Settings) -> None:
             f"The session has keys of {plan.key_bits} bits, this party asks for {settings.key_bits} or more. "
             "Raise PLUMBLINE_KEY_BITS at the active party."
         )
+    if plan.installed_model != settings.installed_model:
+        raise OutOfOrder("Either every party brings its part of an installed model (PLUMBLINE_MODEL), or none does.")
     if plan.packing != settings.packing:
         raise OutOfOrder(
             f"The session has packing={plan.packing}, this party packing={settings.packing}. "

@@ -46,6 +46,18 @@ class RunRecord:
             np.savez(self._folder / f"{self._name}-weights.npz", weights=weights, features=np.array(feature_names))
         self.write()
 
+    def keep_features(
+        self, features: NDArray[np.float64], feature_names: tuple[str, ...], labels: NDArray[np.int64] | None = None
+    ) -> None:
+        """Write this party's own encoded table, in the common order, for an auditor who may read its folder."""
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            own = {"features": features, "names": np.array(feature_names)}
+            if labels is not None:
+                own["labels"] = labels
+            with (self._folder / f"{self._name}-features.npz").open("wb") as file:
+                np.savez(file, allow_pickle=False, **own)
+
     def write(self) -> None:
         """Write the record as it stands, with the traffic and peak memory so far."""
         if self._folder is None:

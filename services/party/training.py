@@ -14,6 +14,7 @@ from services.common.metrics import StageTimer
 from services.party.cipher import DecryptedVector, WireVector, make_cipher
 from services.party.exchange import GradientExchange
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, split_rows
+from vfl.learning.networks import DenseNetwork
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -34,7 +35,8 @@ class PartyTraining:
 
     ``features``: (aligned rows, d) in the common order, on the fixed-point grid; the active party's last column is
     the constant 1, its bias. ``labels``: (aligned rows,) class indices, the active party's only.
-    ``generator`` draws the initial weights and must be private to this party.
+    ``generator`` draws the initial weights and must be private to this party. ``installed`` is this party's part of
+    a model that was trained elsewhere; then there is nothing to train.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class PartyTraining:
         generator: np.random.Generator,
         timeout: float,
         executor: Executor,
+        installed: DenseNetwork | None = None,
     ) -> None:
         plan = agreement.plan
         self.agreement = agreement
@@ -57,6 +60,12 @@ class PartyTraining:
         self._peers = peers
         self._executor = executor
         self._scheme = ResidualScheme(agreement.classes)
+        self._installed = installed
+        if installed is not None and (installed.inputs, installed.outputs) != (features.shape[1], agreement.classes):
+            raise InvalidMessage(
+                f"{name}'s installed model takes {installed.inputs} features and gives {installed.outputs} classes; "
+                f"its table has {features.shape[1]} features, the session {agreement.classes} classes."
+            )
         self.rows = split_rows(
             len(features),
             validation_fraction=plan.validation_fraction,
@@ -116,12 +125,20 @@ class PartyTraining:
             self.exchange.end("training is complete.")
 
     def partial_scores(self, rows: Sequence[int]) -> FloatArray:
-        """This party's products theta^T x for rows of the common order: (len(rows), columns)."""
+        """This party's share of the logits for rows of the common order: (len(rows), columns)."""
         indices = np.asarray(rows, dtype=np.int64)
         if len(indices) == 0 or indices.max() >= len(self._features):
             raise InvalidMessage(f"Expected rows below {len(self._features)}, at least one of them.")
-        products: FloatArray = self._features[indices] @ self.weights
-        return products
+        return self.parameters.partial_scores(self._features[indices])
+
+    @property
+    def parameters(self) -> DenseNetwork:
+        """This party's share of the model: the installed one, or the trained weights as a network of one layer."""
+        return self._installed or DenseNetwork((self.weights,), (np.zeros(self.weights.shape[1]),))
+
+    def features_of(self, rows: IntArray) -> FloatArray:
+        """This party's own features of rows of the common order."""
+        return self._features[rows]
 
     def labels_of(self, rows: IntArray) -> IntArray:
         """Class indices of rows of the common order; the active party's training only."""

@@ -21,6 +21,7 @@ from services.party.features import PartyData
 from services.party.record import RunRecord
 from services.party.training import PartyTraining, Peer
 from vfl.data import PsiError, PsiServer, rows_of
+from vfl.learning.networks import DenseNetwork, load_network
 
 _log = logging.getLogger(__name__)
 
@@ -119,17 +120,21 @@ class PassiveParty:
         if agreement.active.name != caller.name:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
         check_consent(agreement, self._settings)
+        features = self._data.encoded(session.rows, agreement.plan.feature_fraction_bits)
         training = PartyTraining(
             agreement,
             self.name,
-            self._data.encoded(session.rows, agreement.plan.feature_fraction_bits),
+            features,
             None,
             {peer.name: self._peers[peer.name] for peer in agreement.peers_of(self.name)},
             generator=np.random.default_rng(self._settings.private_seed),
             timeout=self._settings.step_timeout,
             executor=self.executor,
+            installed=load_network(self._settings.model) if self._settings.model else None,
         )
         self._record.begin(agreement)
+        if self._settings.record_features:
+            self._record.keep_features(features, self._data.feature_names)
         session.training = training
         return agreement
 
@@ -164,6 +169,13 @@ class PassiveParty:
         """Send this party's partial scores of some aligned rows to the coordinator."""
         training = self._training_of(caller, session_id)
         self._coordinator.submit_partial_scores(session_id, request_id, training.partial_scores(rows))
+
+    def disclose_parameters(self, caller: Identity, session_id: str) -> DenseNetwork:
+        """White box: this party's share of the model; raises OutOfOrder when it discloses nothing."""
+        training = self._training_of(caller, session_id)
+        if not self._settings.disclose:
+            raise OutOfOrder(f"{self.name} discloses no parameters (black box); its owner sets PLUMBLINE_DISCLOSE.")
+        return training.parameters
 
     def end_session(self, caller: Identity, session_id: str, reason: str) -> None:
         session = self._session

@@ -3,12 +3,13 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from protos.v1 import exchange_pb2_grpc, passive_pb2_grpc
-from services.common.bootstrap import make_transport, serve_until_stopped
+from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.party import exchange_servicer
 from services.party.features import load_party_data
 from services.party.links import CoordinatorLink, PeerLink
+from services.party.plugins import load_attacks
 from services.party.record import RunRecord
 from services.passive import servicer
 from services.passive.party import PassiveParty
@@ -18,6 +19,7 @@ def run(settings: Settings) -> None:
     """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
     transport = make_transport(settings, Role.PASSIVE)
     name = transport.identity.name
+    load_attacks(settings.attacks, settings.attack_options, Role.PASSIVE)
     data = load_party_data(settings, with_bias=False)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
@@ -29,7 +31,7 @@ def run(settings: Settings) -> None:
         CoordinatorLink(channels[Role.COORDINATOR], timeout),
         {peer: PeerLink(peer, channel, timeout) for peer, channel in channels.items() if peer != Role.COORDINATOR},
         record,
-        ThreadPoolExecutor(thread_name_prefix="training"),
+        ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
     )
     exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
     passive = servicer.PassiveServicer(party)

@@ -95,6 +95,20 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
         )
         return common_pb2.Acknowledgement()
 
+    def DiscloseParameters(
+        self, request: passive_pb2.SessionRequest, context: grpc.ServicerContext
+    ) -> passive_pb2.DisclosedParameters:
+        network = self._party.disclose_parameters(require_caller(context), request.session_id)
+        return passive_pb2.DisclosedParameters(
+            layers=[
+                passive_pb2.Layer(
+                    inputs=weights.shape[0], outputs=weights.shape[1], weights=weights.ravel().tolist(), biases=biases
+                )
+                for weights, biases in zip(network.weights, network.biases, strict=True)
+            ],
+            activation=network.activation,
+        )
+
     def EndSession(
         self, request: common_pb2.EndSessionRequest, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:

@@ -1,0 +1,145 @@
+"""Gradient inversion (Jiang, section 4.3.1, Algorithm 1): search for passive features that explain the scores.
+
+Needs torch (the `lab` extra).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attacks.base import AttackSpec, require
+from attacks.views import PredictionView, ViewError
+from vfl.learning.lab import as_tensor, torch_layers, torch_partial_scores
+from vfl.learning.networks import DenseNetwork, VerticalNetwork
+
+Distance = Literal["mse", "kld"]
+FloatArray = NDArray[np.float64]
+
+_CHOICES = {"distance": ("mse", "kld"), "init": ("zero", "half", "random"), "clamp": ("each_step", "at_end")}
+
+
+@dataclass(frozen=True)
+class GradientInversion:
+    """Adam on x_hat until softmax(f(x_act) + f(x_hat)) comes close to the delivered scores (Jiang eq. 16-20).
+
+    distance: "mse" (eq. 18) or "kld" (eq. 19 with its sign put right: sum c log(c / c_hat) is what shrinks to 0).
+    init: where x_hat starts: all "zero" (Algorithm 1), all "half", or "random", uniform on [0, 1] from `seed`.
+    clamp: "each_step" keeps x_hat in the feature space [0, 1] throughout, as eq. 16 asks; "at_end" searches freely
+        and clamps the result.
+    steps: most rounds T. A record whose distance falls to `tolerance` keeps its estimate; all others are returned as
+        they are after the last round: a record that did not converge is never dropped.
+    learning_rate: lambda of Adam. Jiang uses 0.001 without telling T; 0.01 needs a tenth of the rounds. Far
+        above, Adam's first steps (as long as the rate in every coordinate) throw away a good start.
+
+    Works on linear models and networks. Each record's search is its own: a record comes out the same alone or in a
+    batch (but for `init="random"`). The mse distance is flat where scores are saturated, so it moves such records
+    little; kld doesn't stall. For kld, scores that a defence pushed off the simplex are clipped at 0 and normalised.
+    Raises ValueError for options out of range.
+    """
+
+    name: ClassVar[str] = "gia"
+    spec: ClassVar[AttackSpec] = AttackSpec(
+        adversary="active",
+        phase="prediction",
+        knowledge="white_box",
+        needs=("scores",),
+        source="Jiang Algorithm 1, eq. 16-20",
+    )
+
+    distance: Distance = "mse"
+    init: Literal["zero", "half", "random"] = "zero"
+    clamp: Literal["each_step", "at_end"] = "each_step"
+    steps: int = 5000
+    learning_rate: float = 0.01
+    tolerance: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for option, choices in _CHOICES.items():
+            if getattr(self, option) not in choices:
+                raise ValueError(f"{option}={getattr(self, option)!r}: choose one of {', '.join(choices)}.")
+        if self.steps < 1 or not self.learning_rate > 0 or not self.tolerance >= 0:
+            raise ValueError("gia needs steps >= 1, learning_rate > 0 and tolerance >= 0.")
+
+    def reconstruct(self, view: PredictionView) -> FloatArray:
+        """Estimates (n, d) in [0, 1]. Raises ViewError without scores or a disclosed model, or when they don't fit."""
+        require(self, view)
+        network = disclosed_model(self.name, view)
+        distances = distance_to(np.asarray(view.scores), self.distance)
+        layers, activation = torch_layers(network.passive), network.passive.activation
+        known = as_tensor(network.active.partial_scores(view.features_active))
+        estimate = self._start(view.n, network.passive.inputs).requires_grad_()
+        optimiser = torch.optim.Adam([estimate], lr=self.learning_rate)
+        for _ in range(self.steps):
+            # The sum over records: each record's gradient is what it would be alone.
+            remaining = distances(known + torch_partial_scores(layers, activation, estimate))
+            (estimate.grad,) = torch.autograd.grad(remaining.sum(), [estimate])
+            with torch.no_grad():
+                done = remaining <= self.tolerance
+                if bool(done.all()):
+                    break
+                before = estimate.detach().clone()
+                optimiser.step()
+                if self.clamp == "each_step":
+                    estimate.clamp_(0.0, 1.0)
+                estimate[done] = before[done]
+        result: FloatArray = estimate.detach().clamp(0.0, 1.0).numpy()
+        return result
+
+    def _start(self, n: int, d: int) -> torch.Tensor:
+        if self.init == "random":
+            generator = torch.Generator().manual_seed(self.seed)
+            return torch.rand((n, d), generator=generator, dtype=torch.float64)
+        return torch.full((n, d), 0.0 if self.init == "zero" else 0.5, dtype=torch.float64)
+
+
+def distance_to(scores: FloatArray, kind: Distance) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The distance of (n, k) delivered scores from the softmax of (n, k) logits, per record: (n,), finite, 0 at best.
+
+    "mse": Jiang eq. 18. "kld": sum c log(c / c_hat), eq. 19 with its sign put right; scores off the simplex (a defence
+    may add noise or round) are clipped at 0 and normalised first, rows without a positive score count as uniform.
+    """
+    delivered = as_tensor(scores)
+    if kind == "mse":
+        return lambda logits: (delivered - torch.softmax(logits, dim=1)).square().mean(dim=1)
+    positive = delivered.clamp(min=0.0)
+    positive[positive.sum(dim=1) == 0] = 1.0
+    target = positive / positive.sum(dim=1, keepdim=True)
+    # x log x is 0 at 0, and log_softmax is finite: saturated scores give neither NaN nor infinity.
+    entropy = torch.xlogy(target, target).sum(dim=1)
+    return lambda logits: entropy - (target * torch.log_softmax(logits, dim=1)).sum(dim=1)
+
+
+def disclosed_model(attack: str, view: PredictionView) -> VerticalNetwork:
+    """The model in the view, a linear one as a network without hidden layers.
+
+    Raises ViewError, naming the attack, when the view holds neither a network nor all of weights_active,
+    weights_passive and bias, or when the network doesn't fit the view's features and classes.
+    """
+    if view.network is None:
+        if view.weights_active is None or view.weights_passive is None or view.bias is None:
+            raise ViewError(
+                f"{attack} needs a disclosed model, which this view lacks: the passive party must disclose its "
+                "parameters (weights_active, weights_passive and bias) or its network."
+            )
+        return VerticalNetwork(
+            linear_part(view.weights_active, view.bias),
+            linear_part(view.weights_passive, np.zeros(view.classes)),
+        )
+    network = view.network
+    expected = (view.features_active.shape[1], view.classes)
+    if (network.active.inputs, network.active.outputs) != expected:
+        raise ViewError(
+            f"{attack} got a network whose active part has {network.active.inputs} inputs and {network.active.outputs} "
+            f"outputs; with the view's features and scores they must be {expected[0]} and {expected[1]}."
+        )
+    return network
+
+
+def linear_part(weights: FloatArray, bias: FloatArray) -> DenseNetwork:
+    """Class rows (k, d) and a bias (k,) as a network of one layer, without hidden ones."""
+    return DenseNetwork((weights.T,), (bias,))

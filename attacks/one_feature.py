@@ -1,0 +1,96 @@
+"""Black box against a single passive feature (Rassouli, section VI, cases 1 to 3): its extremes stand for 0 and 1."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.base import AttackSpec, require
+from attacks.views import PredictionView, ViewError
+
+FloatArray = NDArray[np.float64]
+
+_SCORE_FLOOR = 1e-300
+
+
+@dataclass(frozen=True)
+class OneFeature:
+    """From v_i = omega X_i + b with omega, b unknown: over many predictions the extreme v_i belong to X near 0 and 1.
+
+    case: what the adversary knows of omega and b. 1: b = 0, eq. 64. 2: omega b > 0, section VI-B. 3: omega b < 0,
+        section VI-C: where all v_i have one sign it is b's; where not, omega's sign decides between x and 1 - x.
+    omega_sign: "positive" or "negative" where the adversary knows it (used in case 3 only, the others don't need it);
+        "unknown" with v_i of both signs gives one half for every record, the best that section VI-C knows.
+    pair: which classes' log ratio ln(c_{pair+1} / c_pair), from 0, is observed; omega and b are that row's.
+
+    v is what the active party's own share leaves of the log ratio. Records with a score of 0 in the pair don't count as
+    extremes; observations that don't differ (or are all 0 in case 1) tell nothing: one half. Never NaN.
+    Deterministic. Raises ValueError for options out of range.
+    """
+
+    name: ClassVar[str] = "one_feature"
+    spec: ClassVar[AttackSpec] = AttackSpec(
+        adversary="active",
+        phase="prediction",
+        knowledge="black_box",
+        needs=("scores", "weights_active"),
+        source="Rassouli section VI, eq. 64-75",
+    )
+
+    case: Literal[1, 2, 3] = 2
+    omega_sign: Literal["unknown", "positive", "negative"] = "unknown"
+    pair: int = 0
+
+    def __post_init__(self) -> None:
+        if self.case not in (1, 2, 3):
+            raise ValueError(f"case={self.case!r}: choose 1 (b = 0), 2 (omega b > 0) or 3 (omega b < 0).")
+        if self.omega_sign not in ("unknown", "positive", "negative"):
+            raise ValueError(f"omega_sign={self.omega_sign!r}: choose one of unknown, positive, negative.")
+        if self.pair < 0:
+            raise ValueError(f"Expected pair >= 0, got {self.pair}.")
+
+    def reconstruct(self, view: PredictionView) -> FloatArray:
+        """Estimates (n, 1) in [0, 1].
+
+        Raises ViewError without scores or weights_active, unless d = 1, or for a pair without classes.
+        """
+        require(self, view)
+        if view.d != 1:
+            raise ViewError(f"{self.name} works on one passive feature, this view has {view.d}: use shadow instead.")
+        if self.pair > view.classes - 2:
+            raise ViewError(f"{self.name} with pair={self.pair} needs {self.pair + 2} classes, got {view.classes}.")
+        columns = [self.pair, self.pair + 1]
+        scores, weights = np.asarray(view.scores)[:, columns], np.asarray(view.weights_active)[columns]
+        own = view.features_active @ (weights[1] - weights[0])
+        observed = np.diff(np.log(np.maximum(scores, _SCORE_FLOOR)), axis=1)[:, 0] - own
+        usable = observed[(scores > 0).all(axis=1)]
+        return self._estimate(observed, usable)[:, None]
+
+    def _estimate(self, observed: FloatArray, usable: FloatArray) -> FloatArray:
+        half = np.full_like(observed, 0.5)
+        if not len(usable):
+            return half
+        largest, smallest = usable[np.abs(usable).argmax()], usable[np.abs(usable).argmin()]
+        if self.case == 1:
+            one, zero = largest, 0.0
+        elif self.case == 2:
+            one, zero = largest, smallest
+        else:
+            positive = self._omega_is_positive(usable)
+            if positive is None:
+                return half
+            one, zero = (usable.max(), usable.min()) if positive else (usable.min(), usable.max())
+        if one == zero:
+            return half
+        # 1 / (1 - alpha_i) of section VI-B, with X_M = 1 and X_m = 0.
+        clipped: FloatArray = np.clip((observed - zero) / (one - zero), 0.0, 1.0)
+        return clipped
+
+    def _omega_is_positive(self, usable: FloatArray) -> bool | None:
+        """Case 3: omega's sign as known, or opposite to b's, which is that of every v_i; None where they differ."""
+        if self.omega_sign != "unknown":
+            return self.omega_sign == "positive"
+        if (usable < 0).all():
+            return True
+        return False if (usable > 0).all() else None

@@ -1,0 +1,281 @@
+"""The randomiser channel: a malicious key holder reads the other party's features from answers that lack a fresh rho**n.
+
+Ours; no paper has it. In Protocol 1 (Hu) the key holder sends encrypted residuals c_i and gets, per feature,
+
+    answer = prod_i c_i**x_i  times a plaintext mask,      whose randomness is   prod_i r_i**x_i.
+
+The plaintext is hidden, the randomness r_i was the key holder's choice: with r_i = rho**(base**i) it is
+rho**(sum_i x_i base**i). In a group of smooth order that key holder takes discrete logarithms (Pohlig and Hellman),
+and the digits of one logarithm are a feature's values in all rows. `phe`'s ``ciphertext + scalar`` masks in this way,
+and so does rerandomisation with a generator that the key holder supplied. A fresh rho**n (`vfl.crypto.mask_vector`)
+closes the channel if gcd(n, phi(n)) = 1, which `vfl.crypto.modulus_proof` makes sure of; these keys have such a proof.
+
+*What an onlooker sees.* p-1 = 2 t_p (smooth) and q-1 = 2 t_q (smooth), with primes t of one sixteenth of the key's bits:
+128 at 2048. Every ciphertext also carries uniform noise of order t_p t_q, which reading removes with one power. It hides
+the plaintexts and the relation between ciphertexts, in rows that are not read as well, and neither p nor q falls to
+Pollard's p-1 method. Messages have honest sizes, counts and plaintexts; training goes on undisturbed.
+
+*Capacity.* One answer tells one integer below the order of the smooth part, all but an eighth of the key's bits. At 2048
+bits and 16-bit features in [0, 1] (65,537 values) that is 109 rows. Larger batches take several steps: see
+`KeyHolder.choose_rows`. With k classes a row has k ciphertexts; `KeyHolder` serves one class at a time, each with its
+own choice of rows, hence k times as many per step.
+
+*Packing must be off.* With packing, an answer of m columns has c_i raised to sum_j x_ij 2**(B j): the values share the
+capacity, so that ever fewer rows are read, and where m slots of B bits exceed the order of the smooth part (they do in
+the layouts that `choose_layout` prefers) sums wrap around it and take lattice reduction to tell apart. An active party
+proposes packing=off; a passive party depends on the session's plan.
+"""
+
+import math
+import secrets
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from gmpy2 import invert, is_prime, mpz, next_prime, powmod
+from numpy.typing import NDArray
+
+from attacks.base import AttackSpec
+from vfl.crypto import FixedPoint, PrivateKey
+from vfl.crypto.integers import random_unit
+
+_FACTOR_BITS = 14  # the smooth part's primes: there are enough of them for any key, and their logarithms are quick
+_BABY_STEPS = 1 << (_FACTOR_BITS // 2 + 1)  # tables are made once per key, giant steps are taken per answer
+_HIDING_SHARE = 16  # one sixteenth of the key's bits for each of t_p and t_q
+_GUARD_BITS = 40  # capacity left empty: a fresh rho**n leaves it empty with probability 2**-40
+
+
+@dataclass(frozen=True)
+class RandomiserChannel:
+    """The attack as a service mounts it: the party in question uses `key_holder` in place of an honest key.
+
+    Either party can be the adversary: both hold a key and get answers under it. Each reads the other's features.
+    """
+
+    name: ClassVar[str] = "randomiser_channel"
+    spec: ClassVar[AttackSpec] = AttackSpec(
+        adversary="active",
+        phase="training",
+        knowledge="agnostic",
+        needs=(),
+        source="ours: the randomness of answers without a fresh rho**n",
+    )
+
+    def key_holder(self, bits: int, features: FixedPoint) -> "KeyHolder":
+        """A fresh malicious key, well formed and of exactly `bits` bits, to read features of the agreed format.
+
+        Raises ValueError if not even one row fits into such a key.
+        """
+        return KeyHolder(SmoothKey.generate(bits), features)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What one round of answers told.
+
+    integers: (rows, features) encoded features, each in [-offset, bound] of the agreed format.
+    credible: (features,) whether an answer's logarithm is one that features can give. An answer with a fresh
+        rho**n passes with probability 2**-40; where False, that column of `integers` is no better than guessing.
+    """
+
+    integers: NDArray[np.int64]
+    credible: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class SmoothPrime:
+    """prime = 1 + 2 * hiding * product(factors): `hiding` is a large prime, `factors` are small, distinct and odd."""
+
+    prime: int = field(repr=False)
+    hiding: int = field(repr=False)
+    factors: tuple[int, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class SmoothKey:
+    """A Paillier key in whose group its maker can take logarithms; no factor serves twice."""
+
+    private_key: PrivateKey
+    p: SmoothPrime
+    q: SmoothPrime
+
+    @classmethod
+    def generate(cls, bits: int) -> "SmoothKey":
+        """A key of exactly `bits` bits from the operating system's randomness: below a second at 2048 bits.
+
+        Raises ValueError unless bits is an even number, at least 256.
+        """
+        if bits < 256 or bits % 2:
+            raise ValueError(f"Expected {bits=} to be an even number, at least 256.")
+        p = _smooth_prime(bits // 2, bits // _HIDING_SHARE, avoid=())
+        q = _smooth_prime(bits // 2, bits // _HIDING_SHARE, avoid=(p.hiding, *p.factors))
+        return cls(PrivateKey(p.prime, q.prime), p, q)
+
+
+class KeyHolder:
+    """A key holder who chooses the randomness of what it encrypts, and reads that of what comes back.
+
+    Per step: `choose_rows`, `encrypt` the residuals, `read` each peer's masked sums before (or after) decrypting them
+    with `private_key` like an honest party.
+    """
+
+    def __init__(self, key: SmoothKey, features: FixedPoint) -> None:
+        self.private_key = key.private_key
+        self._offset = features.offset
+        self._base = features.bound + features.offset + 1  # how many values an entry can have
+        self._n = mpz(key.private_key.public_key.n)
+        self._n_squared = self._n**2
+        self._order = mpz(math.prod(key.p.factors) * math.prod(key.q.factors))
+        guarded = self._order >> _GUARD_BITS
+        self.capacity = next(rows for rows in range(guarded.bit_length() + 1) if self._base ** (rows + 1) > guarded)
+        """How many rows one step can read."""
+        if self.capacity == 0:
+            raise ValueError(f"A {self._n.bit_length()}-bit key can't carry one row of {features}: use a larger key.")
+
+        # One shift per row read, each the base-th power of the one before: an answer's digits, lowest first.
+        self._shifts = [powmod(_smooth_generator(key), self._n, self._n_squared)]
+        for _ in range(1, self.capacity):
+            self._shifts.append(powmod(self._shifts[-1], self._base, self._n_squared))
+        self._logarithms = [_Logarithms(part, self._shifts[0]) for part in (key.p, key.q)]
+        self._lift = [self._order // r * invert(self._order // r, r) for part in (key.p, key.q) for r in part.factors]
+        self._noise_order = key.p.hiding * key.q.hiding
+        rest = (key.p.prime - 1) * (key.q.prime - 1) // self._noise_order
+        self._noise = powmod(random_unit(int(self._n)), self._n * rest, self._n_squared)
+
+    def choose_rows(self, records: Sequence[int], known: Collection[int]) -> tuple[int, ...]:
+        """Which rows of a batch to read: the first ones whose records aren't known yet, at most `capacity`."""
+        return tuple(row for row, record in enumerate(records) if record not in known)[: self.capacity]
+
+    def encrypt(self, residual: Sequence[int], rows_to_read: Sequence[int]) -> tuple[int, ...]:
+        """Encryptions of the encoded residual, one per row, that let `read` read these rows.
+
+        Raises ValueError for more rows than `capacity`, for a row that comes twice or isn't in the batch.
+        """
+        self._check_rows(rows_to_read)
+        if not all(0 <= row < len(residual) for row in rows_to_read):
+            raise ValueError(f"Expected rows of a batch of {len(residual)}, got {list(rows_to_read)}.")
+        ciphertexts = [self._encrypt_noisily(int(value)) for value in residual]
+        for row, shift in zip(rows_to_read, self._shifts, strict=False):  # there may be fewer rows than shifts
+            ciphertexts[row] = ciphertexts[row] * shift % self._n_squared
+        return tuple(int(ciphertext) for ciphertext in ciphertexts)
+
+    def read(self, answers: Sequence[int], rows_to_read: Sequence[int]) -> Reading:
+        """The features of these rows, from one answer per feature; masks in the plaintext don't matter.
+
+        Raises ValueError for more rows than `capacity`, or a row that comes twice.
+        """
+        self._check_rows(rows_to_read)
+        integers = np.zeros((len(rows_to_read), len(answers)), dtype=np.int64)
+        credible = np.zeros(len(answers), dtype=np.bool_)
+        # Negative entries stand in the logarithm as they are: the public offset makes digits of them.
+        offsets = sum(self._offset * self._base**i for i in range(len(rows_to_read)))
+        for feature, answer in enumerate(answers):
+            digits = (self._logarithm(answer) + offsets) % self._order
+            for i in range(len(rows_to_read)):
+                digits, digit = divmod(digits, self._base)
+                integers[i, feature] = int(digit) - self._offset
+            credible[feature] = digits == 0
+        return Reading(integers, credible)
+
+    def _check_rows(self, rows_to_read: Sequence[int]) -> None:
+        if len(rows_to_read) > self.capacity:
+            raise ValueError(f"One step reads at most {self.capacity} rows, got {len(rows_to_read)}: use choose_rows.")
+        if len(set(rows_to_read)) < len(rows_to_read):
+            raise ValueError("A row to read comes twice.")
+
+    def _encrypt_noisily(self, plaintext: int) -> mpz:
+        noise = powmod(self._noise, secrets.randbelow(self._noise_order), self._n_squared)
+        return (1 + plaintext % self._n * self._n) * noise % self._n_squared
+
+    def _logarithm(self, answer: int) -> mpz:
+        """The logarithm of an answer's randomness, modulo the order of the smooth part (Chinese remainders)."""
+        residues = [residue for part in self._logarithms for residue in part.of(answer)]
+        return sum((a * b for a, b in zip(residues, self._lift, strict=True)), mpz(0)) % self._order
+
+
+class _Logarithms:
+    """Logarithms modulo one smooth prime, to the base generator**n, modulo each of its factors (Pohlig and Hellman)."""
+
+    def __init__(self, part: SmoothPrime, base: mpz) -> None:
+        self._part = part
+        self._tables = [
+            _SubgroupLogarithm(component, factor, part.prime)
+            for component, factor in zip(_components(base, part), part.factors, strict=True)
+        ]
+
+    def of(self, answer: int) -> list[int]:
+        """One residue per factor. Raises ValueError if the answer shares a factor with the modulus."""
+        components = _components(mpz(answer), self._part)
+        return [table.of(component) for table, component in zip(self._tables, components, strict=True)]
+
+
+class _SubgroupLogarithm:
+    """Baby step, giant step in one subgroup of small prime order."""
+
+    def __init__(self, base: mpz, order: int, prime: int) -> None:
+        self._order, self._prime = order, mpz(prime)
+        self._baby_steps: dict[mpz, int] = {}
+        power = mpz(1)
+        for step in range(_BABY_STEPS):
+            self._baby_steps[power] = step
+            power = power * base % self._prime
+        self._giant_step = invert(power, self._prime)
+
+    def of(self, element: mpz) -> int:
+        for start in range(0, self._order, _BABY_STEPS):
+            step = self._baby_steps.get(element)
+            if step is not None:
+                return (start + step) % self._order
+            element = element * self._giant_step % self._prime
+        raise ValueError("An answer shares a factor with the modulus: check ciphertexts as they arrive.")
+
+
+def _components(element: mpz, part: SmoothPrime) -> list[mpz]:
+    """The element's part in the subgroup of each factor's order: its powers by (prime - 1) / factor.
+
+    Halving the factors again and again takes log2 of their number of full powers instead of one for each.
+    """
+    prime = mpz(part.prime)
+
+    def split(power: mpz, factors: tuple[int, ...]) -> list[mpz]:
+        if len(factors) == 1:
+            return [power]
+        left, right = factors[: len(factors) // 2], factors[len(factors) // 2 :]
+        return [
+            *split(powmod(power, math.prod(right), prime), left),
+            *split(powmod(power, math.prod(left), prime), right),
+        ]
+
+    return split(powmod(element % prime, 2 * part.hiding, prime), part.factors)
+
+
+def _smooth_generator(key: SmoothKey) -> mpz:
+    """A unit modulo n whose order all factors of p-1 and q-1 divide."""
+    while True:
+        unit = mpz(random_unit(key.private_key.public_key.n))
+        if all(component != 1 for part in (key.p, key.q) for component in _components(unit, part)):
+            return unit
+
+
+def _smooth_prime(bits: int, hiding_bits: int, avoid: tuple[int, ...]) -> SmoothPrime:
+    """A prime, 3 modulo 4, with the top two of its `bits` bits set and none of the factors in `avoid`."""
+    smooth_bits = bits - 1 - hiding_bits
+    count = round(smooth_bits / _FACTOR_BITS)
+    middle = smooth_bits / count
+    pool = [factor for factor in _primes(2 ** (middle - 0.5), 2 ** (middle + 0.5)) if factor not in avoid]
+    while True:
+        factors = tuple(secrets.SystemRandom().sample(pool, count))
+        smooth = 2 * math.prod(factors)
+        lowest, beyond = (3 << bits - 2) // smooth + 1, (1 << bits) // smooth
+        hiding = int(next_prime(lowest + secrets.randbelow(beyond - lowest)))
+        prime = smooth * hiding + 1
+        if prime.bit_length() == bits and is_prime(prime) and hiding not in (*avoid, *factors):
+            return SmoothPrime(prime, hiding, factors)
+
+
+def _primes(low: float, high: float) -> Iterator[int]:
+    prime = next_prime(int(low))
+    while prime < high:
+        yield int(prime)
+        prime = next_prime(prime)

@@ -1,0 +1,154 @@
+"""The shadow model (Jiang, section 4.3.2, Algorithm 2): imitate an undisclosed passive part, then invert the imitation.
+
+Needs torch (the `lab` extra).
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attacks.base import AttackSpec, require
+from attacks.gradient_inversion import Distance, GradientInversion, distance_to, linear_part
+from attacks.views import AuxiliaryRows, PredictionView, ViewError
+from vfl.learning.lab import as_tensor, check_structure, dense_network, initial_layers, torch_partial_scores
+from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ShadowModel:
+    """A passive part trained on auxiliary records until it gives their scores, then Algorithm 1 with it.
+
+    hidden, activation: the structure that the adversary guesses for the passive part; no hidden layers: a linear part.
+    shadow_steps, shadow_learning_rate: rounds T and rate lambda of Adam for the shadow, on all auxiliary rows at once.
+    distance: of scores, "mse" or "kld", for the shadow and for the inversion (Jiang eq. 18, 19).
+    init, steps, learning_rate: of the inversion, as in `gia`.
+    seed: of the shadow's first weights and of init="random"; a seed repeats bit for bit.
+
+    The active party knows its own part: weights_active and bias, or the active part of a network; the passive part of
+    a disclosed network isn't looked at. `vfl.theory.inversion.auxiliary_threshold` tells how many auxiliary rows it
+    takes; with fewer the attack still runs. A linear shadow starts at 0 and, where the bias is known, has none of its
+    own: directions that no auxiliary row shows stay 0. Raises ValueError for options out of range.
+    """
+
+    name: ClassVar[str] = "shadow"
+    spec: ClassVar[AttackSpec] = AttackSpec(
+        adversary="active",
+        phase="prediction",
+        knowledge="black_box",
+        needs=("scores", "auxiliary"),
+        source="Jiang Algorithm 2, eq. 21-22",
+    )
+
+    hidden: tuple[int, ...] = ()
+    activation: Activation = "sigmoid"
+    distance: Distance = "mse"
+    shadow_steps: int = 5000
+    shadow_learning_rate: float = 0.01
+    init: Literal["zero", "half", "random"] = "zero"
+    steps: int = 5000
+    learning_rate: float = 0.01
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        # From JSON, hidden comes as a list.
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        check_structure(self.hidden, self.activation)
+        if self.shadow_steps < 1 or not self.shadow_learning_rate > 0:
+            raise ValueError("shadow needs shadow_steps >= 1 and shadow_learning_rate > 0.")
+        self._inversion()
+
+    def reconstruct(self, view: PredictionView) -> FloatArray:
+        """Estimates (n, d) in [0, 1].
+
+        Raises ViewError without scores, auxiliary rows or the active party's own part, or when they don't fit.
+        """
+        network = VerticalNetwork(self._active_part(view), self.shadow_part(view))
+        bare = replace(view, network=network, weights_passive=None, passive_features=network.passive.inputs)
+        return self._inversion().reconstruct(bare)
+
+    def shadow_part(self, view: PredictionView) -> DenseNetwork:
+        """Algorithm 2: the passive part that the auxiliary rows suggest. Raises as `reconstruct` does."""
+        require(self, view)
+        active = self._active_part(view)
+        rows = self._auxiliary(view)
+        known = as_tensor(active.partial_scores(rows.features_active))
+        features = as_tensor(rows.features_passive)
+        distances = distance_to(rows.scores, self.distance)
+        layers = initial_layers(
+            [features.shape[1], *self.hidden, view.classes], torch.Generator().manual_seed(self.seed)
+        )
+        learned = [tensor for layer in layers for tensor in layer]
+        if not self.hidden:
+            for tensor in learned:
+                tensor.zero_()
+            # The active part's bias is the linear model's only one; the shadow's would be one unknown too many.
+            learned = learned[:1]
+        for tensor in learned:
+            tensor.requires_grad_()
+        optimiser = torch.optim.Adam(learned, lr=self.shadow_learning_rate)
+        for _ in range(self.shadow_steps):
+            loss = distances(known + torch_partial_scores(layers, self.activation, features)).mean()
+            for tensor, gradient in zip(learned, torch.autograd.grad(loss, learned), strict=True):
+                tensor.grad = gradient
+            optimiser.step()
+        return dense_network(layers, self.activation)
+
+    def _inversion(self) -> GradientInversion:
+        return GradientInversion(
+            distance=self.distance, init=self.init, steps=self.steps, learning_rate=self.learning_rate, seed=self.seed
+        )
+
+    def _active_part(self, view: PredictionView) -> DenseNetwork:
+        if view.network is not None:
+            return view.network.active
+        if view.weights_active is None or view.bias is None:
+            raise ViewError(
+                f"{self.name} needs the active party's own part, which this view lacks: give weights_active and bias, "
+                "or a network."
+            )
+        return linear_part(view.weights_active, view.bias)
+
+    def _auxiliary(self, view: PredictionView) -> AuxiliaryRows:
+        rows = view.auxiliary
+        d_active = view.features_active.shape[1]
+        if rows is None or not len(rows.scores):
+            raise ViewError(f"{self.name} needs auxiliary, which this view lacks: give complete auxiliary records.")
+        t = len(rows.scores)
+        fits = rows.features_active.shape == (t, d_active) and rows.scores.shape == (t, view.classes)
+        known = view.passive_features if view.weights_passive is None else view.d
+        if not fits or len(rows.features_passive) != t or known not in (None, rows.features_passive.shape[1]):
+            raise ViewError(
+                f"{self.name} got auxiliary rows that don't fit the view: they must be (t, {d_active}) active "
+                f"features, (t, d) passive features and (t, {view.classes}) scores."
+            )
+        if not all(np.isfinite(piece).all() for piece in (rows.features_active, rows.features_passive, rows.scores)):
+            raise ViewError(f"{self.name} got auxiliary rows with NaN or infinity: remove those rows.")
+        return rows
+
+
+def synthetic_features(
+    kind: Literal["uniform", "normal", "laplace"], rows: int, columns: int, generator: np.random.Generator
+) -> FloatArray:
+    """Made-up auxiliary features (rows, columns) in [0, 1], to be sent for scores in place of real ones (Jiang 5.3.1).
+
+    Uniform on [0, 1], or standard normal or Laplace values min-max scaled per column over the rows drawn, as the
+    parties scale their own; a column of one row is one half. Raises ValueError for an unknown kind or no rows.
+    """
+    if rows < 1 or columns < 1:
+        raise ValueError(f"Expected at least one row and one column, got {rows} and {columns}.")
+    if kind == "uniform":
+        return generator.random((rows, columns))
+    if kind == "normal":
+        drawn = generator.standard_normal((rows, columns))
+    elif kind == "laplace":
+        drawn = generator.laplace(size=(rows, columns))
+    else:
+        raise ValueError(f"Unknown distribution {kind!r}. Choose one of: uniform, normal, laplace.")
+    low, high = drawn.min(axis=0), drawn.max(axis=0)
+    scaled: FloatArray = np.full_like(drawn, 0.5) if rows == 1 else (drawn - low) / (high - low)
+    return scaled

@@ -1,0 +1,111 @@
+"""What an adversary has: exactly the pieces that its party owns or received, never the truth."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vfl.learning.networks import VerticalNetwork
+
+FloatArray = NDArray[np.float64]
+
+
+class ViewError(ValueError):
+    """A view lacks a piece that an attack needs, or its pieces don't fit; the message names both and the remedy."""
+
+
+@dataclass(frozen=True, eq=False)
+class AuxiliaryRows:
+    """Complete records that the adversary holds beside the ones it attacks (Jiang, section 4.2).
+
+    features_active: (t, d_a); features_passive: (t, d); scores: (t, k) as the federation answered for them.
+    """
+
+    features_active: FloatArray
+    features_passive: FloatArray
+    scores: FloatArray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PredictionView:
+    """An active party's view of n predictions by a model of k classes over its d_a and the passive parties' d features.
+
+    features_active: (n, d_a), its own features of the attacked records, in [0, 1].
+    scores: (n, k) confidence scores as delivered; None for an agnostic adversary.
+    weights_active: (k, d_a) class rows, weights_passive: (k, d) as disclosed, bias: (k,); None in black box.
+        A binary model has k = 2 rows.
+    network: the model where it is a network, as disclosed; None for a linear model and in black box.
+    labels: (m,) class indices and features_train: (m, d_a), which an active party owns anyway.
+    passive_features: d, public since the session's agreement; needed where no weights tell it.
+    auxiliary: complete records that it holds besides.
+
+    Raises ViewError when the pieces don't fit each other, hold NaN or infinity, or features leave [0, 1].
+    """
+
+    features_active: FloatArray
+    scores: FloatArray | None = None
+    weights_active: FloatArray | None = None
+    weights_passive: FloatArray | None = None
+    bias: FloatArray | None = None
+    network: VerticalNetwork | None = None
+    labels: NDArray[np.int64] | None = None
+    features_train: FloatArray | None = None
+    passive_features: int | None = None
+    auxiliary: AuxiliaryRows | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray) and not np.isfinite(value).all():
+                raise ViewError(f"{field.name} holds NaN or infinity: remove those records before the attack.")
+        for name in ("features_active", "features_train"):
+            value = getattr(self, name)
+            if value is not None and (value.ndim != 2 or value.min(initial=0) < 0 or value.max(initial=1) > 1):
+                raise ViewError(
+                    f"{name} must be a matrix of values in [0, 1]: scale it with the min-max encoder first."
+                )
+        n, d_active = self.features_active.shape
+        expected = {
+            "scores": (n, self.classes),
+            "weights_active": (self.classes, d_active),
+            "weights_passive": (self.classes, self.d),
+            "bias": (self.classes,),
+        }
+        for name, shape in expected.items():
+            value = getattr(self, name)
+            if value is not None and value.shape != shape:
+                raise ViewError(
+                    f"{name} has shape {value.shape}; with the other pieces of the view it must be {shape}."
+                )
+        if (self.labels is None) != (self.features_train is None):
+            raise ViewError("labels and features_train belong together: give both or neither.")
+        if (
+            self.labels is not None
+            and self.features_train is not None
+            and (self.labels.shape != (len(self.features_train),) or self.features_train.shape[1] != d_active)
+        ):
+            raise ViewError("labels must be (m,) and features_train (m, d_a), with the d_a of features_active.")
+
+    @property
+    def n(self) -> int:
+        """Number of attacked records."""
+        return len(self.features_active)
+
+    @property
+    def d(self) -> int:
+        """Number of features to reconstruct."""
+        if self.weights_passive is not None:
+            return int(self.weights_passive.shape[1])
+        if self.passive_features is None:
+            raise ViewError("The number of passive features is unknown: give weights_passive or passive_features.")
+        return self.passive_features
+
+    @property
+    def classes(self) -> int:
+        """Number of classes k, from whichever piece tells it."""
+        for piece in (self.scores, self.weights_active, self.weights_passive, self.bias):
+            if piece is not None:
+                return int(piece.shape[-1] if piece is self.scores else piece.shape[0])
+        if self.labels is not None:
+            return int(self.labels.max()) + 1
+        raise ViewError("The number of classes is unknown: give scores, weights or labels.")

@@ -1,0 +1,252 @@
+"""The compose file as a newcomer runs it: build, up, scores from outside, and what no party may see or do."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from plumbline.federation import Federation, FederationFailed
+from protos.v1 import active_pb2, active_pb2_grpc
+from services.common.certificates import CertificateFiles
+from services.common.identity import Identity, Role
+
+pytestmark = [pytest.mark.compose, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parents[2]
+PARTIES = ("coordinator", "active", "passive")
+RECORDS = [f"r{number:06d}" for number in range(1, 21)]
+BUILD_SECONDS = 400
+UP_SECONDS = 120
+SERVING_SECONDS = 150
+_CALL_PREDICT = """
+import grpc
+from protos.v1 import active_pb2, active_pb2_grpc
+from services.common.bootstrap import make_transport
+from services.common.identity import Role
+from services.common.settings import load_settings
+transport = make_transport(load_settings(), Role.PASSIVE)
+stub = active_pb2_grpc.ActiveStub(transport.dial("active:50051", "active"))
+try:
+    print(list(stub.Predict(iter([active_pb2.PredictRequest(ids=["r000001"])]), timeout=20)))
+except grpc.RpcError as error:
+    print(error.code().name)
+"""
+
+
+def run(*command: str, seconds: float = 60, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in the repository; the failure of a checked one shows what it printed."""
+    result = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    if check and result.returncode != 0:
+        output = f"{result.stdout[-3000:]}{result.stderr[-3000:]}"
+        pytest.fail(f"{' '.join(command)} ended with {result.returncode}:\n{output}")
+    return result
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One project of one compose command."""
+
+    compose: tuple[str, ...]
+    project: str
+    port: int
+    operator: Path
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def __call__(self, *arguments: str, seconds: float = 60, check: bool = True) -> str:
+        """Run the compose command; returns its standard output."""
+        environment = {"COMPOSE_PROJECT_NAME": self.project, "PLUMBLINE_PORT": str(self.port)}
+        return run(*self.compose, *arguments, seconds=seconds, check=check, **environment).stdout.strip()
+
+    def shell(self, service: str, script: str, *, check: bool = True) -> str:
+        """Run a shell script in a service's container; returns its standard output."""
+        return self("exec", "-T", service, "sh", "-c", script, check=check)
+
+    def container(self, service: str) -> dict[str, Any]:
+        """What the engine knows of a service's container."""
+        described: list[dict[str, Any]] = json.loads(run("docker", "inspect", self("ps", "-aq", service)).stdout)
+        return described[0]
+
+    def connect(self) -> Federation:
+        return Federation.connect(self.address, self.operator)
+
+    def start(self) -> None:
+        """Up, in the background; a failure shows the containers' last words."""
+        try:
+            self("up", "-d", seconds=UP_SECONDS)
+        except BaseException:
+            sys.stderr.write(self("logs", "--tail", "30", check=False))
+            raise
+
+    def await_serving(self) -> None:
+        """Wait until the job is done."""
+        deadline = time.monotonic() + SERVING_SECONDS
+        last = "no answer"
+        while time.monotonic() < deadline:
+            try:
+                with self.connect() as federation:
+                    reply = federation.status()
+            except FederationFailed as error:
+                last = str(error)
+            else:
+                last = f"{reply.stage} {reply.failure}"
+                if reply.stage == "serving":
+                    return
+                if reply.stage == "failed":
+                    break
+            time.sleep(1)
+        pytest.fail(f"Not serving after {SERVING_SECONDS} s: {last}\n{self('logs', '--tail', '30')}")
+
+
+def free_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port: int = held.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module", params=["docker compose", "docker-compose"])
+def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The federation, built, up and serving; taken down with its volumes whatever happens."""
+    compose = tuple(request.param.split())
+    if shutil.which("docker") is None or run("docker", "info", check=False).returncode != 0:
+        pytest.skip("no Docker engine answers `docker info`")
+    if shutil.which(compose[0]) is None or run(*compose, "version", check=False).returncode != 0:
+        pytest.skip(f"`{request.param}` is not installed")
+    operator = tmp_path_factory.mktemp("compose") / "certs"
+    stack = Stack(compose, f"plumbline{uuid.uuid4().hex[:8]}", free_port(), operator)
+    try:
+        stack("build", seconds=BUILD_SECONDS)
+        stack.start()
+        run("docker", "cp", f"{stack('ps', '-aq', 'certs')}:/parties/operator/.", str(operator))
+        stack.await_serving()
+        yield stack
+    finally:
+        stack("down", "-v", "--remove-orphans", seconds=90)
+
+
+def test_scores_for_an_operator_outside(stack: Stack) -> None:
+    with stack.connect() as federation:
+        answers = federation.predict([*RECORDS, "nobody"])
+    assert list(answers.index) == [*RECORDS, "nobody"]
+    known = answers[answers["error"] == ""].drop(columns="error")
+    assert len(known) > len(RECORDS) / 2
+    assert known.sum(axis=1).to_numpy() == pytest.approx(1)
+    assert known.to_numpy().min() >= 0
+    assert "not among the aligned records" in str(answers.loc["nobody", "error"])
+    assert answers.drop(columns="error").loc["nobody"].isna().all()
+
+
+def test_every_party_becomes_healthy(stack: Stack) -> None:
+    deadline = time.monotonic() + 40
+    while True:
+        health = {party: stack.container(party)["State"]["Health"]["Status"] for party in PARTIES}
+        if set(health.values()) == {"healthy"} or time.monotonic() > deadline:
+            break
+        time.sleep(1)
+    assert health == dict.fromkeys(PARTIES, "healthy")
+
+
+def test_only_the_active_party_can_be_reached(stack: Stack) -> None:
+    network = f"{stack.project}_federation"
+    (described,) = json.loads(run("docker", "network", "inspect", network).stdout)
+    assert described["Internal"] is True
+    for party in ("coordinator", "passive"):
+        settings = stack.container(party)["NetworkSettings"]
+        assert list(settings["Networks"]) == [network]
+        assert not any(settings["Ports"].values())
+    published = stack.container("active")["NetworkSettings"]["Ports"]
+    assert published == {"50051/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(stack.port)}]}
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_a_party_has_only_what_is_its_own(stack: Stack, party: str) -> None:
+    mounts = {mount["Name"] for mount in stack.container(party)["Mounts"] if mount["Type"] == "volume"}
+    own = {f"{stack.project}_certs-{party}"} | ({f"{stack.project}_runs-{party}"} if party != "coordinator" else set())
+    assert mounts == own
+    assert stack.shell(party, "find / -name '*.key' -not -path '/proc/*' 2>/dev/null || true") == f"/certs/{party}.key"
+    assert set(stack.shell(party, "ls /certs").split()) == {"ca.crt", f"{party}.crt", f"{party}.key"}
+    if party != "coordinator":
+        assert set(stack.shell(party, "ls /runs").split()) == {f"{party}.json", f"{party}-weights.npz"}
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_a_party_runs_without_privileges(stack: Stack, party: str) -> None:
+    # A health check may end between the shell's look and cat's.
+    status = stack.shell(party, "cat /proc/[0-9]*/status 2>/dev/null || true")
+    fields = [line.split() for line in status.splitlines()]
+    assert ["Name:", "plumbline"] in fields
+    assert {field[1] for field in fields if field[0] == "Uid:"} == {"10001"}
+    assert {int(field[1], 16) for field in fields if field[0] in ("CapEff:", "CapPrm:", "CapBnd:")} == {0}
+    assert {field[1] for field in fields if field[0] == "NoNewPrivs:"} == {"1"}
+    written = "for folder in / /opt/venv /certs tmp; do touch $folder/x 2>/dev/null && echo $folder; done; true"
+    assert stack.shell(party, f"cd /; {written}") == "tmp"
+    host = stack.container(party)["HostConfig"]
+    assert host["ReadonlyRootfs"] is True
+    assert host["Memory"] == 600 << 20
+    assert host["RestartPolicy"]["Name"] == "unless-stopped"
+
+
+def test_image_has_no_compiler_and_no_torch(stack: Stack) -> None:
+    tools = "for tool in gcc cc g++ c++ clang make ld python; do command -v $tool; done; true"
+    assert stack.shell("active", tools) == "/opt/venv/bin/python"
+    find = "from importlib.util import find_spec as f; print(*[n for n in ('torch', 'psycopg', 'pytest') if f(n)])"
+    assert stack("exec", "-T", "active", "python", "-c", find) == "psycopg"
+
+
+def _status_code(channel: grpc.Channel) -> grpc.StatusCode:
+    with channel:
+        call = active_pb2_grpc.ActiveStub(channel).Status.future(active_pb2.StatusRequest(), timeout=20)
+        return call.code()
+
+
+def test_callers_without_a_certificate_are_refused(stack: Stack) -> None:
+    authority, certificate, key = CertificateFiles.of(stack.operator, "operator").read()
+    options = [("grpc.ssl_target_name_override", Identity(Role.ACTIVE, "active").host_name)]
+    identified = grpc.ssl_channel_credentials(authority, key, certificate)
+    anonymous = grpc.ssl_channel_credentials(authority)
+    assert _status_code(grpc.secure_channel(stack.address, identified, options)) is grpc.StatusCode.OK
+    assert _status_code(grpc.secure_channel(stack.address, anonymous, options)) is grpc.StatusCode.UNAVAILABLE
+    assert _status_code(grpc.insecure_channel(stack.address)) is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_passive_party_may_not_ask_for_scores(stack: Stack) -> None:
+    assert stack("exec", "-T", "passive", "python", "-c", _CALL_PREDICT) == "PERMISSION_DENIED"
+
+
+def test_without_the_passive_party_predictions_fail_and_a_new_start_mends_it(stack: Stack) -> None:
+    """Last in the file: it takes the federation down and up again."""
+    stack("kill", "passive")
+    started = time.monotonic()
+    with stack.connect() as federation, pytest.raises(FederationFailed, match=r"^(UNAVAILABLE|DEADLINE_EXCEEDED): "):
+        federation.predict(RECORDS[:1])
+    assert time.monotonic() - started < 90
+    authority = (stack.operator / "ca.crt").read_text().strip()
+    stack("stop")
+    stack.start()
+    stack.await_serving()
+    assert stack.shell("active", "cat /certs/ca.crt") == authority
+    with stack.connect() as federation:
+        assert (federation.predict(RECORDS)["error"] == "").sum() > len(RECORDS) / 2

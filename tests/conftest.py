@@ -1,0 +1,20 @@
+"""What all tests share: `harness` as a plain module, and a clean set of PLUMBLINE_ variables."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "integration"))
+
+# Settings of the tests themselves, not of a service.
+_KEPT = {"PLUMBLINE_TEST_POSTGRES_URL"}
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A developer's own PLUMBLINE_ variables must not change what is tested."""
+    for name in list(os.environ):
+        if name.startswith("PLUMBLINE_") and name not in _KEPT:
+            monkeypatch.delenv(name)

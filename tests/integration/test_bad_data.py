@@ -1,0 +1,111 @@
+"""Bad data and settings at the command line: one sentence, status 2, no traceback, before any training."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from plumbline.federation import Federation, FederationFailed
+from plumbline.processes import ProcessFailed
+from services.common.certificates import create_federation_certificates
+from services.common.identity import Identity, role_of
+
+GOOD = pd.DataFrame({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0], "y": [0, 1, 0]})
+PEERS = "coordinator=127.0.0.1:1,active=127.0.0.1:2,passive=127.0.0.1:3"
+
+
+def serve(role: str, folder: Path, **settings: str) -> str:
+    """Run a service that must refuse to start; returns its one sentence."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PLUMBLINE_")}
+    environment |= {f"PLUMBLINE_{name}": value for name, value in settings.items()}
+    done = subprocess.run(
+        [sys.executable, "-m", "plumbline", "serve", role],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("plumbline: ")
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"x": [1.0, float("nan"), 4.0]}, "'x' "),
+        ({"x": ["1", "two", "4"]}, "holds text, not a number, in row 2"),
+        ({"y": [1, 1, 1]}, "one class only"),
+        ({"id": ["a", "b", "a"]}, "id of an earlier row"),
+    ],
+    ids=["NaN", "text", "one class", "duplicate id"],
+)
+def test_a_table_that_cannot_be_used_stops_the_service_with_a_sentence(
+    tmp_path: Path, change: dict[str, list[object]], words: str
+) -> None:
+    _certificates(tmp_path)
+    GOOD.assign(**change).to_csv(tmp_path / "t.csv", index=False)
+    assert words in serve("active", tmp_path, DATA="t.csv", LABEL_COLUMN="y", PEERS=PEERS)
+
+
+def test_without_certificates_the_service_stops_with_the_remedy(tmp_path: Path) -> None:
+    GOOD.to_csv(tmp_path / "t.csv", index=False)
+    words = serve("passive", tmp_path, DATA="t.csv", PEERS=PEERS, CERTS="nowhere")
+    assert "nowhere/ca.crt" in words
+    assert "Run `plumbline certs` and point PLUMBLINE_CERTS" in words
+
+
+@pytest.mark.parametrize("data", ["data[old].csv", "[/tmp]/t.csv"])
+def test_a_path_in_brackets_is_shown_as_it_is(tmp_path: Path, data: str) -> None:
+    # Found: rich reads [old] as markup and swallows it; [/tmp] ends the command with a MarkupError.
+    _certificates(tmp_path)
+    assert f"'{data}'" in serve("passive", tmp_path, DATA=data, PEERS=PEERS)
+
+
+def test_a_misspelt_variable_stops_the_service_with_the_close_match(tmp_path: Path) -> None:
+    assert "Did you mean PLUMBLINE_BATCH_SIZE?" in serve("coordinator", tmp_path, BATCHSIZE="4")
+
+
+def test_an_operator_serves_nothing(tmp_path: Path) -> None:
+    assert "choose coordinator, active or passive" in serve("operator", tmp_path)
+
+
+SETTINGS = {"cipher": "plain", "batch_size": 8, "epochs": 1, "step_timeout": 10}
+
+
+def table(first: int, last: int, **columns: object) -> pd.DataFrame:
+    rows = range(first, last)
+    return pd.DataFrame({"id": [f"id-{row}" for row in rows], "x": [row / 7 for row in rows], **columns})
+
+
+def test_parties_without_a_common_record_are_told_so_and_no_traceback_is_written() -> None:
+    # Found: "INTERNAL: Unexpected EmptyIntersection; the service's log has the rest.", with a traceback there.
+    active = table(0, 40, y=[row % 2 for row in range(40)])
+    with Federation.local(active=active, passive=[table(100, 140)], label="y", settings=SETTINGS) as federation:
+        stages: list[str] = []
+        with pytest.raises(FederationFailed, match="no id in common"):
+            federation.train(watch=lambda event: stages.append(event.stage))
+        assert "training" not in stages
+        assert federation.status().stage == "failed"
+        assert "no id in common" in federation.status().failure
+        log = (federation.processes.folder / "active.log").read_text()
+    assert "Traceback" not in log
+
+
+def test_a_party_whose_table_is_refused_ends_the_start_with_its_own_words_and_leaves_no_process() -> None:
+    active = table(0, 40, y=[1] * 40)
+    with pytest.raises(ProcessFailed, match="active ended with status 2"):
+        Federation.local(active=active, passive=[table(0, 40)], label="y", settings=SETTINGS)
+
+
+def _certificates(folder: Path) -> None:
+
+    create_federation_certificates(folder / "certs", [Identity(role_of(name), name) for name in ("active", "passive")])

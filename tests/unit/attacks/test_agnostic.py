@@ -1,0 +1,219 @@
+"""The agnostic attack: between half and half* on small data, refining, bases, training rows; the papers' data sets.
+
+Raw data are tested where PLUMBLINE_DATA_DIR names a directory that has them. Errors there are means over four windows of
+d neighbouring features, of a linear model trained as the adversary's model is (Varasteh, section III).
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import attacks
+from attacks import AuxiliaryRows, PredictionView, ViewError
+from benchmarks.network_attacks import Setting, agnostic_errors, linear_setting
+from vfl.learning import confidence_scores
+
+torch.set_num_threads(1)
+
+
+TRAINING, DELIVERED, ATTACKED = 2000, 50, 200
+
+
+def federation(k: int = 4, d: int = 2) -> tuple[PredictionView, NDArray[np.float64]]:
+    """Passive features are noisy copies of active ones. A view of the last rows; before them the training rows and those
+    with delivered scores; and all rows' passive features."""
+    generator = np.random.default_rng(0)
+    active = generator.random((TRAINING + DELIVERED + ATTACKED, 6))
+    passive = np.clip(active[:, :d] + 0.1 * generator.normal(size=(len(active), d)), 0, 1)
+    weights_active, weights_passive = generator.normal(size=(k, 6)), 4 * generator.normal(size=(k, d))
+    bias = generator.normal(size=k)
+    scores = confidence_scores(active @ weights_active.T + passive @ weights_passive.T + bias)
+    labels = np.array([generator.choice(k, p=row) for row in scores])
+    delivered = slice(TRAINING, TRAINING + DELIVERED)
+    view = PredictionView(
+        features_active=active[-ATTACKED:],
+        weights_active=weights_active,
+        weights_passive=weights_passive,
+        bias=bias,
+        labels=labels[:TRAINING],
+        features_train=active[:TRAINING],
+        auxiliary=AuxiliaryRows(active[delivered], np.empty((DELIVERED, 0)), scores[delivered]),
+    )
+    return view, passive
+
+
+def error(estimate: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
+    return float(((estimate - truth) ** 2).mean())
+
+
+@pytest.mark.parametrize(("k", "d"), [(4, 2), (2, 3)])
+def test_between_half_star_and_half_and_better_when_refined_by_scores(k: int, d: int) -> None:
+    view, passive = federation(k, d)
+    truth = passive[-ATTACKED:]
+    known = view.features_active @ np.asarray(view.weights_active).T + np.asarray(view.bias)
+    exact = replace(view, scores=confidence_scores(known + truth @ np.asarray(view.weights_passive).T))
+    half, half_star = error(np.full_like(truth, 0.5), truth), error(attacks.load("half_star").reconstruct(exact), truth)
+    plain, refined = (error(attacks.load("agnostic", refine=by).reconstruct(view), truth) for by in ("none", "scores"))
+    assert half_star < plain < half
+    assert half_star < refined < plain
+
+
+def test_labels_refine_by_adding_rows() -> None:
+    view, _ = federation()
+    assert view.auxiliary is not None
+    assert view.labels is not None
+    assert view.features_train is not None
+    for training in ("adam", "converged"):
+        refined = attacks.load("agnostic", refine="labels", training=training).reconstruct(view)
+        more = replace(
+            view,
+            labels=np.concatenate([view.labels, view.auxiliary.scores.argmax(axis=1)]),
+            features_train=np.vstack([view.features_train, view.auxiliary.features_active]),
+        )
+        np.testing.assert_array_equal(attacks.load("agnostic", training=training).reconstruct(more), refined)
+
+
+def test_the_scores_of_the_attacked_records_are_not_looked_at() -> None:
+    view, _ = federation()
+    others = replace(view, scores=np.full((view.n, 4), 0.25))
+    for refine in ("none", "scores"):
+        attack = attacks.load("agnostic", refine=refine)
+        np.testing.assert_array_equal(attack.reconstruct(view), attack.reconstruct(others))
+
+
+def test_without_auxiliary_rows_the_views_own_scores_refine() -> None:
+    view, _ = federation()
+    assert view.auxiliary is not None
+    rows = view.auxiliary
+    own = replace(view, auxiliary=None, features_active=rows.features_active, scores=rows.scores)
+    attack = attacks.load("agnostic", refine="scores")
+    expected = attack.reconstruct(replace(view, features_active=rows.features_active))
+    np.testing.assert_array_equal(attack.reconstruct(own), expected)
+
+
+def test_training_rows_can_be_attacked() -> None:
+    view, passive = federation()
+    assert view.features_train is not None
+    truth = passive[:TRAINING]
+    estimate = attacks.load("agnostic").reconstruct(replace(view, features_active=view.features_train))
+    assert error(estimate, truth) < error(np.full_like(truth, 0.5), truth)
+
+
+@pytest.mark.parametrize(("k", "d"), [(4, 2), (4, 3)])
+def test_least_squares_by_qr_is_the_normal_equations(k: int, d: int) -> None:
+    view, _ = federation(k, d)
+    attack = attacks.load("agnostic")
+    scores = attack.adversary_scores(view)
+    matrix = np.diff(np.asarray(view.weights_passive), axis=0)
+    known = view.features_active @ np.asarray(view.weights_active).T + np.asarray(view.bias)
+    target = np.diff(np.log(scores) - known, axis=1)
+    solved = np.linalg.solve(matrix.T @ matrix, matrix.T @ target.T).T
+    np.testing.assert_allclose(attack.reconstruct(view), np.clip(solved, 0, 1), atol=1e-9)
+
+
+@pytest.mark.parametrize("base", ["half_star", "ls", "rcc2", "clamped_ls"])
+def test_any_white_box_base_gets_the_estimated_scores(base: str) -> None:
+    view, _ = federation(2, 3)
+    attack = attacks.load("agnostic", base=base)
+    expected = attacks.load(base).reconstruct(replace(view, scores=attack.adversary_scores(view)))
+    np.testing.assert_array_equal(attack.reconstruct(view), np.clip(expected, 0, 1))
+    assert ((attack.reconstruct(view) >= 0) & (attack.reconstruct(view) <= 1)).all()
+
+
+def test_a_rank_deficient_model_falls_back_on_the_base() -> None:
+    view, _ = federation(4, 2)
+    weights = np.asarray(view.weights_passive)
+    estimate = attacks.load("agnostic").reconstruct(replace(view, weights_passive=0 * weights))
+    assert (estimate == 0.5).all()
+
+
+def test_the_gradient_of_the_refined_objective() -> None:
+    """The minimiser of eq. 9 can't be improved in any direction, whatever the rounded scores of 0 among them."""
+    view, _ = federation()
+    assert view.auxiliary is not None
+    rounded = replace(view.auxiliary, scores=view.auxiliary.scores.round(1))
+    attack = attacks.load("agnostic", refine="scores")
+    estimate = attack.reconstruct(replace(view, auxiliary=rounded))
+    assert np.isfinite(estimate).all()
+    from attacks.agnostic import _log_softmax, _minimise, _with_intercept
+
+    assert view.labels is not None
+    assert view.features_train is not None
+    features, own = _with_intercept(view.features_train), _with_intercept(rounded.features_active)
+    model = _minimise(np.zeros((7, 4)), features, view.labels, 1e-5, (own, rounded.scores))
+
+    def objective(theta: NDArray[np.float64]) -> float:
+        entropy = -_log_softmax(features @ theta)[np.arange(TRAINING), view.labels].sum() / (TRAINING + DELIVERED)
+        with np.errstate(divide="ignore"):
+            mismatch = _log_softmax(own @ theta) - np.log(rounded.scores)
+        return float(entropy + (mismatch[rounded.scores > 0] ** 2).sum() / DELIVERED + 1e-5 * (theta[:-1] ** 2).sum())
+
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        assert objective(model) <= objective(model + 1e-3 * generator.normal(size=model.shape)) + 1e-9
+
+
+def test_seeds_and_determinism() -> None:
+    view, _ = federation()
+    one, again, other = (attacks.load("agnostic", seed=seed).reconstruct(view) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, again)
+    assert (one != other).any()
+    converged = [attacks.load("agnostic", training="converged", seed=seed).reconstruct(view) for seed in (0, 1)]
+    np.testing.assert_array_equal(*converged)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"refine": "both"},
+        {"base": "zero_point_five"},
+        {"base": "shadow"},
+        {"base": "agnostic"},
+        {"training": "sgd"},
+        {"delivered": 0},
+        {"l2": -1.0},
+    ],
+)
+def test_options_out_of_range(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"choose|Expected|Unknown attack"):
+        attacks.load("agnostic", **options)
+
+
+@pytest.mark.parametrize("pieces", [("labels", "features_train"), ("weights_active",), ("weights_passive",), ("bias",)])
+def test_missing_pieces(pieces: tuple[str, ...]) -> None:
+    view, _ = federation()
+    changes: dict[str, Any] = {**dict.fromkeys(pieces), "passive_features": 2}
+    with pytest.raises(ViewError, match=f"agnostic needs {pieces[0]}"):
+        attacks.load("agnostic").reconstruct(replace(view, **changes))
+
+
+def test_views_that_do_not_fit() -> None:
+    view, _ = federation()
+    rows = view.auxiliary
+    assert rows is not None
+    refined = attacks.load("agnostic", refine="scores")
+    with pytest.raises(ViewError, match="needs delivered scores"):
+        refined.reconstruct(replace(view, auxiliary=None))
+    with pytest.raises(ViewError, match="don't fit the view"):
+        refined.reconstruct(replace(view, auxiliary=replace(rows, features_active=rows.features_active[:, :2])))
+    with pytest.raises(ViewError, match="labels from 0 to below"):
+        refined.reconstruct(replace(view, labels=np.full(TRAINING, 4)))
+
+
+# --- the papers' data sets ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def setting() -> Callable[[str], Setting]:
+    directory = os.environ.get("PLUMBLINE_DATA_DIR")
+    if not directory:
+        pytest.skip("set PLUMBLINE_DATA_DIR to the directory of the raw data sets")
+    return cache(lambda name: linear_setting(name, Path(directory), evaluated=1000))

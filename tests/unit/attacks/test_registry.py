@@ -1,0 +1,98 @@
+"""The registry: names, unknown names, options, and attacks that other distributions bring along."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import attacks
+from attacks.baselines import Half
+from attacks.registry import attack_class
+
+BUILT_IN = [
+    "zero",
+    "random_guess",
+    "half",
+    "ls",
+    "half_star",
+    "clamped_ls",
+    "cls",
+    "rcc1",
+    "rcc2",
+    "gia",
+    "grn",
+    "one_feature",
+    "shadow",
+    "agnostic",
+]
+
+THIRD_PARTY = """
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mine:
+    name = "mine"
+    strength: int = 1
+"""
+
+
+def install(directory: Path, monkeypatch: pytest.MonkeyPatch, entry_points: str) -> None:
+    """A distribution as pip would leave it: a module and a .dist-info with entry points, on sys.path."""
+    (directory / "third_party_attack.py").write_text(THIRD_PARTY)
+    information = directory / "third_party_attack-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party-attack\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(f"[plumbline.attacks]\n{entry_points}\n")
+    monkeypatch.syspath_prepend(str(directory))
+    monkeypatch.delitem(sys.modules, "third_party_attack", raising=False)
+
+
+def test_names_lists_every_built_in_attack_sorted() -> None:
+    assert set(BUILT_IN) <= set(attacks.names())
+    assert list(attacks.names()) == sorted(attacks.names())
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_loaded_attacks_are_called_what_the_registry_calls_them(name: str) -> None:
+    assert attacks.load(name).name == name
+
+
+def test_unknown_name_is_told_the_known_ones() -> None:
+    with pytest.raises(attacks.UnknownAttack) as caught:
+        attacks.load("halfstar")
+    assert all(name in str(caught.value) for name in ("halfstar", *BUILT_IN))
+
+
+def test_unknown_option_is_told_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"random_guess can't take sede.*Its options: .*seed"):
+        attacks.load("random_guess", sede=1)
+
+
+@pytest.mark.parametrize("name", ["cls", "rcc1", "rcc2"])
+def test_unknown_solver_is_told_the_choices(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"{name} can't take solver='simplex': choose one of .*cvxpy"):
+        attacks.load(name, solver="simplex")
+
+
+def test_attacks_are_frozen_and_equal_by_their_options() -> None:
+    first = attacks.load("random_guess", seed=1)
+    assert first == attacks.load("random_guess", seed=1) != attacks.load("random_guess", seed=2)
+    with pytest.raises(AttributeError):
+        first.seed = 2
+
+
+def test_installed_distribution_adds_an_attack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, "mine = third_party_attack:Mine")
+    assert "mine" in attacks.names()
+    assert attacks.load("mine", strength=3).strength == 3
+    with pytest.raises(ValueError, match=r"mine can't take power.*strength"):
+        attacks.load("mine", power=3)
+
+
+def test_installed_distribution_cannot_replace_a_built_in_attack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, "half = third_party_attack:Mine")
+    assert attack_class("half") is Half
+    assert attacks.names().count("half") == 1

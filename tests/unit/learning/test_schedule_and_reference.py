@@ -1,0 +1,108 @@
+"""The public schedule and row split, initial weights, and the central training that the federation is held against."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vfl.learning import BatchSchedule, initial_weights, split_rows, train_centrally
+from vfl.learning.initialisation import INITIALISATIONS
+
+
+@given(
+    rows=st.integers(1, 300),
+    validation=st.floats(0, 0.45),
+    test=st.floats(0, 0.45),
+    seed=st.integers(0, 2**64 - 1),
+)
+def test_a_row_split_uses_every_row_once(rows: int, validation: float, test: float, seed: int) -> None:
+    split = split_rows(rows, validation_fraction=validation, test_fraction=test, seed=seed)
+    together = np.concatenate([split.train, split.validation, split.test])
+    np.testing.assert_array_equal(np.sort(together), np.arange(rows))
+    assert len(split.test) == round(rows * test)
+    assert len(split.validation) == round(rows * validation)
+
+
+def test_the_split_and_the_first_batch_never_change_with_a_library() -> None:
+    """Known answers: parties with different versions of numpy must agree on every batch."""
+    split = split_rows(10, validation_fraction=0.2, test_fraction=0.3, seed=1)
+    assert split.test.tolist() == [2, 3, 5]
+    assert next(BatchSchedule(np.arange(8), 4, 1).epoch(0)).tolist() == [0, 3, 4, 1]
+
+
+@given(rows=st.integers(1, 100), batch=st.integers(1, 100), epoch=st.integers(0, 5), seed=st.integers(0, 2**64 - 1))
+def test_an_epoch_uses_every_training_row_once_and_only_its_last_batch_is_short(
+    rows: int, batch: int, epoch: int, seed: int
+) -> None:
+    training_rows = np.arange(3, 3 + 2 * rows, 2)
+    batch = min(batch, rows)
+    schedule = BatchSchedule(training_rows, batch, seed)
+    batches = list(schedule.epoch(epoch))
+    assert len(batches) == schedule.steps_per_epoch
+    assert {len(rows_of_batch) for rows_of_batch in batches[:-1]} <= {batch}
+    np.testing.assert_array_equal(np.sort(np.concatenate(batches)), training_rows)
+
+
+def test_epochs_and_seeds_have_orders_of_their_own() -> None:
+    def order(seed: int, epoch: int) -> list[int]:
+        return np.concatenate(list(BatchSchedule(np.arange(50), 7, seed).epoch(epoch))).tolist()
+
+    assert order(1, 0) == order(1, 0)
+    assert len({tuple(order(seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}) == 4
+
+
+@pytest.mark.parametrize("batch", [0, -1, 11])
+def test_a_batch_that_does_not_fit_the_training_rows_is_refused(batch: int) -> None:
+    with pytest.raises(ValueError, match="batch size between 1 and the 10 training rows"):
+        BatchSchedule(np.arange(10), batch, 1)
+
+
+@pytest.mark.parametrize("kind", INITIALISATIONS)
+def test_initial_weights_have_the_scale_of_their_kind(kind: str) -> None:
+    weights = initial_weights(kind, 500, 4, total_features=2000, generator=np.random.default_rng(0))
+    assert weights.shape == (500, 4)
+    deviation = {"zero": 0.0, "normal": 0.01, "xavier": math.sqrt(2 / 2004), "kaiming": math.sqrt(2 / 2000)}[kind]
+    assert weights.std() == pytest.approx(deviation, rel=0.05)
+    again = initial_weights(kind, 500, 4, total_features=2000, generator=np.random.default_rng(0))
+    np.testing.assert_array_equal(weights, again)
+    other = initial_weights(kind, 500, 4, total_features=2000, generator=np.random.default_rng(1))
+    assert np.array_equal(weights, other) == (kind == "zero")
+
+
+def test_an_unknown_initialisation_is_refused() -> None:
+    with pytest.raises(ValueError, match="Unknown initialisation 'he'"):
+        initial_weights("he", 2, 1, total_features=2, generator=np.random.default_rng(0))
+
+
+def test_central_training_takes_hus_step_by_hand() -> None:
+    """One batch, one step, from theta = 0: f = -2 y, theta = rate / (4 s) * 2 sum y x (Hu eq. 3-5)."""
+    left, right = np.array([[1.0], [3.0]]), np.array([[0.5], [-1.0]])
+    weights = train_centrally(
+        [left, right],
+        np.array([1, 0]),
+        [np.zeros((1, 1)), np.zeros((1, 1))],
+        classes=2,
+        schedule=BatchSchedule(np.arange(2), 2, 1),
+        epochs=1,
+        learning_rate=0.5,
+    )
+    assert weights[0].item() == pytest.approx(0.5 / 8 * 2 * (1.0 - 3.0))
+    assert weights[1].item() == pytest.approx(0.5 / 8 * 2 * (0.5 + 1.0))
+
+
+def test_l2_shrinks_weights_and_spares_the_masked_feature() -> None:
+    features = [np.zeros((4, 1)), np.zeros((4, 1))]  # without data, only the penalty moves anything
+    weights = train_centrally(
+        features,
+        np.array([0, 1, 0, 1]),
+        [np.ones((1, 1)), np.ones((1, 1))],
+        classes=2,
+        schedule=BatchSchedule(np.arange(4), 4, 1),
+        epochs=1,
+        learning_rate=0.5,
+        l2=0.2,
+        unpenalised=[np.array([False]), np.array([True])],
+    )
+    assert [block.item() for block in weights] == pytest.approx([0.9, 1.0])

@@ -1,0 +1,512 @@
+"""Protocol 1's state machine: order, repetition, replacement, silence. Plain values where only the order matters."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from harness import (
+    SMALL_PLAN,
+    ExchangePair,
+    exchange_pair,
+    random_problem,
+    run_together,
+    train_encrypted,
+    wired,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from services.common.agreement import TrainingPlan
+from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
+from services.common.metrics import StageTimer
+from services.party.cipher import DecryptedVector, WireVector
+from services.party.training import Peer
+
+PLAIN = replace(SMALL_PLAN, cipher="plain")
+TINY = replace(SMALL_PLAN, key_bits=256)
+CIPHERS = pytest.mark.parametrize("plan", [PLAIN, TINY], ids=["plain", "paillier"])
+
+
+@contextmanager
+def in_thread() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as threads:
+        yield threads
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+@CIPHERS
+def test_the_same_key_shown_twice_changes_nothing(plan: TrainingPlan) -> None:
+    pair = exchange_pair(plan)
+    pair.exchange.receive_public_key("passive", *pair.peer.public_key)
+    pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
+
+
+def test_a_second_key_in_a_session_is_refused_and_the_first_stays() -> None:
+    pair, other = exchange_pair(TINY), exchange_pair(TINY)
+    with pytest.raises(OutOfOrder, match="one key per party"):
+        pair.exchange.receive_public_key("passive", *other.peer.public_key)
+    pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
+
+
+def test_residuals_before_the_key_are_refused_and_the_key_may_still_come() -> None:
+    pair = exchange_pair(TINY, keys=False)
+    with pytest.raises(OutOfOrder, match="must show its public key"):
+        pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
+    pair.exchange.receive_public_key("passive", *pair.peer.public_key)
+    pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
+
+
+def test_keys_that_do_not_fit_the_terms_are_refused() -> None:
+    pair = exchange_pair(TINY, keys=False)
+    key_id, modulus = pair.peer.public_key
+    n = int.from_bytes(modulus, "big")
+    shorter = exchange_pair(replace(TINY, key_bits=264)).peer.public_key
+    for bad_id, bad_modulus, words in (
+        ("0" * 16, modulus, "Wrong key id"),
+        (key_id, (n + 1).to_bytes(32, "big"), "odd modulus"),
+        (*shorter, "256 bits, got one of 264 bits"),
+        (key_id, b"", "got one of 0 bits"),
+        (*pair.exchange.public_key, "callee's own key"),
+    ):
+        with pytest.raises(InvalidMessage, match=words):
+            pair.exchange.receive_public_key("passive", bad_id, bad_modulus)
+    pair.exchange.receive_public_key("passive", key_id, modulus)
+
+
+def test_a_plain_session_takes_no_paillier_key_and_no_other_partys_name() -> None:
+    pair = exchange_pair(PLAIN, keys=False)
+    for key_id, modulus in (("INSECURE-plain-passive", b"\x05"), ("INSECURE-plain-active", b"")):
+        with pytest.raises(InvalidMessage, match="takes no Paillier key"):
+            pair.exchange.receive_public_key("passive", key_id, modulus)
+
+
+@CIPHERS
+def test_a_stranger_is_refused_everywhere(plan: TrainingPlan) -> None:
+    pair = exchange_pair(plan)
+    own = pair.exchange.encrypt_residuals(0, np.zeros((4, 1)))
+    for call in (
+        lambda: pair.exchange.receive_public_key("stranger", *pair.peer.public_key),
+        lambda: pair.exchange.receive_residuals("stranger", 0, pair.peer_residuals(0)),
+        lambda: pair.exchange.answer_sums("stranger", 0, pair.peer_sums(own)),
+    ):
+        with pytest.raises(NotAllowed, match="stranger is not a party of this session"):
+            call()
+
+
+# -- repetition and replacement ---------------------------------------------------------------------------------------
+
+
+def test_repeated_residuals_change_nothing_and_different_ones_are_refused() -> None:
+    pair = exchange_pair(TINY)
+    first, second = pair.peer_residuals(0), pair.peer_residuals(0)
+    assert first != second, "two encryptions of the same values differ"
+    pair.exchange.receive_residuals("passive", 0, first)
+    pair.exchange.receive_residuals("passive", 0, first)
+    with pytest.raises(OutOfOrder, match="Different residuals of step 0"):
+        pair.exchange.receive_residuals("passive", 0, second)
+    sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
+    pair.peer.encrypt_residuals(0, np.zeros((4, 1)))
+    share = pair.exchange.gradient_share("passive", pair.peer.answer_sums("active", 0, sums))
+    np.testing.assert_allclose(share, 4 * 0.5, atol=1e-8)
+
+
+def test_a_step_is_decrypted_once_and_its_repetition_gets_the_very_same_answer() -> None:
+    pair = exchange_pair(TINY)
+    own = pair.exchange.encrypt_residuals(0, np.full((4, 1), 0.25))
+    question, other = pair.peer_sums(own), pair.peer_sums(own)
+    answer = pair.exchange.answer_sums("passive", 0, question)
+    assert pair.exchange.answer_sums("passive", 0, question) is answer
+    with pytest.raises(OutOfOrder, match="a step is answered once"):
+        pair.exchange.answer_sums("passive", 0, other)
+    assert pair.exchange.answer_sums("passive", 0, question) is answer
+
+
+def test_of_two_different_questions_at_once_only_one_is_answered() -> None:
+    for _ in range(5):
+        pair = exchange_pair(TINY)
+        own = pair.exchange.encrypt_residuals(0, np.full((4, 1), 0.25))
+        questions = [pair.peer_sums(own) for _ in range(4)]
+        barrier = threading.Barrier(len(questions))
+
+        def ask(question: WireVector, pair: ExchangePair = pair, barrier: threading.Barrier = barrier) -> bool:
+            barrier.wait()
+            try:
+                pair.exchange.answer_sums("passive", 0, question)
+            except OutOfOrder:
+                return False
+            return True
+
+        with in_thread() as threads:
+            assert sum(threads.map(ask, questions)) == 1
+
+
+def test_the_answer_of_a_completed_step_is_repeated_and_forgotten_one_step_later() -> None:
+    pair = exchange_pair(PLAIN)
+    question = pair.peer_sums(pair.exchange.encrypt_residuals(0, np.zeros((4, 1))))
+    answer = pair.exchange.answer_sums("passive", 0, question)
+    pair.exchange.complete_step(0)
+    assert pair.exchange.answer_sums("passive", 0, question) is answer
+    pair.exchange.encrypt_residuals(1, np.zeros((4, 1)))
+    pair.exchange.complete_step(1)
+    with pytest.raises(OutOfOrder, match="Step 0 is out of order"):
+        pair.exchange.answer_sums("passive", 0, question)
+
+
+def test_an_answer_without_an_open_question_is_refused() -> None:
+    pair = exchange_pair(PLAIN)
+    pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
+    pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
+    answer = DecryptedVector(3, 8, np.zeros(3).astype(">f8").tobytes())
+    pair.exchange.gradient_share("passive", answer)
+    with pytest.raises(OutOfOrder, match="No masked sums are open"):
+        pair.exchange.gradient_share("passive", answer)
+
+
+# -- order ------------------------------------------------------------------------------------------------------------
+
+
+def test_sums_are_not_decrypted_before_this_partys_own_residuals_of_the_step_exist() -> None:
+    pair, elsewhere = exchange_pair(PLAIN), exchange_pair(PLAIN)
+    question = pair.peer_sums(elsewhere.exchange.encrypt_residuals(0, np.zeros((4, 1))))
+    with pytest.raises(OutOfOrder, match="Step 0 is out of order"):
+        pair.exchange.answer_sums("passive", 0, question)
+
+
+@pytest.mark.parametrize("step", [-1, 6, 2**32 - 1])
+def test_a_step_that_the_session_does_not_have_is_refused(step: int) -> None:
+    pair = exchange_pair(PLAIN)
+    with pytest.raises(InvalidMessage, match="Expected a step from 0 to 5"):
+        pair.exchange.receive_residuals("passive", step, pair.peer_residuals(0))
+    with pytest.raises(InvalidMessage, match="Expected a step from 0 to 5"):
+        pair.exchange.answer_sums("passive", step, pair.peer_residuals(0))
+
+
+def test_residuals_may_be_one_step_early_and_not_two() -> None:
+    pair = exchange_pair(PLAIN)
+    pair.exchange.receive_residuals("passive", 1, pair.peer_residuals(1))
+    with pytest.raises(OutOfOrder, match="Step 2 is out of order: this party is at step 0"):
+        pair.exchange.receive_residuals("passive", 2, pair.peer_residuals(2))
+
+
+def test_a_party_cannot_encrypt_a_step_that_is_not_its_own() -> None:
+    pair = exchange_pair(PLAIN)
+    with pytest.raises(OutOfOrder, match="Step 1 is out of order"):
+        pair.exchange.encrypt_residuals(1, np.zeros((4, 1)))
+
+
+# -- what a vector may look like --------------------------------------------------------------------------------------
+
+
+def _tampered(vector: WireVector, n: int, p: int) -> dict[str, tuple[WireVector, str]]:
+    """Every way in which a vector can be wrong, with the words of its refusal."""
+
+    def first(value: int) -> WireVector:
+        return replace(vector, data=value.to_bytes(vector.width, "big") + vector.data[vector.width :])
+
+    return {
+        "key id": (replace(vector, key_id="f" * 16), "Wrong key id"),
+        "fewer": (replace(vector, count=vector.count - 1), "Wrong count"),
+        "more": (replace(vector, count=vector.count + 1), "Wrong count"),
+        "narrow": (replace(vector, width=vector.width - 1), "Wrong width"),
+        "wide": (replace(vector, width=vector.width + 1), "Wrong width"),
+        "exponent": (replace(vector, exponent=vector.exponent - 1), "Wrong exponent"),
+        "short": (replace(vector, data=vector.data[:-1]), "bytes of values"),
+        "long": (replace(vector, data=vector.data + b"\0"), "bytes of values"),
+        "empty": (replace(vector, data=b""), "bytes of values"),
+        "zero": (first(0), "not between 0 and n"),
+        "n squared": (first(n * n), "not between 0 and n"),
+        "largest": (first(2 ** (8 * vector.width) - 1), "not between 0 and n"),
+        "n": (first(n), "shares a factor"),
+        "multiple of p": (first(5 * p), "shares a factor"),
+    }
+
+
+TAMPERINGS = sorted(_tampered(WireVector("", 1, 64, 0, b""), 35, 5))
+
+
+@pytest.mark.parametrize("packing", [True, False], ids=["packed", "unpacked"])
+@pytest.mark.parametrize("tampering", TAMPERINGS)
+def test_wrong_residuals_are_refused_and_the_right_ones_are_still_taken(tampering: str, packing: bool) -> None:
+    pair = exchange_pair(replace(TINY, packing=packing), rows=6)
+    key = pair.peer._cipher._private_key  # type: ignore[attr-defined]
+    good = pair.peer_residuals(0)
+    bad, words = _tampered(good, key.public_key.n, key.p)[tampering]
+    with pytest.raises(InvalidMessage, match=words):
+        pair.exchange.receive_residuals("passive", 0, bad)
+    pair.exchange.receive_residuals("passive", 0, good)
+
+
+@pytest.mark.parametrize("packing", [True, False], ids=["packed", "unpacked"])
+@pytest.mark.parametrize("tampering", TAMPERINGS)
+def test_wrong_sums_are_refused_and_do_not_use_up_the_one_answer(tampering: str, packing: bool) -> None:
+    pair = exchange_pair(replace(TINY, packing=packing), rows=6)
+    key = pair.exchange._cipher._private_key  # type: ignore[attr-defined]
+    good = pair.peer_sums(pair.exchange.encrypt_residuals(0, np.zeros((6, 1))))
+    bad, words = _tampered(good, key.public_key.n, key.p)[tampering]
+    with pytest.raises(InvalidMessage, match=words):
+        pair.exchange.answer_sums("passive", 0, bad)
+    assert pair.exchange.answer_sums("passive", 0, good).count == good.count
+
+
+def test_plain_vectors_are_checked_as_well() -> None:
+    pair = exchange_pair(PLAIN)
+    good = pair.peer_residuals(0)
+    for bad, words in (
+        (replace(good, key_id="INSECURE-plain-active"), "Wrong key id"),
+        (replace(good, count=3), "Wrong count"),
+        (replace(good, data=good.data[8:]), "bytes of values"),
+        (replace(good, data=np.array([np.nan, 0, 0, 0]).astype(">f8").tobytes()), "finite"),
+        (replace(good, data=np.array([0, np.inf, 0, 0]).astype(">f8").tobytes()), "finite"),
+    ):
+        with pytest.raises(InvalidMessage, match=words):
+            pair.exchange.receive_residuals("passive", 0, bad)
+    pair.exchange.receive_residuals("passive", 0, good)
+
+
+@CIPHERS
+def test_a_wrong_answer_is_refused_and_the_right_one_is_still_taken(plan: TrainingPlan) -> None:
+    pair = exchange_pair(plan)
+    pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
+    pair.peer.encrypt_residuals(0, np.zeros((4, 1)))
+    sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
+    good = pair.peer.answer_sums("active", 0, sums)
+    for bad in (
+        replace(good, count=good.count + 1),
+        replace(good, width=good.width * 2),
+        replace(good, data=good.data[:-1]),
+        replace(good, data=good.data + good.data),
+    ):
+        with pytest.raises(InvalidMessage, match="Expected"):
+            pair.exchange.gradient_share("passive", bad)
+    np.testing.assert_allclose(pair.exchange.gradient_share("passive", good), 2.0, atol=1e-8)
+
+
+def test_a_residue_beyond_the_modulus_and_a_nonsensical_one_are_refused() -> None:
+    pair = exchange_pair(TINY)
+    pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
+    sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
+    width = TINY.key_bits // 8
+    n = int.from_bytes(pair.peer.public_key[1], "big")
+    with pytest.raises(InvalidMessage, match=r"not in \[0, n\)"):
+        pair.exchange.gradient_share("passive", DecryptedVector(sums.count, width, n.to_bytes(width, "big")))
+
+
+# -- silence ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_peer_that_never_answers_has_vanished_after_the_timeout() -> None:
+    pair = exchange_pair(PLAIN, timeout=0.05)
+    with pytest.raises(PeerVanished, match=r"Waited 0\.05 s for passive's residuals of step 0"):
+        pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
+    with pytest.raises(PeerVanished, match="passive's public key"):
+        exchange_pair(PLAIN, timeout=0.05, keys=False).exchange.await_keys()
+
+
+def test_the_end_wakes_whoever_waits_and_stays_the_reason_of_every_later_refusal() -> None:
+    pair = exchange_pair(PLAIN, timeout=60)
+    reached = threading.Event()
+
+    class Timer(StageTimer):
+        def stage(self, name: str):  # type: ignore[no-untyped-def]
+            reached.set()
+            return super().stage(name)
+
+    with in_thread() as threads:
+        waiting: Future[WireVector] = threads.submit(pair.exchange.masked_sums, 0, "passive", np.ones((4, 3)), Timer())
+        assert reached.wait(5)
+        pair.exchange.end("the operator has gone.")
+        with pytest.raises(OutOfOrder, match=r"The session has ended: the operator has gone\."):
+            waiting.result(timeout=5)
+    pair.exchange.end("another reason")
+    for call in (
+        lambda: pair.exchange.receive_public_key("passive", *pair.peer.public_key),
+        lambda: pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0)),
+        lambda: pair.exchange.answer_sums("passive", 0, pair.peer_residuals(0)),
+        lambda: pair.exchange.encrypt_residuals(0, np.zeros((4, 1))),
+        pair.exchange.await_keys,
+    ):
+        with pytest.raises(OutOfOrder, match="the operator has gone"):
+            call()
+
+
+def test_a_vanished_peer_ends_the_session_and_weights_stay_as_they_were() -> None:
+    problem = random_problem()
+    with wired(problem, PLAIN, timeout=0.05) as trainings:
+        active, passive = trainings["active"], trainings["passive"]
+        for training in trainings.values():
+            training.show_public_key()
+        before = active.weights.copy()
+        with pytest.raises(PeerVanished, match="passive's residuals of step 0"):
+            active.run_epoch(0, lambda step, timer: None)
+        np.testing.assert_array_equal(active.weights, before)
+        with pytest.raises(OutOfOrder, match="active stopped in epoch 0"):
+            active.run_epoch(0, lambda step, timer: None)
+        with pytest.raises(OutOfOrder, match="active stopped in epoch 0"):
+            passive.run_epoch(0, lambda step, timer: None)
+
+
+@pytest.mark.parametrize("epoch", [-1, 1, 3, 99])
+def test_epochs_run_in_order_and_not_beyond_the_plan(epoch: int) -> None:
+    with wired(random_problem(), PLAIN) as trainings, pytest.raises(OutOfOrder, match="0 are done"):
+        trainings["active"].run_epoch(epoch, lambda step, timer: None)
+
+
+def test_an_epoch_that_was_not_run_cannot_be_kept() -> None:
+    with wired(random_problem(), PLAIN) as trainings:
+        run_together(trainings, 1)
+        for epoch in (-1, 1):
+            with pytest.raises(InvalidMessage, match=f"Epoch {epoch} was not run: 1 were"):
+                trainings["active"].keep_epoch(epoch)
+
+
+@pytest.mark.parametrize("rows", [[], [37], [0, 10**9]])
+def test_scores_of_rows_that_do_not_exist_are_refused(rows: list[int]) -> None:
+    with (
+        wired(random_problem(rows=37), PLAIN) as trainings,
+        pytest.raises(InvalidMessage, match="rows below 37, at least one"),
+    ):
+        trainings["active"].partial_scores(rows)
+
+
+# -- any order of duplicates ------------------------------------------------------------------------------------------
+
+
+class _Repeating:
+    """Delivers each message and then, as drawn, old ones again; their fate must not matter."""
+
+    def __init__(self, peer: Peer, choices: list[int]) -> None:
+        self._peer = peer
+        self._choices = iter(choices)
+        self._sent: list[tuple[str, tuple[object, ...]]] = []
+        self._lock = threading.Lock()
+
+    def send_public_key(self, session_id: str, key_id: str, modulus: bytes) -> None:
+        self._peer.send_public_key(session_id, key_id, modulus)
+        self._again("send_public_key", session_id, key_id, modulus)
+
+    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
+        self._peer.send_residuals(session_id, step, vector)
+        self._again("send_residuals", session_id, step, vector)
+
+    def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
+        answer = self._peer.decrypt(session_id, step, vector)
+        self._again("decrypt", session_id, step, vector)
+        return self._peer.decrypt(session_id, step, vector) if next(self._choices, 0) % 2 else answer
+
+    def _again(self, name: str, *arguments: object) -> None:
+        with self._lock:
+            self._sent.append((name, arguments))
+            repeated = [self._sent[-1 - choice % len(self._sent)] for choice in (next(self._choices, 0),) if choice]
+        for method, values in repeated:
+            with suppress(OutOfOrder):  # a message from more than a step ago
+                getattr(self._peer, method)(*values)
+
+
+REFERENCE: dict[str, list[bytes]] = {}
+
+
+@settings(max_examples=25, deadline=None)
+@given(choices=st.lists(st.lists(st.integers(0, 9), max_size=40), min_size=2, max_size=2))
+@pytest.mark.parametrize("cipher", ["plain", "paillier"])
+def test_duplicates_in_any_order_leave_the_weights_as_they_are(cipher: str, choices: list[list[int]]) -> None:
+    problem = random_problem(rows=16)
+    plan = replace(TINY, cipher=cipher, epochs=1, batch_size=4)
+    if cipher not in REFERENCE:
+        REFERENCE[cipher] = [weights.tobytes() for weights in train_encrypted(problem, plan)]
+    drawn = dict(zip(("active", "passive"), choices, strict=True))
+    with wired(problem, plan, through=lambda sender, peer: _Repeating(peer, drawn[sender])) as trainings:
+        weights = run_together(trainings, plan.epochs)
+    assert [block.tobytes() for block in weights] == REFERENCE[cipher]
+
+
+# -- the state machine against a model of it --------------------------------------------------------------------------
+
+
+class ExchangeModel(RuleBasedStateMachine):
+    """Any sequence of messages: accepted, repeated or refused as a model of a few lines says."""
+
+    STEPS, ROWS = 4, 2
+
+    @initialize()
+    def begin(self) -> None:
+        self.pair = exchange_pair(PLAIN, steps=self.STEPS, rows=self.ROWS, keys=False)
+        self.key_shown = False
+        self.step, self.encrypted = 0, -1
+        self.residuals: dict[int, int] = {}
+        self.questions: dict[int, int] = {}
+
+    def expect(self, refusal: type[FederationError] | None, call: Callable[[], object]) -> None:
+        if refusal is None:
+            call()
+        else:
+            with pytest.raises(refusal):
+                call()
+
+    @rule()
+    def show_key(self) -> None:
+        self.pair.exchange.receive_public_key("passive", *self.pair.peer.public_key)
+        self.key_shown = True
+
+    @rule(step=st.integers(-1, STEPS), variant=st.integers(0, 1))
+    def residuals_come(self, step: int, variant: int) -> None:
+        vector = self.pair.peer._cipher.encrypt(np.full((self.ROWS, 1), float(variant)))
+        refusal: type[FederationError] | None = None
+        if not self.key_shown:
+            refusal = OutOfOrder
+        elif step in self.residuals:
+            refusal = None if self.residuals[step] == variant else OutOfOrder
+        elif not 0 <= step < self.STEPS:
+            refusal = InvalidMessage
+        elif step not in (self.step, self.step + 1):
+            refusal = OutOfOrder
+        self.expect(refusal, lambda: self.pair.exchange.receive_residuals("passive", step, vector))
+        if refusal is None:
+            self.residuals.setdefault(step, variant)
+
+    @rule(step=st.integers(-1, STEPS), variant=st.integers(0, 1))
+    def sums_come(self, step: int, variant: int) -> None:
+        values = np.full(2, float(variant)).astype(">f8").tobytes()
+        vector = WireVector(self.pair.exchange.public_key[0], 2, 8, 0, values)
+        refusal: type[FederationError] | None = None
+        if not 0 <= step < self.STEPS:
+            refusal = InvalidMessage
+        elif not self.step - 1 <= step <= self.encrypted or self.questions.get(step, variant) != variant:
+            refusal = OutOfOrder
+        self.expect(refusal, lambda: self.pair.exchange.answer_sums("passive", step, vector))
+        if refusal is None:
+            self.questions.setdefault(step, variant)
+
+    @precondition(lambda self: self.step < self.STEPS)
+    @rule()
+    def encrypt(self) -> None:
+        self.pair.exchange.encrypt_residuals(self.step, np.zeros((self.ROWS, 1)))
+        self.encrypted = self.step
+
+    @precondition(lambda self: self.encrypted == self.step and self.step in self.residuals)
+    @rule()
+    def take_the_step(self) -> None:
+        sums = self.pair.exchange.masked_sums(self.step, "passive", np.ones((self.ROWS, 3)), StageTimer())
+        assert np.frombuffer(sums.data, ">f8").tolist() == [self.ROWS * float(self.residuals[self.step])] * 3
+        self.pair.exchange.complete_step(self.step)
+        self.residuals = {step: variant for step, variant in self.residuals.items() if step >= self.step}
+        self.questions = {step: variant for step, variant in self.questions.items() if step >= self.step}
+        self.step += 1
+
+    @invariant()
+    def at_most_two_steps_are_kept(self) -> None:
+        if hasattr(self, "pair"):
+            state = self.pair.exchange._peers["passive"]
+            assert set(state.residuals) == set(self.residuals)
+            assert set(state.answers) == set(self.questions)
+            assert max(len(state.residuals), len(state.answers)) <= 3
+
+
+ExchangeModel.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestExchangeModel = ExchangeModel.TestCase

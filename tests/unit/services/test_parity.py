@@ -1,0 +1,106 @@
+"""Training under encryption is training: the same weights as plain float64 on the same batches (issue: 1e-6)."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from harness import (
+    SMALL_PLAN,
+    Problem,
+    largest_difference,
+    problem_of,
+    random_problem,
+    run_together,
+    train_encrypted,
+    train_plainly,
+    wired,
+)
+from sklearn.datasets import load_wine
+
+PLAN = replace(SMALL_PLAN, l2=0.01, initialisation="xavier")
+
+
+def wine(parties: int) -> Problem:
+    data = load_wine()
+    return problem_of(data.data[::3], data.target[::3].astype(np.int64), parties)
+
+
+@pytest.mark.parametrize("initialisation", ["zero", "xavier"])
+@pytest.mark.parametrize("packing", [True, False], ids=["packed", "unpacked"])
+@pytest.mark.parametrize("parties", [2, 3])
+def test_binary_encrypted_training_equals_plain_training(parties: int, packing: bool, initialisation: str) -> None:
+    problem = random_problem(parties=parties)
+    plan = replace(PLAN, packing=packing, initialisation=initialisation)
+    assert largest_difference(train_encrypted(problem, plan), train_plainly(problem, plan)) <= 1e-6
+
+
+@pytest.mark.parametrize("packing", [True, False], ids=["packed", "unpacked"])
+@pytest.mark.parametrize("parties", [2, 3])
+def test_multiclass_encrypted_training_equals_plain_training(parties: int, packing: bool) -> None:
+    problem = wine(parties)
+    plan = replace(PLAN, packing=packing)
+    assert largest_difference(train_encrypted(problem, plan), train_plainly(problem, plan)) <= 1e-6
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("parties", [2, 3])
+def test_unencrypted_training_differs_from_central_training_by_rounding_only(parties: int, classes: int) -> None:
+    problem = random_problem(parties=parties, classes=classes)
+    plan = replace(PLAN, cipher="plain")
+    assert largest_difference(train_encrypted(problem, plan), train_plainly(problem, plan)) <= 1e-9
+
+
+def test_signed_features_train_alike() -> None:
+    problem = random_problem()
+    problem = replace(problem, blocks={name: block * 2 - 0.5 for name, block in problem.blocks.items()})
+    assert min(block.min() for block in problem.blocks.values()) < 0
+    assert largest_difference(train_encrypted(problem, PLAN), train_plainly(problem, PLAN)) <= 1e-6
+
+
+@pytest.mark.parametrize("packing", [True, False], ids=["packed", "unpacked"])
+def test_a_short_last_batch_changes_nothing(packing: bool) -> None:
+    problem = random_problem(rows=37)
+    plan = replace(PLAN, packing=packing, batch_size=10)
+    with wired(problem, plan) as trainings:
+        schedule = trainings["active"].schedule
+        assert len(schedule.train_rows) % 10, "this test needs a remainder"
+        assert largest_difference(run_together(trainings, plan.epochs), train_plainly(problem, plan)) <= 1e-6
+
+
+@pytest.mark.parametrize("packing", [True, False], ids=["packed", "unpacked"])
+def test_a_repeated_run_gives_the_same_bits_although_keys_and_masks_are_new(packing: bool) -> None:
+    problem, plan = random_problem(parties=3), replace(PLAN, packing=packing)
+    first, second = train_encrypted(problem, plan), train_encrypted(problem, plan)
+    for one, other in zip(first, second, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_another_public_seed_gives_other_weights() -> None:
+    problem = random_problem()
+    plan = replace(PLAN, cipher="plain")
+    assert largest_difference(train_encrypted(problem, plan), train_encrypted(problem, replace(plan, seed=2))) > 1e-3
+
+
+@pytest.mark.parametrize("cipher", ["paillier", "plain"])
+def test_l2_spares_the_bias_of_the_active_party_and_nothing_else(cipher: str) -> None:
+    """With features of zero, nothing but the penalty moves weights: (1 - rate * l2) per step."""
+    problem = random_problem(rows=30)
+    problem = replace(problem, blocks={name: np.zeros_like(block) for name, block in problem.blocks.items()})
+    plan = replace(PLAN, cipher=cipher, l2=0.1, epochs=1, batch_size=5)
+    with wired(problem, plan) as trainings:
+        before = [training.weights for training in trainings.values()]
+        after = run_together(trainings, 1)
+        shrunk = (1 - plan.learning_rate * plan.l2) ** trainings["active"].schedule.steps_per_epoch
+    np.testing.assert_allclose(after[0][:-1], before[0][:-1] * shrunk, atol=1e-9)
+    np.testing.assert_allclose(after[0][-1], before[0][-1], atol=1e-9)
+    np.testing.assert_allclose(after[1], before[1] * shrunk, atol=1e-9)
+
+
+def test_keeping_an_earlier_epoch_gives_the_weights_that_it_ended_with() -> None:
+    problem, plan = random_problem(), replace(PLAN, cipher="plain")
+    with wired(problem, plan) as trainings:
+        run_together(trainings, plan.epochs)
+        for training in trainings.values():
+            training.keep_epoch(1)
+        kept = [training.weights for training in trainings.values()]
+    assert largest_difference(kept, train_plainly(problem, replace(plan, epochs=2))) <= 1e-9

@@ -1,0 +1,105 @@
+"""Small vertical networks (Jiang, section 5.1): one dense network per party, outputs added, softmax on top."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+Activation = Literal["sigmoid", "tanh", "relu"]
+
+
+@dataclass(frozen=True, eq=False)
+class DenseNetwork:
+    """A party's part: hidden layers with one activation, and an output layer of k values without.
+
+    weights[l]: (inputs, outputs) of layer l, biases[l]: (outputs,). No hidden layer is a linear part.
+    """
+
+    weights: tuple[FloatArray, ...]
+    biases: tuple[FloatArray, ...]
+    activation: Activation = "sigmoid"
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(self.biases) or not self.weights:
+            raise ValueError("A network needs one bias vector per weight matrix, and at least one layer.")
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            if weight.shape[1:] != bias.shape:
+                raise ValueError(f"A layer's weights {weight.shape} don't fit its bias {bias.shape}.")
+        for before, after in zip(self.weights, self.weights[1:], strict=False):
+            if before.shape[1] != after.shape[0]:
+                raise ValueError(f"A layer of {before.shape[1]} outputs can't feed one of {after.shape[0]} inputs.")
+
+    @property
+    def inputs(self) -> int:
+        return int(self.weights[0].shape[0])
+
+    @property
+    def outputs(self) -> int:
+        return int(self.weights[-1].shape[1])
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether there is no hidden layer."""
+        return len(self.weights) == 1
+
+    def partial_scores(self, features: FloatArray) -> FloatArray:
+        """This part's share of the logits: (n, inputs) in, (n, k) out."""
+        values = features
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            values = _activate(values @ weight + bias, self.activation)
+        logits: FloatArray = values @ self.weights[-1] + self.biases[-1]
+        return logits
+
+
+@dataclass(frozen=True, eq=False)
+class VerticalNetwork:
+    """The whole model: the active party's part and the passive parties' part (joined, over all d passive features)."""
+
+    active: DenseNetwork
+    passive: DenseNetwork
+
+    def __post_init__(self) -> None:
+        if self.active.outputs != self.passive.outputs:
+            raise ValueError(
+                f"Both parts must give one value per class, got {self.active.outputs}, {self.passive.outputs}."
+            )
+
+
+def activation_named(name: str) -> Activation:
+    """The activation of a name; raises ValueError listing those there are."""
+    if name not in get_args(Activation):
+        raise ValueError(f"Unknown activation {name!r}. Choose one of: {', '.join(get_args(Activation))}.")
+    return cast(Activation, name)
+
+
+def save_network(path: Path, network: DenseNetwork) -> None:
+    """Write a party's part as .npz: no code in it, unlike a pickle."""
+    layers = {f"weights_{index}": weight for index, weight in enumerate(network.weights)}
+    layers |= {f"biases_{index}": bias for index, bias in enumerate(network.biases)}
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, activation=np.array(network.activation), **layers)
+
+
+def load_network(path: Path) -> DenseNetwork:
+    """Read what ``save_network`` wrote; raises ValueError for a file that is missing or something else."""
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            depth = sum(name.startswith("weights_") for name in content.files)
+            return DenseNetwork(
+                tuple(content[f"weights_{index}"].astype(np.float64) for index in range(depth)),
+                tuple(content[f"biases_{index}"].astype(np.float64) for index in range(depth)),
+                activation_named(str(content["activation"])),
+            )
+    except (OSError, KeyError, ValueError) as error:
+        raise ValueError(f"{path} is not a model written by `plumbline lab`: {error}.") from error
+
+
+def _activate(values: FloatArray, activation: Activation) -> FloatArray:
+    if activation == "tanh":
+        return np.tanh(values)
+    if activation == "relu":
+        return np.maximum(values, 0.0)
+    return 1.0 / (1.0 + np.exp(-values))

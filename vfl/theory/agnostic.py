@@ -1,0 +1,67 @@
+"""What the agnostic attack's error is made of (Varasteh, section IV-C, eq. 13 and 21).
+
+Both hold for estimates before they are clamped to [0, 1]. The matrix A = J W_pas takes differences of adjacent classes
+(eq. 4); for d < k - 1 another combination of its rows would give least squares another error.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def score_error_correlation(estimated_scores: FloatArray, scores: FloatArray) -> FloatArray:
+    """K = E[(c_hat' - c')(c_hat' - c')^T], (k-1, k-1), from (n, k) scores of the adversary's model and of the real one.
+
+    c' holds the log ratios of adjacent classes (eq. 3-6). Raises ValueError when shapes differ or a score isn't
+    positive: such scores have no log ratio.
+    """
+    if estimated_scores.shape != scores.shape or scores.ndim != 2 or not len(scores):
+        raise ValueError(f"Expected two (n, k) matrices of scores, got {estimated_scores.shape} and {scores.shape}.")
+    if min(estimated_scores.min(), scores.min()) <= 0:
+        raise ValueError("A score of 0 has no log ratio: leave such records out or floor their scores.")
+    error = np.diff(np.log(estimated_scores) - np.log(scores), axis=1)
+    correlation: FloatArray = error.T @ error / len(error)
+    return correlation
+
+
+def least_squares_error(weights_passive: FloatArray, score_error: FloatArray) -> float:
+    """MSE per feature of agnostic least squares, d < k: Tr(A (A^T A)^-2 A^T K) / d (Varasteh eq. 13).
+
+    weights_passive: (k, d) class rows; score_error: K, (k-1, k-1). Exact scores (K = 0) give 0.
+    Raises ValueError when A lacks full column rank (features then can't be solved for) or shapes don't fit.
+    """
+    matrix = _matrix(weights_passive, score_error)
+    d = matrix.shape[1]
+    if np.linalg.matrix_rank(matrix) < d:
+        raise ValueError("Least squares needs A = J W_pas of full column rank, so d < k: use half_star_error instead.")
+    # A (A^T A)^-2 A^T is (A^+)^T A^+.
+    inverse = np.linalg.pinv(matrix)
+    return float(np.trace(inverse @ score_error @ inverse.T) / d)
+
+
+def half_star_error(weights_passive: FloatArray, features_about_half: FloatArray, score_error: FloatArray) -> float:
+    """MSE per feature of agnostic half*: (Tr((I - A^+ A) K_half) + Tr((A^+)^T A^+ K)) / d (Varasteh eq. 21).
+
+    weights_passive: (k, d) class rows; features_about_half: E[(X - 1/2)(X - 1/2)^T], (d, d); score_error: K,
+    (k-1, k-1). The first term is half*'s own error with exact scores, the second is what not having them costs.
+    Raises ValueError when shapes don't fit.
+    """
+    matrix = _matrix(weights_passive, score_error)
+    d = matrix.shape[1]
+    if features_about_half.shape != (d, d):
+        raise ValueError(f"Expected features_about_half of shape {(d, d)}, got {features_about_half.shape}.")
+    inverse = np.linalg.pinv(matrix)
+    unseen = np.trace((np.eye(d) - inverse @ matrix) @ features_about_half)
+    return float((unseen + np.trace(inverse @ score_error @ inverse.T)) / d)
+
+
+def _matrix(weights_passive: FloatArray, score_error: FloatArray) -> FloatArray:
+    k = len(weights_passive)
+    if weights_passive.ndim != 2 or score_error.shape != (k - 1, k - 1):
+        raise ValueError(
+            f"Weights of shape {weights_passive.shape} and a score error of shape {score_error.shape} don't fit: "
+            "they must be (k, d) and (k-1, k-1)."
+        )
+    matrix: FloatArray = np.diff(weights_passive, axis=0)
+    return matrix

@@ -1,0 +1,35 @@
+"""How many auxiliary records a shadow model takes: Jiang's tau (section 4.3.2, eq. 21-22)."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+
+def auxiliary_threshold(
+    features: int,
+    classes: int,
+    hidden: Sequence[int] = (),
+    *,
+    count: Literal["paper", "independent"] = "paper",
+) -> int:
+    """tau: the fewest auxiliary records whose scores give as many equations as the passive part has unknowns.
+
+    features: d >= 1 inputs, classes: k >= 2 outputs, hidden: units of the hidden layers of the passive part. Unknown
+    are all weights and biases of a network; a linear part has no bias of its own (the active party holds the model's).
+
+    count: "paper" takes k equations per record: d for a linear part (eq. 21), |phi| / k for a network (eq. 22). But
+    scores sum to 1, so only k - 1 are independent, and the same softmax hides what adds equally to every logit: one of
+    the k columns of the last layer. "independent" counts both: again d for a linear part, another number for networks.
+
+    Rounded up. For networks it is a guide, not a bound (Jiang). Raises ValueError for numbers out of range.
+    """
+    if features < 1 or classes < 2 or any(units < 1 for units in hidden):
+        raise ValueError(
+            f"Expected features >= 1, classes >= 2, hidden units >= 1; got {features}, {classes}, {hidden}."
+        )
+    if count not in ("paper", "independent"):
+        raise ValueError(f"count={count!r}: choose one of paper, independent.")
+    equations = classes if count == "paper" else classes - 1
+    last = (hidden[-1] + 1 if hidden else features) * equations
+    before = sum((inputs + 1) * outputs for inputs, outputs in pairwise([features, *hidden]))
+    return -(-(before + last) // equations)

@@ -1,0 +1,234 @@
+"""What scores and parameters leak about a linear model's features: equations and Theorems 1-2 of Rassouli III-V.
+
+A, the matrix of the adversary's equations A x = b, is J W_pas with J as in eq. 4: differences of consecutive
+class rows. For d < k - 1 it is tall, and then its pseudoinverse depends on that choice (Lemma 3 needs full row
+rank); the projector A^+ A, and with it every figure in this module, does not.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RowSpace:
+    """The thin singular value decomposition A = U diag(s) V^T, cut at the numerical rank r.
+
+    left: (m, r), orthonormal columns U. singular_values: (r,), positive, falling. basis: (d, r), orthonormal columns V.
+    """
+
+    left: FloatArray
+    singular_values: FloatArray
+    basis: FloatArray
+
+    @property
+    def rank(self) -> int:
+        return len(self.singular_values)
+
+    @property
+    def nullity(self) -> int:
+        return len(self.basis) - self.rank
+
+    @property
+    def pseudoinverse(self) -> FloatArray:
+        """A^+ = V diag(1/s) U^T, (d, m)."""
+        inverse: FloatArray = (self.basis / self.singular_values) @ self.left.T
+        return inverse
+
+    @property
+    def null_projector(self) -> FloatArray:
+        """I - A^+ A = I - V V^T, (d, d): the part of the features on which the equations are silent."""
+        projector: FloatArray = np.eye(len(self.basis)) - self.basis @ self.basis.T
+        return projector
+
+
+def row_space(matrix: FloatArray) -> RowSpace:
+    """Decompose a (m, d) matrix. A singular value counts when it exceeds max(m, d) * 2^-52 times the largest.
+
+    Raises ValueError unless the matrix has two dimensions and finite entries.
+    """
+    if matrix.ndim != 2 or not np.isfinite(matrix).all():
+        raise ValueError(f"Expected a matrix of finite numbers, got shape {matrix.shape}.")
+    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    tolerance = max(matrix.shape) * np.finfo(np.float64).eps * values.max(initial=0.0)
+    kept = values > tolerance
+    return RowSpace(left[:, kept], values[kept], np.ascontiguousarray(right[kept].T))
+
+
+def equations(weights_passive: FloatArray) -> FloatArray:
+    """A = J W_pas (Rassouli eq. 4-6): (k, d) class rows in, (k - 1, d) out."""
+    return np.diff(weights_passive, axis=0)
+
+
+def mean_squared_error(truth: FloatArray, estimate: FloatArray) -> float:
+    """MSE per feature (Rassouli eq. 7): the mean over records and features of (n, d) squared errors."""
+    return float(np.mean((truth - estimate) ** 2))
+
+
+@dataclass(frozen=True, eq=False)
+class SampleOrdering:
+    """Theorem 1 record by record, each (n,): squared errors ||x - estimate||^2, summed over the features.
+
+    In exact arithmetic rcc2 <= half_star <= half for every record whose scores and parameters are undistorted.
+    """
+
+    rcc2: FloatArray
+    half_star: FloatArray
+    half: FloatArray
+
+    def violation(self) -> float:
+        """The largest amount by which a record breaks either inequality; rounding only when the theorem applies."""
+        return float(max((self.rcc2 - self.half_star).max(initial=0.0), (self.half_star - self.half).max(initial=0.0)))
+
+
+def sample_ordering(truth: FloatArray, rcc2: FloatArray, half_star: FloatArray) -> SampleOrdering:
+    """The three errors that Theorem 1 orders (Rassouli eq. 44 and 48); all arguments (n, d)."""
+    return SampleOrdering(
+        rcc2=((truth - rcc2) ** 2).sum(axis=1),
+        half_star=((truth - half_star) ** 2).sum(axis=1),
+        half=((truth - 0.5) ** 2).sum(axis=1),
+    )
+
+
+def half_star_gain(matrix: FloatArray, truth: FloatArray) -> FloatArray:
+    """||x - half||^2 - ||x - half*||^2 = ||A^+ A (x - 1/2)||^2 of (n, d) records (Rassouli eq. 47-48): (n,)."""
+    gain: FloatArray = (((truth - 0.5) @ row_space(matrix).basis) ** 2).sum(axis=1)
+    return gain
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Second moments of (n, d) features: K_0, K_1/2 and the covariance K_mu = E[(X - mu)(X - mu)^T], each (d, d)."""
+
+    mean: FloatArray
+    about_zero: FloatArray
+    about_half: FloatArray
+    about_mean: FloatArray
+
+
+def moments(features: FloatArray) -> Moments:
+    """Empirical moments (Rassouli, before Theorem 2) of (n, d) features scaled to [0, 1].
+
+    Raises ValueError for other shapes, no records, or values that are not numbers in [0, 1].
+    """
+    if features.ndim != 2 or features.size == 0:
+        raise ValueError(f"Expected features of shape (records, features), got {features.shape}.")
+    if not (features.min() >= 0 and features.max() <= 1):  # NaN fails both
+        raise ValueError("Expected features in [0, 1]: scale them with the min-max encoder first.")
+
+    def about(point: float | FloatArray) -> FloatArray:
+        centred = features - point
+        moment: FloatArray = centred.T @ centred / len(features)
+        return moment
+
+    mean: FloatArray = features.mean(axis=0)
+    return Moments(mean, about(0.0), about(0.5), about(mean))
+
+
+@dataclass(frozen=True)
+class BoundedError:
+    """An MSE per feature with the lower and upper bound that hold for every A of the same rank."""
+
+    lower: float
+    value: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class PredictionErrors:
+    """Theorem 2 for one A: closed forms of LS and half* with their bounds, and what neither can beat (eq. 50-52)."""
+
+    least_squares: BoundedError
+    half_star: BoundedError
+    floor: float
+
+
+def prediction_errors(matrix: FloatArray, features: Moments) -> PredictionErrors:
+    """Theorem 2 (Rassouli eq. 50-52) for the equations' matrix A, (m, d), and the features' moments.
+
+    The equalities are exact for the records the moments were taken over, given undistorted scores and parameters;
+    for fresh records they are expectations. Raises ValueError when A and the moments differ in d.
+    """
+    if matrix.shape[1:] != features.mean.shape:
+        raise ValueError(f"Expected a matrix over {len(features.mean)} features, got shape {matrix.shape}.")
+    space = row_space(matrix)
+    silent, d = space.null_projector, len(space.basis)
+
+    def error(moment: FloatArray) -> float:
+        # The projector is symmetric, so the trace of the product is the sum of the elementwise product.
+        return float(np.sum(silent * moment)) / d
+
+    def bounded(moment: FloatArray) -> BoundedError:
+        lower, upper = _trace_bounds(moment, space.nullity)
+        return BoundedError(lower, error(moment), upper)
+
+    return PredictionErrors(bounded(features.about_zero), bounded(features.about_half), error(features.about_mean))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Bounds of an MSE per feature."""
+
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class PreflightBounds:
+    """What a passive party can say of its leak before training, from its table and the number of classes (Remark 4).
+
+    rank: of A, min(k - 1, d) when A has full rank, which Remark 4 assumes; nullity: d - rank, the number of
+    directions that stay hidden. least_squares and half_star hold whatever parameters training arrives at.
+    floor: what neither attack can beat, whatever A (eq. 52 with the bound of eq. 56). half, zero and
+    random_guess: exact MSE per feature of the three blind guesses, to compare with.
+    """
+
+    rank: int
+    nullity: int
+    least_squares: Interval
+    half_star: Interval
+    floor: float
+    half: float
+    zero: float
+    random_guess: float
+
+    @property
+    def fully_determined(self) -> bool:
+        """Whether every record can be reconstructed without error: d < k (Rassouli, Figure 4)."""
+        return self.nullity == 0
+
+
+def preflight_bounds(features: FloatArray, classes: int) -> PreflightBounds:
+    """Bounds before training (Rassouli Remark 4, eq. 50-52 and 56) from the passive (n, d) features in [0, 1].
+
+    classes: k. The paper has one passive party. With several, A spans the features of all of them, and the bounds
+    are those of the joined table: a party that evaluates them on its own columns answers for an adversary that
+    already knows the others'. Raises ValueError for fewer than two classes or features that `moments` refuses.
+    """
+    if classes < 2:
+        raise ValueError(f"A classifier needs at least 2 classes, got {classes}.")
+    own = moments(features)
+    d = len(own.mean)
+    rank = min(classes - 1, d)
+    half = float(np.trace(own.about_half)) / d
+    return PreflightBounds(
+        rank=rank,
+        nullity=d - rank,
+        least_squares=Interval(*_trace_bounds(own.about_zero, d - rank)),
+        half_star=Interval(*_trace_bounds(own.about_half, d - rank)),
+        floor=_trace_bounds(own.about_mean, d - rank)[0],
+        half=half,
+        zero=float(np.trace(own.about_zero)) / d,
+        # A uniform guess adds its variance to the error of its mean (Lemma 1).
+        random_guess=half + 1 / 12,
+    )
+
+
+def _trace_bounds(moment: FloatArray, nullity: int) -> tuple[float, float]:
+    """The least and greatest Tr(N K)/d over projectors N of the given rank: sums of extreme eigenvalues (eq. 56)."""
+    # K is psd: what eigvalsh puts below zero is rounding.
+    rising = np.maximum(np.linalg.eigvalsh(moment), 0.0)
+    return float(rising[:nullity].sum()) / len(moment), float(rising[len(moment) - nullity :].sum()) / len(moment)

@@ -1,0 +1,339 @@
+"""What the gradients of a vertical logistic regression leak, by theory (Hu, sections 3-5, appendices A, E, F).
+
+Three residuals f, of which the gradient is a multiple of sum_i f_i x_i, for z = theta^T x and y in {-1, +1}:
+
+- ``first_order``: f = z - 2 y, gradient 1/(4 s) (eq. 4-5). A sum over parties, so it can be computed under encryption.
+- ``minimax``: f = n(z) - y/2 with n(z) = 0.197 z - 0.004 z^3, gradient 1/s (eq. 123-124).
+- ``piecewise``: f = z - y/2 for |z| < 1/2, -y for y z <= -1/2, 0 for y z >= 1/2, gradient 1/s (eq. 139-140).
+
+The last two need the whole of z in one place. No party of Protocol 1 has it, so they exist with ``cipher=plain`` only:
+``simulate_oracle`` plays the oracle of section 2.2 that hands every party its own gradient.
+
+The paper assumes ||x|| <= 1. Where a bias feature or unscaled data break that, ``squared_norm`` takes its place: the
+largest ||x||^2 of a whole row. The inner product of two rows is then at most that, and in Lemma 4.4 eta becomes
+eta ||x||^2; nothing else changes.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vfl.learning.approximation import ResidualScheme
+from vfl.learning.schedule import BatchSchedule
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+Approximation = Literal["first_order", "minimax", "piecewise"]
+APPROXIMATIONS: tuple[Approximation, ...] = ("first_order", "minimax", "piecewise")
+
+_MINIMAX_LINEAR = 0.197
+_MINIMAX_CUBIC = 0.004
+# Hu E.2: |n(z)| < 1/2 for |z| < 3.2, so there the sign of f is that of -y.
+_MINIMAX_THRESHOLD = 3.2
+# The turning points of n are at +-TURNING_POINT; between them it rises, and every value has one preimage there.
+TURNING_POINT = math.sqrt(_MINIMAX_LINEAR / (3 * _MINIMAX_CUBIC))
+SATURATION = 0.5
+
+
+# --- residuals -------------------------------------------------------------------------------------------------
+
+
+def minimax_polynomial(products: FloatArray) -> FloatArray:
+    """n(z) = 0.197 z - 0.004 z^3 (Hu eq. 130): the minimax cubic of the sigmoid on [-5, 5], less 1/2. Any shape."""
+    values: FloatArray = _MINIMAX_LINEAR * products - _MINIMAX_CUBIC * products**3
+    return values
+
+
+def minimax_residual(products: FloatArray, labels: IntArray) -> FloatArray:
+    """f = n(z) - y/2 (Hu eq. 124): (s, 1) products and (s,) class indices 0 or 1 in, (s, 1) out."""
+    return minimax_polynomial(products) - 0.5 * _signs(labels)
+
+
+def minimax_product(values: FloatArray) -> FloatArray:
+    """The z in [-TURNING_POINT, TURNING_POINT] with n(z) = value; NaN where |value| > n(TURNING_POINT) = 0.532.
+
+    Hu E.1 asks for a z that is unique among *all* reals, which needs |z| > 2 TURNING_POINT = 8.1: far outside the
+    interval [-5, 5] that n approximates (and there C_t of eq. 128 should read "not in"). Where theory bounds |z| by
+    less than TURNING_POINT, as Theorem E.3 does by 3.2, this one is the right one.
+    """
+    # Viete: z = 2 TURNING_POINT sin(a) turns n(z) = v into sin(3 a) = v / n(TURNING_POINT).
+    top = float(minimax_polynomial(np.array(TURNING_POINT)))
+    with np.errstate(invalid="ignore"):
+        return 2 * TURNING_POINT * np.sin(np.arcsin(values / top) / 3)
+
+
+def piecewise_residual(products: FloatArray, labels: IntArray) -> FloatArray:
+    """f of Hu eq. 140: (s, 1) products and (s,) class indices 0 or 1 in, (s, 1) out."""
+    signs = _signs(labels)
+    inner = np.abs(products) < SATURATION
+    wrong = signs * products <= -SATURATION
+    return np.where(inner, products - 0.5 * signs, np.where(wrong, -signs, 0.0))
+
+
+def residual(approximation: Approximation, products: FloatArray, labels: IntArray, classes: int = 2) -> FloatArray:
+    """The residual f of whole products: (s, columns) and (s,) class indices in, (s, columns) out.
+
+    Raises ValueError for an unknown approximation, or a non-linear one with more than two classes.
+    """
+    check_approximation(approximation, classes)
+    if approximation == "minimax":
+        return minimax_residual(products, labels)
+    if approximation == "piecewise":
+        return piecewise_residual(products, labels)
+    return ResidualScheme(classes).active_share(products, labels)
+
+
+def gradient_scale(approximation: Approximation, rows: int, classes: int = 2) -> float:
+    """The factor between sum_i f_i x_i and the gradient of ``rows`` records (Hu eq. 4, 123, 139)."""
+    return ResidualScheme(classes).gradient_scale(rows) if approximation == "first_order" else 1.0 / rows
+
+
+def check_approximation(approximation: str, classes: int) -> None:
+    """Raises ValueError for an unknown approximation, or a non-linear one with more than two classes."""
+    if approximation not in APPROXIMATIONS:
+        raise ValueError(f"Unknown approximation {approximation!r}. Choose one of: {', '.join(APPROXIMATIONS)}.")
+    if approximation != "first_order" and classes != 2:
+        raise ValueError(f"{approximation} is defined for 2 classes, got {classes}: use first_order.")
+
+
+def _signs(labels: IntArray) -> FloatArray:
+    signs: FloatArray = 2.0 * labels[:, None] - 1.0
+    return signs
+
+
+# --- how long the signs tell the labels ------------------------------------------------------------------------
+
+
+def sign_threshold(approximation: Approximation, classes: int = 2) -> float:
+    """What max |theta^T x| must stay below for Criterion 4.2: 2 (Hu eq. 19), k/2 for k > 2 classes, 3.2 (eq. 131).
+
+    For k > 2 (ours) the products are centred over classes: f_c = z_c + 1 - k [y = c] is smallest at c = y as long as
+    no two centred products are k apart. Raises ValueError for piecewise, whose every f tells by itself (Theorem F.2).
+    """
+    check_approximation(approximation, classes)
+    if approximation == "piecewise":
+        raise ValueError("piecewise has no threshold: Theorem F.2 decides by the size of each f.")
+    if approximation == "minimax":
+        return _MINIMAX_THRESHOLD
+    return 2.0 if classes == 2 else classes / 2
+
+
+def guaranteed_steps(
+    learning_rate: float,
+    epsilon: float,
+    *,
+    approximation: Approximation = "first_order",
+    classes: int = 2,
+    squared_norm: float = 1.0,
+) -> int:
+    """T_eps: for how many steps Criterion 4.2 is right (Hu Corollary 4.5, Theorems 4.6, 4.10, E.3).
+
+    epsilon: max_i |theta_0^T x_i|, 0 for zero initialisation (Theorem 4.6), or an ``initial_product_bound`` that holds
+    with high probability. squared_norm: the largest ||x||^2. 0 when epsilon reaches the threshold: no guarantee.
+
+    h_t = max |theta_{t-1}^T x| + c grows by at most 1 + eta ||x||^2 / k' per step, c being the largest |f| at z = 0
+    times k'/4 or so: (k', c) is (4, 2) for two classes and minimax, (k, k - 1) for k classes. The criterion holds at
+    every t with t - 1 < log(h_failing / h_1), hence the ceiling. It also holds for the label party's share alone:
+    |g^A| obeys the same recursion with the smaller ||x^A||^2. L2 on all weights but the bias keeps it as well, when
+    epsilon also bounds the initial bias.
+    """
+    if not (learning_rate > 0 and epsilon >= 0 and squared_norm > 0):
+        raise ValueError(
+            f"Expected learning_rate > 0, epsilon >= 0, squared_norm > 0; got {learning_rate}, {epsilon}, {squared_norm}."
+        )
+    threshold = sign_threshold(approximation, classes)
+    if epsilon >= threshold:
+        return 0
+    divisor, margin = (4, 2.0) if classes == 2 else (classes, classes - 1.0)
+    growth = math.log1p(learning_rate * squared_norm / divisor)
+    return math.ceil(math.log((threshold + margin) / (margin + epsilon)) / growth)
+
+
+def initial_product_bound(
+    initialisation: str, total_features: int, rows: int, *, columns: int = 1, squared_norm: float = 1.0, failure: float
+) -> float:
+    """epsilon with max over ``rows`` of |theta_0^T x| < epsilon, except with probability ``failure``.
+
+    Hu's Lemma 4.7 has an unspecified constant. For the initialisations of this project there is an explicit bound:
+    a weight uniform on +-b is sub-Gaussian with variance b^2/3, a normal one with its own variance, so that
+    P(|theta_0^T x| >= eps) <= 2 exp(-eps^2 / (2 variance ||x||^2)); then a union bound over rows and columns.
+    Raises ValueError for an unknown initialisation.
+    """
+    if initialisation == "zero":
+        return 0.0
+    variances = {"xavier": 2.0 / (total_features + columns), "kaiming": 2.0 / total_features, "normal": 1e-4}
+    if initialisation not in variances:
+        raise ValueError(f"Unknown initialisation {initialisation!r}. Choose one of: zero, {', '.join(variances)}.")
+    return math.sqrt(2 * variances[initialisation] * squared_norm * math.log(2 * rows * columns / failure))
+
+
+@dataclass(frozen=True)
+class SubExponentialGuarantee:
+    """Theorem 4.8: with probability at least ``probability`` (may be <= 0: says nothing), ``steps`` steps are right."""
+
+    epsilon: float
+    steps: int
+    probability: float
+
+
+def sub_exponential_guarantee(
+    learning_rate: float, total_features: int, rows: int, *, psi1_norm: float, constant: float
+) -> SubExponentialGuarantee:
+    """Hu Lemma 4.7 and Theorem 4.8, for weights gamma / sqrt(d) with ||gamma||_psi1 = ``psi1_norm``.
+
+    constant: c <= 1 of Bernstein's inequality, which the paper leaves unspecified; the caller must choose it.
+    """
+    if not 0 < constant <= 1:
+        raise ValueError(f"Expected a constant c in (0, 1], got {constant}.")
+    epsilon = psi1_norm / constant * total_features**-0.25
+    probability = 1 - 2 * rows * math.exp(-math.sqrt(total_features))
+    return SubExponentialGuarantee(epsilon, guaranteed_steps(learning_rate, epsilon), probability)
+
+
+# --- when batches sort -----------------------------------------------------------------------------------------
+
+
+def sortable_epochs(batches: int) -> int:
+    """Epochs after which all ratios of a single feature are known with high probability: ceil(log2 m) + 1 (Lemma 3.4)."""
+    if batches < 1:
+        raise ValueError(f"Expected batches >= 1, got {batches}.")
+    return (batches - 1).bit_length() + 1
+
+
+def exact_epochs(batches: int) -> int:
+    """Epochs after which its values are known up to sign: at least 2, to see theta move (Theorem 3.5)."""
+    return max(sortable_epochs(batches), 2)
+
+
+def sortable_failure_bound(batches: int, batch_size: int) -> float:
+    """A bound on the probability that ``sortable_epochs`` don't suffice: 2 / m^(s-2), at most 1.
+
+    The paper says 2 / m^(s-1) (eq. 79), but (78) misses a factor: G may be regrouped into any k of the m batches, so
+    P(E_G) = C(m, k) / C(ms, ks) <= C(m, k)^(1-s) <= m^(1-s) (Vandermonde), one power of m more.
+    """
+    if batches < 1 or batch_size < 2:
+        raise ValueError(f"Expected batches >= 1 and batch_size >= 2, got {batches} and {batch_size}.")
+    return 0.0 if batches == 1 else min(1.0, 2.0 * float(batches) ** (2 - batch_size))
+
+
+# --- how many equations ----------------------------------------------------------------------------------------
+
+
+def copies(key_bits: int, iota: int) -> int:
+    """u = floor((kappa - 1) / iota): how many sums of iota bits one plaintext carries (Hu 5.2).
+
+    Raises ValueError when not even one fits.
+    """
+    if iota < 1 or key_bits - 1 < iota:
+        raise ValueError(f"Expected 1 <= iota <= {key_bits - 1} for a {key_bits}-bit key, got {iota}.")
+    return (key_bits - 1) // iota
+
+
+def sum_bits(rows: int, residual_bound: int, feature_bound: int) -> int:
+    """Bits that a signed sum of ``rows`` products takes: log2(rows) more than one product, and a sign.
+
+    Residual integers stay below their bound, feature integers reach theirs. Hu's (37)-(38) count one product only.
+    """
+    return (rows * (residual_bound - 1) * feature_bound).bit_length() + 1
+
+
+def solvable(rows: int, features: int, copies: int = 1) -> bool:
+    """The condition of Corollary 3.2 (s <= d) and of section 5.2 (s <= u d). It needs features in general position."""
+    return rows <= copies * features
+
+
+# --- the oracle ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class OracleStep:
+    """One step as nobody in a federation sees it whole.
+
+    rows: (s,). weights: per party (d_j, columns), before the step. shares: per party (s, columns), adding up to f for
+    first_order; for the others every party's product. residual: f, (s, columns).
+    """
+
+    rows: IntArray
+    weights: tuple[FloatArray, ...]
+    shares: tuple[FloatArray, ...]
+    residual: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class OracleRun:
+    """A simulated training: what ``attacks.training_views.simulated_view`` cuts a party's view from."""
+
+    blocks: tuple[FloatArray, ...]
+    labels: IntArray
+    label_party: int
+    classes: int
+    approximation: Approximation
+    learning_rate: float
+    l2: float
+    batch_size: int
+    steps: tuple[OracleStep, ...]
+    weights: tuple[FloatArray, ...]
+
+
+def simulate_oracle(
+    blocks: Sequence[FloatArray],
+    labels: IntArray,
+    weights: Sequence[FloatArray],
+    *,
+    classes: int,
+    schedule: BatchSchedule,
+    epochs: int,
+    learning_rate: float,
+    approximation: Approximation = "first_order",
+    l2: float = 0.0,
+    unpenalised: Sequence[NDArray[np.bool_]] | None = None,
+    label_party: int = 0,
+    share_step: float = 0.0,
+) -> OracleRun:
+    """Train on the joined blocks in float64, keeping what each party would see (Hu eq. 3-6). INSECURE by nature.
+
+    ``blocks[j]``: (n, d_j); ``weights[j]``: (d_j, columns) initial; ``unpenalised[j]``: (d_j,), what L2 spares.
+    share_step: the grid that shares are rounded to, as Paillier's fixed point does; 0 for none. First order only.
+    """
+    check_approximation(approximation, classes)
+    scheme = ResidualScheme(classes)
+    thetas = [np.array(block, dtype=np.float64) for block in weights]
+    penalties = [np.full((len(theta), 1), l2) for theta in thetas]
+    for penalty, spared in zip(penalties, unpenalised or [], strict=unpenalised is not None):
+        penalty[spared] = 0.0
+    steps = []
+    for epoch in range(epochs):
+        for rows in schedule.epoch(epoch):
+            products = [block[rows] @ theta for block, theta in zip(blocks, thetas, strict=True)]
+            if approximation == "first_order":
+                shares = [scheme.passive_share(product) for product in products]
+                shares[label_party] = scheme.active_share(products[label_party], labels[rows])
+                if share_step:
+                    shares = [np.rint(share / share_step) * share_step for share in shares]
+                f = np.sum(shares, axis=0)
+            else:
+                shares = products
+                f = residual(approximation, np.sum(products, axis=0), labels[rows])
+            steps.append(OracleStep(rows, tuple(thetas), tuple(shares), f))
+            scale = gradient_scale(approximation, len(rows), classes)
+            thetas = [
+                theta - learning_rate * (scale * (block[rows].T @ f) + penalty * theta)
+                for theta, block, penalty in zip(thetas, blocks, penalties, strict=True)
+            ]
+    return OracleRun(
+        tuple(blocks),
+        labels,
+        label_party,
+        classes,
+        approximation,
+        learning_rate,
+        l2,
+        schedule.batch_size,
+        tuple(steps),
+        tuple(thetas),
+    )
