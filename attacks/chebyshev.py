@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import AttackSpec
-from attacks.equation_solving import LinearSystem, box_solutions, check_option, linear_system, white_box
+from attacks.equation_solving import FEASIBLE, LinearSystem, box_solutions, check_option, linear_system, white_box
 from attacks.equation_solving import project_onto_solutions as project
 from attacks.views import PredictionView
 from vfl.theory.prediction import RowSpace
@@ -64,7 +64,8 @@ class RelaxedChebyshevCentre1:
 
     solver: "batched" (the default) settles by certificate what it can and solves the program's dual for the
     rest, many records at once, to some 1e-5 in x; "cvxpy" solves eq. 14 record by record with Clarabel, the
-    reference, which is no more accurate. Records without a solution in the box: the same on the points with the smallest ||A x - b||.
+    reference, which is no more accurate. Records without a solution in the box: the same for the points of the
+    box with the smallest ||A x - b||.
     """
 
     name: ClassVar[str] = "rcc1"
@@ -78,12 +79,21 @@ class RelaxedChebyshevCentre1:
         """(n, d) in [0, 1]. Raises ViewError when the view lacks a piece, ModuleNotFoundError without cvxpy."""
         system = linear_system(self, view)
         centre2, coordinates = _attainable(self.name, system)
-        if system.space.nullity == 0:
-            return centre2
+        if system.space.nullity == 0 or system.space.rank == 0:
+            return centre2  # one solution only, or no equations
         if self.solver == "cvxpy":
             return _centre1_by_cvxpy(system.space, coordinates, centre2)
+        # Features without weights are at 1/2 in both centres, whatever the others are.
+        weighty = np.flatnonzero(np.abs(system.space.basis).max(axis=1, initial=0.0) > 1e-12)
         estimates = centre2.copy()
-        left = np.flatnonzero(~centres_coincide(system.space, centre2))
+        estimates[:, weighty] = self._weighty(system.restricted_to(weighty), coordinates, centre2[:, weighty])
+        return estimates
+
+    def _weighty(self, system: LinearSystem, coordinates: FloatArray, centre2: FloatArray) -> FloatArray:
+        """rcc1 (n, d) from attainable coordinates (n, r) and rcc2 (n, d): settled where it can be, solved elsewhere."""
+        estimates = centre2.copy()
+        settled = centres_coincide(system.space, centre2) | _single_points(system, centre2)
+        left = np.flatnonzero(~settled)
         if len(left):
             estimates[left], converged = _centre1_by_interior_point(system.space, coordinates[left], centre2[left])
             stuck = left[~converged]
@@ -142,6 +152,23 @@ def centres_coincide(space: RowSpace, centre2: FloatArray) -> BoolArray:
         projectors = _null_projectors(space.basis, inside[part])
         certified[part] = _multipliers_exist(projectors, slack[part][:, None, :])[:, 0]
     return certified
+
+
+def _single_points(system: LinearSystem, centre2: FloatArray) -> BoolArray:
+    """Infeasible records of which no other point of the box has as small an ||A x - b|| as the given (n, d): (n,).
+
+    All such points have the same A x, and a feature with a non-zero gradient there is at the same end in all of them.
+    Where A restricted to the other features is injective, nothing can move.
+    """
+    space = system.space
+    residuals = centre2 @ space.basis - system.coordinates
+    weights = (space.singular_values / space.singular_values[0]) ** 2
+    gradients = np.abs((residuals * weights) @ space.basis.T)
+    movable = gradients <= 1e-7 * gradients.max(axis=1, keepdims=True)
+    grams = (movable[:, :, None] * space.basis).transpose(0, 2, 1) @ space.basis
+    injective = (np.linalg.eigvalsh(grams) > 1e-9).sum(axis=1) == movable.sum(axis=1)
+    single: BoolArray = (np.abs(residuals).max(axis=1) > FEASIBLE) & injective
+    return single
 
 
 def _multipliers_exist(projectors: FloatArray, slack: FloatArray) -> BoolArray:

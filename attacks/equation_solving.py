@@ -58,6 +58,11 @@ class LinearSystem:
         solutions: FloatArray = self.coordinates @ self.space.basis.T
         return solutions
 
+    def restricted_to(self, features: NDArray[np.int64]) -> "LinearSystem":
+        """The same equations over some features, which must include all that have a weight."""
+        space = RowSpace(self.space.left, self.space.singular_values, self.space.basis[features])
+        return LinearSystem(self.matrix[:, features], self.right_hand_sides, space, self.coordinates)
+
 
 def linear_system(attack: PredictionAttack, view: PredictionView) -> LinearSystem:
     """The attacked records' equations (Rassouli eq. 3-6). Raises ViewError when the view lacks a piece."""
@@ -77,10 +82,11 @@ def linear_system(attack: PredictionAttack, view: PredictionView) -> LinearSyste
 
 # --- projection onto the solutions in the box ---------------------------------------------------------------
 
-# Residuals are of V^T x = t, whose sides are of order sqrt(d) where x is in the box.
+# Residuals are of V^T x = t, whose sides are of order sqrt(d) where x is in the box. Those of a solution are at most
+# FEASIBLE; the method aims at much less.
+FEASIBLE = 1e-9
 _RESIDUAL = 1e-12
 _NEWTON_STEPS = 200
-_FEASIBLE = 1e-9
 _OPTIMALITY = 1e-9
 _MULTIPLIER_UPDATES = 40
 
@@ -115,16 +121,17 @@ def project_onto_solutions(space: RowSpace, coordinates: FloatArray, centre: flo
     undamped = np.zeros_like(coordinates)
     multipliers, residuals = _newton(space.basis, coordinates, centres, multipliers, undamped, undamped)
     points = np.clip(centres + multipliers @ space.basis.T, 0.0, 1.0)
-    feasible = _largest(residuals) <= np.minimum(_tolerance(coordinates), _FEASIBLE)
+    feasible = _largest(residuals) <= np.minimum(_tolerance(coordinates), FEASIBLE)
     unfinished = np.zeros(n, dtype=np.bool_)
     # What is left has no solution in the box, or one on its boundary where the multipliers are far or not unique.
     # Equal weights decide which, since they don't care how small a singular value is.
     weights = np.maximum(space.singular_values / space.singular_values.max(initial=1e-300), 1e-6) ** 2
-    for weighting in (np.ones(space.rank), weights):
-        left = np.flatnonzero(~feasible)
+    undecided = ~feasible & ~_separates(space.basis, coordinates, multipliers)
+    for weighting, candidates in ((np.ones(space.rank), undecided), (weights, ~feasible)):
+        left = np.flatnonzero(candidates & ~feasible)
         if len(left):
             points[left], unfinished[left] = _nearest(space.basis, weighting, coordinates[left], centres[left])
-            feasible[left] = _largest(points[left] @ space.basis - coordinates[left]) <= _FEASIBLE
+            feasible[left] = _largest(points[left] @ space.basis - coordinates[left]) <= FEASIBLE
     return BoxSolutions(points, feasible, unfinished & ~feasible)
 
 
@@ -136,6 +143,14 @@ def _tolerance(coordinates: FloatArray) -> FloatArray:
 def _largest(values: FloatArray) -> FloatArray:
     largest: FloatArray = np.abs(values).max(axis=1, initial=0.0)
     return largest
+
+
+def _separates(basis: FloatArray, coordinates: FloatArray, multipliers: FloatArray) -> BoolArray:
+    """Whether the target lies further in the direction of the multipliers than the box reaches: no solution, (n,)."""
+    reach = np.maximum(multipliers @ basis.T, 0.0).sum(axis=1)
+    margin = FEASIBLE * np.abs(multipliers).sum(axis=1)
+    beyond: BoolArray = (multipliers * coordinates).sum(axis=1) > reach + margin
+    return beyond
 
 
 def _newton(
@@ -165,9 +180,7 @@ def _newton(
     for _ in range(_NEWTON_STEPS):
         busy = _largest(residual) > tolerance[rows]
         if not damped:
-            # The box reaches no further than this in the direction of the multipliers; does the target lie beyond?
-            reach = np.maximum(current @ basis.T, 0.0).sum(axis=1)
-            busy &= (current * coordinates[rows]).sum(axis=1) <= reach + _FEASIBLE * np.abs(current).sum(axis=1)
+            busy &= ~_separates(basis, coordinates[rows], current)
         if not busy.any():
             break
         rows = rows[busy]

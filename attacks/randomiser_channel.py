@@ -1,28 +1,29 @@
-"""The randomiser channel: a malicious key holder reads the other party's features from answers that lack a fresh rho**n.
+"""The randomiser channel: a malicious key holder reads features from answers that lack a fresh rho**n.
 
 Ours; no paper has it. In Protocol 1 (Hu) the key holder sends encrypted residuals c_i and gets, per feature,
 
     answer = prod_i c_i**x_i  times a plaintext mask,      whose randomness is   prod_i r_i**x_i.
 
-The plaintext is hidden, the randomness r_i was the key holder's choice: with r_i = rho**(base**i) it is
-rho**(sum_i x_i base**i). In a group of smooth order that key holder takes discrete logarithms (Pohlig and Hellman),
-and the digits of one logarithm are a feature's values in all rows. `phe`'s ``ciphertext + scalar`` masks in this way,
-and so does rerandomisation with a generator that the key holder supplied. A fresh rho**n (`vfl.crypto.mask_vector`)
-closes the channel if gcd(n, phi(n)) = 1, which `vfl.crypto.modulus_proof` makes sure of; these keys have such a proof.
+The plaintext is hidden, but the r_i were the key holder's choice: with r_i = rho**(base**i) the randomness is
+rho**(sum_i x_i base**i). In a group of smooth order its logarithm is easy (Pohlig and Hellman), and the logarithm's
+digits are a feature's values in all rows. `phe`'s ``ciphertext + scalar`` masks in this way; rerandomising with a
+generator that the key holder supplied is as bad. A fresh rho**n (`vfl.crypto.mask_vector`) closes the channel if
+gcd(n, phi(n)) = 1. `vfl.crypto.modulus_proof` makes sure of that, and the keys made here have such a proof.
 
-*What an onlooker sees.* p-1 = 2 t_p (smooth) and q-1 = 2 t_q (smooth), with primes t of one sixteenth of the key's bits:
-128 at 2048. Every ciphertext also carries uniform noise of order t_p t_q, which reading removes with one power. It hides
-the plaintexts and the relation between ciphertexts, in rows that are not read as well, and neither p nor q falls to
-Pollard's p-1 method. Messages have honest sizes, counts and plaintexts; training goes on undisturbed.
+*What an onlooker sees.* p-1 = 2 t_p (smooth) and q-1 = 2 t_q (smooth), with primes t of one sixteenth of the key's
+bits: 128 at 2048. Every ciphertext, read or not, also carries uniform noise of order t_p t_q, which one power removes
+from an answer. The noise hides plaintexts and the relation between ciphertexts from those who can't tell elements of
+that order from others (we know of no way without the factors). Jacobi symbols are +1 like those of an honest owner, and
+Pollard's p-1 method finds neither p nor q. Sizes, counts and plaintexts are honest: training goes on undisturbed.
 
-*Capacity.* One answer tells one integer below the order of the smooth part, all but an eighth of the key's bits. At 2048
-bits and 16-bit features in [0, 1] (65,537 values) that is 109 rows. Larger batches take several steps: see
-`KeyHolder.choose_rows`. With k classes a row has k ciphertexts; `KeyHolder` serves one class at a time, each with its
-own choice of rows, hence k times as many per step.
+*Capacity.* One answer tells one integer below the order of the smooth part, all but an eighth of the key's bits. At
+2048 bits and 16-bit features in [0, 1] (65,537 values) that is 109 rows. Larger batches take several steps: see
+`KeyHolder.choose_rows`. With k classes a row has k ciphertexts: serve each class by itself, with its own choice of
+rows, and k times as many are read per step.
 
-*Packing must be off.* With packing, an answer of m columns has c_i raised to sum_j x_ij 2**(B j): the values share the
-capacity, so that ever fewer rows are read, and where m slots of B bits exceed the order of the smooth part (they do in
-the layouts that `choose_layout` prefers) sums wrap around it and take lattice reduction to tell apart. An active party
+*Packing must be off.* With packing, an answer of m columns has c_i raised to sum_j x_ij 2**(B j): columns share the
+capacity, so that fewer rows are read, and where m slots of B bits exceed the order of the smooth part (they do in the
+layouts that `choose_layout` prefers) they wrap around it and take lattice reduction to tell apart. An active party
 proposes packing=off; a passive party depends on the session's plan.
 """
 
@@ -43,7 +44,7 @@ from vfl.crypto.integers import random_unit
 _FACTOR_BITS = 14  # the smooth part's primes: there are enough of them for any key, and their logarithms are quick
 _BABY_STEPS = 1 << (_FACTOR_BITS // 2 + 1)  # tables are made once per key, giant steps are taken per answer
 _HIDING_SHARE = 16  # one sixteenth of the key's bits for each of t_p and t_q
-_GUARD_BITS = 40  # capacity left empty: a fresh rho**n leaves it empty with probability 2**-40
+_GUARD_BITS = 40  # capacity left empty: a fresh rho**n does so with probability below 2**-40
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class RandomiserChannel:
     def key_holder(self, bits: int, features: FixedPoint) -> "KeyHolder":
         """A fresh malicious key, well formed and of exactly `bits` bits, to read features of the agreed format.
 
-        Raises ValueError if not even one row fits into such a key.
+        Raises ValueError unless bits is an even number, at least 256.
         """
         return KeyHolder(SmoothKey.generate(bits), features)
 
@@ -76,7 +77,7 @@ class Reading:
 
     integers: (rows, features) encoded features, each in [-offset, bound] of the agreed format.
     credible: (features,) whether an answer's logarithm is one that features can give. An answer with a fresh
-        rho**n passes with probability 2**-40; where False, that column of `integers` is no better than guessing.
+        rho**n passes with probability below 2**-40; where False, that column of `integers` is no better than guessing.
     """
 
     integers: NDArray[np.int64]
@@ -128,10 +129,8 @@ class KeyHolder:
         self._n_squared = self._n**2
         self._order = mpz(math.prod(key.p.factors) * math.prod(key.q.factors))
         guarded = self._order >> _GUARD_BITS
+        # How many rows one step can read: three at least, in the smallest key and the widest format.
         self.capacity = next(rows for rows in range(guarded.bit_length() + 1) if self._base ** (rows + 1) > guarded)
-        """How many rows one step can read."""
-        if self.capacity == 0:
-            raise ValueError(f"A {self._n.bit_length()}-bit key can't carry one row of {features}: use a larger key.")
 
         # One shift per row read, each the base-th power of the one before: an answer's digits, lowest first.
         self._shifts = [powmod(_smooth_generator(key), self._n, self._n_squared)]
@@ -251,11 +250,11 @@ def _components(element: mpz, part: SmoothPrime) -> list[mpz]:
 
 
 def _smooth_generator(key: SmoothKey) -> mpz:
-    """A unit modulo n whose order all factors of p-1 and q-1 divide."""
+    """A square modulo n whose order all factors of p-1 and q-1 divide."""
     while True:
-        unit = mpz(random_unit(key.private_key.public_key.n))
-        if all(component != 1 for part in (key.p, key.q) for component in _components(unit, part)):
-            return unit
+        square = mpz(random_unit(key.private_key.public_key.n)) ** 2
+        if all(component != 1 for part in (key.p, key.q) for component in _components(square, part)):
+            return square
 
 
 def _smooth_prime(bits: int, hiding_bits: int, avoid: tuple[int, ...]) -> SmoothPrime:

@@ -1,5 +1,6 @@
 """The registry of attacks: an explicit dict, plus whatever other packages offer under ``plumbline.attacks``."""
 
+from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
@@ -51,5 +52,5 @@ def load(name: str, **options: Any) -> Any:
     try:
         return chosen(**options)
     except TypeError as error:
-        known = ", ".join(chosen.__dataclass_fields__) or "none"
+        known = ", ".join(field.name for field in fields(chosen)) or "none"
         raise ValueError(f"{name} can't take {', '.join(options)}: {error}. Its options: {known}.") from error

@@ -104,6 +104,8 @@ class ShadowModel:
         )
 
     def _active_part(self, view: PredictionView) -> DenseNetwork:
+        if view.network_active is not None:
+            return view.network_active
         if view.network is not None:
             return view.network.active
         if view.weights_active is None or view.bias is None:
@@ -126,8 +128,6 @@ class ShadowModel:
                 f"{self.name} got auxiliary rows that don't fit the view: they must be (t, {d_active}) active "
                 f"features, (t, d) passive features and (t, {view.classes}) scores."
             )
-        if not all(np.isfinite(piece).all() for piece in (rows.features_active, rows.features_passive, rows.scores)):
-            raise ViewError(f"{self.name} got auxiliary rows with NaN or infinity: remove those rows.")
         return rows
 
 

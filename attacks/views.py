@@ -1,17 +1,31 @@
 """What an adversary has: exactly the pieces that its party owns or received, never the truth."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vfl.learning.networks import VerticalNetwork
+from vfl.learning.networks import DenseNetwork, VerticalNetwork
 
 FloatArray = NDArray[np.float64]
 
 
 class ViewError(ValueError):
     """A view lacks a piece that an attack needs, or its pieces don't fit; the message names both and the remedy."""
+
+
+def _own_arrays(view: "AuxiliaryRows | PredictionView") -> None:
+    """Replace a view's arrays by copies of its own, and refuse NaN and infinity (ViewError).
+
+    An array cut out of a larger table keeps that table within reach (``.base``); a copy doesn't.
+    """
+    for field in fields(view):
+        value = getattr(view, field.name)
+        if isinstance(value, np.ndarray):
+            if not np.isfinite(value).all():
+                raise ViewError(f"{field.name} holds NaN or infinity: remove those records before the attack.")
+            object.__setattr__(view, field.name, np.array(value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +39,9 @@ class AuxiliaryRows:
     features_passive: FloatArray
     scores: FloatArray
 
+    def __post_init__(self) -> None:
+        _own_arrays(self)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PredictionView:
@@ -35,6 +52,7 @@ class PredictionView:
     weights_active: (k, d_a) class rows, weights_passive: (k, d) as disclosed, bias: (k,); None in black box.
         A binary model has k = 2 rows.
     network: the model where it is a network, as disclosed; None for a linear model and in black box.
+    network_active: the adversary's own part of a network, which it knows in black box as well.
     labels: (m,) class indices and features_train: (m, d_a), which an active party owns anyway.
     passive_features: d, public since the session's agreement; needed where no weights tell it.
     auxiliary: complete records that it holds besides.
@@ -48,34 +66,47 @@ class PredictionView:
     weights_passive: FloatArray | None = None
     bias: FloatArray | None = None
     network: VerticalNetwork | None = None
+    network_active: DenseNetwork | None = None
     labels: NDArray[np.int64] | None = None
     features_train: FloatArray | None = None
     passive_features: int | None = None
     auxiliary: AuxiliaryRows | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray) and not np.isfinite(value).all():
-                raise ViewError(f"{field.name} holds NaN or infinity: remove those records before the attack.")
+        _own_arrays(self)
         for name in ("features_active", "features_train"):
             value = getattr(self, name)
             if value is not None and (value.ndim != 2 or value.min(initial=0) < 0 or value.max(initial=1) > 1):
                 raise ViewError(
                     f"{name} must be a matrix of values in [0, 1]: scale it with the min-max encoder first."
                 )
+        for name, dimensions in {
+            "scores": 2,
+            "weights_active": 2,
+            "weights_passive": 2,
+            "bias": 1,
+            "labels": 1,
+        }.items():
+            value = getattr(self, name)
+            if value is not None and value.ndim != dimensions:
+                raise ViewError(f"{name} has shape {value.shape}; it must be an array of {dimensions} dimensions.")
+        self._check_shapes()
+
+    def _check_shapes(self) -> None:
+        """Raises ViewError unless each piece has the shape that the others make it have."""
         n, d_active = self.features_active.shape
-        expected = {
-            "scores": (n, self.classes),
-            "weights_active": (self.classes, d_active),
-            "weights_passive": (self.classes, self.d),
-            "bias": (self.classes,),
+        # Called for the pieces that are there only: an agnostic view can't tell the classes and needn't.
+        expected: dict[str, Callable[[], tuple[int, ...]]] = {
+            "scores": lambda: (n, self.classes),
+            "weights_active": lambda: (self.classes, d_active),
+            "weights_passive": lambda: (self.classes, self.d),
+            "bias": lambda: (self.classes,),
         }
         for name, shape in expected.items():
             value = getattr(self, name)
-            if value is not None and value.shape != shape:
+            if value is not None and value.shape != shape():
                 raise ViewError(
-                    f"{name} has shape {value.shape}; with the other pieces of the view it must be {shape}."
+                    f"{name} has shape {value.shape}; with the other pieces of the view it must be {shape()}."
                 )
         if (self.labels is None) != (self.features_train is None):
             raise ViewError("labels and features_train belong together: give both or neither.")
@@ -96,6 +127,8 @@ class PredictionView:
         """Number of features to reconstruct."""
         if self.weights_passive is not None:
             return int(self.weights_passive.shape[1])
+        if self.network is not None:
+            return self.network.passive.inputs
         if self.passive_features is None:
             raise ViewError("The number of passive features is unknown: give weights_passive or passive_features.")
         return self.passive_features
@@ -106,6 +139,8 @@ class PredictionView:
         for piece in (self.scores, self.weights_active, self.weights_passive, self.bias):
             if piece is not None:
                 return int(piece.shape[-1] if piece is self.scores else piece.shape[0])
+        if self.network is not None:
+            return self.network.active.outputs
         if self.labels is not None:
             return int(self.labels.max()) + 1
         raise ViewError("The number of classes is unknown: give scores, weights or labels.")

@@ -1,12 +1,8 @@
-"""What all tests share: `harness` as a plain module, and a clean set of PLUMBLINE_ variables."""
+"""What all tests share: a clean set of PLUMBLINE_ variables."""
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent / "integration"))
 
 # Settings of the tests themselves, not of a service.
 _KEPT = {"PLUMBLINE_TEST_POSTGRES_URL"}

@@ -57,6 +57,8 @@ class Knowledge:
             pieces["weights_active"], pieces["bias"] = rows_by_class[:, :-1], rows_by_class[:, -1]
         elif own.is_linear:
             pieces["weights_active"] = class_rows(own.weights[0])
+        else:
+            pieces["network_active"] = own
         if others is not None and all(part.is_linear for part in (own, *others)):
             pieces["weights_passive"] = np.hstack([class_rows(part.weights[0]) for part in others])
             pieces.setdefault("bias", sum((part.biases[0] for part in others), own.biases[0]))

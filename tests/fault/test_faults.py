@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import grpc
 import pytest
-from harness import quick_federation
 
 from plumbline.federation import Federation, FederationFailed
 from plumbline.processes import LocalProcesses
-from protos.v1 import active_pb2
+from protos.v1 import active_pb2, exchange_pb2, exchange_pb2_grpc
+from tests.integration.harness import dial, quick_federation, refused
 
 STEP_TIMEOUT = 4
 # Retries, ending the session at every party, and a machine that is shared.
@@ -69,6 +70,7 @@ def log_of(federation: Federation, name: str) -> str:
 
 
 def test_a_killed_passive_party_fails_the_job_by_name_and_trains_again_once_restarted(federation: Federation) -> None:
+    # Found: about every third time the job hangs for ever in Decrypt, deadline or not: gRPC's own retry of a stream.
     processes = federation.processes
     words, seconds = train_until_failure(federation, lambda: send(processes, "passive", signal.SIGKILL))
     assert "passive" in words  # found: "UNAVAILABLE: Socket closed" names nobody
@@ -98,7 +100,7 @@ def trains(federation: Federation) -> bool:
 def test_a_frozen_passive_party_fails_the_job_within_the_step_timeout_and_trains_again_when_it_thaws(
     federation: Federation,
 ) -> None:
-    # Found: the job waits for RunEpoch, which has no deadline, until keepalive and retries give up: 65 s with a
+    # Once: the job waited for RunEpoch, which has no deadline, until keepalive and retries give up: 65 s with a
     # timeout of 5 s; then "UNAVAILABLE: Stream removed (ping timeout)".
     processes = federation.processes
     try:
@@ -115,12 +117,24 @@ def test_when_the_active_party_dies_the_passive_one_ends_by_itself_and_serves_it
     federation: Federation,
 ) -> None:
     processes = federation.processes
-    train_until_failure(federation, lambda: send(processes, "active", signal.SIGKILL))
-    eventually(
-        lambda: "active does not answer" in log_of(federation, "passive") or "Waited" in log_of(federation, "passive"),
-        STEP_TIMEOUT + GRACE,
-        "the passive party notices",
-    )
+    sessions: list[str] = []
+
+    def strike() -> None:
+        sessions.append(federation.status().session_id)
+        send(processes, "active", signal.SIGKILL)
+
+    train_until_failure(federation, strike)
+    with dial(processes, "active", "passive") as channel:
+        stub = exchange_pb2_grpc.GradientExchangeStub(channel)
+
+        def passive_has_ended() -> bool:
+            """Shows another key for the dead party's session, which is refused with the state of that session."""
+            with pytest.raises(grpc.RpcError) as error:
+                stub.SendPublicKey(exchange_pb2.PublicKeyMessage(session_id=sessions[0], key_id="x"), timeout=5)
+            assert refused(error)[0] is grpc.StatusCode.FAILED_PRECONDITION
+            return "The session has ended: passive stopped in epoch 0" in refused(error)[1]
+
+        eventually(passive_has_ended, STEP_TIMEOUT + GRACE, "the passive party ends the session")
     processes.start_party("active")
     with Federation.connect(processes.addresses["active"], processes.certificates) as successor:
         eventually(lambda: answers(successor), 30, "the active party is back")
@@ -177,6 +191,7 @@ def test_processes_stop_when_asked_even_in_the_middle_of_a_job(federation: Feder
         for name in processes.settings:
             send(processes, name, signal.SIGTERM)
 
+    # Found: channels are closed under the training thread's feet, and the active party dies of SIGSEGV.
     train_until_failure(federation, stop)
     for name in processes.settings:
         assert processes.process(name).wait(STEP_TIMEOUT + GRACE) == 0, processes.last_words(name)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -49,7 +50,7 @@ def serve(role: str, folder: Path, **settings: str) -> str:
     ids=["NaN", "text", "one class", "duplicate id"],
 )
 def test_a_table_that_cannot_be_used_stops_the_service_with_a_sentence(
-    tmp_path: Path, change: dict[str, list[object]], words: str
+    tmp_path: Path, change: dict[str, Any], words: str
 ) -> None:
     _certificates(tmp_path)
     GOOD.assign(**change).to_csv(tmp_path / "t.csv", index=False)
@@ -65,7 +66,7 @@ def test_without_certificates_the_service_stops_with_the_remedy(tmp_path: Path) 
 
 @pytest.mark.parametrize("data", ["data[old].csv", "[/tmp]/t.csv"])
 def test_a_path_in_brackets_is_shown_as_it_is(tmp_path: Path, data: str) -> None:
-    # Found: rich reads [old] as markup and swallows it; [/tmp] ends the command with a MarkupError.
+    # Once: rich reads [old] as markup and swallows it; [/tmp] ends the command with a MarkupError.
     _certificates(tmp_path)
     assert f"'{data}'" in serve("passive", tmp_path, DATA=data, PEERS=PEERS)
 
@@ -87,7 +88,7 @@ def table(first: int, last: int, **columns: object) -> pd.DataFrame:
 
 
 def test_parties_without_a_common_record_are_told_so_and_no_traceback_is_written() -> None:
-    # Found: "INTERNAL: Unexpected EmptyIntersection; the service's log has the rest.", with a traceback there.
+    # Once: "INTERNAL: Unexpected EmptyIntersection; the service's log has the rest.", with a traceback there.
     active = table(0, 40, y=[row % 2 for row in range(40)])
     with Federation.local(active=active, passive=[table(100, 140)], label="y", settings=SETTINGS) as federation:
         stages: list[str] = []

@@ -3,13 +3,13 @@
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from harness import dial, quick_federation, refused
 
 from plumbline.federation import Federation, FederationFailed
 from protos.v1 import (
@@ -26,6 +26,7 @@ from services.common.agreement import TrainingPlan
 from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, role_of
 from services.common.wire import PREDICTION_ROWS
+from tests.integration.harness import dial, quick_federation, refused
 
 Code = grpc.StatusCode
 SERVICES = {
@@ -180,9 +181,8 @@ def test_health_and_reflection_answer_for_every_service(federation: Federation, 
             stub.Check(health_pb2.HealthCheckRequest(service="plumbline.v1.None"), timeout=5)  # type: ignore[attr-defined]
         assert refused(error)[0] is Code.NOT_FOUND
         question = reflection_pb2.ServerReflectionRequest(list_services="")
-        (answer,) = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(  # type: ignore[attr-defined]
-            iter([question]), timeout=5
-        )
+        reflection: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+        (answer,) = reflection.ServerReflectionInfo(iter([question]), timeout=5)
         names = {service.name for service in answer.list_services_response.service}
         assert names >= {*SERVICES[callee], "grpc.health.v1.Health"}
 
@@ -228,7 +228,7 @@ def test_a_malformed_or_misplaced_vector_gets_its_status(
 
 def test_bytes_that_are_no_message_are_refused_and_the_service_goes_on(federation: Federation) -> None:
     with dial(federation.processes, "active", "passive") as channel:
-        call = channel.unary_unary("/plumbline.v1.Passive/Join", request_serializer=bytes)  # type: ignore[arg-type]
+        untyped: Any = channel
 
         class Raw(bytes):
             """Bytes that the traffic meter can count."""
@@ -237,10 +237,12 @@ def test_bytes_that_are_no_message_are_refused_and_the_service_goes_on(federatio
                 return len(self)
 
         with pytest.raises(grpc.RpcError) as error:
-            call(Raw(b"\xff\xff\xff\xff garbage"), timeout=5)
+            untyped.unary_unary("/plumbline.v1.Passive/Join", request_serializer=bytes)(
+                Raw(b"\xff\xff\xff\xff garbage"), timeout=5
+            )
         assert refused(error)[0] in (Code.INTERNAL, Code.INVALID_ARGUMENT)
         with pytest.raises(grpc.RpcError) as error:
-            channel.unary_unary("/plumbline.v1.Passive/Nothing", request_serializer=bytes)(Raw(b""), timeout=5)  # type: ignore[arg-type]
+            untyped.unary_unary("/plumbline.v1.Passive/Nothing", request_serializer=bytes)(Raw(b""), timeout=5)
         assert refused(error)[0] is Code.UNIMPLEMENTED
     assert_goes_on(federation)
 

@@ -6,7 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from harness import (
+
+from plumbline.federation import Federation
+from plumbline.findings import read_findings
+from services.common.agreement import TrainingPlan
+from tests.integration.harness import (
     largest_difference,
     local_processes,
     quick_federation,
@@ -14,10 +18,6 @@ from harness import (
     train_plainly,
     weights_of,
 )
-
-from plumbline.federation import Federation
-from plumbline.findings import read_findings
-from services.common.agreement import TrainingPlan
 
 
 def assert_parity(federation: Federation, data: str, plan: TrainingPlan) -> None:
@@ -30,14 +30,11 @@ def assert_parity(federation: Federation, data: str, plan: TrainingPlan) -> None
 
 
 @pytest.mark.parametrize("parties", [2, 3])
-def test_three_epochs_at_2048_bits_equal_plain_training_and_the_defaults_learn_breast_cancer(
-    tmp_path: Path, parties: int
-) -> None:
+def test_the_defaults_at_2048_bits_equal_plain_training_and_learn_breast_cancer(tmp_path: Path, parties: int) -> None:
+    """All 20 epochs; the issue asks for three. Wine, below, has private initial weights and L2 as well."""
     with Federation.start(local_processes(tmp_path, parties=parties)) as federation:
-        federation.train(epochs=3, initialisation="xavier", l2=0.01)
-        plan = TrainingPlan(epochs=3, initialisation="xavier", l2=0.01)
-        assert_parity(federation, "breast_cancer", plan)
         federation.train()
+        assert_parity(federation, "breast_cancer", TrainingPlan())
     findings = read_findings(tmp_path / "parties", "breast_cancer")
     assert findings.agreement["plan"]["key_bits"] == 2048
     assert findings.agreement["plan"]["cipher"] == "paillier"
@@ -53,7 +50,7 @@ def test_three_epochs_at_2048_bits_equal_plain_training_and_the_defaults_learn_b
     ids=["two packed", "three unpacked"],
 )
 def test_three_classes_train_alike_in_processes(tmp_path: Path, parties: int, settings: dict[str, Any]) -> None:
-    chosen = {"epochs": 3, "batch_size": 16, "initialisation": "xavier", **settings}
+    chosen = {"epochs": 3, "batch_size": 16, "initialisation": "xavier", "l2": 0.01, **settings}
     with quick_federation(tmp_path, data="wine", parties=parties, **chosen) as federation:
         federation.train()
         plan = TrainingPlan(key_bits=512, **chosen)
@@ -66,9 +63,9 @@ def test_three_classes_train_alike_in_processes(tmp_path: Path, parties: int, se
 
 
 def test_six_parties_train_although_each_of_them_needs_threads(tmp_path: Path) -> None:
-    # Found: the active party's pool has cores + 4 threads; the job and an epoch per passive party take them all, and
+    # Once: the active party's pool has cores + 4 threads; the job and an epoch per passive party take them all, and
     # no residuals are sent. Six parties deadlock on two cores until the step times out.
-    settings = {"cipher": "plain", "batch_size": 128, "epochs": 1, "step_timeout": 10}
+    settings: dict[str, Any] = {"cipher": "plain", "batch_size": 128, "epochs": 1, "step_timeout": 10}
     with Federation.start(local_processes(tmp_path, parties=6, **settings)) as federation:
         assert federation.train().epochs_run == 1
 

@@ -102,4 +102,6 @@ def _activate(values: FloatArray, activation: Activation) -> FloatArray:
         return np.tanh(values)
     if activation == "relu":
         return np.maximum(values, 0.0)
-    return 1.0 / (1.0 + np.exp(-values))
+    # The sigmoid, without overflow at either end.
+    sigmoid: FloatArray = 0.5 * (1.0 + np.tanh(values / 2))
+    return sigmoid

@@ -64,7 +64,8 @@ def minimax_product(values: FloatArray) -> FloatArray:
     # Viete: z = 2 TURNING_POINT sin(a) turns n(z) = v into sin(3 a) = v / n(TURNING_POINT).
     top = float(minimax_polynomial(np.array(TURNING_POINT)))
     with np.errstate(invalid="ignore"):
-        return 2 * TURNING_POINT * np.sin(np.arcsin(values / top) / 3)
+        products: FloatArray = 2 * TURNING_POINT * np.sin(np.arcsin(values / top) / 3)
+    return products
 
 
 def piecewise_residual(products: FloatArray, labels: IntArray) -> FloatArray:
@@ -102,8 +103,7 @@ def check_approximation(approximation: str, classes: int) -> None:
 
 
 def _signs(labels: IntArray) -> FloatArray:
-    signs: FloatArray = 2.0 * labels[:, None] - 1.0
-    return signs
+    return np.where(labels[:, None] == 1, 1.0, -1.0)
 
 
 # --- how long the signs tell the labels ------------------------------------------------------------------------
@@ -136,15 +136,16 @@ def guaranteed_steps(
     epsilon: max_i |theta_0^T x_i|, 0 for zero initialisation (Theorem 4.6), or an ``initial_product_bound`` that holds
     with high probability. squared_norm: the largest ||x||^2. 0 when epsilon reaches the threshold: no guarantee.
 
-    h_t = max |theta_{t-1}^T x| + c grows by at most 1 + eta ||x||^2 / k' per step, c being the largest |f| at z = 0
-    times k'/4 or so: (k', c) is (4, 2) for two classes and minimax, (k, k - 1) for k classes. The criterion holds at
-    every t with t - 1 < log(h_failing / h_1), hence the ceiling. It also holds for the label party's share alone:
-    |g^A| obeys the same recursion with the smaller ||x^A||^2. L2 on all weights but the bias keeps it as well, when
-    epsilon also bounds the initial bias.
+    One record's share of the gradient is at most (|z| + c) / k' times its features, with (k', c) = (4, 2) for two
+    classes, minimax included, and (k, k - 1) for k classes. Hence h_t = max |theta_{t-1}^T x| + c grows by at most
+    1 + eta ||x||^2 / k' per step (Lemma 4.4), and the criterion holds at every t with t - 1 < log(h_failing / h_1).
+    It also holds for the label party's share alone: |g^A| obeys the same recursion with the smaller ||x^A||^2. L2 on
+    all weights but the bias keeps it as well, when epsilon also bounds the initial bias.
     """
     if not (learning_rate > 0 and epsilon >= 0 and squared_norm > 0):
         raise ValueError(
-            f"Expected learning_rate > 0, epsilon >= 0, squared_norm > 0; got {learning_rate}, {epsilon}, {squared_norm}."
+            f"Expected learning_rate > 0, epsilon >= 0, squared_norm > 0; "
+            f"got {learning_rate}, {epsilon}, {squared_norm}."
         )
     threshold = sign_threshold(approximation, classes)
     if epsilon >= threshold:
@@ -199,7 +200,7 @@ def sub_exponential_guarantee(
 
 
 def sortable_epochs(batches: int) -> int:
-    """Epochs after which all ratios of a single feature are known with high probability: ceil(log2 m) + 1 (Lemma 3.4)."""
+    """ceil(log2 m) + 1: epochs that tell all ratios of a single feature with high probability (Lemma 3.4)."""
     if batches < 1:
         raise ValueError(f"Expected batches >= 1, got {batches}.")
     return (batches - 1).bit_length() + 1
@@ -315,7 +316,7 @@ def simulate_oracle(
                 shares[label_party] = scheme.active_share(products[label_party], labels[rows])
                 if share_step:
                     shares = [np.rint(share / share_step) * share_step for share in shares]
-                f = np.sum(shares, axis=0)
+                f: FloatArray = np.add.reduce(shares)
             else:
                 shares = products
                 f = residual(approximation, np.sum(products, axis=0), labels[rows])

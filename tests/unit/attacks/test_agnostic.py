@@ -1,7 +1,7 @@
 """The agnostic attack: between half and half* on small data, refining, bases, training rows; the papers' data sets.
 
-Raw data are tested where PLUMBLINE_DATA_DIR names a directory that has them. Errors there are means over four windows of
-d neighbouring features, of a linear model trained as the adversary's model is (Varasteh, section III).
+Raw data are tested where PLUMBLINE_DATA_DIR names a directory that has them. Errors there are means over windows of d
+neighbouring features, against a linear model that is trained as the adversary's model is (Varasteh, section III).
 """
 
 import os
@@ -28,8 +28,10 @@ TRAINING, DELIVERED, ATTACKED = 2000, 50, 200
 
 
 def federation(k: int = 4, d: int = 2) -> tuple[PredictionView, NDArray[np.float64]]:
-    """Passive features are noisy copies of active ones. A view of the last rows; before them the training rows and those
-    with delivered scores; and all rows' passive features."""
+    """A view of the last rows, and the passive features of all rows: noisy copies of active ones.
+
+    The training rows come first, then those with delivered scores.
+    """
     generator = np.random.default_rng(0)
     active = generator.random((TRAINING + DELIVERED + ATTACKED, 6))
     passive = np.clip(active[:, :d] + 0.1 * generator.normal(size=(len(active), d)), 0, 1)
@@ -217,3 +219,38 @@ def setting() -> Callable[[str], Setting]:
     if not directory:
         pytest.skip("set PLUMBLINE_DATA_DIR to the directory of the raw data sets")
     return cache(lambda name: linear_setting(name, Path(directory), evaluated=1000))
+
+
+@pytest.mark.parametrize(("name", "d"), [("bank", 2), ("satellite", 2), ("satellite", 16), ("adult", 2)])
+def test_between_half_and_half_star_and_refined_by_scores(setting: Callable[[str], Setting], name: str, d: int) -> None:
+    """Varasteh figure 4. Measured with four windows and 2,000 rows (half, half*, AM, RAM by 100 scores):
+
+    bank d = 2: .149 .068 .089 .082; satellite d = 2: .037 .000 .030 .003, d = 16: .038 .014 .023 .016;
+    adult d = 2: .138 .054 .072 .072.
+    """
+    found = agnostic_errors(setting(name), d, windows=2)
+    assert found["half*"] < found["AM"] < found["half"]
+    assert found["half*"] < found["RAM scores"] < 1.01 * found["AM"]
+    if name != "adult":
+        assert found["RAM scores"] < 0.97 * found["AM"]
+
+
+def test_refining_by_scores_helps_on_bank_for_small_d_only(setting: Callable[[str], Setting]) -> None:
+    """errata.md saw no gain on bank. Here it is large at d = 1 and gone at d = 9 (.1556 to .1559, half .1696)."""
+    small, large = (agnostic_errors(setting("bank"), d, windows=2) for d in (1, 9))
+    assert small["RAM scores"] < 0.8 * small["AM"]
+    assert abs(large["RAM scores"] - large["AM"]) < 0.01 * large["AM"]
+
+
+def test_satellite_at_d_just_below_k_does_not_reproduce(setting: Callable[[str], Setting]) -> None:
+    """d = 5 = k - 1: the AM's errors go through the smallest singular value of A, .062 against half's .038."""
+    found = agnostic_errors(setting("satellite"), 5, windows=2)
+    assert found["AM"] > found["half"]
+    assert found["RAM scores"] < found["half"]
+
+
+@pytest.mark.parametrize("d", [4, 8])
+def test_almost_nothing_is_gained_on_grid(setting: Callable[[str], Setting], d: int) -> None:
+    """Varasteh figure 7: features that say nothing about each other. Measured at d = 4: half .0795, AM .0791."""
+    found = agnostic_errors(setting("grid"), d, windows=2)
+    assert found["AM"] == pytest.approx(found["half"], rel=0.05)

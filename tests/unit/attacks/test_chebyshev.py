@@ -56,7 +56,7 @@ def projection_by_cvxpy(matrix: FloatArray, side: FloatArray, point: float) -> F
 
 
 def dual_of_eq_16(space: RowSpace, side: FloatArray) -> tuple[float, FloatArray]:
-    """Rassouli eq. 15-16 and 31 by cvxpy, in the alpha and with the paper's Q_i, g_i, t_i: the radius squared, and rcc1."""
+    """Rassouli eq. 15-16 and 31 by cvxpy, with the paper's Q_i, g_i, t_i: the radius squared, and rcc1."""
     cp: Any = import_module("cvxpy")
     q = space.pseudoinverse @ side
     W = chebyshev._null_basis(space)
@@ -143,7 +143,7 @@ def test_rcc1_is_the_semidefinite_programs(k: int, d: int, spread: float) -> Non
 
 @pytest.mark.parametrize(("k", "d"), [(2, 3), (3, 4), (6, 10)])
 def test_rcc1_attains_the_relaxed_radius(k: int, d: int) -> None:
-    """For x = rcc1 the best Z gives the dual's minimum: equality of the optimum, where Clarabel is sharper than in x."""
+    """At rcc1 the best Z gives the dual's minimum: equality of the optimum, where Clarabel is sharper than in x."""
     cp: Any = pytest.importorskip("cvxpy")
     view, _ = federation(3 * k + d, 4, k, d, 0.5)
     space, _, b = space_and_sides(view)
@@ -204,6 +204,26 @@ def test_vertices_are_feasible_for_both_centres(seed: int, k: int, d: int) -> No
         assert estimate.min() >= 0
         assert estimate.max() <= 1
         assert np.abs((estimate - passive) @ A.T).max() < 1e-6
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1e5])
+def test_the_weights_scale_does_not_matter(scale: float) -> None:
+    """The active features are the passive ones with opposite weights, so that scores stay away from 0 at any scale."""
+    rng = np.random.default_rng(9)
+    weights, remainder, passive = rng.standard_normal((3, 5)), rng.standard_normal((3, 5)), rng.random((30, 5))
+
+    def centre(factor: float) -> FloatArray:
+        view = attacks.PredictionView(
+            features_active=passive,
+            scores=confidence_scores(passive @ remainder.T),
+            weights_active=remainder - factor * weights,
+            weights_passive=factor * weights,
+            bias=np.zeros(3),
+        )
+        estimate: FloatArray = attacks.load("rcc1").reconstruct(view)
+        return estimate
+
+    np.testing.assert_allclose(centre(scale), centre(1.0), atol=2e-5)
 
 
 def test_single_feasible_points_are_found() -> None:

@@ -16,7 +16,7 @@ from vfl.learning.networks import VerticalNetwork
 
 torch.set_num_threads(1)
 
-SMALL: dict[str, Any] = {"hidden": (32, 16), "epochs": 60}
+SMALL: dict[str, Any] = {"hidden": (32, 16), "epochs": 60, "learning_rate": 0.01}
 
 
 def predictions(n: int = 120) -> tuple[PredictionView, NDArray[np.float64]]:
@@ -38,7 +38,7 @@ def predictions(n: int = 120) -> tuple[PredictionView, NDArray[np.float64]]:
 
 def test_it_learns_the_features_behind_the_scores() -> None:
     view, truth = predictions()
-    estimate = attacks.load("grn", **SMALL, variance_weight=0.0, learning_rate=0.01).reconstruct(view)
+    estimate = attacks.load("grn", **SMALL, variance_weight=0.0).reconstruct(view)
     assert estimate.shape == truth.shape
     assert ((estimate - truth) ** 2).mean() < 0.25 * ((truth - 0.5) ** 2).mean()
 
@@ -51,9 +51,7 @@ def test_the_penalty_keeps_values_together() -> None:
 
 def test_networks_and_a_single_record() -> None:
     generator = torch.Generator().manual_seed(0)
-    network = VerticalNetwork(
-        *(dense_network(initial_layers([inputs, 8, 3], generator), "tanh") for inputs in (2, 4))
-    )
+    network = VerticalNetwork(*(dense_network(initial_layers([inputs, 8, 3], generator), "tanh") for inputs in (2, 4)))
     active, passive = np.full((1, 2), 0.5), np.full((1, 4), 0.2)
     scores = scores_of(network, active, passive)
     view = PredictionView(features_active=active, scores=scores, network=network, passive_features=4)
@@ -76,6 +74,7 @@ def test_saturated_scores_and_seeds() -> None:
 def test_published_generator_is_the_default() -> None:
     attack = attacks.load("grn")
     assert (attack.hidden, attack.variance_weight) == ((600, 200, 100), 0.25)
+    assert (attack.epochs, attack.batch_size, attack.learning_rate) == (60, 64, 0.0001)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ def test_estimates_of_an_underdetermined_model_explain_the_scores(distance: str)
     assert view.weights_active is not None
     assert view.weights_passive is not None
     logits = view.features_active @ view.weights_active.T + estimate @ view.weights_passive.T
+    assert view.bias is not None
+    assert view.scores is not None
     np.testing.assert_allclose(confidence_scores(logits + view.bias), view.scores, atol=1e-4)
 
 

@@ -9,22 +9,8 @@ import attacks
 from attacks.baselines import Half
 from attacks.registry import attack_class
 
-BUILT_IN = [
-    "zero",
-    "random_guess",
-    "half",
-    "ls",
-    "half_star",
-    "clamped_ls",
-    "cls",
-    "rcc1",
-    "rcc2",
-    "gia",
-    "grn",
-    "one_feature",
-    "shadow",
-    "agnostic",
-]
+LINEAR = ["zero", "random_guess", "half", "ls", "half_star", "clamped_ls", "cls", "rcc1", "rcc2"]
+BUILT_IN = [*LINEAR, "gia", "grn", "one_feature", "shadow", "agnostic"]
 
 THIRD_PARTY = """
 from dataclasses import dataclass

@@ -161,9 +161,13 @@ def test_auxiliary_rows_that_do_not_fit() -> None:
         replace(rows, features_active=rows.features_active[:, :2]),
         replace(rows, features_passive=rows.features_passive[:, :2]),
         replace(rows, scores=rows.scores[:4]),
-        replace(rows, features_passive=np.full((5, D), np.nan)),
         replace(rows, features_active=np.ones((0, D_ACTIVE)), features_passive=np.ones((0, D)), scores=np.ones((0, K))),
     ]
     for auxiliary in broken:
         with pytest.raises(ViewError, match="shadow"):
             attacks.load("shadow").reconstruct(replace(view, auxiliary=auxiliary))
+
+
+def test_auxiliary_rows_with_nan_are_refused_before_any_attack() -> None:
+    with pytest.raises(ViewError, match="features_passive holds NaN"):
+        attacks.AuxiliaryRows(np.zeros((1, 2)), np.full((1, 2), np.nan), np.ones((1, 2)))

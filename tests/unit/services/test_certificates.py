@@ -80,7 +80,7 @@ def test_a_missing_file_is_named_with_the_remedy(folder: Path, tmp_path: Path, m
 
 
 def test_a_damaged_certificate_is_not_blamed_on_the_address(folder: Path, tmp_path: Path) -> None:
-    # Found: "Cannot listen on 127.0.0.1:0. Is another process there? Choose a free address".
+    # Once: "Cannot listen on 127.0.0.1:0. Is another process there? Choose a free address".
     for name in ("ca.crt", "bank.crt", "bank.key"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     (tmp_path / "bank.crt").write_bytes(b"not a certificate")

@@ -8,15 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness import (
-    SMALL_PLAN,
-    ExchangePair,
-    exchange_pair,
-    random_problem,
-    run_together,
-    train_encrypted,
-    wired,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -26,6 +17,15 @@ from services.common.errors import FederationError, InvalidMessage, NotAllowed, 
 from services.common.metrics import StageTimer
 from services.party.cipher import DecryptedVector, WireVector
 from services.party.training import Peer
+from tests.integration.harness import (
+    SMALL_PLAN,
+    ExchangePair,
+    exchange_pair,
+    random_problem,
+    run_together,
+    train_encrypted,
+    wired,
+)
 
 PLAIN = replace(SMALL_PLAN, cipher="plain")
 TINY = replace(SMALL_PLAN, key_bits=256)

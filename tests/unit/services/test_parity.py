@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness import (
+from sklearn.datasets import load_wine
+
+from tests.integration.harness import (
     SMALL_PLAN,
     Problem,
     largest_difference,
@@ -15,7 +17,6 @@ from harness import (
     train_plainly,
     wired,
 )
-from sklearn.datasets import load_wine
 
 PLAN = replace(SMALL_PLAN, l2=0.01, initialisation="xavier")
 

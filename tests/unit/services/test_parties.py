@@ -8,13 +8,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import ACTIVE, Watcher, active_data, house, names_of, party_data, small_settings, weights_of
 from scipy.stats import chi2
 
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, UnknownRecord
 from services.common.identity import Identity, Role
 from services.party.cipher import DecryptedVector
 from services.party.exchange import GradientExchange
+from tests.integration.harness import (
+    ACTIVE,
+    Watcher,
+    active_data,
+    house,
+    names_of,
+    party_data,
+    small_settings,
+    weights_of,
+)
 from vfl.crypto import CipherVector, Mask
 
 PLAIN = small_settings(cipher="plain")
@@ -106,7 +115,7 @@ def test_a_party_writes_its_own_weights_with_the_names_of_its_own_features_only(
 
 
 def test_parties_without_a_common_record_are_told_so_before_any_training(tmp_path: Path) -> None:
-    # Found: the failure is right, but EmptyIntersection is no FederationError, so that over the wire it becomes
+    # Once: the failure is right, but EmptyIntersection is no FederationError, so that over the wire it becomes
     # "INTERNAL: Unexpected EmptyIntersection" and a traceback in the log.
     with house(tmp_path, settings=PLAIN, passive=[party_data(rows=range(100, 160))]) as home:
         with pytest.raises(FederationError, match="no id in common"):
@@ -161,7 +170,7 @@ def test_a_passive_party_refuses_terms_weaker_than_its_own_settings(
 
 
 def test_a_learning_rate_that_diverges_ends_the_job_with_a_sentence_that_names_the_remedy(tmp_path: Path) -> None:
-    # Found: FixedPointOverflow is no FederationError: over the wire it becomes "INTERNAL: Unexpected
+    # Once: FixedPointOverflow is no FederationError: over the wire it becomes "INTERNAL: Unexpected
     # FixedPointOverflow; the service's log has the rest" and a traceback in the log.
     with house(tmp_path, settings=small_settings(learning_rate=1e5)) as home:
         with pytest.raises(FederationError, match=r"learning_rate|residual_integer_bits"):
@@ -172,7 +181,7 @@ def test_a_learning_rate_that_diverges_ends_the_job_with_a_sentence_that_names_t
 
 
 def test_more_classes_than_a_plaintext_holds_are_refused_with_a_sentence(tmp_path: Path) -> None:
-    # Found: PackingImpossible is no FederationError, see above.
+    # Once: PackingImpossible is no FederationError, see above.
     labels = [f"class-{row % 12:02d}" for row in range(60)]
     with (
         house(tmp_path, active=active_data(labels=labels)) as home,
@@ -264,7 +273,8 @@ def test_no_log_and_no_file_of_a_run_holds_a_private_key_or_a_record_id(
         home.train()
         with pytest.raises(UnknownRecord):
             home.active.predict_one("id-0")
-        exchanges = [party.exchange_of(home.active.session_id) for party in (home.active, *home.passive.values())]
+        session = home.active.session_id
+        exchanges = [home.active.exchange_of(session), *(party.exchange_of(session) for party in home.passive.values())]
     files = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
     assert len(list(tmp_path.iterdir())) == 4
     everything = files + caplog.text.encode()

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness import ACTIVE, PASSIVE, SMALL_PLAN
 from numpy.typing import NDArray
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, Role
 from services.coordinator.sessions import Sessions
+from tests.integration.harness import ACTIVE, PASSIVE, SMALL_PLAN
 
 SECOND = Identity(Role.PASSIVE, "passive-2")
 STRANGER = Identity(Role.PASSIVE, "stranger")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from harness import small_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from services.common.settings import SettingsError, check_role, load_settings
 from services.party.cipher import make_cipher
 from services.party.consent import check_consent, warnings_of
 from services.party.features import load_party_data
+from tests.integration.harness import small_settings
 
 # -- settings ---------------------------------------------------------------------------------------------------------
 
@@ -44,7 +44,7 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     [
         ("PLUMBLINE_BATCHSIZE", "Did you mean PLUMBLINE_BATCH_SIZE?"),
         ("PLUMBLINE_KEYBITS", "Did you mean PLUMBLINE_KEY_BITS?"),
-        # Found: the common prefix alone makes everything "close"; the hint is PLUMBLINE_L2.
+        # Once: the common prefix alone makes everything "close"; the hint is PLUMBLINE_L2.
         ("PLUMBLINE_XYZZY", "plumbline serve --help"),
     ],
 )
@@ -77,9 +77,9 @@ def test_an_unknown_variable_is_refused_with_the_close_match(
         ({"PATIENCE": "2", "VALIDATION_FRACTION": "0"}, "patience needs validation rows"),
         ({"VALIDATION_FRACTION": "0.5", "TEST_FRACTION": "0.5"}, "must leave rows to train on"),
         ({"FEATURE_FRACTION_BITS": "15"}, "a multiple of 4 from 4 to 32"),
-        ({"PRIVATE_SEED": "-1"}, "PLUMBLINE_PRIVATE_SEED: "),  # found: accepted, and fails in the session
-        ({"SEED": str(2**64)}, "SEED|seed"),  # found: accepted, and fails when the plan is sent
-        # Found: keygen takes multiples of 8 only, fixed point 52 bits in all; both fail in the session.
+        ({"PRIVATE_SEED": "-1"}, "PLUMBLINE_PRIVATE_SEED: "),
+        ({"SEED": str(2**64)}, "SEED|seed"),
+        # Once: keygen takes multiples of 8 only, fixed point 52 bits in all; both fail in the session.
         ({"KEY_BITS": "2050"}, "key_bits"),
         ({"RESIDUAL_FRACTION_BITS": "48", "RESIDUAL_INTEGER_BITS": "7"}, "residual"),
     ],
@@ -112,7 +112,7 @@ PEERS = {"coordinator": "h:1", "active": "h:2", "passive": "h:3"}
         (Role.COORDINATOR, {"name": "bank"}, "called coordinator"),
         (Role.PASSIVE, {"name": "active", "data": "t.csv"}, "another role's name"),
         (Role.PASSIVE, {"name": "operator", "data": "t.csv"}, "another role's name"),
-        # Found: the first share of a registered data set comes with its labels; a passive party gets it by default.
+        # Once: the first share of a registered data set comes with its labels; a passive party gets it by default.
         (Role.PASSIVE, {"data": "wine"}, "SHARE|share"),
         (Role.PASSIVE, {"data": "wine", "share": "1/2"}, "SHARE|share"),
         (Role.ACTIVE, {"data": "wine", "share": "2/2"}, "SHARE|share"),
@@ -150,14 +150,14 @@ def test_fitting_settings_pass(role: Role) -> None:
         {"test_fraction": float("nan")},
         {"key_bits": 128},
         {"key_bits": 257},
-        {"key_bits": 260},  # found, see above
+        {"key_bits": 260},
         {"feature_fraction_bits": 0},
         {"feature_fraction_bits": 36},
         {"residual_fraction_bits": 4},
         {"residual_fraction_bits": 33},
         {"residual_integer_bits": 0},
         {"residual_integer_bits": 15},
-        {"residual_fraction_bits": 40, "residual_integer_bits": 13},  # found, see above
+        {"residual_fraction_bits": 40, "residual_integer_bits": 13},
     ],
     ids=str,
 )
@@ -183,7 +183,7 @@ def test_a_plan_without_a_cipher_is_refused() -> None:
 def test_every_plan_that_passes_its_check_makes_a_cipher_or_a_refusal_in_words(
     fraction: int, integer: int, key_bits: int, features: int, packing: bool
 ) -> None:
-    # Found: a fixed-point format of more than 52 bits, or a row that no plaintext holds, raises a bare ValueError.
+    # Once: a fixed-point format of more than 52 bits, or a row that no plaintext holds, raises a bare ValueError.
     plan = TrainingPlan(
         residual_fraction_bits=fraction,
         residual_integer_bits=integer,
@@ -287,7 +287,7 @@ GOOD = pd.DataFrame({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0], "y": [0, 1, 0]
     ids=str,
 )
 def test_bad_cells_are_refused_by_column_and_row_without_showing_them(
-    tmp_path: Path, change: dict[str, list[object]], words: str
+    tmp_path: Path, change: dict[str, Any], words: str
 ) -> None:
     path = tmp_path / "t.csv"
     GOOD.assign(**change).to_csv(path, index=False)
@@ -317,7 +317,7 @@ def test_a_party_loads_its_own_columns_scaled_with_a_bias_for_the_active_one_onl
     GOOD.to_csv(path, index=False)
     active = load_party_data(load_settings(data=str(path), label_column="y"), with_bias=True)
     assert active.feature_names == ("x", "(bias)")
-    np.testing.assert_allclose(active.features, [[0, 1], [1 / 3, 1], [1, 1]])
+    np.testing.assert_allclose(active.features, np.array([[0, 1], [1 / 3, 1], [1, 1]]))
     assert active.labels is not None
     assert active.labels.tolist() == [0, 1, 0]
     passive = load_party_data(load_settings(data=str(path)), with_bias=False)

@@ -1,0 +1,185 @@
+"""The auxiliary ciphertext: more equations per answer than a party has features (Hu, Algorithm 2, eq. 36-39).
+
+An active adversary multiplies the encrypted residuals by u d features instead of d, most of them random, and packs the
+u d sums into the d ciphertexts that the key holder expects:
+
+    Z = extend(X, u)                         (s, u d), the honest features first
+    E = matvec(Z, residuals)                 u d ciphertexts, not packed
+    S = compress(E, d)                       d ciphertexts, E[i + j d] at 2^(j iota)
+    masked, mask = mask_vector(S)            uniform, like the honest answer: same count, same width
+    sums = split(mask, residues)             (u d, columns); its first d rows are the honest answer
+
+The key holder sees nothing: every masked plaintext is uniform modulo n whatever lies beneath (``mask_vector``).
+
+Slots. Hu splits a plaintext as if every sum were in [0, 2^iota). Sums are signed: slots are read in two's complement,
+by adding 2^(iota-1) to each of them first. And a sum of s products takes log2(s) bits more than one product, so iota
+must cover ``vfl.theory.training.sum_bits``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from gmpy2 import mpz, powmod
+from numpy.typing import NDArray
+
+from attacks.base import AttackSpec
+from attacks.feature_order import FeatureOrder, RecoveredFeatures
+from attacks.label_recovery import LabelRecovery, RecoveredLabels
+from attacks.training_views import TrainingView
+from vfl.crypto import CipherVector, FixedPoint, InvalidAnswer, LayoutMismatch, Mask
+from vfl.crypto.fixed_point import decode
+from vfl.theory.training import copies, solvable, sum_bits
+
+FloatArray = NDArray[np.float64]
+
+
+class NotPossible(ValueError):
+    """Algorithm 2 can't work with these numbers; the message has them, and what would."""
+
+
+@dataclass(frozen=True)
+class AuxiliaryPlan:
+    """How answers are extended in one session. features: d, honest; copies: u; iota: bits per sum."""
+
+    features: int
+    copies: int
+    iota: int
+
+    @property
+    def equations(self) -> int:
+        """u d: equations per step and peer."""
+        return self.features * self.copies
+
+
+@dataclass(frozen=True)
+class AuxiliaryCiphertext:
+    """Algorithm 2, for either party: its messages, then the oracle attacks on the u d equations of each step.
+
+    iota: bits per sum; the paper's 64 holds the sums of up to 256 rows of features within [-1, 1] in this project's
+    fixed point. seed: of the random features. They need no secrecy, the mask hides them.
+    tolerance: largest rounding error or contradiction of a solved share.
+    """
+
+    iota: int = 64
+    seed: int = 0
+    tolerance: float = 1e-6
+
+    name: ClassVar[str] = "auxiliary_ciphertext"
+    spec: ClassVar[AttackSpec] = AttackSpec(
+        adversary="active",
+        phase="training",
+        knowledge="agnostic",
+        needs=("equations",),
+        source="Hu, section 5.2, Algorithm 2",
+    )
+
+    def attack(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
+        """What the extended equations tell: labels to a passive party, single features to the active one."""
+        if view.role == "passive":
+            return LabelRecovery(tolerance=self.tolerance).attack(view)
+        return FeatureOrder(tolerance=self.tolerance).attack(view)
+
+    def plan(
+        self, *, key_bits: int, features: int, rows: int, residual_format: FixedPoint, feature_format: FixedPoint
+    ) -> AuxiliaryPlan:
+        """u for one session, from public numbers. rows: s of the largest batch; features: d, the adversary's own.
+
+        Raises NotPossible when iota doesn't hold a sum of s products, or s > u d.
+        """
+        needed = sum_bits(rows, residual_format.bound, feature_format.bound)
+        if self.iota < needed:
+            raise NotPossible(
+                f"A sum of {rows} products takes {needed} bits, iota has {self.iota}: set iota to {needed} or more."
+            )
+        u = copies(key_bits, self.iota)
+        if not solvable(rows, features, u):
+            raise NotPossible(
+                f"Batches of {rows} rows have more unknowns than u d = {u} * {features} = {u * features} equations "
+                f"at {key_bits} bits and iota {self.iota}."
+            )
+        return AuxiliaryPlan(features, u, self.iota)
+
+    def generator(self, step: int) -> np.random.Generator:
+        """The random features' source at one step; the same for every peer, so one decomposition serves them all."""
+        return np.random.default_rng((self.seed, step))
+
+
+def extend(
+    features: FloatArray, plan: AuxiliaryPlan, feature_format: FixedPoint, generator: np.random.Generator
+) -> FloatArray:
+    """Z = (X | random): (s, d) to (s, u d), the random part uniform on the grid of ``feature_format``.
+
+    On the grid, so that the product's integers are exact; within the format's bound, so that the product takes the same
+    digits as the honest one. The paper's continuous distribution is this up to 2^-fraction_bits.
+    Raises NotPossible when X doesn't have d columns.
+    """
+    rows, columns = features.shape
+    if columns != plan.features:
+        raise NotPossible(f"The plan was made for {plan.features} features, got {columns}.")
+    lowest = -feature_format.bound if feature_format.signed else 0
+    random = generator.integers(lowest, feature_format.bound, size=(rows, plan.equations - columns), endpoint=True)
+    return np.hstack([features, random * 2.0**-feature_format.fraction_bits])
+
+
+def compress(product: CipherVector, plan: AuxiliaryPlan) -> CipherVector:
+    """Hu eq. 37: u d ciphertexts per column of the residual to d, E[i + j d] moved up by j iota bits and added.
+
+    By Horner's rule: (u - 1) iota squarings modulo n^2 per answer. The result passes for an honest product.
+    Raises LayoutMismatch for anything but an unpacked product of u d rows; NotPossible when u iota bits don't fit.
+    """
+    if product.layout is not None or not product.is_product or product.shape[0] != plan.equations:
+        raise LayoutMismatch(
+            f"Expected an unpacked product of {plan.equations} features, got {product.shape=}: set packing=off."
+        )
+    key = product.public_key
+    if plan.copies > copies(key.bits, plan.iota):
+        raise NotPossible(f"{plan.copies} sums of {plan.iota} bits don't fit a {key.bits}-bit key.")
+    width = len(product.ciphertexts) // plan.copies
+    modulus, shift = mpz(key.n_squared), mpz(1) << plan.iota
+    answers = []
+    for place in range(width):
+        answer = mpz(1)
+        for ciphertext in product.ciphertexts[place::width][::-1]:
+            answer = powmod(answer, shift, modulus) * ciphertext % modulus
+        answers.append(int(answer))
+    return replace(product, ciphertexts=tuple(answers), shape=(plan.features, *product.shape[1:]))
+
+
+def split(mask: Mask, residues: Sequence[int], plan: AuxiliaryPlan) -> FloatArray:
+    """Take the mask off and read the slots: all sums, (u d, columns), the honest ones first (Algorithm 2, line 9).
+
+    Exact integers, each as the nearest float64.
+    Raises InvalidAnswer for a wrong number of residues, one outside [0, n), or one that no compressed product gives.
+    """
+    n = mask.public_key.n
+    if len(residues) != len(mask.summands):
+        raise InvalidAnswer(f"Expected {len(mask.summands)} residues, got {len(residues)}.")
+    half, bits = 1 << (plan.iota - 1), plan.iota
+    offset = sum(half << bits * slot for slot in range(plan.copies))
+    by_slot: list[list[int]] = [[] for _ in range(plan.copies)]
+    for index, (residue, summand) in enumerate(zip(residues, mask.summands, strict=True)):
+        lifted = (residue - summand + offset) % n
+        if not 0 <= residue < n or lifted >> bits * plan.copies:
+            raise InvalidAnswer(f"Residue {index} is none that a compressed product gives: wrong key, mask or answer.")
+        for slot, sums in enumerate(by_slot):
+            sums.append((lifted >> bits * slot & (1 << bits) - 1) - half)
+    values = decode([value for sums in by_slot for value in sums], mask.exponent)
+    return values.reshape(plan.equations, -1)
+
+
+def claimed_features(features: FloatArray, claimed: int, feature_format: FixedPoint, seed: int = 0) -> FloatArray:
+    """The larger-claimed-dimension variant (end of Hu 5.2): (n, d) padded with random columns to (n, claimed).
+
+    A party that may state its own d needs no compression: it says ``claimed`` when the session is agreed and multiplies
+    by these. The padding must be left out of its own model (weights 0), or the model trains on noise. Only a party's
+    word stands for d: where counts are agreed at session start, a product of another size is refused by its count.
+    Raises NotPossible when fewer features are claimed than there are.
+    """
+    if claimed < features.shape[1]:
+        raise NotPossible(f"Expected at least the {features.shape[1]} features there are, got {claimed}.")
+    lowest = -feature_format.bound if feature_format.signed else 0
+    shape = (len(features), claimed - features.shape[1])
+    padding = np.random.default_rng(seed).integers(lowest, feature_format.bound, size=shape, endpoint=True)
+    return np.hstack([features, padding * 2.0**-feature_format.fraction_bits])

@@ -1,0 +1,419 @@
+"""Labels from gradients: what a passive party reads off its own sums (Hu, section 4, appendices E.2 and F.2).
+
+Which f is used. With equations from all peers it is the whole f = theta^T x - 2 y, as in the paper. Where only the
+label party's share follows, it is that, g^A - 2 y: the same criterion with g^A in the place of theta^T x, and the same
+T_eps, because |g^A| obeys Lemma 4.4's recursion too (``vfl.theory.training.guaranteed_steps``).
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+
+from attacks.base import AttackSpec
+from attacks.training_views import (
+    ORACLE,
+    Equations,
+    OwnStep,
+    StepSolution,
+    TrainingView,
+    require_training,
+    solve_steps,
+)
+from attacks.views import ViewError
+from vfl.theory.training import (
+    gradient_scale,
+    guaranteed_steps,
+    initial_product_bound,
+    residual,
+)
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+UNRESOLVED = -1
+
+Method = Literal["criterion_4.2", "theorem_4.1", "theorem_F.2", "none"]
+
+# How closely a sign vector must fit. Tighter loses true ones to the rounding of a bias, wider lets chance ones in.
+_FIT = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class StepLabels:
+    """What one step says.
+
+    rows: (s,). labels: (s,) class indices, UNRESOLVED where it says nothing. margin: (s,) by how much f would have to
+    change for another label. guaranteed: (s,) whether theory promises it. rank, condition_number: of the step's
+    equations. source: "f", "label_share" (of the label party alone), or "none". reason: why nothing, if so.
+    """
+
+    step: int
+    rows: IntArray
+    labels: IntArray
+    margin: FloatArray
+    guaranteed: BoolArray
+    rank: int
+    condition_number: float
+    method: Method
+    source: Literal["f", "label_share", "none"]
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class RecoveredLabels:
+    """labels: (n,) class indices, or UNRESOLVED. guaranteed: (n,) whether theory promises the row's label.
+
+    unresolved: indices of the rows of the attacked batches without a label. steps: one estimate per step.
+    guaranteed_steps: T_eps, None where the approximation has no such limit; epsilon: the bound behind it.
+    reason: why there is no label at all; empty when there is one.
+    """
+
+    labels: IntArray
+    guaranteed: BoolArray
+    unresolved: IntArray
+    steps: tuple[StepLabels, ...]
+    guaranteed_steps: int | None
+    epsilon: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class LabelRecovery:
+    """Criterion 4.2, y = -sign(f), for as long as theory lets it (T_eps) and beyond, flagged; Theorem 4.1 for d_A = 0.
+
+    squared_norm: the largest ||x||^2 of a whole row, as far as the adversary knows; 1 is the paper's assumption, 2 with
+    unit-norm rows and a bias. Only the guarantee depends on it.
+    failure: probability with which a random initialisation may break the guarantee.
+    tolerance: largest rounding error or contradiction of a solved share.
+    free_signs: Theorem 4.1's search takes 2^(free_signs / 2) steps per batch; batches that need more are left out.
+
+    Where it applies:
+    - d_A = 0: the label party has no feature but perhaps its bias. Then g^A is 0, or the bias, which zero
+      initialisation makes known at the first step and each recovered batch at the next. Labels follow for any weights,
+      and from s > D equations as well: the only unknowns are signs. The search is over the s - rank signs that the
+      equations leave free. Several solutions (16-bit features carry D * 16 bits at most) are reported, not guessed.
+    - One passive party is enough; with several, all of its peers' sums give f, the label party's alone g^A - 2 y.
+    """
+
+    squared_norm: float = 1.0
+    failure: float = 0.01
+    tolerance: float = 1e-6
+    free_signs: int = 32
+
+    name: ClassVar[str] = "label_recovery"
+    spec: ClassVar[AttackSpec] = AttackSpec(
+        adversary="passive",
+        phase="training",
+        knowledge="agnostic",
+        needs=("equations",),
+        source="Hu, Theorem 4.1, Criterion 4.2, Corollary 4.5, Theorems 4.6-4.10, E.3, F.2",
+    )
+
+    def attack(self, view: TrainingView) -> RecoveredLabels:
+        """Recover the labels of all rows in the view's batches. Raises ViewError for the active party's view."""
+        if view.role != "passive" or view.label_party is None:
+            raise ViewError("label_recovery is a passive party's attack: the active party has the labels.")
+        require_training(self, view)
+        solutions = solve_steps(view, tolerance=self.tolerance)
+        if view.linear and view.label_party_features == 0:
+            epsilon, limit = 0.0, None
+            steps = self._without_features(view, solutions)
+        else:
+            epsilon, limit = self._guarantee(view)
+            steps = tuple(self._by_sign(view, solution, limit) for solution in solutions)
+        return _overall(view, steps, limit, epsilon)
+
+    def _guarantee(self, view: TrainingView) -> tuple[float, int | None]:
+        if view.approximation == "piecewise":
+            return float("nan"), None
+        epsilon = initial_product_bound(
+            view.initialisation,
+            view.features.shape[1] + sum(view.peer_features.values()),
+            view.n,
+            columns=view.columns,
+            squared_norm=self.squared_norm,
+            failure=self.failure,
+        )
+        limit = guaranteed_steps(
+            view.learning_rate,
+            epsilon,
+            approximation=view.approximation,
+            classes=view.classes,
+            squared_norm=self.squared_norm,
+        )
+        return epsilon, limit
+
+    def _by_sign(self, view: TrainingView, solution: StepSolution, limit: int | None) -> StepLabels:
+        values, source = _observed(view, solution)
+        if values is None:
+            return _nothing(solution)
+        if view.approximation == "piecewise":
+            # F.2: f is 0 where the record is beyond doubt, and then says nothing; otherwise its sign always tells.
+            size = np.abs(values[:, 0])
+            told = size > max(self.tolerance, 2 * solution.error)
+            labels = np.where(told, (values[:, 0] < 0).astype(np.int64), UNRESOLVED)
+            return _step(solution, labels, np.where(told, size, 0.0), told, "theorem_F.2", "f")
+        labels, margin = _decide(values)
+        guaranteed = np.full(len(labels), limit is None or solution.own.step < limit)
+        return _step(solution, labels, margin, guaranteed, "criterion_4.2", source)
+
+    # -- Theorem 4.1 -----------------------------------------------------------------------------------------------
+
+    def _without_features(self, view: TrainingView, solutions: tuple[StepSolution, ...]) -> tuple[StepLabels, ...]:
+        party = str(view.label_party)
+        grouped = view.by_step()
+        offset = _initial_offset(view)
+        steps = []
+        expected = 0
+        for solution in solutions:
+            own = solution.own
+            if own.step != expected:
+                offset = None if view.label_party_bias else offset
+            if solution.shares[party].values is None and offset is not None and party in grouped[own.step]:
+                estimate = self._search(view, solution, grouped[own.step][party], offset)
+            else:
+                estimate = _by_offset(view, solution, offset)
+            offset = _next_offset(view, solution, estimate, offset)
+            expected = own.step + 1
+            steps.append(estimate)
+        return tuple(steps)
+
+    def _search(
+        self, view: TrainingView, solution: StepSolution, equations: Equations, offset: FloatArray
+    ) -> StepLabels:
+        """Labels by signs alone, where the equations leave more than they determine."""
+        rows, equations_count = equations.matrix.shape
+        active_part = _label_terms(view.classes)
+        free = rows - solution.rank
+        if free > self.free_signs:
+            return _nothing(
+                solution,
+                f"Not possible: {rows} rows, {equations_count} equations, rank {solution.rank} leave {free} signs "
+                f"free; free_signs allows {self.free_signs}.",
+            )
+        bare = equations.sums - equations.matrix.sum(axis=0)[:, None] * offset
+        hits = []
+        for column in range(view.columns):
+            low, high = active_part
+            target = (bare[:, column] - (low + high) / 2 * equations.matrix.sum(axis=0)) / ((high - low) / 2)
+            found = sign_solutions(equations.matrix, target, limit=2)
+            if len(found) != 1:
+                what = "no sign vector fits" if len(found) == 0 else "several sign vectors fit"
+                return _nothing(
+                    solution, f"Not possible: {what} the {equations_count} equations of {rows} rows, column {column}."
+                )
+            hits.append(found[0] < 0)
+        if view.columns == 1:
+            labels = hits[0].astype(np.int64)
+        else:
+            chosen = np.array(hits).T
+            if (chosen.sum(axis=1) != 1).any():
+                return _nothing(solution, "Not possible: the columns' signs contradict each other.")
+            labels = chosen.argmax(axis=1).astype(np.int64)
+        sure = np.ones(rows, dtype=np.bool_)
+        margin = np.full(rows, (active_part[1] - active_part[0]) / 2)
+        return _step(solution, labels, margin, sure, "theorem_4.1", "label_share")
+
+
+def sign_solutions(matrix: FloatArray, target: FloatArray, *, limit: int = 2) -> list[FloatArray]:
+    """All z in {-1, 1}^s with matrix^T z = target, at most ``limit`` of them (Hu eq. 82).
+
+    matrix: (s, D) of rank r; target: (D,). The equations give r signs as linear functions of the s - r others; those
+    are run through by meeting in the middle: 2^((s - r)/2) sums for each half, joined where the first of the r signs is
+    +-1 to ``_FIT``. Time and memory grow with that, so s - r should stay below 40.
+    """
+    rows = len(matrix)
+    _, triangle, order = qr(matrix.T, mode="economic", pivoting=True)
+    diagonal = np.abs(np.diag(triangle))
+    rank = int((diagonal > max(matrix.shape) * 2.0**-52 * diagonal.max(initial=0.0)).sum())
+    bound, free = order[:rank], order[rank:]
+    inverse = np.linalg.pinv(matrix[bound].T)
+    # z_bound = constant - coupling z_free
+    constant, coupling = inverse @ target, inverse @ matrix[free].T
+    half = len(free) // 2
+    left, right = sign_vectors(half), sign_vectors(len(free) - half)
+    if rank:
+        sums_left = constant[0] - left @ coupling[0, :half]
+        sums_right = right @ coupling[0, half:]
+        by_size = np.argsort(sums_right)
+        ordered = sums_right[by_size]
+    found: list[FloatArray] = []
+    for sign in (-1.0, 1.0) if rank else ():
+        first = np.searchsorted(ordered, sums_left - sign - _FIT)
+        last = np.searchsorted(ordered, sums_left - sign + _FIT)
+        counts = last - first
+        lefts = np.repeat(np.arange(len(left)), counts)
+        starts = np.repeat(first - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+        rights = by_size[starts + np.arange(len(lefts))]
+        candidates = np.empty((len(lefts), rows))
+        candidates[:, free] = np.hstack([left[lefts], right[rights]])
+        candidates[:, bound] = constant - candidates[:, free] @ coupling.T
+        fits = (np.abs(np.abs(candidates[:, bound]) - 1) < _FIT).all(axis=1)
+        candidates = np.where(candidates[fits] > 0, 1.0, -1.0)
+        fits = (np.abs(candidates @ matrix - target) < _FIT * max(1.0, float(np.abs(target).max()))).all(axis=1)
+        found += list(candidates[fits][: limit - len(found)])
+    return found
+
+
+def sign_vectors(length: int) -> FloatArray:
+    """All 2^length sign vectors, (2^length, length)."""
+    digits = np.arange(1 << length)[:, None] >> np.arange(length) & 1
+    return np.where(digits == 1, 1.0, -1.0)
+
+
+# --- shares ---------------------------------------------------------------------------------------------------
+
+
+def label_party_products(
+    view: TrainingView, solutions: tuple[StepSolution, ...], labels: IntArray
+) -> dict[int, FloatArray]:
+    """Remark 4.9: with the labels, g^A of each solved step, (s, columns); NaN for rows without a label."""
+    products = {}
+    for solution in solutions:
+        values = solution.shares[str(view.label_party)].values
+        if values is None:
+            continue
+        known = labels[solution.own.rows]
+        terms = residual("first_order", np.zeros_like(values), np.maximum(known, 0), view.classes)
+        products[solution.own.step] = np.where((known == UNRESOLVED)[:, None], np.nan, values - terms)
+    return products
+
+
+def _observed(
+    view: TrainingView, solution: StepSolution
+) -> tuple[FloatArray | None, Literal["f", "label_share", "none"]]:
+    if solution.residual is not None:
+        return solution.residual, "f"
+    party = ORACLE if not view.linear else str(view.label_party)
+    values = solution.shares[party].values
+    return values, "none" if values is None else "label_share"
+
+
+def _decide(values: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Labels and margins of (s, columns) residuals: y = -sign(f), or the class with the smallest f."""
+    if values.shape[1] == 1:
+        return (values[:, 0] < 0).astype(np.int64), np.abs(values[:, 0])
+    ordered = np.sort(values, axis=1)
+    return values.argmin(axis=1).astype(np.int64), ordered[:, 1] - ordered[:, 0]
+
+
+def _label_terms(classes: int) -> tuple[float, float]:
+    """The two values that a label adds to a column of f: for the class itself, and for another."""
+    return (-2.0, 2.0) if classes == 2 else (1.0 - classes, 1.0)
+
+
+def _initial_offset(view: TrainingView) -> FloatArray | None:
+    """What g^A is at step 0 where the label party has at most a bias: (columns,); None when unknown."""
+    if not view.label_party_bias or view.initialisation == "zero":
+        return np.zeros(view.columns)
+    return None
+
+
+def _by_offset(view: TrainingView, solution: StepSolution, offset: FloatArray | None) -> StepLabels:
+    """Labels from a solved share offset + label term. Its two values lie 4 (or k) apart, whatever the offset is."""
+    values = solution.shares[str(view.label_party)].values
+    if values is None:
+        return _nothing(solution)
+    low, high = _label_terms(view.classes)
+    if offset is None:
+        lowest, highest = values.min(axis=0), values.max(axis=0)
+        if not (np.abs(highest - lowest - (high - low)) < 1e-3).all():
+            return _nothing(solution, "The label party's bias is unknown, and the batch doesn't show both values.")
+        offset = lowest - low
+    labels, _ = _decide(values - offset)
+    nearest = np.minimum(np.abs(values - offset - low), np.abs(values - offset - high))
+    sure = nearest.max(axis=1) < 1e-3
+    margin = np.full(len(labels), (high - low) / 2)
+    return _step(solution, labels, margin, sure, "theorem_4.1", "label_share")
+
+
+def _next_offset(
+    view: TrainingView, solution: StepSolution, estimate: StepLabels, offset: FloatArray | None
+) -> FloatArray | None:
+    """The bias after a step: its gradient is the sum of f, which the recovered labels tell (Hu eq. 3). L2 spares it."""
+    party = str(view.label_party)
+    if not view.label_party_bias:
+        return np.zeros(view.columns)
+    if (estimate.labels == UNRESOLVED).any():
+        return None
+    rows = len(estimate.labels)
+    terms = residual("first_order", np.zeros((rows, view.columns)), estimate.labels, view.classes)
+    values = solution.shares[party].values
+    if values is not None:
+        offset = np.asarray((values - terms).mean(axis=0))
+    others: FloatArray = solution.own.share.copy()
+    for peer, solved in solution.shares.items():
+        if peer != party:
+            if solved.values is None:
+                return None
+            others += solved.values
+    if offset is None:
+        return None
+    total = (others + terms).sum(axis=0) + rows * offset
+    moved: FloatArray = offset - view.learning_rate * gradient_scale("first_order", rows, view.classes) * total
+    return moved
+
+
+def _step(
+    solution: StepSolution,
+    labels: IntArray,
+    margin: FloatArray,
+    guaranteed: BoolArray,
+    method: Method,
+    source: Literal["f", "label_share", "none"],
+    reason: str = "",
+) -> StepLabels:
+    own: OwnStep = solution.own
+    return StepLabels(
+        own.step,
+        own.rows,
+        labels,
+        margin,
+        guaranteed,
+        solution.rank,
+        solution.condition_number,
+        method,
+        source,
+        reason,
+    )
+
+
+def _nothing(solution: StepSolution, reason: str = "") -> StepLabels:
+    rows = len(solution.own.rows)
+    return _step(
+        solution,
+        np.full(rows, UNRESOLVED, dtype=np.int64),
+        np.zeros(rows),
+        np.zeros(rows, dtype=np.bool_),
+        "none",
+        "none",
+        reason or solution.reason,
+    )
+
+
+def _overall(view: TrainingView, steps: tuple[StepLabels, ...], limit: int | None, epsilon: float) -> RecoveredLabels:
+    """A row's first guaranteed label; without one, what most steps say, the earliest deciding ties."""
+    labels = np.full(view.n, UNRESOLVED, dtype=np.int64)
+    guaranteed = np.zeros(view.n, dtype=np.bool_)
+    for step in steps:
+        sure = step.guaranteed & (step.labels != UNRESOLVED) & ~guaranteed[step.rows]
+        labels[step.rows[sure]] = step.labels[sure]
+        guaranteed[step.rows[sure]] = True
+    votes: dict[int, Counter[int]] = {}
+    for step in steps:
+        open_rows = ~guaranteed[step.rows] & (step.labels != UNRESOLVED)
+        for row, label in zip(step.rows[open_rows].tolist(), step.labels[open_rows].tolist(), strict=True):
+            votes.setdefault(row, Counter())[label] += 1
+    for row, counts in votes.items():
+        labels[row] = counts.most_common(1)[0][0]
+    seen = np.unique(np.concatenate([step.rows for step in steps]))
+    unresolved = seen[labels[seen] == UNRESOLVED]
+    reason = ""
+    if len(unresolved) == len(seen):
+        reason = next((step.reason for step in steps if step.reason), "No step says anything about a label.")
+    return RecoveredLabels(labels, guaranteed, unresolved, steps, limit, epsilon, reason)

@@ -1,0 +1,364 @@
+"""What an adversary has after training: the equations that Protocol 1 gave it, never another party's numbers.
+
+Each step and each peer leave the adversary the sums H = Z^T v, where v is the peer's share of the residual f and Z the
+adversary's own features of the batch, more of them if it extended them (Hu, section 5.2). With as many independent
+columns in Z as there are rows, v follows (Theorem 3.1). ``first_order`` shares add up to f. The other approximations
+have no shares: there v is f itself, from a gradient oracle under the name ``ORACLE`` (``cipher=plain`` only).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.base import AttackSpec
+from attacks.views import ViewError
+from vfl.learning.initialisation import INITIALISATIONS
+from vfl.theory.training import Approximation, OracleRun, check_approximation
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# The peer of equations whose unknown is the whole residual.
+ORACLE = "oracle"
+
+_ROUNDING = 2.0**-52
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """matrix^T v = sums, from one peer at one step.
+
+    step: from 0. rows: (s,) indices in the common order. matrix: (s, D), the adversary's own features of the batch,
+    extended or not. sums: (D, columns).
+    """
+
+    step: int
+    peer: str
+    rows: IntArray
+    matrix: FloatArray
+    sums: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class OwnStep:
+    """What the adversary computed itself at ``step``.
+
+    rows: (s,). share: (s, columns), its share of f; for a non-linear approximation its product. weights: (d, columns),
+    its own before the step.
+    """
+
+    step: int
+    rows: IntArray
+    share: FloatArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainingView:
+    """What one party saw of a training, or of some of its steps.
+
+    role: whether it has the labels. features: (n, d), own, in the common order, the bias included.
+    steps: own part of each step seen, in order; each of them falls into ``equations`` once per peer.
+    peer_features: features of every peer, the label party's bias included; public since the session's agreement.
+    label_party: which peer has the labels; None when the adversary has. labels: (n,) class indices, active only.
+    label_party_bias: whether one of that peer's features is the constant 1, as always in this project's sessions.
+    l2: the plan's, on all weights but the label party's bias.
+    share_step: the grid of the shares, 2^-fraction_bits; 0 where they are floating point. Public.
+
+    Raises ViewError when a piece is missing, doesn't fit the others, or holds NaN or infinity.
+    """
+
+    role: Literal["active", "passive"]
+    features: FloatArray
+    steps: tuple[OwnStep, ...]
+    equations: tuple[Equations, ...]
+    peer_features: Mapping[str, int]
+    label_party: str | None
+    learning_rate: float
+    classes: int
+    batch_size: int
+    initialisation: str
+    labels: IntArray | None = None
+    label_party_bias: bool = True
+    approximation: Approximation = "first_order"
+    l2: float = 0.0
+    share_step: float = 2.0**-32
+
+    def __post_init__(self) -> None:
+        self._check_plan()
+        self._check_role()
+        if self.features.ndim != 2 or not np.isfinite(self.features).all():
+            raise ViewError("features must be a (n, d) matrix of finite numbers: give the party's encoded features.")
+        if not self.steps:
+            raise ViewError("steps is empty: run at least one step of training before the attack.")
+        for own in self.steps:
+            _check_array("share", own.step, own.share, (len(own.rows), self.columns))
+            _check_array("weights", own.step, own.weights, (self.features.shape[1], self.columns))
+            if own.rows.min(initial=0) < 0 or own.rows.max(initial=0) >= self.n:
+                raise ViewError(
+                    f"rows of step {own.step} leave the {self.n} records: give indices in the common order."
+                )
+        by_step = {own.step: own for own in self.steps}
+        if len(by_step) != len(self.steps) or list(by_step) != sorted(by_step):
+            raise ViewError("steps must be in order, each step once.")
+        self._check_equations(by_step)
+
+    @property
+    def n(self) -> int:
+        """Records in the common order."""
+        return len(self.features)
+
+    @property
+    def columns(self) -> int:
+        """Columns of a residual: 1 for two classes, one per class otherwise."""
+        return 1 if self.classes == 2 else self.classes
+
+    @property
+    def label_party_features(self) -> int:
+        """d_A: the label party's features without its bias."""
+        if self.label_party is None:
+            raise ViewError("label_party_features is a question for a passive party's view: this one has the labels.")
+        return self.peer_features[self.label_party] - self.label_party_bias
+
+    @property
+    def linear(self) -> bool:
+        """Whether f is a sum over parties."""
+        return self.approximation == "first_order"
+
+    def by_step(self) -> dict[int, dict[str, Equations]]:
+        """All equations, by step and peer."""
+        grouped: dict[int, dict[str, Equations]] = {own.step: {} for own in self.steps}
+        for equations in self.equations:
+            grouped[equations.step][equations.peer] = equations
+        return grouped
+
+    def _check_plan(self) -> None:
+        if self.classes < 2 or self.batch_size < 1 or not self.learning_rate > 0 or self.l2 < 0:
+            raise ViewError(
+                f"Expected classes >= 2, batch_size >= 1, learning_rate > 0, l2 >= 0; got {self.classes}, "
+                f"{self.batch_size}, {self.learning_rate}, {self.l2}: copy them from the session's plan."
+            )
+        if self.initialisation not in INITIALISATIONS:
+            raise ViewError(
+                f"initialisation {self.initialisation!r} is unknown: choose one of {', '.join(INITIALISATIONS)}."
+            )
+        try:
+            check_approximation(self.approximation, self.classes)
+        except ValueError as error:
+            raise ViewError(f"approximation: {error}") from error
+
+    def _check_role(self) -> None:
+        if self.role == "active" and (self.labels is None or self.label_party is not None):
+            raise ViewError("An active party's view needs its labels, and no other label_party: give labels.")
+        if self.role == "passive" and (self.labels is not None or self.label_party not in self.peer_features):
+            raise ViewError(
+                "A passive party's view has no labels and must name the label_party among peer_features: "
+                "take labels out and name the active party."
+            )
+        if self.labels is not None and self.labels.shape != (self.n,):
+            raise ViewError(f"labels has shape {self.labels.shape}; with these features it must be ({self.n},).")
+
+    def _check_equations(self, by_step: Mapping[int, OwnStep]) -> None:
+        seen: set[tuple[int, str]] = set()
+        known = set(self.peer_features) if self.linear else {ORACLE}
+        for equations in self.equations:
+            step, peer = equations.step, equations.peer
+            if step not in by_step or not np.array_equal(by_step[step].rows, equations.rows):
+                raise ViewError(f"equations of step {step} have no own part with the same rows: give that step too.")
+            if peer not in known or (step, peer) in seen:
+                raise ViewError(
+                    f"equations of step {step} with {peer!r}: expected one each with {', '.join(sorted(known))}."
+                )
+            seen.add((step, peer))
+            if equations.matrix.ndim != 2 or equations.matrix.shape[1] == 0:
+                raise ViewError(f"equations of step {step} with {peer!r}: matrix must be (s, D) with D >= 1.")
+            _check_array("matrix", step, equations.matrix, (len(equations.rows), equations.matrix.shape[1]))
+            _check_array("sums", step, equations.sums, (equations.matrix.shape[1], self.columns))
+
+
+def _check_array(name: str, step: int, value: FloatArray, shape: tuple[int, ...]) -> None:
+    if value.shape != shape:
+        raise ViewError(f"{name} of step {step} has shape {value.shape}; with the other pieces it must be {shape}.")
+    if not np.isfinite(value).all():
+        raise ViewError(f"{name} of step {step} holds NaN or infinity: leave that step out.")
+
+
+class TrainingAttack(Protocol):
+    """An attack on training: a pure function of its view. Implementations are frozen dataclasses of options."""
+
+    name: ClassVar[str]
+    spec: ClassVar[AttackSpec]
+
+    def attack(self, view: TrainingView) -> Any:
+        """A frozen result that says what was recovered, and what could not be and why. Raises ViewError."""
+
+
+def require_training(attack: TrainingAttack, view: TrainingView) -> None:
+    """Raises ViewError naming the attack, the missing piece and the remedy."""
+    for piece in attack.spec.needs:
+        value = getattr(view, piece)
+        if value is None or (isinstance(value, tuple) and not value):
+            raise ViewError(f"{attack.name} needs {piece}, which this view lacks: run training and record its answers.")
+
+
+# --- solving the equations ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedShares:
+    """What one set of equations tells.
+
+    values: (s, columns), or None when they don't determine it; then ``reason`` says why, with the numbers.
+    rank: of the matrix. condition_number: largest over smallest singular value counted in the rank.
+    error: an estimate of the largest absolute error of a value that rounding leaves; infinite when there are none.
+    """
+
+    values: FloatArray | None
+    rank: int
+    condition_number: float
+    error: float
+    reason: str = ""
+
+
+def solve_shares(equations: Equations, *, tolerance: float = 1e-6, share_step: float = 0.0) -> SolvedShares:
+    """The unique v with matrix^T v = sums, by singular value decomposition (Hu Theorem 3.1, Corollary 3.2, eq. 39).
+
+    Not possible, and reported so, when s > D, when the rank is below s (constant or repeated features), when rounding
+    alone could move a value by more than ``tolerance``, or when the equations contradict each other by more than it.
+
+    share_step: the grid that v lies on; where the error is below half of it, values are exact after rounding to it.
+    """
+    rows, columns = equations.matrix.shape
+    if rows > columns:
+        rank = int(np.linalg.matrix_rank(equations.matrix))
+        return SolvedShares(
+            None, rank, float("nan"), np.inf, f"Not possible: {rows} rows but {columns} equations (s > D), rank {rank}."
+        )
+    left, singular, right = np.linalg.svd(equations.matrix, full_matrices=False)
+    counted = singular[singular > max(rows, columns) * _ROUNDING * singular.max(initial=0.0)]
+    rank = len(counted)
+    condition = float(counted[0] / counted[-1]) if rank else np.inf
+    if rank < rows:
+        return SolvedShares(
+            None, rank, condition, np.inf, f"Not possible: {rows} rows, {columns} equations, but rank {rank} < s."
+        )
+    values: FloatArray = left @ (right @ equations.sums / singular[:, None])
+    scale = float(np.abs(equations.sums).max(initial=0.0)) + float(singular[0] * np.abs(values).max(initial=0.0))
+    error = 2 * _ROUNDING * scale / float(singular[-1])
+    numbers = f"{rows} rows, {columns} equations, rank {rank}, condition number {condition:.3g}"
+    if error > tolerance:
+        return SolvedShares(
+            None, rank, condition, np.inf, f"Not possible: rounding leaves an error of {error:.3g} ({numbers})."
+        )
+    contradiction = float(np.abs(equations.matrix.T @ values - equations.sums).max(initial=0.0))
+    if contradiction > tolerance * max(1.0, scale):
+        return SolvedShares(
+            None,
+            rank,
+            condition,
+            np.inf,
+            f"Not possible: the equations contradict each other by {contradiction:.3g} ({numbers}): noise was added.",
+        )
+    if share_step and error < share_step / 4:
+        values = np.rint(values / share_step) * share_step
+    return SolvedShares(values, rank, condition, error)
+
+
+@dataclass(frozen=True, eq=False)
+class StepSolution:
+    """One step's shares of every peer, as far as they follow.
+
+    shares: by peer. residual: f, (s, columns), when every share follows; its error is the sum of theirs.
+    """
+
+    own: OwnStep
+    shares: Mapping[str, SolvedShares]
+    residual: FloatArray | None
+    error: float
+
+    @property
+    def reason(self) -> str:
+        """Why f doesn't follow; empty when it does."""
+        return next((f"{peer}: {solved.reason}" for peer, solved in self.shares.items() if solved.reason), "")
+
+    @property
+    def rank(self) -> int:
+        """The smallest rank of the step's equations; 0 without any."""
+        return min((solved.rank for solved in self.shares.values()), default=0)
+
+    @property
+    def condition_number(self) -> float:
+        """The largest condition number of the step's equations."""
+        return max((solved.condition_number for solved in self.shares.values()), default=float("nan"))
+
+
+def solve_steps(view: TrainingView, *, tolerance: float = 1e-6) -> tuple[StepSolution, ...]:
+    """Solve all equations of a view. f is the own share plus those of all peers, or the oracle's."""
+    solutions = []
+    grouped = view.by_step()
+    peers = tuple(view.peer_features) if view.linear else (ORACLE,)
+    # Values off the grid are not rounded: without Paillier, or for the oracle's f, which lies on no grid.
+    grid = view.share_step if view.linear else 0.0
+    for own in view.steps:
+        equations = grouped[own.step]
+        solved = {
+            peer: solve_shares(equations[peer], tolerance=tolerance, share_step=grid)
+            if peer in equations
+            else SolvedShares(None, 0, float("nan"), np.inf, f"Not possible: no equations at step {own.step}.")
+            for peer in peers
+        }
+        residual: FloatArray | None = own.share if view.linear else np.zeros_like(own.share)
+        for share in solved.values():
+            residual = None if residual is None or share.values is None else residual + share.values
+        solutions.append(StepSolution(own, solved, residual, sum(share.error for share in solved.values())))
+    return tuple(solutions)
+
+
+# --- simulation ---------------------------------------------------------------------------------------------------
+
+
+def simulated_view(
+    run: OracleRun,
+    party: int,
+    *,
+    initialisation: str,
+    label_party_bias: bool,
+    steps: slice = slice(None),
+    share_step: float = 0.0,
+) -> TrainingView:
+    """The view of party ``party`` (an index; peers are named party-0, party-1, ...) of a simulated training.
+
+    steps: which of the run's steps; matrices are copies, so a long run of wide features is best cut by epoch.
+    """
+    others = [index for index in range(len(run.blocks)) if index != party]
+    own_steps, equations = [], []
+    for number in range(len(run.steps))[steps]:
+        step = run.steps[number]
+        matrix = run.blocks[party][step.rows]
+        own_steps.append(OwnStep(number, step.rows, step.shares[party], step.weights[party]))
+        if run.approximation == "first_order":
+            unknown = {f"party-{index}": step.shares[index] for index in others}
+        else:
+            unknown = {ORACLE: step.residual}
+        equations += [Equations(number, peer, step.rows, matrix, matrix.T @ share) for peer, share in unknown.items()]
+    active = party == run.label_party
+    return TrainingView(
+        role="active" if active else "passive",
+        features=run.blocks[party],
+        steps=tuple(own_steps),
+        equations=tuple(equations),
+        peer_features={f"party-{index}": run.blocks[index].shape[1] for index in others},
+        label_party=None if active else f"party-{run.label_party}",
+        learning_rate=run.learning_rate,
+        classes=run.classes,
+        batch_size=run.batch_size,
+        initialisation=initialisation,
+        labels=run.labels if active else None,
+        label_party_bias=label_party_bias,
+        approximation=run.approximation,
+        l2=run.l2,
+        share_step=share_step,
+    )
