@@ -34,6 +34,9 @@ from vfl.theory.training import copies, solvable, sum_bits
 
 FloatArray = NDArray[np.float64]
 
+# Keeps the random features apart from whatever else is drawn from the same seed: equal streams would cost rank.
+_STREAM = 0xA0C1
+
 
 class NotPossible(ValueError):
     """Algorithm 2 can't work with these numbers; the message has them, and what would."""
@@ -59,11 +62,15 @@ class AuxiliaryCiphertext:
 
     iota: bits per sum; the paper's 64 holds the sums of up to 256 rows of features within [-1, 1] in this project's
     fixed point. seed: of the random features. They need no secrecy, the mask hides them.
-    tolerance: largest rounding error or contradiction of a solved share.
+    most_copies: an upper limit for u, None for as many as the key holds. The product costs u times the honest one, and
+    wide parties need few: 2 suffice for half of MNIST at 256 rows.
+    squared_norm, tolerance: as ``LabelRecovery`` has them.
     """
 
     iota: int = 64
     seed: int = 0
+    most_copies: int | None = None
+    squared_norm: float = 1.0
     tolerance: float = 1e-6
 
     name: ClassVar[str] = "auxiliary_ciphertext"
@@ -78,7 +85,7 @@ class AuxiliaryCiphertext:
     def attack(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
         """What the extended equations tell: labels to a passive party, single features to the active one."""
         if view.role == "passive":
-            return LabelRecovery(tolerance=self.tolerance).attack(view)
+            return LabelRecovery(squared_norm=self.squared_norm, tolerance=self.tolerance).attack(view)
         return FeatureOrder(tolerance=self.tolerance).attack(view)
 
     def plan(
@@ -93,17 +100,17 @@ class AuxiliaryCiphertext:
             raise NotPossible(
                 f"A sum of {rows} products takes {needed} bits, iota has {self.iota}: set iota to {needed} or more."
             )
-        u = copies(key_bits, self.iota)
+        u = min(copies(key_bits, self.iota), self.most_copies or key_bits)
         if not solvable(rows, features, u):
             raise NotPossible(
                 f"Batches of {rows} rows have more unknowns than u d = {u} * {features} = {u * features} equations "
-                f"at {key_bits} bits and iota {self.iota}."
+                f"at {key_bits} bits, iota {self.iota} and most_copies {self.most_copies}."
             )
         return AuxiliaryPlan(features, u, self.iota)
 
     def generator(self, step: int) -> np.random.Generator:
         """The random features' source at one step; the same for every peer, so one decomposition serves them all."""
-        return np.random.default_rng((self.seed, step))
+        return np.random.default_rng((_STREAM, self.seed, step))
 
 
 def extend(

@@ -27,8 +27,8 @@ BoolArray = NDArray[np.bool_]
 
 NO_SET = -1
 
-# A share must stand this far above its rounding error to link a batch to a row.
-_SIGNAL = 100.0
+# A share must stand this far above its rounding error to link two batches: a weaker link would pass on a wrong ratio.
+_SIGNAL = 1e4
 _REFINEMENTS = 30
 
 

@@ -86,8 +86,9 @@ class RecoveredLabels:
 class LabelRecovery:
     """Criterion 4.2, y = -sign(f), for as long as theory lets it (T_eps) and beyond, flagged; Theorem 4.1 for d_A = 0.
 
-    squared_norm: the largest ||x||^2 of a whole row, as far as the adversary knows; 1 is the paper's assumption, 2 with
-    unit-norm rows and a bias. Only the guarantee depends on it.
+    squared_norm: the largest ||x||^2 of a whole row, which the adversary must assume: 1 as in the paper, 2 with
+    unit-norm rows and a bias. Raised to what its own features and the bias already come to. Only the guarantee depends
+    on it: it is as good as this assumption about the others' features.
     failure: probability with which a random initialisation may break the guarantee.
     tolerance: largest rounding error or contradiction of a solved share.
     free_signs: Theorem 4.1's search takes 2^(free_signs / 2) steps per batch; batches that need more are left out.
@@ -131,12 +132,15 @@ class LabelRecovery:
     def _guarantee(self, view: TrainingView) -> tuple[float, int | None]:
         if view.approximation == "piecewise":
             return float("nan"), None
+        # What the adversary can see for itself: its own part of ||x||^2, and the label party's constant 1.
+        visible = float((view.features**2).sum(axis=1).max()) + view.label_party_bias
+        squared_norm = max(self.squared_norm, visible)
         epsilon = initial_product_bound(
             view.initialisation,
             view.features.shape[1] + sum(view.peer_features.values()),
             view.n,
             columns=view.columns,
-            squared_norm=self.squared_norm,
+            squared_norm=squared_norm,
             failure=self.failure,
         )
         limit = guaranteed_steps(
@@ -144,7 +148,7 @@ class LabelRecovery:
             epsilon,
             approximation=view.approximation,
             classes=view.classes,
-            squared_norm=self.squared_norm,
+            squared_norm=squared_norm,
         )
         return epsilon, limit
 

@@ -46,14 +46,12 @@ class Equations:
 class OwnStep:
     """What the adversary computed itself at ``step``.
 
-    rows: (s,). share: (s, columns), its share of f; for a non-linear approximation its product. weights: (d, columns),
-    its own before the step.
+    rows: (s,). share: (s, columns), its share of f; for a non-linear approximation its product.
     """
 
     step: int
     rows: IntArray
     share: FloatArray
-    weights: FloatArray
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,7 +94,6 @@ class TrainingView:
             raise ViewError("steps is empty: run at least one step of training before the attack.")
         for own in self.steps:
             _check_array("share", own.step, own.share, (len(own.rows), self.columns))
-            _check_array("weights", own.step, own.weights, (self.features.shape[1], self.columns))
             if own.rows.min(initial=0) < 0 or own.rows.max(initial=0) >= self.n:
                 raise ViewError(
                     f"rows of step {own.step} leave the {self.n} records: give indices in the common order."
@@ -247,7 +244,8 @@ def solve_shares(equations: Equations, *, tolerance: float = 1e-6, share_step: f
         )
     values: FloatArray = left @ (right @ equations.sums / singular[:, None])
     scale = float(np.abs(equations.sums).max(initial=0.0)) + float(singular[0] * np.abs(values).max(initial=0.0))
-    error = 2 * _ROUNDING * scale / float(singular[-1])
+    # One rounding of the sums and a few of the decomposition, none of them amplified by more than 1 / sigma_min.
+    error = 8 * _ROUNDING * scale / float(singular[-1])
     numbers = f"{rows} rows, {columns} equations, rank {rank}, condition number {condition:.3g}"
     if error > tolerance:
         return SolvedShares(
@@ -338,7 +336,7 @@ def simulated_view(
     for number in range(len(run.steps))[steps]:
         step = run.steps[number]
         matrix = run.blocks[party][step.rows]
-        own_steps.append(OwnStep(number, step.rows, step.shares[party], step.weights[party]))
+        own_steps.append(OwnStep(number, step.rows, step.shares[party]))
         if run.approximation == "first_order":
             unknown = {f"party-{index}": step.shares[index] for index in others}
         else:

@@ -76,7 +76,7 @@ class Federation:
         folder = tempfile.TemporaryDirectory(prefix="plumbline-")
         root = Path(folder.name)
         common = {"id_column": id, "run_dir": root / "parties", **(settings or {})}
-        parties: dict[str, dict[str, Any]] = {"coordinator": {"run_dir": common["run_dir"]}}
+        parties: dict[str, dict[str, Any]] = {"coordinator": {**(settings or {})}}
         active.to_parquet(root / "active.parquet", index=False)
         parties["active"] = {**common, "data": root / "active.parquet", "label_column": label}
         for number, table in enumerate(passive, start=1):

@@ -6,14 +6,16 @@ import grpc
 import numpy as np
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
+from services.common.errors import naming_the_party
 from services.common.wire import matrix_of, parts_of
 from vfl.learning.networks import DenseNetwork, activation_named
 
 _IDS_PER_PART = 10_000
 
 
+@naming_the_party
 class PassiveLink:
-    """What the active party asks of one passive party; a call that takes longer than ``timeout`` seconds fails."""
+    """What the active party asks of one passive party; no answer within ``timeout`` seconds raises PeerVanished."""
 
     def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
         self.name = name

@@ -87,6 +87,6 @@ def run(settings: Settings) -> None:
         on_started=on_started,
     )
     party.close()
-    for channel in channels.values():
-        channel.close()
+    # Channels outlive the threads that use them: grpc crashes when a closed one is called.
+    party.executor.shutdown(cancel_futures=True)
     record.write()

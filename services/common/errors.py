@@ -1,11 +1,15 @@
 """Errors that cross the wire: each says what is wrong and becomes one gRPC status."""
 
 import logging
-from typing import NoReturn
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class FederationError(Exception):
@@ -51,9 +55,34 @@ class Diverged(FederationError):
 
 
 class PeerVanished(FederationError):
-    """Another party did not answer within the deadline; the session is over."""
+    """Another party did not answer within the deadline."""
 
-    status = grpc.StatusCode.DEADLINE_EXCEEDED
+    # Not UNAVAILABLE: whoever called this party would try again, and so would its own caller.
+    status = grpc.StatusCode.FAILED_PRECONDITION
+
+
+_NO_ANSWER = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+
+
+def naming_the_party(link: type[T]) -> type[T]:
+    """Make every public method of a link raise PeerVanished with ``self.name`` when its call gets no answer."""
+
+    def named(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(self: Any, *arguments: Any) -> Any:
+            try:
+                return method(self, *arguments)
+            except grpc.RpcError as error:
+                if isinstance(error, grpc.Call) and error.code() in _NO_ANSWER:
+                    raise PeerVanished(f"{self.name} does not answer ({error.code().name}).") from error
+                raise
+
+        return call
+
+    for name, attribute in list(vars(link).items()):
+        if callable(attribute) and not name.startswith("_"):
+            setattr(link, name, named(attribute))
+    return link
 
 
 def abort_with(context: grpc.ServicerContext, error: Exception) -> NoReturn:

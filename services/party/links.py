@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, exchange_pb2, exchange_pb2_grpc
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.common.errors import InvalidMessage, PeerVanished
+from services.common.errors import InvalidMessage, naming_the_party
+from services.common.identity import Role
 from services.common.wire import matrix_of, parts_of, scores_message
 from services.party.cipher import DecryptedVector, WireVector
-
-_VANISHED = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 
 
 def vector_parts(session_id: str, step: int, vector: WireVector) -> Iterator[common_pb2.CipherVectorPart]:
@@ -31,8 +30,9 @@ def vector_parts(session_id: str, step: int, vector: WireVector) -> Iterator[com
         yield common_pb2.CipherVectorPart(data=data)
 
 
+@naming_the_party
 class PeerLink:
-    """A peer of Protocol 1 over a channel. No answer within ``timeout`` seconds raises PeerVanished."""
+    """A peer of Protocol 1 over a channel; no answer within ``timeout`` seconds raises PeerVanished."""
 
     def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
         self.name = name
@@ -41,43 +41,30 @@ class PeerLink:
 
     def send_public_key(self, session_id: str, key_id: str, modulus: bytes) -> None:
         message = exchange_pb2.PublicKeyMessage(session_id=session_id, key_id=key_id, modulus=modulus)
-        try:
-            self._stub.SendPublicKey(message, timeout=self._timeout)
-        except grpc.RpcError as error:
-            raise self._translated(error) from error
+        self._stub.SendPublicKey(message, timeout=self._timeout)
 
     def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
-        try:
-            self._stub.SendResiduals(vector_parts(session_id, step, vector), timeout=self._timeout)
-        except grpc.RpcError as error:
-            raise self._translated(error) from error
+        self._stub.SendResiduals(vector_parts(session_id, step, vector), timeout=self._timeout)
 
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
-        try:
-            replies = self._stub.Decrypt(vector_parts(session_id, step, vector), timeout=self._timeout)
-            header: exchange_pb2.DecryptedVectorHeader | None = None
-            data = bytearray()
-            for reply in replies:
-                if reply.WhichOneof("part") == "header":
-                    header = reply.header
-                else:
-                    data += reply.data
-        except grpc.RpcError as error:
-            raise self._translated(error) from error
+        header: exchange_pb2.DecryptedVectorHeader | None = None
+        data = bytearray()
+        for reply in self._stub.Decrypt(vector_parts(session_id, step, vector), timeout=self._timeout):
+            if reply.WhichOneof("part") == "header":
+                header = reply.header
+            else:
+                data += reply.data
         if header is None:
             raise InvalidMessage(f"{self.name} answered without a header.")
         return DecryptedVector(header.count, header.width, bytes(data))
 
-    def _translated(self, error: grpc.RpcError) -> Exception:
-        if isinstance(error, grpc.Call) and error.code() in _VANISHED:
-            return PeerVanished(f"{self.name} does not answer ({error.code().name}); the session ends here.")
-        return error
 
-
+@naming_the_party
 class CoordinatorLink:
-    """The coordinator over a channel."""
+    """The coordinator over a channel; no answer within ``timeout`` seconds raises PeerVanished."""
 
     def __init__(self, channel: grpc.Channel, timeout: float) -> None:
+        self.name = str(Role.COORDINATOR)
         self._stub = coordinator_pb2_grpc.CoordinatorStub(channel)
         self._timeout = timeout
 

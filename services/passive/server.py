@@ -46,6 +46,6 @@ def run(settings: Settings) -> None:
         [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
     )
     party.close()
-    for channel in channels.values():
-        channel.close()
+    # Channels outlive the threads that use them: grpc crashes when a closed one is called.
+    party.executor.shutdown(cancel_futures=True)
     record.write()

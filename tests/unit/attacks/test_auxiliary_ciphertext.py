@@ -13,8 +13,8 @@ from scipy.stats import chi2
 
 from attacks.auxiliary_ciphertext import (
     AuxiliaryCiphertext,
-    NotPossible,
     AuxiliaryPlan,
+    NotPossible,
     claimed_features,
     compress,
     extend,
@@ -106,8 +106,9 @@ def test_all_sums_come_back(
     expected = unmask(honest_mask, decrypt_integers(private, honest))
     np.testing.assert_array_equal(sums[:d], expected)
     solved = solve_shares(Equations(0, "peer", np.arange(s), extended, sums), share_step=SHARE_STEP)
-    if solved.values is not None and solved.condition_number < 1e4:
-        np.testing.assert_array_equal(solved.values, shares)
+    assert solved.values is not None
+    if solved.values is not None:
+        assert np.abs(solved.values - shares).max() <= (0.0 if solved.error < SHARE_STEP / 4 else solved.error)
 
 
 def test_extreme_sums_in_every_slot(small_keys: KeyPair) -> None:
@@ -239,8 +240,8 @@ def test_credit_sized_batch_at_2048_bits() -> None:
     np.testing.assert_array_equal(solved.values, shares)
     beyond = total - product_time
     print(  # noqa: T201 - the figure that the documentation quotes
-        f"honest {honest_total:.3f} s (product {honest_product:.3f}), attack {total:.3f} s (product {product_time:.3f}, "
-        f"beyond it {beyond:.3f}), condition number {solved.condition_number:.1f}"
+        f"honest {honest_total:.3f} s (product {honest_product:.3f}), attack {total:.3f} s "
+        f"(product {product_time:.3f}, beyond it {beyond:.3f}), condition number {solved.condition_number:.1f}"
     )
     # Process time on a shared machine: twice the documented factor before this fails.
     assert beyond < 5 * honest_total
@@ -336,10 +337,10 @@ def test_the_papers_data_at_batch_256(name: str, width: int) -> None:
         features /= np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1.0)
     labels = (dataset.labels[rows] == dataset.class_names[1]).astype(np.int64)
     run = trained(on_grid(features), labels, (features.shape[1] - width, width), batch=256, epochs=1)
-    attack = AuxiliaryCiphertext()
+    # MNIST needs few of 31 copies: two make 784 columns of which 392 are random.
+    attack = AuxiliaryCiphertext(most_copies=None if name == "credit" else 2)
     plan = attack.plan(key_bits=2048, features=width, rows=256, residual_format=RESIDUAL, feature_format=UNSIGNED)
-    # MNIST needs few of its 31 copies: two make 784 columns of which 392 are random.
-    plan = plan if name == "credit" else replace(plan, copies=2)
+    assert plan.copies == (31 if name == "credit" else 2)
     plain = attack.attack(simulated_view(run, 1, initialisation="zero", label_party_bias=True))
     assert isinstance(plain, RecoveredLabels)
     assert len(plain.unresolved) == 1280

@@ -37,6 +37,7 @@ def planted(
     bias: bool = True,
     zero_fraction: float = 0.0,
     label_party: int = 0,
+    first_value: float | None = None,
 ) -> OracleRun:
     """A training on the fixed-point grids of a real one, with features in [0, 1], as min-max scaling makes them."""
     generator = np.random.default_rng(seed)
@@ -44,6 +45,7 @@ def planted(
     for block in blocks:
         if block.shape[1] == 1:
             block[generator.random(rows) < zero_fraction] = 0.0
+            block[0] = block[0] if first_value is None else first_value
     blocks = [np.rint(block * 2**16) / 2**16 for block in blocks]
     spared = [np.zeros(width, dtype=np.bool_) for width in parties]
     if bias:
@@ -141,6 +143,27 @@ def test_batches_that_never_intertwine_are_reported() -> None:
     for batch in FixedBatches(np.arange(64), 8, 0).epoch(0):
         assert len(np.unique(feature.sets[batch])) == 1
         np.testing.assert_allclose(np.abs(feature.ratios[batch]), truth[batch] / truth[batch].max(), atol=1e-5)
+
+
+class Overlapping(BatchSchedule):
+    """Two fixed batches that share row 0."""
+
+    def epoch(self, index: int):  # type: ignore[no-untyped-def]
+        return iter([np.arange(8), np.array([0, *range(8, 15)])])
+
+
+@pytest.mark.parametrize(("shared", "joined"), [(0.5, True), (2.0**-16, False), (0.0, False)])
+def test_a_row_joins_batches_only_where_it_stands_out(shared: float, joined: bool) -> None:
+    """A shared row whose products drown in rounding tells no ratio: the batches stay apart, and that is said."""
+    run = planted(rows=15, batch=8, epochs=4, schedule=Overlapping, first_value=shared)
+    feature = FeatureOrder().attack(view_of(run, 0)).features["party-1"]
+    assert feature.sortable == joined
+    assert feature.exact == joined
+    assert ("don't intertwine" in feature.reason) != joined
+    truth = run.blocks[1][:, 0]
+    for inside in (np.arange(1, 8), np.arange(8, 15)):
+        ratios = np.abs(feature.ratios[inside])
+        np.testing.assert_allclose(ratios / ratios.max(), truth[inside] / truth[inside].max(), atol=1e-5)
 
 
 def test_batches_of_one_row_say_nothing_about_ratios() -> None:

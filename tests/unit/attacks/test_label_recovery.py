@@ -14,7 +14,7 @@ from attacks.training_views import Equations, TrainingView, simulated_view, solv
 from attacks.views import ViewError
 from vfl.data import load_dataset
 from vfl.learning import BatchSchedule, initial_weights
-from vfl.theory.training import Approximation, OracleRun, simulate_oracle
+from vfl.theory.training import Approximation, OracleRun, guaranteed_steps, simulate_oracle
 
 SHARE_STEP = 2.0**-32
 
@@ -82,12 +82,11 @@ def test_shares_follow_exactly_when_there_are_enough_equations(s: int, d: int, u
     solved = solve_shares(Equations(0, "peer", np.arange(s), matrix, matrix.T @ shares), share_step=SHARE_STEP)
     if s <= u * d and solved.condition_number < 1e4:
         assert solved.values is not None
-        np.testing.assert_array_equal(solved.values, shares)
     if s > u * d:
         assert solved.values is None
         assert f"{s} rows but {u * d} equations" in solved.reason
     if solved.values is not None:
-        assert np.abs(solved.values - shares).max() <= solved.error + SHARE_STEP / 2
+        assert np.abs(solved.values - shares).max() <= (0.0 if solved.error < SHARE_STEP / 4 else solved.error)
 
 
 def test_repeated_rows_and_constant_columns_are_refused_with_their_rank() -> None:
@@ -149,6 +148,15 @@ def test_large_weights_are_never_called_guaranteed() -> None:
     assert found.guaranteed_steps == 0
     assert not found.guaranteed.any()
     assert (found.labels != run.labels).any()
+
+
+def test_the_paper_norm_is_not_believed_against_ones_own_features() -> None:
+    """Unscaled features grow faster than ||x|| <= 1 promises: the guarantee is made with what the party can see."""
+    run = planted(norm=3.0, epochs=1, bias=False)
+    view = view_of(run, 1, bias=False)
+    seen = float((view.features**2).sum(axis=1).max())
+    assert seen > 1
+    assert LabelRecovery().attack(view).guaranteed_steps == guaranteed_steps(0.05, 0.0, squared_norm=seen)
 
 
 def test_late_steps_vote_when_nothing_is_guaranteed() -> None:
@@ -250,6 +258,21 @@ def test_too_many_free_signs_are_reported() -> None:
     run = planted(parties=(0, 5), batch=50, bias=False)
     found = LabelRecovery().attack(view_of(run, 1, bias=False))
     assert "50 rows, 5 equations, rank 5 leave 45 signs free" in found.steps[0].reason
+
+
+def test_twins_of_different_labels_leave_the_batch_open() -> None:
+    run = simulate_oracle(
+        [np.ones((6, 0)), np.tile(np.random.default_rng(0).normal(size=(3, 2)), (2, 1))],
+        np.array([0, 1, 0, 1, 0, 1]),
+        [np.zeros((0, 1)), np.zeros((2, 1))],
+        classes=2,
+        schedule=BatchSchedule(np.arange(6), 6, 0),
+        epochs=1,
+        learning_rate=0.1,
+    )
+    found = LabelRecovery().attack(view_of(run, 1, bias=False))
+    assert "several sign vectors fit the 2 equations of 6 rows" in found.reason
+    assert len(found.unresolved) == 6
 
 
 def test_several_solutions_are_not_guessed() -> None:
