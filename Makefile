@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint protos clean
 
 demo: $(VENV)/.installed
-	$(BIN)/plumbline audit --data breast_cancer --name demo
+	$(BIN)/plumbline audit --data breast_cancer --attacks half,half_star,rcc2 --name demo
 
 test: $(VENV)/.installed-dev lint
 	$(BIN)/pytest -n 2 --dist worksteal -m "not compose"

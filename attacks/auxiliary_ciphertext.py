@@ -75,7 +75,7 @@ class AuxiliaryCiphertext:
 
     name: ClassVar[str] = "auxiliary_ciphertext"
     spec: ClassVar[AttackSpec] = AttackSpec(
-        adversary="active",
+        adversary="either",
         phase="training",
         knowledge="agnostic",
         needs=("equations",),

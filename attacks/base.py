@@ -16,7 +16,7 @@ class AttackSpec:
     knowledge: white_box (the model's parameters), black_box (scores only) or agnostic (neither is needed).
     """
 
-    adversary: Literal["active", "passive"]
+    adversary: Literal["active", "passive", "either"]
     phase: Literal["prediction", "training"]
     knowledge: Literal["white_box", "black_box", "agnostic"]
     needs: tuple[str, ...]

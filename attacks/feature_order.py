@@ -96,7 +96,7 @@ class FeatureOrder:
 
     name: ClassVar[str] = "feature_order"
     spec: ClassVar[AttackSpec] = AttackSpec(
-        adversary="active",
+        adversary="either",
         phase="training",
         knowledge="agnostic",
         needs=("equations",),

@@ -56,7 +56,7 @@ class RandomiserChannel:
 
     name: ClassVar[str] = "randomiser_channel"
     spec: ClassVar[AttackSpec] = AttackSpec(
-        adversary="active",
+        adversary="either",
         phase="training",
         knowledge="agnostic",
         needs=(),

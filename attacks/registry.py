@@ -21,6 +21,10 @@ _BUILT_IN: dict[str, str] = {
     "one_feature": "attacks.one_feature:OneFeature",
     "shadow": "attacks.shadow:ShadowModel",
     "agnostic": "attacks.agnostic:Agnostic",
+    "feature_order": "attacks.feature_order:FeatureOrder",
+    "label_recovery": "attacks.label_recovery:LabelRecovery",
+    "auxiliary_ciphertext": "attacks.auxiliary_ciphertext:AuxiliaryCiphertext",
+    "randomiser_channel": "attacks.randomiser_channel:RandomiserChannel",
 }
 
 ENTRY_POINT_GROUP = "plumbline.attacks"

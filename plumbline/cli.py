@@ -176,7 +176,7 @@ def _attack_names(text: str) -> tuple[str, ...]:
     import attacks
 
     if text == "all":
-        return attacks.names()
+        return tuple(name for name in attacks.names() if attacks.load(name).spec.phase == "prediction")
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 

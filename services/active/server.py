@@ -17,7 +17,7 @@ from services.common.settings import Settings
 from services.party import exchange_servicer
 from services.party.features import load_party_data
 from services.party.links import CoordinatorLink, PeerLink
-from services.party.plugins import load_attacks
+from services.party.plugins import load_prediction_attacks
 from services.party.record import RunRecord
 from vfl.data import load_table
 
@@ -41,7 +41,7 @@ def run(settings: Settings) -> None:
     """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
     transport = make_transport(settings, Role.ACTIVE)
     name = transport.identity.name
-    mounted = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
+    mounted = load_prediction_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
     data = load_party_data(settings, with_bias=not settings.installed_model)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)

@@ -13,15 +13,18 @@ from numpy.typing import NDArray
 from services.common.agreement import Agreement
 from services.common.errors import Diverged, InvalidMessage
 from vfl.crypto import (
+    PROOF_ROOTS,
     CipherVector,
     FixedPoint,
     FixedPointOverflow,
     InvalidAnswer,
     InvalidCiphertext,
+    MalformedModulus,
     Mask,
     PackingLayout,
     PublicKey,
     check_ciphertexts,
+    check_modulus,
     choose_layout,
     ciphertext_count,
     ciphertext_width,
@@ -31,6 +34,8 @@ from vfl.crypto import (
     keygen,
     mask_vector,
     matvec,
+    modulus_context,
+    prove_modulus,
     to_bytes,
     unmask,
 )
@@ -68,6 +73,15 @@ class DecryptedVector:
     data: bytes
 
 
+@dataclass(frozen=True)
+class PublicKeyShown:
+    """A public key as it travels: the modulus in big-endian bytes, and the proof that it is well-formed."""
+
+    key_id: str
+    modulus: bytes
+    proof: bytes
+
+
 # What turns the answer to one masked sum into X^T g; holds the mask, so it never leaves its process.
 Unmask = Callable[[DecryptedVector], FloatArray]
 
@@ -75,11 +89,10 @@ Unmask = Callable[[DecryptedVector], FloatArray]
 class Cipher(Protocol):
     """One party's keys and arithmetic in one session. Residuals are (rows, columns), features (rows, features)."""
 
-    key_id: str
-    modulus: bytes
+    public_key: PublicKeyShown
 
-    def accept_key(self, peer: str, key_id: str, modulus: bytes) -> None:
-        """Remember a peer's public key; raises InvalidMessage when it doesn't fit the terms."""
+    def accept_key(self, peer: str, key: PublicKeyShown) -> None:
+        """Remember a peer's public key; raises InvalidMessage when it doesn't fit the terms or isn't well-formed."""
 
     def encrypt(self, residual: FloatArray) -> WireVector:
         """This party's residuals under its own key; raises Diverged when they don't fit the fixed point."""
@@ -123,20 +136,25 @@ class PaillierCipher:
             )
         self._public_key, self._private_key = keygen(plan.key_bits, insecure=plan.key_bits < 2048)
         self._peer_keys: dict[str, PublicKey] = {}
-        self.key_id = self._public_key.key_id
-        self.modulus = self._public_key.n.to_bytes(plan.key_bits // 8, "big")
+        proof = prove_modulus(self._private_key, modulus_context(agreement.session_id, name))
+        width = plan.key_bits // 8
+        self.public_key = PublicKeyShown(
+            self._public_key.key_id, self._public_key.n.to_bytes(width, "big"), to_bytes(proof, width)
+        )
 
-    def accept_key(self, peer: str, key_id: str, modulus: bytes) -> None:
-        key = PublicKey(int.from_bytes(modulus, "big"))
-        if key.bits != self._agreement.plan.key_bits or key.n % 2 == 0:
-            raise InvalidMessage(
-                f"Expected an odd modulus of {self._agreement.plan.key_bits} bits, got one of {key.bits} bits."
-            )
-        if key.key_id != key_id:
-            raise InvalidMessage(f"Wrong key id: this modulus has {key.key_id}, got {key_id}.")
-        if key == self._public_key:
+    def accept_key(self, peer: str, key: PublicKeyShown) -> None:
+        bits = self._agreement.plan.key_bits
+        public_key = PublicKey(int.from_bytes(key.modulus, "big"))
+        try:
+            roots = from_bytes(key.proof, PROOF_ROOTS, bits // 8)
+            check_modulus(public_key, bits, modulus_context(self._agreement.session_id, peer), roots)
+        except (InvalidCiphertext, MalformedModulus) as error:
+            raise InvalidMessage(f"{peer}'s key is refused: {error}") from error
+        if public_key.key_id != key.key_id:
+            raise InvalidMessage(f"Wrong key id: this modulus has {public_key.key_id}, got {key.key_id}.")
+        if public_key == self._public_key:
             raise InvalidMessage("This is the callee's own key: send the caller's.")
-        self._peer_keys[peer] = key
+        self._peer_keys[peer] = public_key
 
     def encrypt(self, residual: FloatArray) -> WireVector:
         try:
@@ -235,17 +253,16 @@ class PlainCipher:
     def __init__(self, agreement: Agreement, name: str) -> None:
         self._agreement = agreement
         self._columns = 1 if agreement.classes == 2 else agreement.classes
-        self.key_id = f"INSECURE-plain-{name}"
-        self.modulus = b""
+        self.public_key = PublicKeyShown(f"INSECURE-plain-{name}", b"", b"")
         self._peer_key_ids: dict[str, str] = {}
 
-    def accept_key(self, peer: str, key_id: str, modulus: bytes) -> None:
-        if modulus or key_id != f"INSECURE-plain-{peer}":
+    def accept_key(self, peer: str, key: PublicKeyShown) -> None:
+        if key != PublicKeyShown(f"INSECURE-plain-{peer}", b"", b""):
             raise InvalidMessage("This session is cipher=plain (INSECURE) and takes no Paillier key.")
-        self._peer_key_ids[peer] = key_id
+        self._peer_key_ids[peer] = key.key_id
 
     def encrypt(self, residual: FloatArray) -> WireVector:
-        return self._to_wire(self.key_id, residual)
+        return self._to_wire(self.public_key.key_id, residual)
 
     def check_residuals(self, peer: str, rows: int, vector: WireVector) -> None:
         vector.check(key_id=self._peer_key_ids[peer], count=rows * self._columns, width=self._WIDTH, exponent=0)
@@ -275,7 +292,7 @@ class PlainCipher:
 
     def decrypt(self, peer: str, vector: WireVector) -> DecryptedVector:
         count = self._agreement.party(peer).feature_count * self._columns
-        vector.check(key_id=self.key_id, count=count, width=self._WIDTH, exponent=0)
+        vector.check(key_id=self.public_key.key_id, count=count, width=self._WIDTH, exponent=0)
         return DecryptedVector(count, self._WIDTH, vector.data)
 
     def _to_wire(self, key_id: str, values: FloatArray) -> WireVector:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.metrics import StageTimer
-from services.party.cipher import Cipher, DecryptedVector, Unmask, WireVector
+from services.party.cipher import Cipher, DecryptedVector, PublicKeyShown, Unmask, WireVector
 
 FloatArray = NDArray[np.float64]
 T = TypeVar("T")
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class _PeerState:
     """What one peer has sent, by step, and what it was answered."""
 
-    key: tuple[str, bytes] | None = None
+    key: PublicKeyShown | None = None
     residuals: dict[int, WireVector] = field(default_factory=dict)
     answers: dict[int, tuple[WireVector, DecryptedVector]] = field(default_factory=dict)
     pending: Unmask | None = None
@@ -62,18 +62,18 @@ class GradientExchange:
 
     # -- what peers send -------------------------------------------------------------------------------------------
 
-    def receive_public_key(self, peer: str, key_id: str, modulus: bytes) -> None:
+    def receive_public_key(self, peer: str, key: PublicKeyShown) -> None:
         """A peer's key of this session; one per session, so a second, different one raises OutOfOrder."""
         with self._condition:
             state = self._state_of(peer)
             if state.key is not None:
-                if state.key != (key_id, modulus):
+                if state.key != key:
                     raise OutOfOrder(
                         f"{peer} has shown a key for this session already; a session has one key per party."
                     )
                 return
-            self._cipher.accept_key(peer, key_id, modulus)
-            state.key = (key_id, modulus)
+            self._cipher.accept_key(peer, key)
+            state.key = key
             self._condition.notify_all()
 
     def receive_residuals(self, peer: str, step: int, vector: WireVector) -> None:
@@ -110,9 +110,9 @@ class GradientExchange:
     # -- what this party's own training loop does ------------------------------------------------------------------
 
     @property
-    def public_key(self) -> tuple[str, bytes]:
-        """(key id, modulus) to show to the peers."""
-        return self._cipher.key_id, self._cipher.modulus
+    def public_key(self) -> PublicKeyShown:
+        """This party's key of the session, to show to the peers."""
+        return self._cipher.public_key
 
     def encrypt_residuals(self, step: int, residual: FloatArray) -> WireVector:
         """This party's share of the residual, (rows, columns), under its own key, to be sent to every peer."""

@@ -9,7 +9,7 @@ from services.common.errors import InvalidMessage
 from services.common.identity import Role, require_caller
 from services.common.transport import Permissions
 from services.common.wire import joined, parts_of
-from services.party.cipher import WireVector
+from services.party.cipher import PublicKeyShown, WireVector
 from services.party.exchange import GradientExchange
 
 _SERVICE = exchange_pb2.DESCRIPTOR.services_by_name["GradientExchange"]
@@ -45,7 +45,7 @@ class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
         self, request: exchange_pb2.PublicKeyMessage, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
         self._exchange_of(request.session_id).receive_public_key(
-            require_caller(context).name, request.key_id, request.modulus
+            require_caller(context).name, PublicKeyShown(request.key_id, request.modulus, request.proof)
         )
         return common_pb2.Acknowledgement()
 

@@ -11,7 +11,7 @@ from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import InvalidMessage, naming_the_party
 from services.common.identity import Role
 from services.common.wire import matrix_of, parts_of, scores_message
-from services.party.cipher import DecryptedVector, WireVector
+from services.party.cipher import DecryptedVector, PublicKeyShown, WireVector
 
 
 def vector_parts(session_id: str, step: int, vector: WireVector) -> Iterator[common_pb2.CipherVectorPart]:
@@ -39,8 +39,10 @@ class PeerLink:
         self._stub = exchange_pb2_grpc.GradientExchangeStub(channel)
         self._timeout = timeout
 
-    def send_public_key(self, session_id: str, key_id: str, modulus: bytes) -> None:
-        message = exchange_pb2.PublicKeyMessage(session_id=session_id, key_id=key_id, modulus=modulus)
+    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
+        message = exchange_pb2.PublicKeyMessage(
+            session_id=session_id, key_id=key.key_id, modulus=key.modulus, proof=key.proof
+        )
         self._stub.SendPublicKey(message, timeout=self._timeout)
 
     def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:

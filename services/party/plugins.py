@@ -10,15 +10,20 @@ from services.common.identity import Role
 _log = logging.getLogger(__name__)
 
 
-def load_attacks(
+def load_prediction_attacks(
     names: Sequence[str], options: Mapping[str, Mapping[str, Any]], role: Role
 ) -> dict[str, attacks.PredictionAttack]:
-    """The named attacks that a party of this role can mount; the others are ignored with a line in the log.
+    """The named attacks on predictions that a party of this role can mount; others are ignored with a line in the log.
 
     Raises UnknownAttack or ValueError at once, so that a service with a wrong name doesn't start.
     """
-    loaded = {name: attacks.load(name, **options.get(name, {})) for name in names}
-    for name, attack in loaded.items():
-        if attack.spec.adversary != role:
+    mounted: dict[str, attacks.PredictionAttack] = {}
+    for name in names:
+        attack = attacks.load(name, **options.get(name, {}))
+        if attack.spec.adversary not in (role, "either"):
             _log.warning("%s is an attack of the %s party: ignored here.", name, attack.spec.adversary)
-    return {name: attack for name, attack in loaded.items() if attack.spec.adversary == role}
+        elif attack.spec.phase != "prediction":
+            _log.warning("%s needs a training transcript, which services don't record: ignored here.", name)
+        else:
+            mounted[name] = attack
+    return mounted

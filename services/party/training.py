@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.metrics import StageTimer
-from services.party.cipher import DecryptedVector, WireVector, make_cipher
+from services.party.cipher import DecryptedVector, PublicKeyShown, WireVector, make_cipher
 from services.party.exchange import GradientExchange
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, split_rows
 from vfl.learning.networks import DenseNetwork
@@ -23,7 +23,7 @@ IntArray = NDArray[np.int64]
 class Peer(Protocol):
     """The other end of Protocol 1, wherever it is."""
 
-    def send_public_key(self, session_id: str, key_id: str, modulus: bytes) -> None: ...
+    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None: ...
 
     def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None: ...
 
@@ -95,8 +95,8 @@ class PartyTraining:
 
     def show_public_key(self) -> None:
         """Send this party's public key to every peer."""
-        key_id, modulus = self.exchange.public_key
-        self._to_all_peers(lambda peer: peer.send_public_key(self.agreement.session_id, key_id, modulus))
+        key = self.exchange.public_key
+        self._to_all_peers(lambda peer: peer.send_public_key(self.agreement.session_id, key))
 
     def run_epoch(self, epoch: int, on_step: Callable[[int, StageTimer], None]) -> None:
         """Train epoch ``epoch`` (from 0, in order), calling ``on_step(step, seconds by stage)`` after each step.

@@ -25,7 +25,7 @@ from services.common.metrics import StageTimer, TrafficMeter
 from services.common.settings import Settings, load_settings
 from services.common.transport import Transport
 from services.coordinator.sessions import Sessions
-from services.party.cipher import DecryptedVector, WireVector, make_cipher
+from services.party.cipher import DecryptedVector, PublicKeyShown, WireVector, make_cipher
 from services.party.exchange import GradientExchange
 from services.party.features import PartyData
 from services.party.record import RunRecord
@@ -102,8 +102,8 @@ class DirectPeer:
         self._sender = sender
         self._exchange_of = exchange_of
 
-    def send_public_key(self, session_id: str, key_id: str, modulus: bytes) -> None:
-        self._exchange_of(session_id).receive_public_key(self._sender, key_id, modulus)
+    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
+        self._exchange_of(session_id).receive_public_key(self._sender, key)
 
     def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
         self._exchange_of(session_id).receive_residuals(self._sender, step, vector)
@@ -237,8 +237,8 @@ def exchange_pair(
         for name, other in (("active", "passive"), ("passive", "active"))
     )
     if keys:
-        mine.receive_public_key("passive", *theirs.public_key)
-    theirs.receive_public_key("active", *mine.public_key)
+        mine.receive_public_key("passive", theirs.public_key)
+    theirs.receive_public_key("active", mine.public_key)
     features = snap_to_grid(np.random.default_rng(3).uniform(size=(rows, 2)))
     return ExchangePair(mine, theirs, rows, features)
 

@@ -19,6 +19,13 @@ from vfl.crypto.errors import (
 )
 from vfl.crypto.fixed_point import RESIDUAL, FixedPoint
 from vfl.crypto.keys import PrivateKey, PublicKey, keygen
+from vfl.crypto.modulus_proof import (
+    PROOF_ROOTS,
+    MalformedModulus,
+    check_modulus,
+    modulus_context,
+    prove_modulus,
+)
 from vfl.crypto.packing import PackingLayout, choose_layout
 from vfl.crypto.vectors import (
     CipherVector,
@@ -34,6 +41,7 @@ from vfl.crypto.vectors import (
 from vfl.crypto.wire import check_ciphertexts, ciphertext_width, from_bytes, to_bytes
 
 __all__ = [
+    "PROOF_ROOTS",
     "RESIDUAL",
     "CipherVector",
     "FixedPoint",
@@ -44,12 +52,14 @@ __all__ = [
     "KeyMismatch",
     "LayoutMismatch",
     "MalformedKey",
+    "MalformedModulus",
     "Mask",
     "PackingImpossible",
     "PackingLayout",
     "PrivateKey",
     "PublicKey",
     "check_ciphertexts",
+    "check_modulus",
     "choose_layout",
     "ciphertext_count",
     "ciphertext_width",
@@ -60,6 +70,8 @@ __all__ = [
     "keygen",
     "mask_vector",
     "matvec",
+    "modulus_context",
+    "prove_modulus",
     "to_bytes",
     "unmask",
 ]

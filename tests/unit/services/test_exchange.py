@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.metrics import StageTimer
-from services.party.cipher import DecryptedVector, WireVector
+from services.party.cipher import DecryptedVector, PublicKeyShown, WireVector
 from services.party.training import Peer
 from tests.integration.harness import (
     SMALL_PLAN,
@@ -44,14 +44,14 @@ def in_thread() -> Iterator[ThreadPoolExecutor]:
 @CIPHERS
 def test_the_same_key_shown_twice_changes_nothing(plan: TrainingPlan) -> None:
     pair = exchange_pair(plan)
-    pair.exchange.receive_public_key("passive", *pair.peer.public_key)
+    pair.exchange.receive_public_key("passive", pair.peer.public_key)
     pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
 
 
 def test_a_second_key_in_a_session_is_refused_and_the_first_stays() -> None:
     pair, other = exchange_pair(TINY), exchange_pair(TINY)
     with pytest.raises(OutOfOrder, match="one key per party"):
-        pair.exchange.receive_public_key("passive", *other.peer.public_key)
+        pair.exchange.receive_public_key("passive", other.peer.public_key)
     pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
 
 
@@ -59,32 +59,34 @@ def test_residuals_before_the_key_are_refused_and_the_key_may_still_come() -> No
     pair = exchange_pair(TINY, keys=False)
     with pytest.raises(OutOfOrder, match="must show its public key"):
         pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
-    pair.exchange.receive_public_key("passive", *pair.peer.public_key)
+    pair.exchange.receive_public_key("passive", pair.peer.public_key)
     pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
 
 
 def test_keys_that_do_not_fit_the_terms_are_refused() -> None:
     pair = exchange_pair(TINY, keys=False)
-    key_id, modulus = pair.peer.public_key
-    n = int.from_bytes(modulus, "big")
+    good = pair.peer.public_key
+    n = int.from_bytes(good.modulus, "big")
     shorter = exchange_pair(replace(TINY, key_bits=264)).peer.public_key
-    for bad_id, bad_modulus, words in (
-        ("0" * 16, modulus, "Wrong key id"),
-        (key_id, (n + 1).to_bytes(32, "big"), "odd modulus"),
-        (*shorter, "256 bits, got one of 264 bits"),
-        (key_id, b"", "got one of 0 bits"),
-        (*pair.exchange.public_key, "callee's own key"),
+    for bad, words in (
+        (replace(good, key_id="0" * 16), "Wrong key id"),
+        (replace(good, modulus=(n + 1).to_bytes(32, "big")), "passive's key is refused"),
+        (replace(good, modulus=shorter.modulus), "passive's key is refused"),
+        (replace(good, modulus=b""), "passive's key is refused"),
+        (replace(good, proof=b""), "passive's key is refused"),
+        (replace(good, proof=bytes(len(good.proof))), "passive's key is refused"),
+        (pair.exchange.public_key, "passive's key is refused"),
     ):
         with pytest.raises(InvalidMessage, match=words):
-            pair.exchange.receive_public_key("passive", bad_id, bad_modulus)
-    pair.exchange.receive_public_key("passive", key_id, modulus)
+            pair.exchange.receive_public_key("passive", bad)
+    pair.exchange.receive_public_key("passive", good)
 
 
 def test_a_plain_session_takes_no_paillier_key_and_no_other_partys_name() -> None:
     pair = exchange_pair(PLAIN, keys=False)
     for key_id, modulus in (("INSECURE-plain-passive", b"\x05"), ("INSECURE-plain-active", b"")):
         with pytest.raises(InvalidMessage, match="takes no Paillier key"):
-            pair.exchange.receive_public_key("passive", key_id, modulus)
+            pair.exchange.receive_public_key("passive", PublicKeyShown(key_id, modulus, b""))
 
 
 @CIPHERS
@@ -92,7 +94,7 @@ def test_a_stranger_is_refused_everywhere(plan: TrainingPlan) -> None:
     pair = exchange_pair(plan)
     own = pair.exchange.encrypt_residuals(0, np.zeros((4, 1)))
     for call in (
-        lambda: pair.exchange.receive_public_key("stranger", *pair.peer.public_key),
+        lambda: pair.exchange.receive_public_key("stranger", pair.peer.public_key),
         lambda: pair.exchange.receive_residuals("stranger", 0, pair.peer_residuals(0)),
         lambda: pair.exchange.answer_sums("stranger", 0, pair.peer_sums(own)),
     ):
@@ -320,7 +322,7 @@ def test_a_residue_beyond_the_modulus_and_a_nonsensical_one_are_refused() -> Non
     pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
     sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
     width = TINY.key_bits // 8
-    n = int.from_bytes(pair.peer.public_key[1], "big")
+    n = int.from_bytes(pair.peer.public_key.modulus, "big")
     with pytest.raises(InvalidMessage, match=r"not in \[0, n\)"):
         pair.exchange.gradient_share("passive", DecryptedVector(sums.count, width, n.to_bytes(width, "big")))
 
@@ -353,7 +355,7 @@ def test_the_end_wakes_whoever_waits_and_stays_the_reason_of_every_later_refusal
             waiting.result(timeout=5)
     pair.exchange.end("another reason")
     for call in (
-        lambda: pair.exchange.receive_public_key("passive", *pair.peer.public_key),
+        lambda: pair.exchange.receive_public_key("passive", pair.peer.public_key),
         lambda: pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0)),
         lambda: pair.exchange.answer_sums("passive", 0, pair.peer_residuals(0)),
         lambda: pair.exchange.encrypt_residuals(0, np.zeros((4, 1))),
@@ -414,9 +416,9 @@ class _Repeating:
         self._sent: list[tuple[str, tuple[object, ...]]] = []
         self._lock = threading.Lock()
 
-    def send_public_key(self, session_id: str, key_id: str, modulus: bytes) -> None:
-        self._peer.send_public_key(session_id, key_id, modulus)
-        self._again("send_public_key", session_id, key_id, modulus)
+    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
+        self._peer.send_public_key(session_id, key)
+        self._again("send_public_key", session_id, key)
 
     def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
         self._peer.send_residuals(session_id, step, vector)
@@ -478,7 +480,7 @@ class ExchangeModel(RuleBasedStateMachine):
 
     @rule()
     def show_key(self) -> None:
-        self.pair.exchange.receive_public_key("passive", *self.pair.peer.public_key)
+        self.pair.exchange.receive_public_key("passive", self.pair.peer.public_key)
         self.key_shown = True
 
     @rule(offset=st.integers(-2, 2), variant=st.integers(0, 1))
@@ -502,7 +504,7 @@ class ExchangeModel(RuleBasedStateMachine):
     def sums_come(self, offset: int, variant: int) -> None:
         step = self.step + offset
         values = np.full(2, float(variant)).astype(">f8").tobytes()
-        vector = WireVector(self.pair.exchange.public_key[0], 2, 8, 0, values)
+        vector = WireVector(self.pair.exchange.public_key.key_id, 2, 8, 0, values)
         refusal: type[FederationError] | None = None
         if not 0 <= step < self.STEPS:
             refusal = InvalidMessage

@@ -326,7 +326,7 @@ def test_what_a_key_holder_decrypts_looks_uniform_and_would_not_without_the_mask
 
     def spying(self: GradientExchange, peer: str, step: int, vector: object) -> DecryptedVector:
         answer = answer_sums(self, peer, step, vector)  # type: ignore[arg-type]
-        seen.append((int.from_bytes(self.public_key[1], "big"), answer))
+        seen.append((int.from_bytes(self.public_key.modulus, "big"), answer))
         return answer
 
     monkeypatch.setattr(GradientExchange, "answer_sums", spying)

@@ -194,7 +194,7 @@ def test_every_plan_that_passes_its_check_makes_a_cipher_or_a_refusal_in_words(
     parties = (PartyDescription("active", 3, 0, False, 99), PartyDescription("passive", 2, 1, True, 99))
     with suppress(InvalidMessage):
         plan.check()
-        assert make_cipher(Agreement("s", plan, 3, parties), "active").key_id
+        assert make_cipher(Agreement("s", plan, 3, parties), "active").public_key.key_id
 
 
 def test_plans_and_agreements_survive_the_wire() -> None:

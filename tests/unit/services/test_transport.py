@@ -122,11 +122,11 @@ MALFORMED: dict[str, Callable[[Live], list[common_pb2.CipherVectorPart]]] = {
     "too few bytes": lambda live: parts_of_question(live, data=live.question.data[:-1]),
     "a gigantic vector": lambda live: parts_of_question(live, count=2**31, width=2**31),
     "exponent": lambda live: parts_of_question(live, exponent=3),
-    "another key": lambda live: parts_of_question(live, key_id=live.pair.peer.public_key[0]),
+    "another key": lambda live: parts_of_question(live, key_id=live.pair.peer.public_key.key_id),
     "garbage bytes": lambda live: parts_of_question(live, data=b"\xff" * len(live.question.data)),
     "ciphertext 0": lambda live: parts_of_question(live, data=first_value(live, 0)),
     "a multiple of n": lambda live: parts_of_question(
-        live, data=first_value(live, 3 * int.from_bytes(live.pair.exchange.public_key[1], "big"))
+        live, data=first_value(live, 3 * int.from_bytes(live.pair.exchange.public_key.modulus, "big"))
     ),
     "step beyond the session": lambda live: list(vector_parts(SESSION, 2**32 - 1, live.question)),
 }
@@ -323,7 +323,7 @@ def test_4096_rows_of_three_classes_at_2048_bits_pass_the_default_message_limits
         GradientExchange(make_cipher(agreement, name), [other], steps=1, rows_of_step=lambda _: 4096, timeout=60)
         for name, other in (("active", "passive"), ("passive", "active"))
     )
-    mine.receive_public_key("passive", *theirs.public_key)
+    mine.receive_public_key("passive", theirs.public_key)
     few = theirs._cipher.encrypt(np.zeros((4, 3)))
     many = replace(few, count=3 * 4096, data=few.data * 1024)
     assert len(many.data) == 6 << 20 > 4 << 20 > PART_BYTES
