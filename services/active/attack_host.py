@@ -111,6 +111,9 @@ class AttackHost:
             except ValueError as error:  # a ViewError, or a problem that the attack can't solve: its text says which
                 outcome |= {"status": "not applicable", "reason": str(error)}
                 _log.warning("Attack %s is not applicable: %s", name, error)
+            except Exception as error:  # an attack is a guest: its bugs are reported and the federation goes on
+                outcome |= {"status": "failed", "reason": f"{name} failed with {type(error).__name__}: {error}"}
+                _log.exception("Attack %s failed.", name)
             outcome["seconds"] = time.perf_counter() - start
             self._outcomes.append(outcome)
         self._write(batch, indices, estimates)

@@ -200,12 +200,16 @@ class ActiveParty:
         return rows_of(self._data.ids, common_ids)
 
     def _agree(self, session_id: str, rows: NDArray[np.int64]) -> PartyTraining:
+        def end_when_refused(joining: Future[None]) -> None:
+            """A passive party that doesn't join ends the session: nobody waits for it until the timeout."""
+            if error := joining.exception():
+                self._coordinator.end_session(session_id, _describe(error))
+
         joining = [self.executor.submit(party.join, session_id) for party in self._passive_parties.values()]
-        try:
-            agreement = self._coordinator.join_session(session_id, self._data.describe(self.name, len(rows)))
-        finally:
-            for joined in joining:
-                joined.result()
+        for joined in joining:
+            joined.add_done_callback(end_when_refused)
+        agreement = self._coordinator.join_session(session_id, self._data.describe(self.name, len(rows)))
+        _first_failure(joining)
         check_consent(agreement, self._settings)
         if len(np.unique(self.labels[rows])) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")

@@ -3,6 +3,7 @@
 import logging
 import re
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from services.common.agreement import Agreement
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, UnknownRecord
 from services.common.identity import Identity, Role
 from services.party.cipher import DecryptedVector
@@ -122,6 +124,20 @@ def test_parties_without_a_common_record_are_told_so_before_any_training(tmp_pat
             home.train()
         assert home.active.stage == "failed"
         assert "no id in common" in home.active.failure
+
+
+def test_a_passive_party_that_refuses_to_join_ends_the_job_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(caller: Identity, session_id: str) -> Agreement:
+        raise OutOfOrder("The owner is on holiday.")
+
+    with house(tmp_path, settings=PLAIN) as home:
+        monkeypatch.setattr(home.passive["passive"], "join", refuse)
+        start = time.monotonic()
+        with pytest.raises(FederationError, match="The owner is on holiday"):
+            home.train()
+        assert time.monotonic() - start < home.settings.step_timeout / 2
 
 
 def test_common_records_of_a_single_class_are_refused_before_any_training(tmp_path: Path) -> None:
