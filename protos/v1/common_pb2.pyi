@@ -60,6 +60,7 @@ class TrainingPlan(_message.Message):
     RESIDUAL_FRACTION_BITS_FIELD_NUMBER: _builtins.int
     RESIDUAL_INTEGER_BITS_FIELD_NUMBER: _builtins.int
     INSTALLED_MODEL_FIELD_NUMBER: _builtins.int
+    RERANDOMISE_FIELD_NUMBER: _builtins.int
     epochs: _builtins.int
     batch_size: _builtins.int
     learning_rate: _builtins.float
@@ -82,6 +83,8 @@ class TrainingPlan(_message.Message):
     residual_integer_bits: _builtins.int
     installed_model: _builtins.bool
     """Each party brings its part of a model that was trained elsewhere; nothing is trained here."""
+    rerandomise: _builtins.bool
+    """False is INSECURE: answers keep the key holder's randomness, as in common implementations (randomiser channel)."""
     def __init__(
         self,
         *,
@@ -101,10 +104,11 @@ class TrainingPlan(_message.Message):
         residual_fraction_bits: _builtins.int = ...,
         residual_integer_bits: _builtins.int = ...,
         installed_model: _builtins.bool = ...,
+        rerandomise: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "cipher", b"cipher", "epochs", b"epochs", "feature_fraction_bits", b"feature_fraction_bits", "initialisation", b"initialisation", "installed_model", b"installed_model", "key_bits", b"key_bits", "l2", b"l2", "learning_rate", b"learning_rate", "packing", b"packing", "patience", b"patience", "residual_fraction_bits", b"residual_fraction_bits", "residual_integer_bits", b"residual_integer_bits", "seed", b"seed", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "cipher", b"cipher", "epochs", b"epochs", "feature_fraction_bits", b"feature_fraction_bits", "initialisation", b"initialisation", "installed_model", b"installed_model", "key_bits", b"key_bits", "l2", b"l2", "learning_rate", b"learning_rate", "packing", b"packing", "patience", b"patience", "rerandomise", b"rerandomise", "residual_fraction_bits", b"residual_fraction_bits", "residual_integer_bits", b"residual_integer_bits", "seed", b"seed", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,7 +10,11 @@ from services.common.errors import naming_the_party
 from services.common.wire import matrix_of, parts_of
 from vfl.learning.networks import DenseNetwork, activation_named
 
-_IDS_PER_PART = 10_000
+_IDS_PER_PART = 1_000
+# Seconds beyond the wait of whoever answers.
+_MARGIN = 5.0
+# Upper limit of what the set intersection takes per id and message.
+_ALIGNMENT_SECONDS_PER_ID = 0.001
 
 
 @naming_the_party
@@ -24,15 +28,21 @@ class PassiveLink:
 
     def set_up_alignment(self, session_id: str, client_count: int) -> bytes:
         request = passive_pb2.AlignmentSetupRequest(session_id=session_id, client_count=client_count)
-        # The set intersection takes about 65 us per id and side.
-        return b"".join(part.data for part in self._stub.SetUpAlignment(request))
+        replies = self._stub.SetUpAlignment(request, timeout=self._alignment_timeout(client_count))
+        return b"".join(part.data for part in replies)
 
     def align(self, session_id: str, query: bytes) -> bytes:
         def parts() -> Iterator[passive_pb2.AlignmentPart]:
             for data in parts_of(query):
                 yield passive_pb2.AlignmentPart(session_id=session_id, data=data)
 
-        return b"".join(part.data for part in self._stub.Align(parts()))
+        # 33 bytes and some framing per id.
+        replies = self._stub.Align(parts(), timeout=self._alignment_timeout(len(query) // 33))
+        return b"".join(part.data for part in replies)
+
+    def _alignment_timeout(self, ids: int) -> float:
+        """Seconds for one message of the set intersection; the passive party's own table may be larger by far."""
+        return self._timeout + 100 * _MARGIN + ids * _ALIGNMENT_SECONDS_PER_ID
 
     def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None:
         def parts() -> Iterator[passive_pb2.CommonIds]:
@@ -42,7 +52,8 @@ class PassiveLink:
         self._stub.FixOrder(parts(), timeout=self._timeout)
 
     def join(self, session_id: str) -> None:
-        self._stub.Join(passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
+        # The passive party joins at the coordinator, which waits for the others as long as the timeout says.
+        self._stub.Join(passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout + 2 * _MARGIN)
 
     def show_public_key(self, session_id: str) -> None:
         self._stub.ShowPublicKey(passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)

@@ -20,6 +20,7 @@ from services.common.errors import FederationError, InvalidMessage, OutOfOrder, 
 from services.common.metrics import StageTimer
 from services.common.settings import Settings
 from services.common.wire import PREDICTION_ROWS
+from services.party.adversary import TrainingAdversary
 from services.party.consent import check_consent, warnings_of
 from services.party.exchange import GradientExchange
 from services.party.features import PartyData
@@ -101,6 +102,7 @@ class ActiveParty:
         record: RunRecord,
         executor: Executor,
         attack_host: AttackHost,
+        adversary: TrainingAdversary,
         auxiliary: Table | None = None,
         *,
         name: str,
@@ -121,6 +123,7 @@ class ActiveParty:
         self.executor = executor
         self._insecure_transport = insecure_transport
         self._attack_host = attack_host
+        self._adversary = adversary
         self._auxiliary = auxiliary
         self._knowledge: Knowledge | None = None
         self._attacking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attacks")
@@ -132,13 +135,13 @@ class ActiveParty:
 
     @property
     def session_id(self) -> str:
-        return self._training.agreement.session_id if self._training else ""
+        training = self._training
+        return training.agreement.session_id if training else ""
 
     @property
     def warnings(self) -> list[str]:
-        return (
-            warnings_of(self._training.agreement, insecure_transport=self._insecure_transport) if self._training else []
-        )
+        training = self._training
+        return warnings_of(training.agreement, insecure_transport=self._insecure_transport) if training else []
 
     # -- the job ---------------------------------------------------------------------------------------------------
 
@@ -224,7 +227,9 @@ class ActiveParty:
             timeout=self._settings.step_timeout,
             executor=self.executor,
             installed=load_network(self._settings.model) if self._settings.model else None,
+            cipher=self._adversary.cipher,
         )
+        self._adversary.begin(training)
         self._record.begin(agreement)
         self._record.note(
             warnings=warnings_of(agreement, insecure_transport=self._insecure_transport),
@@ -274,6 +279,7 @@ class ActiveParty:
         kept = best if plan.patience else len(outcomes) - 1
         self._for_all_passive(lambda party: party.finish_training(session_id, kept))
         training.keep_epoch(kept)
+        self._adversary.attack(training)
         self._record.note(
             epochs=[vars(outcome) for outcome in outcomes],
             kept_epoch=kept,

@@ -15,9 +15,10 @@ from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_s
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.party import exchange_servicer
+from services.party.adversary import TrainingAdversary
 from services.party.features import load_party_data
 from services.party.links import CoordinatorLink, PeerLink
-from services.party.plugins import load_prediction_attacks
+from services.party.plugins import load_attacks
 from services.party.record import RunRecord
 from vfl.data import load_table
 
@@ -41,7 +42,7 @@ def run(settings: Settings) -> None:
     """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
     transport = make_transport(settings, Role.ACTIVE)
     name = transport.identity.name
-    mounted = load_prediction_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
+    on_predictions, in_training = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
     data = load_party_data(settings, with_bias=not settings.installed_model)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
@@ -55,7 +56,8 @@ def run(settings: Settings) -> None:
         {peer: PeerLink(peer, channels[peer], timeout) for peer in passive_names},
         record,
         ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
-        AttackHost(mounted, settings.run_dir),
+        AttackHost(on_predictions, settings.run_dir),
+        TrainingAdversary(in_training, name, settings.run_dir),
         load_table(settings.auxiliary, id_column=settings.id_column, label_column=None) if settings.auxiliary else None,
         name=name,
         insecure_transport=transport.is_insecure,

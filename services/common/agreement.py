@@ -32,6 +32,7 @@ class TrainingPlan:
     residual_fraction_bits: int = 32
     residual_integer_bits: int = 7
     installed_model: bool = False
+    rerandomise: bool = True
 
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first field that cannot work."""

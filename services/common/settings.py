@@ -75,6 +75,7 @@ class Settings(BaseSettings):
 
     cipher: Literal["paillier", "plain"] = Field("paillier", description="plain: INSECURE, no encryption.")
     packing: bool = Field(True, description="off: one ciphertext per feature, the paper's protocol to the letter.")
+    rerandomise: bool = Field(True, description="off: INSECURE, answers keep the key holder's randomness.")
     key_bits: int = Field(2048, description="Size of the Paillier modulus.")
     allow_insecure_keys: bool = Field(False, description="Needed for keys under 2048 bits.")
     feature_fraction_bits: int = Field(16, description="Fixed point of features; a multiple of 4.")

@@ -22,6 +22,7 @@ from vfl.crypto import (
     MalformedModulus,
     Mask,
     PackingLayout,
+    PrivateKey,
     PublicKey,
     check_ciphertexts,
     check_modulus,
@@ -134,13 +135,17 @@ class PaillierCipher:
                 feature_format=self._feature_format,
                 key_bits=plan.key_bits,
             )
-        self._public_key, self._private_key = keygen(plan.key_bits, insecure=plan.key_bits < 2048)
+        self._private_key = self._make_key(plan.key_bits)
+        self._public_key = self._private_key.public_key
         self._peer_keys: dict[str, PublicKey] = {}
         proof = prove_modulus(self._private_key, modulus_context(agreement.session_id, name))
         width = plan.key_bits // 8
         self.public_key = PublicKeyShown(
             self._public_key.key_id, self._public_key.n.to_bytes(width, "big"), to_bytes(proof, width)
         )
+
+    def _make_key(self, bits: int) -> PrivateKey:
+        return keygen(bits, insecure=bits < 2048)[1]
 
     def accept_key(self, peer: str, key: PublicKeyShown) -> None:
         bits = self._agreement.plan.key_bits
@@ -182,7 +187,7 @@ class PaillierCipher:
 
     def mask(self, combination: object) -> tuple[WireVector, Unmask]:
         assert isinstance(combination, CipherVector)  # noqa: S101 - narrows what combine() returned
-        masked, mask = mask_vector(combination)
+        masked, mask = mask_vector(combination, rerandomise=self._agreement.plan.rerandomise)
         return self._to_wire(masked), self._unmasker(masked.public_key, mask, len(masked.ciphertexts))
 
     def decrypt(self, peer: str, vector: WireVector) -> DecryptedVector:

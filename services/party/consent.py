@@ -20,6 +20,11 @@ def check_consent(agreement: Agreement, settings: Settings) -> None:
         )
     if plan.installed_model != settings.installed_model:
         raise OutOfOrder("Either every party brings its part of an installed model (PLUMBLINE_MODEL), or none does.")
+    if plan.rerandomise != settings.rerandomise:
+        raise OutOfOrder(
+            f"The session has rerandomise={plan.rerandomise}, this party rerandomise={settings.rerandomise}. "
+            "Set PLUMBLINE_RERANDOMISE alike at every party."
+        )
     if plan.packing != settings.packing:
         raise OutOfOrder(
             f"The session has packing={plan.packing}, this party packing={settings.packing}. "
@@ -36,4 +41,6 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
         warnings.append("INSECURE: cipher=plain, residuals and gradients travel unencrypted.")
     elif agreement.plan.key_bits < 2048:
         warnings.append(f"INSECURE: {agreement.plan.key_bits}-bit Paillier keys can be broken.")
+    if not agreement.plan.rerandomise:
+        warnings.append("INSECURE: rerandomise=off, answers carry the key holder's randomness.")
     return warnings

@@ -13,6 +13,9 @@ from services.common.identity import Role
 from services.common.wire import matrix_of, parts_of, scores_message
 from services.party.cipher import DecryptedVector, PublicKeyShown, WireVector
 
+# Seconds that a call has beyond the wait of whoever answers it.
+_JOIN_MARGIN = 5.0
+
 
 def vector_parts(session_id: str, step: int, vector: WireVector) -> Iterator[common_pb2.CipherVectorPart]:
     """A ciphertext vector as a stream: header, then data."""
@@ -79,7 +82,8 @@ class CoordinatorLink:
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
         """Join; answers when all parties have."""
         request = coordinator_pb2.JoinSessionRequest(session_id=session_id, party=party.to_message())
-        return Agreement.from_message(self._stub.JoinSession(request, timeout=self._timeout))
+        # The coordinator itself waits this long for the others, and then says who is missing.
+        return Agreement.from_message(self._stub.JoinSession(request, timeout=self._timeout + _JOIN_MARGIN))
 
     def submit_partial_scores(self, session_id: str, request_id: int, products: NDArray[np.float64]) -> None:
         self._stub.SubmitPartialScores(scores_message(session_id, request_id, products), timeout=self._timeout)

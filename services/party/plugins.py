@@ -5,25 +5,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attacks
+from attacks.training_views import TrainingAttack
 from services.common.identity import Role
 
 _log = logging.getLogger(__name__)
 
 
-def load_prediction_attacks(
+def load_attacks(
     names: Sequence[str], options: Mapping[str, Mapping[str, Any]], role: Role
-) -> dict[str, attacks.PredictionAttack]:
-    """The named attacks on predictions that a party of this role can mount; others are ignored with a line in the log.
+) -> tuple[dict[str, attacks.PredictionAttack], dict[str, TrainingAttack]]:
+    """The named attacks that a party of this role can mount, on predictions and in training; others are ignored.
 
-    Raises UnknownAttack or ValueError at once, so that a service with a wrong name doesn't start.
+    Each ignored one gets a line in the log. Raises UnknownAttack or ValueError at once, so that a service with a wrong
+    name doesn't start.
     """
-    mounted: dict[str, attacks.PredictionAttack] = {}
+    prediction: dict[str, attacks.PredictionAttack] = {}
+    training: dict[str, TrainingAttack] = {}
     for name in names:
         attack = attacks.load(name, **options.get(name, {}))
         if attack.spec.adversary not in (role, "either"):
             _log.warning("%s is an attack of the %s party: ignored here.", name, attack.spec.adversary)
-        elif attack.spec.phase != "prediction":
-            _log.warning("%s needs a training transcript, which services don't record: ignored here.", name)
+        elif attack.spec.phase == "prediction":
+            prediction[name] = attack
         else:
-            mounted[name] = attack
-    return mounted
+            training[name] = attack
+    return prediction, training

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.common.agreement import Agreement
-from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.errors import FederationError, InvalidMessage, OutOfOrder
 from services.common.metrics import StageTimer
-from services.party.cipher import DecryptedVector, PublicKeyShown, WireVector, make_cipher
+from services.party.cipher import Cipher, DecryptedVector, PublicKeyShown, WireVector, make_cipher
 from services.party.exchange import GradientExchange
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, split_rows
 from vfl.learning.networks import DenseNetwork
@@ -51,6 +51,7 @@ class PartyTraining:
         timeout: float,
         executor: Executor,
         installed: DenseNetwork | None = None,
+        cipher: Callable[[Agreement, str], Cipher] = make_cipher,
     ) -> None:
         plan = agreement.plan
         self.agreement = agreement
@@ -86,7 +87,7 @@ class PartyTraining:
         self._weights_after_epoch: list[FloatArray] = []
         self._lock = threading.Lock()
         self.exchange = GradientExchange(
-            make_cipher(agreement, name),
+            cipher(agreement, name),
             peers,
             steps=self.schedule.steps_per_epoch * plan.epochs,
             rows_of_step=self._rows_of_step,
@@ -112,7 +113,9 @@ class PartyTraining:
                     step = epoch * self.schedule.steps_per_epoch + index
                     on_step(step, self._run_step(step, batch))
             except BaseException as error:
-                self.exchange.end(f"{self.name} stopped in epoch {epoch} ({type(error).__name__}).")
+                # A FederationError's text is made to be told; another's may hold data.
+                why = str(error) if isinstance(error, FederationError) else type(error).__name__
+                self.exchange.end(f"{self.name} stopped in epoch {epoch}: {why}")
                 raise
             self._weights_after_epoch.append(self.weights.copy())
 

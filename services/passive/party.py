@@ -15,6 +15,7 @@ from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.identity import Identity
 from services.common.metrics import StageTimer
 from services.common.settings import Settings
+from services.party.adversary import TrainingAdversary
 from services.party.consent import check_consent
 from services.party.exchange import GradientExchange
 from services.party.features import PartyData
@@ -58,6 +59,7 @@ class PassiveParty:
         peers: Mapping[str, Peer],
         record: RunRecord,
         executor: Executor,
+        adversary: TrainingAdversary,
     ) -> None:
         self.name = name
         self._data = data
@@ -66,6 +68,7 @@ class PassiveParty:
         self._peers = peers
         self._record = record
         self.executor = executor
+        self._adversary = adversary
         self._lock = threading.Lock()
         self._session: _Session | None = None
 
@@ -131,7 +134,9 @@ class PassiveParty:
             timeout=self._settings.step_timeout,
             executor=self.executor,
             installed=load_network(self._settings.model) if self._settings.model else None,
+            cipher=self._adversary.cipher,
         )
+        self._adversary.begin(training)
         self._record.begin(agreement)
         if self._settings.record_features:
             self._record.keep_features(features, self._data.feature_names)
@@ -155,6 +160,8 @@ class PassiveParty:
         training = self._training_of(caller, session_id)
         training.keep_epoch(kept_epoch)
         self._record.finish(training.weights, self._data.feature_names)
+        # After the answer: an attack that takes its time must not show.
+        self.executor.submit(self._adversary.attack, training)
 
     def exchange_of(self, session_id: str) -> GradientExchange:
         """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""

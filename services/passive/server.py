@@ -7,9 +7,10 @@ from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_s
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.party import exchange_servicer
+from services.party.adversary import TrainingAdversary
 from services.party.features import load_party_data
 from services.party.links import CoordinatorLink, PeerLink
-from services.party.plugins import load_prediction_attacks
+from services.party.plugins import load_attacks
 from services.party.record import RunRecord
 from services.passive import servicer
 from services.passive.party import PassiveParty
@@ -19,7 +20,7 @@ def run(settings: Settings) -> None:
     """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
     transport = make_transport(settings, Role.PASSIVE)
     name = transport.identity.name
-    load_prediction_attacks(settings.attacks, settings.attack_options, Role.PASSIVE)
+    _, in_training = load_attacks(settings.attacks, settings.attack_options, Role.PASSIVE)
     data = load_party_data(settings, with_bias=False)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
@@ -32,6 +33,7 @@ def run(settings: Settings) -> None:
         {peer: PeerLink(peer, channel, timeout) for peer, channel in channels.items() if peer != Role.COORDINATOR},
         record,
         ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
+        TrainingAdversary(in_training, name, settings.run_dir),
     )
     exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
     passive = servicer.PassiveServicer(party)

@@ -25,6 +25,7 @@ from services.common.metrics import StageTimer, TrafficMeter
 from services.common.settings import Settings, load_settings
 from services.common.transport import Transport
 from services.coordinator.sessions import Sessions
+from services.party.adversary import TrainingAdversary
 from services.party.cipher import DecryptedVector, PublicKeyShown, WireVector, make_cipher
 from services.party.exchange import GradientExchange
 from services.party.features import PartyData
@@ -421,6 +422,7 @@ def house(
                 peers_of(name),
                 RunRecord(folder, name, TrafficMeter()),
                 stack.enter_context(ThreadPoolExecutor()),
+                TrainingAdversary({}, name, None),
             )
         active_party = ActiveParty(
             active or active_data(),
@@ -431,6 +433,7 @@ def house(
             RunRecord(folder, "active", TrafficMeter()),
             stack.enter_context(ThreadPoolExecutor(16)),
             AttackHost({}, None),
+            TrainingAdversary({}, "active", None),
             name="active",
             insecure_transport=False,
         )

@@ -154,8 +154,10 @@ def matvec(X: npt.ArrayLike, c: CipherVector, *, features: FixedPoint | None = N
     return CipherVector(c.public_key, ciphertexts, c.exponent + feature_format.exponent, shape, layout, is_product=True)
 
 
-def mask_vector(m: CipherVector) -> tuple[CipherVector, Mask]:
+def mask_vector(m: CipherVector, *, rerandomise: bool = True) -> tuple[CipherVector, Mask]:
     """Hide a product from the key holder: to every answer, add r uniform in Z_n and a fresh rho**n.
+
+    rerandomise=False is INSECURE: it leaves rho out, as common implementations do, to show what that gives away.
 
     Guarantee, for gcd(n, phi(n)) = 1: every answer is uniform among all ciphertexts, whatever X and g were.
     - The plaintext becomes uniform in Z_n: hiding is perfect, in unused slots as well.
@@ -166,7 +168,7 @@ def mask_vector(m: CipherVector) -> tuple[CipherVector, Mask]:
     key = m.public_key
     summands = tuple(secrets.randbelow(key.n) for _ in m.ciphertexts)
     masked = tuple(
-        ciphertext * key.raw_encrypt(summand, random_unit(key.n)) % key.n_squared
+        ciphertext * key.raw_encrypt(summand, random_unit(key.n) if rerandomise else 1) % key.n_squared
         for summand, ciphertext in zip(summands, m.ciphertexts, strict=True)
     )
     return replace(m, ciphertexts=masked), Mask(key, summands, m.exponent, m.shape, m.layout)

@@ -12,7 +12,7 @@ import pytest
 import attacks
 from services.active.attack_host import AttackHost, Knowledge, class_rows
 from services.common.identity import Role
-from services.party.plugins import load_prediction_attacks
+from services.party.plugins import load_attacks
 from vfl.learning import confidence_scores
 
 
@@ -65,17 +65,18 @@ def test_class_rows_of_a_binary_model_give_the_same_scores() -> None:
     np.testing.assert_allclose(softmax, confidence_scores(features @ weights), atol=1e-15)
 
 
-def test_attacks_of_another_role_or_phase_are_ignored_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_attacks_go_where_their_adversary_sits_and_others_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert set(load_prediction_attacks(["half", "label_recovery", "feature_order"], {}, Role.ACTIVE)) == {"half"}
-        assert load_prediction_attacks(["half"], {}, Role.PASSIVE) == {}
+        predictions, training = load_attacks(["half", "label_recovery", "feature_order"], {}, Role.ACTIVE)
+        assert (set(predictions), set(training)) == ({"half"}, {"feature_order"})
+        predictions, training = load_attacks(["half", "label_recovery", "feature_order"], {}, Role.PASSIVE)
+        assert (set(predictions), set(training)) == (set(), {"label_recovery", "feature_order"})
     assert "label_recovery is an attack of the passive party" in caplog.text
-    assert "feature_order needs a training transcript" in caplog.text
     assert "half is an attack of the active party" in caplog.text
 
 
 def test_an_unknown_name_or_option_stops_before_anything_is_served() -> None:
     with pytest.raises(attacks.UnknownAttack, match="half_star"):
-        load_prediction_attacks(["half_moon"], {}, Role.ACTIVE)
+        load_attacks(["half_moon"], {}, Role.ACTIVE)
     with pytest.raises(ValueError, match=r"Its options: .*init"):
-        load_prediction_attacks(["gia"], {"gia": {"start": 1}}, Role.ACTIVE)
+        load_attacks(["gia"], {"gia": {"start": 1}}, Role.ACTIVE)

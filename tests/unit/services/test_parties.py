@@ -327,7 +327,7 @@ def _uniformity(residues: list[int], n: int, bins: int = 16) -> float:
     return float(((counts - expected) ** 2 / expected).sum())
 
 
-def _without_mask(product: CipherVector) -> tuple[CipherVector, Mask]:
+def _without_mask(product: CipherVector, *, rerandomise: bool) -> tuple[CipherVector, Mask]:
     return product, Mask(
         product.public_key, (0,) * len(product.ciphertexts), product.exponent, product.shape, product.layout
     )
