@@ -17,12 +17,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from attacks.registry import attack_class
 from plumbline.federation import Federation
 from plumbline.findings import STAGES, Findings, read_findings
 from plumbline.lab import install_network, write_auxiliary
 from plumbline.leakage import AttackFinding, read_leakage
 from plumbline.processes import LocalProcesses
 from plumbline.report import write_report
+from plumbline.training_leakage import TrainingFinding, read_training_leakage
 from protos.v1 import active_pb2
 from services.common.identity import role_of
 from services.common.settings import check_role, load_settings
@@ -44,6 +46,7 @@ class AuditRequest:
     name: str = ""
     runs: Path = Path("runs")
     attacks: tuple[str, ...] = ()
+    adversary: str = "active"
     black_box: bool = False
     auxiliary: int = 0
     hidden: tuple[int, ...] | None = None
@@ -64,6 +67,12 @@ class AuditRequest:
         count = self.parties - 1 if self.data else len(self.passive)
         return ["passive"] if count == 1 else [f"passive-{number}" for number in range(1, count + 1)]
 
+    def _mounted_by(self, party: str) -> tuple[str, ...]:
+        """The attacks of this request that sit with ``party``; those that either can mount go to ``adversary``."""
+        role = "active" if party == "active" else "passive"
+        sides = {name: attack_class(name).spec.adversary for name in self.attacks}
+        return tuple(name for name, side in sides.items() if role == (self.adversary if side == "either" else side))
+
     def party_settings(self, record_folder: Path) -> dict[str, dict[str, Any]]:
         """Settings of every process by party name; raises SettingsError before anything is started."""
         names = ["active", *self.passive_names]
@@ -83,9 +92,12 @@ class AuditRequest:
                 own |= {"data": table, "id_column": self.id_column}
                 if number == 0:
                     own["label_column"] = self.label
-            if number == 0:
-                own |= {"attacks": ",".join(self.attacks), "attack_options": base.attack_options}
-            else:
+            mounted = self._mounted_by(name)
+            own |= {
+                "attacks": ",".join(mounted),
+                "attack_options": {one: base.attack_options[one] for one in mounted if one in base.attack_options},
+            }
+            if number > 0:
                 own["disclose"] = bool(self.attacks) and not self.black_box
             settings[name] = {**common, **own}
         for name, values in settings.items():
@@ -126,9 +138,11 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
         elapsed = time.perf_counter() - start
     findings = read_findings(run / "parties", name)
     leakage = read_leakage(run / "parties", request.passive_names)
-    _write(run, request, findings, leakage, elapsed)
+    training = read_training_leakage(run / "parties")
+    _write(run, request, findings, leakage, training, elapsed)
     _print(console, findings, elapsed)
     _print_leakage(console, leakage)
+    _print_training_leakage(console, training)
     console.print(f"Report: {run / 'report.html'}", highlight=False)
     return run
 
@@ -165,7 +179,14 @@ class _Watcher:
             self._progress.update(self._task, loss=f"validation loss {event.epoch.validation_loss:.4f}")
 
 
-def _write(run: Path, request: AuditRequest, findings: Findings, leakage: list[AttackFinding], elapsed: float) -> None:
+def _write(
+    run: Path,
+    request: AuditRequest,
+    findings: Findings,
+    leakage: list[AttackFinding],
+    training: list[TrainingFinding],
+    elapsed: float,
+) -> None:
     facts = {
         "request": {key: str(value) if isinstance(value, Path) else value for key, value in asdict(request).items()},
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
@@ -173,8 +194,9 @@ def _write(run: Path, request: AuditRequest, findings: Findings, leakage: list[A
     }
     (run / "config.json").write_text(json.dumps(facts, indent=1, default=str))
     results = {**asdict(findings), "attacks": [asdict(finding) for finding in leakage]}
+    results["training_attacks"] = [asdict(finding) for finding in training]
     (run / "results.json").write_text(json.dumps(results, indent=1))
-    write_report(run / "report.html", findings, leakage, facts)
+    write_report(run / "report.html", findings, leakage, training, facts)
 
 
 def _print(console: Console, findings: Findings, elapsed: float) -> None:
@@ -244,6 +266,24 @@ def _print_leakage(console: Console, leakage: list[AttackFinding]) -> None:
     for finding in leakage:
         if finding.mse is None:
             console.print(f"Not applicable: {finding.reason}", highlight=False, markup=False)
+
+
+def _print_training_leakage(console: Console, training: list[TrainingFinding]) -> None:
+    if not training:
+        return
+    table = Table(title="What training gave away", caption="Right: of what was attacked. Answered: right or not.")
+    for heading in ("attack", "by", "of", "right", "answered", "first and last epoch"):
+        table.add_column(heading, justify="right" if heading in ("right", "answered") else "left")
+    for finding in training:
+        if finding.kind:
+            epochs = f"{finding.by_epoch[0]:.1%}, {finding.by_epoch[-1]:.1%}" if finding.by_epoch else ""
+            table.add_row(
+                finding.attack, finding.party, finding.kind, f"{finding.success:.1%}", f"{finding.resolved:.1%}", epochs
+            )
+    console.print(table)
+    for finding in training:
+        if finding.reason:
+            console.print(f"{finding.attack} by {finding.party}: {finding.reason}", highlight=False, markup=False)
 
 
 def _leakage_cells(finding: AttackFinding) -> tuple[str, ...]:

@@ -111,7 +111,8 @@ def audit(
     label: Annotated[str, typer.Option(help="Label column of the active party's table.")] = "",
     id_column: Annotated[str, typer.Option("--id", help="Id column of all tables.")] = "id",
     parties: Annotated[int, typer.Option(min=2, help="Parties that a registered data set is dealt out to.")] = 2,
-    attacks: Annotated[str, typer.Option(help="Attacks of the active party on its scores, NAME,NAME, or all.")] = "",
+    attacks: Annotated[str, typer.Option(help="Attacks, NAME,NAME; all: every one on predictions.")] = "",
+    adversary: Annotated[str, typer.Option(help="Who mounts what either side can: active or passive.")] = "active",
     black_box: Annotated[bool, typer.Option("--black-box", help="Passive parties disclose no parameters.")] = False,
     auxiliary: Annotated[
         int, typer.Option(min=0, help="Complete training records that the adversary is given (SIMULATION).")
@@ -161,6 +162,7 @@ def audit(
             id_column=id_column,
             parties=parties,
             attacks=_attack_names(attacks),
+            adversary=adversary,
             black_box=black_box,
             auxiliary=auxiliary,
             hidden=None if hidden is None else _layer_sizes(hidden),

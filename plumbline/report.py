@@ -9,19 +9,23 @@ from markupsafe import Markup
 
 from plumbline.findings import STAGES, Findings
 from plumbline.leakage import AttackFinding
+from plumbline.training_leakage import TrainingFinding
 
 _ENVIRONMENT = Environment(
     loader=PackageLoader("plumbline"), autoescape=select_autoescape(default=True), trim_blocks=True, lstrip_blocks=True
 )
 
 
-def write_report(path: Path, findings: Findings, leakage: list[AttackFinding], facts: dict[str, Any]) -> None:
+def write_report(
+    path: Path, findings: Findings, leakage: list[AttackFinding], training: list[TrainingFinding], facts: dict[str, Any]
+) -> None:
     """Render the findings; ``facts`` are the run's request, versions and duration."""
     template = _ENVIRONMENT.get_template("report.html")
     path.write_text(
         template.render(
             findings=findings,
             leakage=leakage,
+            training=training,
             facts=facts,
             stages=STAGES,
             loss_curve=_loss_curve(findings),

@@ -1,0 +1,120 @@
+"""Attacks in training on the live wire: processes over mTLS, the adversary in its service, judged by the auditor."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from plumbline.audit import AuditRequest, run_audit
+
+SMALL = {"key_bits": 512, "allow_insecure_keys": True, "epochs": 2, "batch_size": 14, "validation_fraction": 0.0}
+UNPACKED = {"packing": False, "epochs": 2, "batch_size": 128, "validation_fraction": 0.0}
+
+
+def audit(folder: Path, settings: dict[str, Any], **request: Any) -> dict[str, Any]:
+    """Run an audit on breast_cancer or on the given tables; returns its results."""
+    tables = {} if "active" in request else {"data": "breast_cancer"}
+    run = run_audit(
+        AuditRequest(runs=folder, settings=settings, **tables, **request), Console(file=io.StringIO(), width=200)
+    )
+    results: dict[str, Any] = json.loads((run / "results.json").read_text())
+    return results
+
+
+def finding(results: dict[str, Any], attack: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in results["training_attacks"] if one["attack"] == attack)
+    return found
+
+
+def messages(results: dict[str, Any]) -> dict[str, int]:
+    """Bytes of Protocol 1 by message."""
+    return {name: size for name, size in results["bytes_by_message"].items() if name.startswith(("Decrypt", "SendR"))}
+
+
+@pytest.mark.parametrize("parties", [2, 3])
+def test_small_batches_give_all_labels_to_a_passive_party_that_only_listens(tmp_path: Path, parties: int) -> None:
+    # Hu, Theorem 4.6: the smaller the step, the longer the criterion holds.
+    settings = {**SMALL, "learning_rate": 0.01, "batch_size": 14 if parties == 2 else 9}
+    results = audit(tmp_path, settings, attacks=("label_recovery",), parties=parties)
+    for found in results["training_attacks"]:
+        assert found["kind"] == "labels"
+        assert found["by_epoch"][0] == 1.0
+        assert found["resolved"] == 1.0
+    assert len(results["training_attacks"]) == parties - 1
+    assert results["auc"] > 0.9
+
+
+def test_batches_with_more_rows_than_features_are_reported_as_not_possible(tmp_path: Path) -> None:
+    found = finding(audit(tmp_path, {**SMALL, "batch_size": 40}, attacks=("label_recovery",)), "label_recovery")
+    assert found["resolved"] == 0.0
+    assert "40" in found["reason"]
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return audit(tmp_path_factory.mktemp("honest"), UNPACKED)
+
+
+def test_auxiliary_ciphertexts_give_all_labels_of_large_batches_at_2048_bits_and_do_not_show(
+    tmp_path: Path, honest: dict[str, Any]
+) -> None:
+    results = audit(tmp_path, UNPACKED, attacks=("auxiliary_ciphertext",), adversary="passive")
+    found = finding(results, "auxiliary_ciphertext")
+    assert found["by_epoch"][0] == 1.0
+    assert found["details"]["rank"][0] == UNPACKED["batch_size"]
+    # Same counts and sizes of messages, same model: the key holder sees nothing.
+    assert messages(results) == messages(honest)
+    assert results["auc"] == pytest.approx(honest["auc"], abs=1e-12)
+
+
+@pytest.mark.parametrize(("rerandomise", "read"), [(False, 1.0), (True, 0.0)], ids=["off", "on"])
+def test_the_randomiser_channel_reads_features_exactly_unless_answers_are_rerandomised(
+    tmp_path: Path, honest: dict[str, Any], rerandomise: bool, read: float
+) -> None:
+    settings = {**UNPACKED, "epochs": 1, "rerandomise": rerandomise}
+    results = audit(tmp_path, settings, attacks=("randomiser_channel",))
+    found = finding(results, "randomiser_channel")
+    assert found["success"] == read
+    assert found["details"]["credible_answers"] == read * found["details"]["answers"]
+    assert (found["resolved"] > 0.5) == (not rerandomise)
+    assert any("rerandomise=off" in warning for warning in results["warnings"]) == (not rerandomise)
+
+
+def test_packing_closes_both_and_the_party_trains_honestly(tmp_path: Path) -> None:
+    results = audit(tmp_path, SMALL, attacks=("auxiliary_ciphertext",), adversary="passive")
+    assert "packing=off" in finding(results, "auxiliary_ciphertext")["reason"]
+    assert results["auc"] > 0.9
+
+
+def test_the_active_party_reads_a_single_passive_feature_up_to_sign(tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    ids = [f"c{number:03d}" for number in range(150)]
+    hidden = generator.random(150)
+    own = pd.DataFrame(generator.random((150, 12)), columns=[f"own{column}" for column in range(12)])
+    own.insert(0, "client", ids)
+    own["default"] = (hidden + 0.3 * generator.normal(size=150) > 0.5).astype(int)
+    own.to_csv(tmp_path / "active.csv", index=False)
+    pd.DataFrame({"client": ids, "income": hidden}).to_csv(tmp_path / "passive.csv", index=False)
+    results = audit(
+        tmp_path,
+        {**SMALL, "epochs": 6, "batch_size": 12},
+        active=str(tmp_path / "active.csv"),
+        passive=(str(tmp_path / "passive.csv"),),
+        label="default",
+        id_column="client",
+        attacks=("feature_order",),
+    )
+    found = finding(results, "feature_order")
+    assert found["kind"] == "features"
+    # Training rows are four fifths of the table; the others take part in no batch.
+    assert found["success"] == pytest.approx(0.8, abs=0.01)
+
+
+def test_two_attacks_that_replace_messages_stop_the_service_with_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="both replace messages: mount one of them"):
+        audit(tmp_path, UNPACKED, attacks=("auxiliary_ciphertext", "randomiser_channel"))
