@@ -18,7 +18,7 @@ UNPACKED = {"packing": False, "epochs": 2, "batch_size": 128, "validation_fracti
 
 def audit(folder: Path, settings: dict[str, Any], **request: Any) -> dict[str, Any]:
     """Run an audit on breast_cancer or on the given tables; returns its results."""
-    tables = {} if "active" in request else {"data": "breast_cancer"}
+    tables: dict[str, Any] = {} if "active" in request else {"data": "breast_cancer"}
     run = run_audit(
         AuditRequest(runs=folder, settings=settings, **tables, **request), Console(file=io.StringIO(), width=200)
     )
