@@ -1,5 +1,7 @@
 """A federation from the operator's side: local processes in a context manager, or a running one elsewhere."""
 
+from __future__ import annotations
+
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -7,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import grpc
 import numpy as np
@@ -21,6 +23,10 @@ from services.common.identity import Identity, Role
 from services.common.metrics import TrafficMeter
 from services.common.transport import Transport, is_serving
 from services.common.wire import PREDICTION_ROWS
+
+if TYPE_CHECKING:
+    from plumbline.leakage import AttackFinding
+    from plumbline.training_leakage import TrainingFinding
 
 _START_SECONDS = 60.0
 
@@ -66,23 +72,26 @@ class Federation:
         passive: Sequence[pd.DataFrame],
         label: str,
         id: str = "id",
+        attacks: Sequence[str] = (),
         settings: Mapping[str, Any] | None = None,
     ) -> Self:
         """Start coordinator, active and passive parties as processes of this machine, with mTLS, and wait for them.
 
         Each table is one party's own: rows keyed by the column ``id``, in any order; ``label`` is a column of
-        ``active``. ``settings``: any of the services' settings by name, for every party.
+        ``active``. ``attacks``: those that the active party mounts; the passive ones then disclose their parameters,
+        and ``findings`` judges the reconstructions. ``settings``: any of the services' settings, for every party.
         """
         folder = tempfile.TemporaryDirectory(prefix="plumbline-")
         root = Path(folder.name)
-        common = {"id_column": id, "run_dir": root / "parties", **(settings or {})}
+        common = {"id_column": id, "run_dir": root / "parties", "record_features": bool(attacks), **(settings or {})}
         parties: dict[str, dict[str, Any]] = {"coordinator": {**(settings or {})}}
         active.to_parquet(root / "active.parquet", index=False)
         parties["active"] = {**common, "data": root / "active.parquet", "label_column": label}
+        parties["active"]["attacks"] = ",".join(attacks)
         for number, table in enumerate(passive, start=1):
             name = "passive" if len(passive) == 1 else f"passive-{number}"
             table.to_parquet(root / f"{name}.parquet", index=False)
-            parties[name] = {**common, "data": root / f"{name}.parquet"}
+            parties[name] = {**common, "data": root / f"{name}.parquet", "disclose": bool(attacks)}
         federation = cls.start(LocalProcesses(root, parties))
         federation._folder = folder
         return federation
@@ -153,6 +162,16 @@ class Federation:
         if outcome is None:
             raise FederationFailed("The job ended without a result; see the active party's log.")
         return outcome
+
+    def findings(self) -> list[AttackFinding | TrainingFinding]:
+        """What the mounted attacks found, against the truth: local federations with ``attacks``, after ``train``."""
+        from plumbline.leakage import read_leakage
+        from plumbline.training_leakage import read_training_leakage
+
+        settings = self.processes.settings
+        folder = Path(str(settings["active"]["run_dir"]))
+        passive = [name for name in settings if name not in (Role.COORDINATOR, Role.ACTIVE)]
+        return [*read_leakage(folder, passive), *read_training_leakage(folder)]
 
     def status(self) -> active_pb2.StatusReply:
         """The active party's stage, classes and warnings."""

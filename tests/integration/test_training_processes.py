@@ -9,6 +9,7 @@ import pytest
 
 from plumbline.federation import Federation
 from plumbline.findings import read_findings
+from plumbline.leakage import AttackFinding
 from services.common.agreement import TrainingPlan
 from tests.integration.harness import (
     largest_difference,
@@ -78,7 +79,9 @@ def test_tables_of_ones_own_train_and_predict(tmp_path: Path) -> None:
     bank["default"] = bank["default"].map({True: "yes", False: "no"})
     shop = pd.DataFrame({"client": ids[::-1], "basket": signal[::-1]}).iloc[5:]
     settings = {"key_bits": 512, "allow_insecure_keys": True, "epochs": 30, "step_timeout": 20, "log_level": "WARNING"}
-    with Federation.local(active=bank, passive=[shop], label="default", id="client", settings=settings) as federation:
+    with Federation.local(
+        active=bank, passive=[shop], label="default", id="client", attacks=["half", "ls"], settings=settings
+    ) as federation:
         assert federation.processes.settings["coordinator"]["step_timeout"] == 20  # found: it got no settings
         outcome = federation.train()
         assert outcome.aligned_rows == 115
@@ -88,4 +91,10 @@ def test_tables_of_ones_own_train_and_predict(tmp_path: Path) -> None:
         known = scores[scores["error"] == ""]
         agreement = (known["yes"] > 0.5) == (bank.set_index("client")["default"] == "yes").loc[known.index]
         assert agreement.mean() > 0.8
+        half, least_squares = federation.findings()
+        # One passive feature and one equation: it follows exactly from the scores (d < k).
+        assert isinstance(least_squares, AttackFinding)
+        assert least_squares.mse is not None
+        assert least_squares.mse.mean < 1e-12
+        assert half.attack == "half"
         assert "512-bit" in federation.status().warnings[0]

@@ -94,7 +94,7 @@ def load_network(path: Path) -> DenseNetwork:
                 activation_named(str(content["activation"])),
             )
     except (OSError, KeyError, ValueError) as error:
-        raise ValueError(f"{path} is not a model written by `plumbline lab`: {error}.") from error
+        raise ValueError(f"{path} is not a model written by `plumbline audit --hidden`: {error}.") from error
 
 
 def _activate(values: FloatArray, activation: Activation) -> FloatArray:
