@@ -59,6 +59,8 @@ class AuditRequest:
             raise ValueError("--data contradicts --active, --passive and --label: give a data set or tables, not both.")
         if not self.data and not (self.active and self.passive and self.label):
             raise ValueError("Give --data NAME (see `plumbline datasets`), or all of --active, --passive and --label.")
+        if self.adversary not in ("active", "passive"):
+            raise ValueError(f"--adversary is active or passive, got {self.adversary!r}.")
         if self.data:
             dataset(self.data)
 

@@ -313,7 +313,7 @@ def _bench() -> None:
 @bench.command()
 def he(
     batch: Annotated[int, typer.Option(min=1, help="Rows per batch.")] = 256,
-    features: Annotated[list[int] | None, typer.Option(help="Feature counts; default 392 and 12.")] = None,
+    features: Annotated[list[int] | None, typer.Option(min=1, help="Feature counts; default 392 and 12.")] = None,
     key_bits: Annotated[int, typer.Option(help="Size of the modulus.")] = 2048,
     repetitions: Annotated[int, typer.Option(min=1, help="Interleaved repetitions; the median is shown.")] = 3,
 ) -> None:
