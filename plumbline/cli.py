@@ -301,6 +301,37 @@ def fetch(
         bar.console.print(f"{name} is in {folder}.")
 
 
+figures = typer.Typer(no_args_is_help=True, help="Redraw a paper's experiments by one command.")
+app.add_typer(figures, name="figures")
+
+
+@figures.callback()
+def _figures() -> None:
+    """The papers' experiments, beside what the papers state."""
+
+
+@figures.command()
+def hu(
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions; mean and standard error are drawn.")] = 5,
+    datasets: Annotated[list[str] | None, typer.Option(help="mnist01 or credit; default both.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of raw files; default: PLUMBLINE_DATA_DIR or data.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where to write.")] = Path("runs/figures-hu"),
+) -> None:
+    """Hu, section 7: label attack, accuracy and norm by epoch, on MNIST 0/1 and credit (SIMULATION, plain float64).
+
+    Example: plumbline figures hu --datasets credit --seeds 2
+    """
+    from plumbline.figures.hu import run_hu
+    from plumbline.figures.hu_experiments import HU_EXPERIMENTS
+    from services.common.settings import load_settings
+
+    with _plain_errors():
+        folder = data_dir or load_settings().data_dir
+        run_hu(out, folder, seeds=seeds, datasets=tuple(datasets or HU_EXPERIMENTS), console=Console())
+
+
 bench = typer.Typer(no_args_is_help=True, help="Measure speed against other implementations, in one run.")
 app.add_typer(bench, name="bench")
 

@@ -4,7 +4,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, select_autoescape
+from jinja2 import Environment, PackageLoader, Template, select_autoescape
 from markupsafe import Markup
 
 from plumbline.findings import STAGES, Findings
@@ -16,13 +16,17 @@ _ENVIRONMENT = Environment(
 )
 
 
+def template(name: str) -> Template:
+    """One of the pages in ``plumbline/templates``."""
+    return _ENVIRONMENT.get_template(name)
+
+
 def write_report(
     path: Path, findings: Findings, leakage: list[AttackFinding], training: list[TrainingFinding], facts: dict[str, Any]
 ) -> None:
     """Render the findings; ``facts`` are the run's request, versions and duration."""
-    template = _ENVIRONMENT.get_template("report.html")
     path.write_text(
-        template.render(
+        template("report.html").render(
             findings=findings,
             leakage=leakage,
             training=training,

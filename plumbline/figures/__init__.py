@@ -1,0 +1,1 @@
+"""The papers' experiments, redrawn by one command each (``plumbline figures``), beside what the papers state."""
