@@ -6,8 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 import grpc
 import numpy as np
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 
 from attacks import AuxiliaryRows
 from services.active.attack_host import AttackHost, Knowledge
-from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.active.interfaces import Coordinator, EpochOutcome, JobObserver, JobOutcome, PassiveParty
+from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder, UnknownRecord
 from services.common.metrics import StageTimer
 from services.common.settings import Settings
@@ -28,65 +28,11 @@ from services.party.record import RunRecord
 from services.party.training import PartyTraining, Peer
 from vfl.data import PsiClient, PsiError, Table, common_order, encode_labels, rows_of
 from vfl.learning import log_loss
-from vfl.learning.networks import DenseNetwork, load_network
+from vfl.learning.networks import load_network
 
 _log = logging.getLogger(__name__)
 
 FloatArray = NDArray[np.float64]
-
-
-class Coordinator(Protocol):
-    """What the active party needs of the coordinator."""
-
-    def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str: ...
-
-    def join_session(self, session_id: str, party: PartyDescription) -> Agreement: ...
-
-    def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray: ...
-
-    def end_session(self, session_id: str, reason: str) -> None: ...
-
-
-class PassiveParty(Protocol):
-    """What the active party asks of a passive one."""
-
-    def set_up_alignment(self, session_id: str, client_count: int) -> bytes: ...
-    def align(self, session_id: str, query: bytes) -> bytes: ...
-    def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None: ...
-    def join(self, session_id: str) -> None: ...
-    def show_public_key(self, session_id: str) -> None: ...
-    def run_epoch(self, session_id: str, epoch: int) -> None: ...
-    def finish_training(self, session_id: str, kept_epoch: int) -> None: ...
-    def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None: ...
-    def disclose_parameters(self, session_id: str) -> DenseNetwork | None: ...
-    def end_session(self, session_id: str, reason: str) -> None: ...
-
-
-@dataclass(frozen=True)
-class EpochOutcome:
-    """One trained epoch; ``validation_loss`` in nats, NaN without validation rows."""
-
-    epoch: int
-    validation_loss: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class JobOutcome:
-    """A finished job; ``kept_epoch`` is the one whose weights every party kept."""
-
-    session_id: str
-    aligned_rows: int
-    epochs_run: int
-    kept_epoch: int
-
-
-class JobObserver(Protocol):
-    """Who watches a job: stages as they begin, steps and epochs as they end."""
-
-    def stage(self, name: str) -> None: ...
-    def step(self, done: int, planned: int) -> None: ...
-    def epoch(self, outcome: EpochOutcome) -> None: ...
 
 
 class ActiveParty:

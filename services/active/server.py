@@ -9,8 +9,9 @@ import grpc
 from protos.v1 import active_pb2_grpc, exchange_pb2_grpc
 from services.active import servicer
 from services.active.attack_host import AttackHost
+from services.active.interfaces import EpochOutcome
 from services.active.links import PassiveLink
-from services.active.party import ActiveParty, EpochOutcome
+from services.active.party import ActiveParty
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.identity import Role
 from services.common.settings import Settings

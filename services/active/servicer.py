@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import grpc
 
 from protos.v1 import active_pb2, active_pb2_grpc
-from services.active.party import UNKNOWN_RECORD, ActiveParty, EpochOutcome
+from services.active.interfaces import EpochOutcome
+from services.active.party import UNKNOWN_RECORD, ActiveParty
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role

@@ -17,7 +17,8 @@ from plumbline.audit import AuditRequest
 from plumbline.federation import Federation
 from plumbline.processes import LocalProcesses
 from services.active.attack_host import AttackHost
-from services.active.party import ActiveParty, EpochOutcome
+from services.active.interfaces import EpochOutcome
+from services.active.party import ActiveParty
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.certificates import CertificateFiles
 from services.common.identity import Identity, Role, role_of
