@@ -7,7 +7,7 @@ import numpy as np
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
 from services.common.errors import naming_the_party
-from services.common.wire import matrix_of, parts_of
+from services.common.wire import END_SECONDS, matrix_of, parts_of
 from vfl.learning.networks import DenseNetwork, activation_named
 
 _IDS_PER_PART = 1_000
@@ -89,4 +89,4 @@ class PassiveLink:
 
     def end_session(self, session_id: str, reason: str) -> None:
         request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
-        self._stub.EndSession(request, timeout=self._timeout)
+        self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))

@@ -168,9 +168,8 @@ class ChannelCipher(PaillierCipher):
             CipherVector(self._public_key, ciphertexts, self._residual_exponent, residual.shape, self._layout)
         )
 
-    def decrypt(self, peer: str, vector: WireVector) -> DecryptedVector:
-        answer = super().decrypt(peer, vector)
-        step = self._transcript.step
+    def decrypt(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
+        answer = super().decrypt(peer, step, vector)
         rows = self._rows_to_read[step]
         reading = self._holder.read(from_bytes(vector.data, vector.count, vector.width)[:: self._columns], rows)
         self.answers += len(reading.credible)

@@ -107,8 +107,8 @@ class Cipher(Protocol):
     def mask(self, combination: object) -> tuple[WireVector, Unmask]:
         """Hide a combination from its key holder, afresh at each call."""
 
-    def decrypt(self, peer: str, vector: WireVector) -> DecryptedVector:
-        """Answer a peer's masked sums; raises InvalidMessage for anything but its agreed count of ciphertexts."""
+    def decrypt(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
+        """Answer a peer's masked sums of a step; raises InvalidMessage for anything but the agreed ciphertexts."""
 
 
 class PaillierCipher:
@@ -190,7 +190,7 @@ class PaillierCipher:
         masked, mask = mask_vector(combination, rerandomise=self._agreement.plan.rerandomise)
         return self._to_wire(masked), self._unmasker(masked.public_key, mask, len(masked.ciphertexts))
 
-    def decrypt(self, peer: str, vector: WireVector) -> DecryptedVector:
+    def decrypt(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
         shape = self._answer_shape(peer)
         count = ciphertext_count(shape, self._layout, is_product=True)
         ciphertexts = self._read(self._public_key, vector, count, self._product_exponent)
@@ -295,7 +295,7 @@ class PlainCipher:
 
         return self._to_wire(key_id, sums), read
 
-    def decrypt(self, peer: str, vector: WireVector) -> DecryptedVector:
+    def decrypt(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
         count = self._agreement.party(peer).feature_count * self._columns
         vector.check(key_id=self.public_key.key_id, count=count, width=self._WIDTH, exponent=0)
         return DecryptedVector(count, self._WIDTH, vector.data)

@@ -101,7 +101,7 @@ class GradientExchange:
                 question, answer = state.answers[step]
                 self._same_or_refuse(question, vector, f"sums of step {step}")
                 return answer
-        answer = self._cipher.decrypt(peer, vector)
+        answer = self._cipher.decrypt(peer, step, vector)
         with self._condition:
             question, answer = state.answers.setdefault(step, (vector, answer))
             self._same_or_refuse(question, vector, f"sums of step {step}")

@@ -10,7 +10,7 @@ from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, exchang
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import InvalidMessage, naming_the_party
 from services.common.identity import Role
-from services.common.wire import matrix_of, parts_of, scores_message
+from services.common.wire import END_SECONDS, matrix_of, parts_of, scores_message
 from services.party.cipher import DecryptedVector, PublicKeyShown, WireVector
 
 # Seconds that a call has beyond the wait of whoever answers it.
@@ -94,4 +94,5 @@ class CoordinatorLink:
         return matrix_of(reply.rows, reply.columns, reply.values)
 
     def end_session(self, session_id: str, reason: str) -> None:
-        self._stub.EndSession(common_pb2.EndSessionRequest(session_id=session_id, reason=reason), timeout=self._timeout)
+        request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
+        self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))

@@ -124,9 +124,9 @@ def test_a_step_is_decrypted_once_and_its_repetition_gets_the_very_same_answer(m
     decrypted: list[WireVector] = []
     decrypt = pair.exchange._cipher.decrypt
 
-    def counting(peer: str, vector: WireVector) -> DecryptedVector:
+    def counting(peer: str, step: int, vector: WireVector) -> DecryptedVector:
         decrypted.append(vector)
-        return decrypt(peer, vector)
+        return decrypt(peer, step, vector)
 
     monkeypatch.setattr(pair.exchange._cipher, "decrypt", counting)
     own = pair.exchange.encrypt_residuals(0, np.full((4, 1), 0.25))
