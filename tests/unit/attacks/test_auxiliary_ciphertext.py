@@ -1,7 +1,6 @@
 """Algorithm 2 on real ciphertexts: exact sums, an honest-looking message, and a key holder who sees uniform numbers."""
 
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -203,7 +202,7 @@ def message_header(message: CipherVector) -> tuple[object, ...]:
 
 
 def test_credit_sized_batch_at_2048_bits() -> None:
-    """s = 256, d = 12, u = 31: all shares exactly, and what the attack costs beyond the u-fold product."""
+    """s = 256, d = 12, u = 31: all shares exactly, in messages like the honest ones."""
     _, private = keygen()
     generator = np.random.default_rng(0)
     features = on_grid(generator.uniform(0, 1, (256, 12)))
@@ -213,38 +212,15 @@ def test_credit_sized_batch_at_2048_bits() -> None:
     assert (plan.copies, plan.equations) == (31, 372)
     residual = encrypt_vector(private, shares)
 
-    start = time.process_time()
-    honest = matvec(features, residual, features=UNSIGNED)
-    honest_product = time.process_time() - start
-    honest_masked, honest_mask = mask_vector(honest)
-    honest_total = time.process_time() - start
-    answer = decrypt_integers(private, honest_masked)
-    start = time.process_time()
-    expected = unmask(honest_mask, answer)
-    honest_total += time.process_time() - start
-
-    start = time.process_time()
+    honest_masked, honest_mask = mask_vector(matvec(features, residual, features=UNSIGNED))
+    expected = unmask(honest_mask, decrypt_integers(private, honest_masked))
     extended = extend(features, plan, UNSIGNED, attack.generator(0))
-    product = matvec(extended, residual, features=UNSIGNED)
-    product_time = time.process_time() - start
-    masked, mask = mask_vector(compress(product, plan))
-    total = time.process_time() - start
+    masked, mask = mask_vector(compress(matvec(extended, residual, features=UNSIGNED), plan))
     assert message_header(masked) == message_header(honest_masked)
-    residues = decrypt_integers(private, masked)
-    start = time.process_time()
-    sums = split(mask, residues, plan)
+    sums = split(mask, decrypt_integers(private, masked), plan)
     solved = solve_shares(Equations(0, "peer", np.arange(256), extended, sums), share_step=SHARE_STEP)
-    total += time.process_time() - start
-
     np.testing.assert_array_equal(sums[:12], expected)
     np.testing.assert_array_equal(solved.values, shares)
-    beyond = total - product_time
-    print(  # noqa: T201 - the figure that the documentation quotes
-        f"honest {honest_total:.3f} s (product {honest_product:.3f}), attack {total:.3f} s "
-        f"(product {product_time:.3f}, beyond it {beyond:.3f}), condition number {solved.condition_number:.1f}"
-    )
-    # Process time on a shared machine: twice the documented factor before this fails.
-    assert beyond < 5 * honest_total
 
 
 # --- the oracle attacks on extended equations -----------------------------------------------------------------
