@@ -250,21 +250,27 @@ def test_credit_of_another_shape(tmp_path: Path) -> None:
         fetch("credit", tmp_path, openml_frame=lambda _: pd.DataFrame(np.zeros((2, 3)), columns=list("abc")))
 
 
-def test_real_files_pass_the_published_sums(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def raw_data() -> Path:
+    """Read before conftest.py drops all settings from the environment of a test."""
     value = os.environ.get("PLUMBLINE_DATA_DIR")
     if not value:
         pytest.skip("set PLUMBLINE_DATA_DIR to the directory of the raw data sets")
+    return Path(value)
+
+
+def test_real_files_pass_the_published_sums(tmp_path: Path, raw_data: Path) -> None:
     for name in ("bank", "adult", "satellite", "pendigits", "grid", "robot", "mnist01"):
         entry = DATASETS[name]
         contents = {}
         for file in entry.files:
-            path = Path(value) / entry.folder / file
+            path = raw_data / entry.folder / file
             packed = path.with_name(f"{path.name}.gz")
             contents[file] = path.read_bytes() if path.is_file() else gzip.decompress(packed.read_bytes())
 
         def opener(url: str, folder: str = entry.folder, files: dict[str, bytes] = contents) -> IO[bytes]:
             if url.endswith(".gz"):
-                return (Path(value) / folder / url.rsplit("/", 1)[1]).open("rb")
+                return (raw_data / folder / url.rsplit("/", 1)[1]).open("rb")
             return io.BytesIO(zipped(files))
 
         fetch(name, tmp_path, opener=opener)
