@@ -1,12 +1,13 @@
 """The registry of attacks: an explicit dict, plus whatever other packages offer under ``plumbline.attacks``."""
 
-from dataclasses import fields
-from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any
+from vfl.plugins import PluginRegistry
 
-# name -> module:class. Modules are imported when an attack is loaded: some need torch, which services don't.
-_BUILT_IN: dict[str, str] = {
+
+class UnknownAttack(ValueError):
+    """A name that no attack has; the message lists those there are."""
+
+
+_BUILT_IN = {
     "zero": "attacks.baselines:Zero",
     "random_guess": "attacks.baselines:RandomGuess",
     "half": "attacks.baselines:Half",
@@ -28,33 +29,8 @@ _BUILT_IN: dict[str, str] = {
 }
 
 ENTRY_POINT_GROUP = "plumbline.attacks"
+REGISTRY = PluginRegistry("attack", ENTRY_POINT_GROUP, _BUILT_IN, UnknownAttack)
 
-
-class UnknownAttack(ValueError):
-    """A name that no attack has; the message lists those there are."""
-
-
-def names() -> tuple[str, ...]:
-    """Names of all attacks, built in and installed, sorted."""
-    return tuple(sorted({*_BUILT_IN, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))}))
-
-
-def attack_class(name: str) -> Any:
-    """The class behind a name; raises UnknownAttack."""
-    if name in _BUILT_IN:
-        module, _, attribute = _BUILT_IN[name].partition(":")
-        return getattr(import_module(module), attribute)
-    for point in entry_points(group=ENTRY_POINT_GROUP):
-        if point.name == name:
-            return point.load()
-    raise UnknownAttack(f"Unknown attack {name!r}. Known: {', '.join(names())}.")
-
-
-def load(name: str, **options: Any) -> Any:
-    """An attack by name, with its options; raises UnknownAttack, or ValueError for an option it doesn't have."""
-    chosen = attack_class(name)
-    try:
-        return chosen(**options)
-    except TypeError as error:
-        known = ", ".join(field.name for field in fields(chosen)) or "none"
-        raise ValueError(f"{name} can't take {', '.join(options)}: {error}. Its options: {known}.") from error
+names = REGISTRY.names
+attack_class = REGISTRY.class_of
+load = REGISTRY.load

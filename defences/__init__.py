@@ -1,1 +1,36 @@
-"""Defences: one file per family; each says where it sits and what it costs."""
+"""Defences: one file per family; each says where it sits, what it promises and what it doesn't.
+
+defence = defences.load("class_label")
+delivered = defence.protect_scores(scores, defences.ScoreContext(defences.NoiseSource()))   # (n, k)
+"""
+
+from defences.base import (
+    Defence,
+    DefenceError,
+    DefenceSpec,
+    FeatureDefence,
+    ParameterDefence,
+    ResidualDefence,
+    ScoreContext,
+    ScoreDefence,
+    TrainingTerms,
+)
+from defences.noise import NoiseSource
+from defences.registry import UnknownDefence, load, load_all, names
+
+__all__ = [
+    "Defence",
+    "DefenceError",
+    "DefenceSpec",
+    "FeatureDefence",
+    "NoiseSource",
+    "ParameterDefence",
+    "ResidualDefence",
+    "ScoreContext",
+    "ScoreDefence",
+    "TrainingTerms",
+    "UnknownDefence",
+    "load",
+    "load_all",
+    "names",
+]

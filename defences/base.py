@@ -1,0 +1,118 @@
+"""What a defence is: a frozen set of options that says where it sits, what it changes and what it promises.
+
+A defence of each stage has one method, called by the service where it sits (or by an experiment):
+
+    residuals    protect_residuals     a party's residual shares, before they are encrypted
+    answers      truncate              a key holder's decrypted answers, before they are sent
+    features     transform_features    a party's own features, before a session uses them
+    parameters   disclose              a passive party's parameters, when they are disclosed
+    scores       protect_scores        the coordinator's confidence scores, before they are delivered
+    training     (see dp_sgd)          the training of models in the lab
+
+All are pure functions of their arguments, but for the noise, which comes from a ``NoiseSource``.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from defences.noise import NoiseSource
+
+FloatArray = NDArray[np.float64]
+Place = Literal["active", "passive", "coordinator", "lab"]
+Stage = Literal["residuals", "answers", "features", "parameters", "scores", "training"]
+
+
+class DefenceError(ValueError):
+    """A defence can't do its work with these numbers; the text says why and what would."""
+
+
+@dataclass(frozen=True)
+class DefenceSpec:
+    """What a defence declares.
+
+    sits: the roles whose service applies it (lab: no service does). stages: what it works on.
+    keeps: what stays the same for the active party: its scores, its decision (the arg max), or neither.
+    needs: what the service must bring besides: "parameter_gram" (``ScoreContext``).
+    replaces: what it puts its own in place of; two defences that replace the same thing contradict each other.
+    """
+
+    sits: tuple[Place, ...]
+    stages: tuple[Stage, ...]
+    keeps: Literal["scores", "decision", "nothing"]
+    source: str
+    needs: tuple[Literal["parameter_gram"], ...] = ()
+    replaces: Literal["scores", "disclosed parameters", ""] = ""
+
+
+class Defence(Protocol):
+    """What all defences share. Implementations are frozen dataclasses whose fields are the options."""
+
+    name: ClassVar[str]
+
+    @property
+    def spec(self) -> DefenceSpec: ...
+
+
+@dataclass(frozen=True)
+class TrainingTerms:
+    """Public numbers of a session of Protocol 1, seen from one party.
+
+    role: of the party whose residuals these are. steps: T; rows: s of the largest batch; residual_limit: what the
+    fixed point holds, exclusive, in magnitude.
+    """
+
+    role: Literal["active", "passive"]
+    epochs: int
+    steps: int
+    rows: int
+    learning_rate: float
+    residual_limit: float
+
+
+class ResidualDefence(Defence, Protocol):
+    """Hides residuals from those who solve for them."""
+
+    def check(self, terms: TrainingTerms) -> None:
+        """Raises DefenceError, before training, for terms under which it can't work."""
+
+    def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms, noise: NoiseSource) -> FloatArray:
+        """Residual shares of one step, (rows, columns), as this party will encrypt them."""
+
+
+class FeatureDefence(Defence, Protocol):
+    """Puts other features in the place of a party's own."""
+
+    def transform_features(self, features: FloatArray, noise: NoiseSource) -> FloatArray:
+        """(n, d) features in, (n, d) out. ``noise`` draws what is secret."""
+
+
+class ParameterDefence(Defence, Protocol):
+    """Distorts what a passive party discloses of its parameters."""
+
+    def disclose(self, weights: FloatArray, features: FloatArray, noise: NoiseSource) -> FloatArray:
+        """(k, d) class rows of a linear model and the party's own (n, d) features in; (k, d) to disclose out.
+
+        A binary model comes, and goes, as the two rows (-theta/2, theta/2). Raises DefenceError.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreContext:
+    """What the coordinator knows besides scores.
+
+    parameter_gram: (k, k), W W^T of all passive parties' class rows W (k, d) together: the geometry of what scores
+    tell, without any parameter. None where no linear model is trained.
+    """
+
+    noise: NoiseSource
+    parameter_gram: FloatArray | None = None
+
+
+class ScoreDefence(Defence, Protocol):
+    """Changes the confidence scores that the active party gets."""
+
+    def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
+        """(n, k) scores in, (n, k) out: non-negative, rows sum to 1 unless it says otherwise. Raises DefenceError."""

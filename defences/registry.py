@@ -1,0 +1,56 @@
+"""The registry of defences: an explicit dict, plus whatever other packages offer under ``plumbline.defences``."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from defences.base import Defence
+from vfl.plugins import PluginRegistry
+
+
+class UnknownDefence(ValueError):
+    """A name that no defence has; the message lists those there are."""
+
+
+_BUILT_IN = {
+    "dp_noise": "defences.dp_noise:DpNoise",
+    "response_truncation": "defences.response_truncation:ResponseTruncation",
+    "feature_transform": "defences.feature_transform:FeatureTransform",
+    "parameter_rotation": "defences.parameter_rotation:ParameterRotation",
+    "score_rounding": "defences.score_distortion:ScoreRounding",
+    "score_noise": "defences.score_distortion:ScoreNoise",
+    "class_label": "defences.score_distortion:ClassLabel",
+    "score_scheme1": "defences.score_schemes:ScoreScheme1",
+    "score_scheme2": "defences.score_schemes:ScoreScheme2",
+    "score_scheme3": "defences.score_schemes:ScoreScheme3",
+    "purification": "defences.purification:Purification",
+    "dp_sgd": "defences.dp_sgd:DpSgd",
+}
+
+ENTRY_POINT_GROUP = "plumbline.defences"
+REGISTRY = PluginRegistry("defence", ENTRY_POINT_GROUP, _BUILT_IN, UnknownDefence)
+
+names = REGISTRY.names
+load = REGISTRY.load
+
+
+def load_all(chosen: Sequence[str], options: Mapping[str, Mapping[str, Any]]) -> tuple[Defence, ...]:
+    """The named defences in the order given, with their options.
+
+    Raises UnknownDefence, and ValueError for options of a defence that isn't chosen, a name that comes twice, or two
+    defences that contradict each other.
+    """
+    if unused := [name for name in options if name not in chosen]:
+        raise ValueError(
+            f"Options for {', '.join(unused)}, which is not among the defences: add the name or drop them."
+        )
+    if len(set(chosen)) != len(chosen):
+        raise ValueError(f"Each defence is named once: got {', '.join(chosen)}.")
+    defences = tuple(load(name, **options.get(name, {})) for name in chosen)
+    replaced: dict[str, str] = {}
+    for defence in defences:
+        target = defence.spec.replaces
+        if target in replaced:
+            raise ValueError(f"{replaced[target]} and {defence.name} both replace the {target}: choose one of them.")
+        if target:
+            replaced[target] = defence.name
+    return defences
