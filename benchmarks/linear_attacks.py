@@ -11,9 +11,8 @@ compiled once and only its parameters changed. Needs cvxpy.
 import argparse
 import os
 import time
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -22,78 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
-from sklearn.datasets import make_classification
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
 
 import attacks
 from attacks.chebyshev import centres_coincide
 from attacks.equation_solving import linear_system, project_onto_solutions
-from vfl.data.encoders import fit_encoder
-from vfl.data.registry import DatasetNotFound, load_dataset
-from vfl.data.tables import encode_labels
-from vfl.learning.approximation import confidence_scores
+from plumbline.figures.linear_models import TrainedModel, train
+from vfl.data.registry import DatasetNotFound
 
 FloatArray = NDArray[np.float64]
 
 CURVE_DATASETS = ("bank", "robot", "satellite", "synthetic")
 CURVE_ATTACKS = ("zero", "random_guess", "half", "ls", "clamped_ls", "cls", "half_star", "rcc1", "rcc2")
-
-
-@dataclass(frozen=True, eq=False)
-class TrainedModel:
-    """A linear model and records that it was not trained on.
-
-    features: (m, D) in [0, 1]; weights: (k, D) class rows, for two classes (-w/2, w/2); bias: (k,).
-    """
-
-    name: str
-    features: FloatArray
-    weights: FloatArray
-    bias: FloatArray
-
-    def view(self, passive: Sequence[int], records: int) -> tuple[attacks.PredictionView, FloatArray]:
-        """What the active party sees of the first ``records`` when these columns are passive; and those columns."""
-        rows = self.features[:records]
-        active = np.setdiff1d(np.arange(rows.shape[1]), passive)
-        view = attacks.PredictionView(
-            features_active=rows[:, active],
-            scores=confidence_scores(rows @ self.weights.T + self.bias),
-            weights_active=self.weights[:, active],
-            weights_passive=self.weights[:, list(passive)],
-            bias=self.bias,
-        )
-        return view, rows[:, list(passive)]
-
-
-def train(
-    name: str, data_dir: Path | None, training: Literal["adam", "lbfgs"] = "lbfgs", seed: int = 0
-) -> TrainedModel:
-    """Logistic regression without regularisation on 80 % of a registry data set, or of ``synthetic`` (Rassouli VIII).
-
-    Features are scaled to [0, 1] over all rows, as in the paper. training: "adam" stops early, as in the paper, and
-    needs torch; "lbfgs" goes on for up to 200 iterations of scikit-learn's, to larger weights. The levels of ls and
-    cls depend on it. synthetic: 50,000 records of scikit-learn's make_classification, 10 features, 2 classes.
-    Raises DatasetNotFound when the raw files are missing.
-    """
-    if name == "synthetic":
-        raw, labels = make_classification(n_samples=50_000, n_features=10, n_classes=2, random_state=seed)
-    else:
-        table = load_dataset(name, data_dir)
-        raw, labels = table.features, encode_labels(table.labels)[0]
-    features = fit_encoder("minmax", raw).transform(raw)
-    kept, held_out, kept_labels, _ = train_test_split(features, labels, test_size=0.2, random_state=seed)
-    if training == "adam":
-        weights, bias = import_module("vfl.learning.lab").train_linear(kept, kept_labels, seed=seed)
-        return TrainedModel(name, held_out, weights.astype(np.float64), bias.astype(np.float64))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression(C=np.inf, max_iter=200).fit(kept, kept_labels)
-    weights, bias = model.coef_, model.intercept_
-    if len(weights) == 1:
-        weights, bias = np.vstack([-weights / 2, weights / 2]), np.concatenate([-bias / 2, bias / 2])
-    return TrainedModel(name, held_out, weights, bias)
 
 
 @dataclass(frozen=True)
@@ -183,7 +121,7 @@ def speed(console: Console, data_dir: Path | None, sample: int) -> None:
         model = train("digits", data_dir)
     columns = model.features.shape[1]
     # digits holds out too few records: repeat them.
-    model = TrainedModel(model.name, np.resize(model.features, (1000, columns)), model.weights, model.bias)
+    model = replace(model, features=np.resize(model.features, (1000, columns)))
     view, _ = model.view(range(30), 1000)
     centre1, centre2 = attacks.load("rcc1"), attacks.load("rcc2")
     system = linear_system(centre2, view)
@@ -223,7 +161,7 @@ def speed(console: Console, data_dir: Path | None, sample: int) -> None:
     table.add_row("rcc1", *_row(batch1, anew1, once1, difference1))
     console.print(table)
 
-    many = TrainedModel(model.name, np.resize(model.features, (100_000, columns)), model.weights, model.bias)
+    many = replace(model, features=np.resize(model.features, (100_000, columns)))
     large, _ = many.view(range(30), 100_000)
     for name in ("ls", "half_star", "clamped_ls", "rcc2"):
         for known in (view, large):
