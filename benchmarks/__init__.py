@@ -1,0 +1,1 @@
+"""Speed and cost, each measured in one run: `python -m benchmarks.NAME`."""
