@@ -28,7 +28,7 @@ from attacks.base import AttackSpec
 from attacks.feature_order import FeatureOrder, RecoveredFeatures
 from attacks.label_recovery import LabelRecovery, RecoveredLabels
 from attacks.training_views import TrainingView
-from vfl.crypto import CipherVector, FixedPoint, InvalidAnswer, LayoutMismatch, Mask
+from vfl.crypto import CipherVector, FixedPoint, InvalidAnswer, LayoutMismatch, Mask, PackingLayout
 from vfl.crypto.fixed_point import decode
 from vfl.theory.training import copies, solvable, sum_bits
 
@@ -54,6 +54,18 @@ class AuxiliaryPlan:
     def equations(self) -> int:
         """u d: equations per step and peer."""
         return self.features * self.copies
+
+
+@dataclass(frozen=True)
+class PackedPlan:
+    """How packed answers are filled in one session: as many columns per answer as the plaintext holds.
+
+    features: d, honest; equations: sums per step and peer; layout: the session's, with more columns per answer.
+    """
+
+    features: int
+    equations: int
+    layout: PackingLayout
 
 
 @dataclass(frozen=True)
@@ -108,13 +120,26 @@ class AuxiliaryCiphertext:
             )
         return AuxiliaryPlan(features, u, self.iota)
 
+    def packed_plan(self, *, key_bits: int, features: int, rows: int, layout: PackingLayout) -> PackedPlan:
+        """The same where the session packs: honest answers leave room for more columns, which random features fill.
+
+        Raises NotPossible where several rows or classes share a ciphertext, or there is room for fewer sums than rows.
+        """
+        if layout.rows_per_ciphertext > 1 or layout.classes > 1:
+            raise NotPossible("Several residuals share a ciphertext here: no single one can be combined.")
+        filled = replace(layout, columns_per_answer=(key_bits - 2) // layout.slot_bits)
+        equations = layout.answers_for(features) * filled.columns_per_answer
+        if not solvable(rows, equations):
+            raise NotPossible(f"Batches of {rows} rows have more unknowns than the {equations} sums that answers hold.")
+        return PackedPlan(features, equations, filled)
+
     def generator(self, step: int) -> np.random.Generator:
         """The random features' source at one step; the same for every peer, so one decomposition serves them all."""
         return np.random.default_rng((_STREAM, self.seed, step))
 
 
 def extend(
-    features: FloatArray, plan: AuxiliaryPlan, feature_format: FixedPoint, generator: np.random.Generator
+    features: FloatArray, plan: AuxiliaryPlan | PackedPlan, feature_format: FixedPoint, generator: np.random.Generator
 ) -> FloatArray:
     """Z = (X | random): (s, d) to (s, u d), the random part uniform on the grid of ``feature_format``.
 

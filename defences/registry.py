@@ -30,6 +30,7 @@ ENTRY_POINT_GROUP = "plumbline.defences"
 REGISTRY = PluginRegistry("defence", ENTRY_POINT_GROUP, _BUILT_IN, UnknownDefence)
 
 names = REGISTRY.names
+defence_class = REGISTRY.class_of
 load = REGISTRY.load
 
 

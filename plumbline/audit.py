@@ -18,6 +18,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 
 from attacks.registry import attack_class
+from defences.registry import defence_class, load_all
 from plumbline.federation import Federation
 from plumbline.findings import STAGES, Findings, read_findings
 from plumbline.lab import install_network, write_auxiliary
@@ -27,7 +28,7 @@ from plumbline.report import write_report
 from plumbline.training_leakage import TrainingFinding, read_training_leakage
 from protos.v1 import active_pb2
 from services.common.identity import role_of
-from services.common.settings import check_role, load_settings
+from services.common.settings import Settings, check_role, load_settings
 from vfl.data import dataset
 
 _VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "openmined-psi", "protobuf", "scikit-learn")
@@ -46,6 +47,7 @@ class AuditRequest:
     name: str = ""
     runs: Path = Path("runs")
     attacks: tuple[str, ...] = ()
+    defences: tuple[str, ...] = ()
     adversary: str = "active"
     black_box: bool = False
     auxiliary: int = 0
@@ -75,18 +77,30 @@ class AuditRequest:
         sides = {name: attack_class(name).spec.adversary for name in self.attacks}
         return tuple(name for name, side in sides.items() if role == (self.adversary if side == "either" else side))
 
+    def _applied_by(self, party: str) -> tuple[str, ...]:
+        """The defences of this request that sit with ``party``, in the order given."""
+        role = role_of(party)
+        return tuple(name for name in self.defences if role in defence_class(name).spec.sits)
+
+    def _defence_settings(self, base: Settings, party: str) -> dict[str, Any]:
+        applied = self._applied_by(party)
+        options = {one: base.defence_options[one] for one in applied if one in base.defence_options}
+        return {"defences": ",".join(applied), "defence_options": options}
+
     def party_settings(self, record_folder: Path) -> dict[str, dict[str, Any]]:
         """Settings of every process by party name; raises SettingsError before anything is started."""
         names = ["active", *self.passive_names]
-        base = load_settings(**{**self.settings, "attacks": self.attacks})
-        not_common = {"peers", "listen", "name", "certs", "attacks", "attack_options"}
+        base = load_settings(**{**self.settings, "attacks": self.attacks, "defences": self.defences})
+        # Refuses what contradicts itself before anything is started.
+        load_all(self.defences, base.defence_options)
+        not_common = {"peers", "listen", "name", "certs", "attacks", "attack_options", "defences", "defence_options"}
         chosen = {key: getattr(base, key) for key in base.model_fields_set - not_common}
         # The auditor of a simulation may see the truth; parties of a real federation write no features.
         common = {**chosen, "run_dir": record_folder, "record_features": bool(self.attacks)}
-        settings: dict[str, dict[str, Any]] = {"coordinator": {**common}}
+        settings: dict[str, dict[str, Any]] = {"coordinator": {**common, **self._defence_settings(base, "coordinator")}}
         for number, name in enumerate(names):
             private_seed = int(np.random.SeedSequence([base.seed, number]).generate_state(1)[0])
-            own: dict[str, Any] = {"private_seed": private_seed}
+            own: dict[str, Any] = {"private_seed": private_seed, **self._defence_settings(base, name)}
             if self.data:
                 own |= {"data": self.data, "share": f"{number + 1}/{len(names)}"}
             else:
@@ -215,11 +229,15 @@ def _print(console: Console, findings: Findings, elapsed: float) -> None:
     table.add_row("records", f"{findings.aligned_rows:,} aligned by PSI, {findings.test_rows:,} for the test")
     table.add_row("cipher", cipher_words(plan))
     table.add_row("transport", findings.transport)
+    for name, applied in findings.defences.items():
+        table.add_row(f"defences of {name}", ", ".join(applied))
     training = (
         f"{len(findings.epochs)} epochs, {findings.steps} steps of {plan['batch_size']} records, "
         f"{findings.epoch_seconds:.1f} s per epoch"
     )
     table.add_row("training", training if findings.epochs else "none: an installed model")
+    if findings.channels:
+        table.add_row("answers of a step", "; ".join(channel_words(channel) for channel in findings.channels))
     table.add_row("test accuracy", f"{findings.accuracy:.4f} (largest class: {findings.majority:.4f})")
     table.add_row("test AUC", f"{findings.auc:.4f}")
     table.add_row("on the wire", f"{findings.total_bytes / 1e6:.1f} MB in all")
@@ -297,6 +315,14 @@ def _leakage_cells(finding: AttackFinding) -> tuple[str, ...]:
         f"{finding.mse.low:.3f} to {finding.mse.high:.3f}",
         f"{finding.accuracy:.2f}",
         f"{worst.column} {worst.gain:.0%}" if worst.gain > 0 else "none",
+    )
+
+
+def channel_words(channel: dict[str, Any]) -> str:
+    """The room of one decryption channel in words."""
+    return (
+        f"{channel['peer']} can fit {channel['equations']} equations about {channel['rows']} residuals of "
+        f"{channel['key_holder']} ({channel['spare_bits']} bits spare)"
     )
 
 

@@ -112,6 +112,7 @@ def audit(
     id_column: Annotated[str, typer.Option("--id", help="Id column of all tables.")] = "id",
     parties: Annotated[int, typer.Option(min=2, help="Parties that a registered data set is dealt out to.")] = 2,
     attacks: Annotated[str, typer.Option(help="Attacks, NAME,NAME; all: every one on predictions.")] = "",
+    defences: Annotated[str, typer.Option(help="Defences, NAME,NAME, in the order to apply them.")] = "",
     adversary: Annotated[str, typer.Option(help="Who mounts what either side can: active or passive.")] = "active",
     black_box: Annotated[bool, typer.Option("--black-box", help="Passive parties disclose no parameters.")] = False,
     auxiliary: Annotated[
@@ -141,6 +142,7 @@ def audit(
     """Run a federation of local processes (mTLS, real Paillier) end to end and report on it.
 
     Example: plumbline audit --data breast_cancer --parties 3 --epochs 10
+    Example: plumbline audit --data satellite --attacks half_star,rcc2 --defences score_scheme1,response_truncation
     Example: plumbline audit --active bank.csv --passive fintech.csv --label default --id client
     """
     from plumbline.audit import AuditRequest, run_audit
@@ -162,6 +164,7 @@ def audit(
             id_column=id_column,
             parties=parties,
             attacks=_attack_names(attacks),
+            defences=_names(defences),
             adversary=adversary,
             black_box=black_box,
             auxiliary=auxiliary,
@@ -179,6 +182,10 @@ def _attack_names(text: str) -> tuple[str, ...]:
 
     if text == "all":
         return tuple(name for name in attacks.names() if attacks.load(name).spec.phase == "prediction")
+    return _names(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 

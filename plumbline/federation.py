@@ -73,18 +73,21 @@ class Federation:
         label: str,
         id: str = "id",
         attacks: Sequence[str] = (),
+        defences: Sequence[str] = (),
         settings: Mapping[str, Any] | None = None,
     ) -> Self:
         """Start coordinator, active and passive parties as processes of this machine, with mTLS, and wait for them.
 
         Each table is one party's own: rows keyed by the column ``id``, in any order; ``label`` is a column of
         ``active``. ``attacks``: those that the active party mounts; the passive ones then disclose their parameters,
-        and ``findings`` judges the reconstructions. ``settings``: any of the services' settings, for every party.
+        and ``findings`` judges the reconstructions. ``defences``: each is applied by the services that it sits with.
+        ``settings``: any of the services' settings, for every party.
         """
         folder = tempfile.TemporaryDirectory(prefix="plumbline-")
         root = Path(folder.name)
-        common = {"id_column": id, "run_dir": root / "parties", "record_features": bool(attacks), **(settings or {})}
-        parties: dict[str, dict[str, Any]] = {"coordinator": {**(settings or {})}}
+        shared = {"defences": ",".join(defences), **(settings or {})}
+        common = {"id_column": id, "run_dir": root / "parties", "record_features": bool(attacks), **shared}
+        parties: dict[str, dict[str, Any]] = {"coordinator": shared}
         active.to_parquet(root / "active.parquet", index=False)
         parties["active"] = {**common, "data": root / "active.parquet", "label_column": label}
         parties["active"]["attacks"] = ",".join(attacks)

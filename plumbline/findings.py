@@ -49,6 +49,8 @@ class Findings:
     warnings: list[str]
     simulation: list[str]
     transport: str
+    defences: dict[str, list[str]]
+    channels: list[dict[str, Any]]
 
     @property
     def parties(self) -> list[dict[str, Any]]:
@@ -89,10 +91,19 @@ def read_findings(folder: Path, name: str) -> Findings:
         bytes_by_message={message: size for message, size in traffic.most_common() if size},
         agreement=active["agreement"],
         class_names=active["class_names"],
-        warnings=active["warnings"],
+        warnings=[*active["warnings"], *(text for record in records.values() for text in record.get("guard", []))],
         simulation=active["simulation"],
         transport=active["transport"],
+        defences=_defences(records),
+        channels=[channel for record in records.values() for channel in record.get("channels", [])],
     )
+
+
+def _defences(records: dict[str, Any]) -> dict[str, list[str]]:
+    """What each service applied, where it applied anything."""
+    applied = {"coordinator": records["active"]["agreement"]["score_defences"]}
+    applied |= {name: record.get("defences", []) for name, record in records.items()}
+    return {name: list(names) for name, names in applied.items() if names}
 
 
 def _auc(labels: np.ndarray[Any, Any], scores: np.ndarray[Any, Any]) -> float:

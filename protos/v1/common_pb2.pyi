@@ -123,6 +123,7 @@ class PartyDescription(_message.Message):
     FEATURE_INTEGER_BITS_FIELD_NUMBER: _builtins.int
     FEATURES_SIGNED_FIELD_NUMBER: _builtins.int
     ALIGNED_ROWS_FIELD_NUMBER: _builtins.int
+    TRUNCATES_ANSWERS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     feature_count: _builtins.int
     feature_integer_bits: _builtins.int
@@ -130,6 +131,8 @@ class PartyDescription(_message.Message):
     features_signed: _builtins.bool
     """Whether features may be negative."""
     aligned_rows: _builtins.int
+    truncates_answers: _builtins.bool
+    """This party decrypts modulo 2^w, w the bits of an honest answer (response_truncation)."""
     def __init__(
         self,
         *,
@@ -138,10 +141,11 @@ class PartyDescription(_message.Message):
         feature_integer_bits: _builtins.int = ...,
         features_signed: _builtins.bool = ...,
         aligned_rows: _builtins.int = ...,
+        truncates_answers: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "feature_count", b"feature_count", "feature_integer_bits", b"feature_integer_bits", "features_signed", b"features_signed", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "feature_count", b"feature_count", "feature_integer_bits", b"feature_integer_bits", "features_signed", b"features_signed", "name", b"name", "truncates_answers", b"truncates_answers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -157,13 +161,21 @@ class Agreement(_message.Message):
     PLAN_FIELD_NUMBER: _builtins.int
     CLASSES_FIELD_NUMBER: _builtins.int
     PARTIES_FIELD_NUMBER: _builtins.int
+    SCORE_DEFENCES_FIELD_NUMBER: _builtins.int
+    WANTS_PARAMETER_GRAM_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     classes: _builtins.int
+    wants_parameter_gram: _builtins.bool
+    """Whether these need the Gram matrices of the passive parties' parameters (PartialScores.parameter_gram)."""
     @_builtins.property
     def plan(self) -> Global___TrainingPlan: ...
     @_builtins.property
     def parties(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartyDescription]:
         """The active party first, then the passive ones by name."""
+
+    @_builtins.property
+    def score_defences(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the coordinator does to scores before it delivers them, by name and in order."""
 
     def __init__(
         self,
@@ -172,10 +184,12 @@ class Agreement(_message.Message):
         plan: Global___TrainingPlan | None = ...,
         classes: _builtins.int = ...,
         parties: _abc.Iterable[Global___PartyDescription] | None = ...,
+        score_defences: _abc.Iterable[_builtins.str] | None = ...,
+        wants_parameter_gram: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "parties", b"parties", "plan", b"plan", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "parties", b"parties", "plan", b"plan", "score_defences", b"score_defences", "session_id", b"session_id", "wants_parameter_gram", b"wants_parameter_gram"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -294,12 +308,17 @@ class PartialScores(_message.Message):
     ROWS_FIELD_NUMBER: _builtins.int
     COLUMNS_FIELD_NUMBER: _builtins.int
     VALUES_FIELD_NUMBER: _builtins.int
+    PARAMETER_GRAM_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     request_id: _builtins.int
     rows: _builtins.int
     columns: _builtins.int
     @_builtins.property
     def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def parameter_gram(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """From a passive party whose agreement wants it: W W^T of its class rows W, classes x classes, row by row."""
+
     def __init__(
         self,
         *,
@@ -308,10 +327,11 @@ class PartialScores(_message.Message):
         rows: _builtins.int = ...,
         columns: _builtins.int = ...,
         values: _abc.Iterable[_builtins.float] | None = ...,
+        parameter_gram: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "request_id", b"request_id", "rows", b"rows", "session_id", b"session_id", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "parameter_gram", b"parameter_gram", "request_id", b"request_id", "rows", b"rows", "session_id", b"session_id", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import attacks
 from services.party.training import PartyTraining
+from vfl.learning import class_rows
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
 
 _log = logging.getLogger(__name__)
@@ -65,12 +66,6 @@ class Knowledge:
         elif others is not None and len(others) == 1:
             pieces["network"] = VerticalNetwork(own, others[0])
         return attacks.PredictionView(**pieces)
-
-
-def class_rows(weights: FloatArray) -> FloatArray:
-    """(d, columns) weights as (k, d) class rows; a binary theta becomes (-theta/2, theta/2): the same scores."""
-    rows: FloatArray = np.vstack([-weights.T / 2, weights.T / 2]) if weights.shape[1] == 1 else weights.T
-    return rows
 
 
 class AttackHost:

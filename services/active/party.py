@@ -22,8 +22,10 @@ from services.common.settings import Settings
 from services.common.wire import PREDICTION_ROWS
 from services.party.adversary import TrainingAdversary
 from services.party.consent import check_consent, warnings_of
+from services.party.defences import PartyDefences
 from services.party.exchange import GradientExchange
 from services.party.features import PartyData
+from services.party.guard import channels_of, guard
 from services.party.record import RunRecord
 from services.party.training import PartyTraining, Peer
 from vfl.data import PsiClient, PsiError, Table, common_order, encode_labels, rows_of
@@ -49,6 +51,7 @@ class ActiveParty:
         executor: Executor,
         attack_host: AttackHost,
         adversary: TrainingAdversary,
+        defences: PartyDefences,
         auxiliary: Table | None = None,
         *,
         name: str,
@@ -70,6 +73,8 @@ class ActiveParty:
         self._insecure_transport = insecure_transport
         self._attack_host = attack_host
         self._adversary = adversary
+        self._defences = defences
+        self._guard_warnings: list[str] = []
         self._auxiliary = auxiliary
         self._knowledge: Knowledge | None = None
         self._attacking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attacks")
@@ -87,7 +92,9 @@ class ActiveParty:
     @property
     def warnings(self) -> list[str]:
         training = self._training
-        return warnings_of(training.agreement, insecure_transport=self._insecure_transport) if training else []
+        if training is None:
+            return []
+        return [*warnings_of(training.agreement, insecure_transport=self._insecure_transport), *self._guard_warnings]
 
     # -- the job ---------------------------------------------------------------------------------------------------
 
@@ -157,7 +164,8 @@ class ActiveParty:
         joining = [self.executor.submit(party.join, session_id) for party in self._passive_parties.values()]
         for joined in joining:
             joined.add_done_callback(end_when_refused)
-        agreement = self._coordinator.join_session(session_id, self._data.describe(self.name, len(rows)))
+        own = self._data.describe(self.name, len(rows), truncates_answers=self._defences.truncates_answers)
+        agreement = self._coordinator.join_session(session_id, own)
         _first_failure(joining)
         check_consent(agreement, self._settings)
         if len(np.unique(self.labels[rows])) < 2:
@@ -174,7 +182,10 @@ class ActiveParty:
             executor=self.executor,
             installed=load_network(self._settings.model) if self._settings.model else None,
             cipher=self._adversary.cipher,
+            defences=self._defences,
         )
+        channels = channels_of(agreement, self.name, training.schedule.smallest_batch)
+        self._guard_warnings = guard(channels, self._settings.guard)
         self._adversary.begin(training)
         self._record.begin(agreement)
         self._record.note(
@@ -183,6 +194,9 @@ class ActiveParty:
             class_names=list(self.class_names),
             transport=self._settings.transport,
             attacks=list(self._settings.attacks),
+            defences=list(self._defences.names),
+            channels=[channel.facts() for channel in channels],
+            guard=self._guard_warnings,
             epochs=[],
             kept_epoch=0,
         )

@@ -17,6 +17,7 @@ from services.common.identity import Role
 from services.common.settings import Settings
 from services.party import exchange_servicer
 from services.party.adversary import TrainingAdversary
+from services.party.defences import PartyDefences
 from services.party.features import load_party_data
 from services.party.links import CoordinatorLink, PeerLink
 from services.party.plugins import load_attacks
@@ -59,6 +60,7 @@ def run(settings: Settings) -> None:
         ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
         AttackHost(on_predictions, settings.run_dir),
         TrainingAdversary(in_training, name, settings.run_dir),
+        PartyDefences.of(settings, Role.ACTIVE),
         load_table(settings.auxiliary, id_column=settings.id_column, label_column=None) if settings.auxiliary else None,
         name=name,
         insecure_transport=transport.is_insecure,

@@ -16,8 +16,8 @@ _CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
 class TrainingPlan:
     """What the active party proposes; see protos/v1/common.proto for each field. ``check`` says whether it can work."""
 
-    epochs: int = 20
-    batch_size: int = 32
+    epochs: int = 40
+    batch_size: int = 64
     learning_rate: float = 0.5
     l2: float = 0.0
     initialisation: str = "zero"
@@ -98,6 +98,7 @@ class PartyDescription:
     feature_integer_bits: int
     features_signed: bool
     aligned_rows: int
+    truncates_answers: bool = False
 
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first field that cannot work."""
@@ -126,6 +127,8 @@ class Agreement:
     plan: TrainingPlan
     classes: int
     parties: tuple[PartyDescription, ...]
+    score_defences: tuple[str, ...] = ()
+    wants_parameter_gram: bool = False
 
     @property
     def active(self) -> PartyDescription:
@@ -143,6 +146,11 @@ class Agreement:
         return 1 if self.classes == 2 and not self.plan.installed_model else self.classes
 
     @property
+    def residual_columns(self) -> int:
+        """Columns of the residual: one for two classes, else one per class."""
+        return 1 if self.classes == 2 else self.classes
+
+    @property
     def total_features(self) -> int:
         return sum(party.feature_count for party in self.parties)
 
@@ -152,6 +160,8 @@ class Agreement:
             plan=self.plan.to_message(),
             classes=self.classes,
             parties=[party.to_message() for party in self.parties],
+            score_defences=self.score_defences,
+            wants_parameter_gram=self.wants_parameter_gram,
         )
 
     @classmethod
@@ -161,4 +171,6 @@ class Agreement:
             TrainingPlan.from_message(message.plan),
             message.classes,
             tuple(PartyDescription.from_message(party) for party in message.parties),
+            tuple(message.score_defences),
+            message.wants_parameter_gram,
         )

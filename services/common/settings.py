@@ -60,8 +60,8 @@ class Settings(BaseSettings):
         "minmax", description="How this party scales its own columns."
     )
 
-    epochs: int = Field(20, ge=1, description="Passes over the training rows.")
-    batch_size: int = Field(32, ge=1, description="Records per step.")
+    epochs: int = Field(40, ge=1, description="Passes over the training rows.")
+    batch_size: int = Field(64, ge=1, description="Records per step, at most: an epoch's steps share them evenly.")
     learning_rate: float = Field(0.5, gt=0, description="Constant step size.")
     l2: float = Field(0.0, ge=0, description="Weight of the squared norm; spares the bias.")
     initialisation: Literal["zero", "xavier", "kaiming", "normal"] = Field("zero", description="Of the weights.")
@@ -87,6 +87,13 @@ class Settings(BaseSettings):
     attacks: Annotated[tuple[str, ...], NoDecode] = Field((), description="Attacks to mount here, NAME,NAME.")
     attack_options: Annotated[dict[str, dict[str, Any]], NoDecode] = Field(
         default_factory=dict, description='Their options as JSON: {"gia": {"init": "half"}}.'
+    )
+    defences: Annotated[tuple[str, ...], NoDecode] = Field((), description="Defences to apply here, in this order.")
+    defence_options: Annotated[dict[str, dict[str, Any]], NoDecode] = Field(
+        default_factory=dict, description='Their options as JSON: {"dp_noise": {"epsilon": 0.5}}.'
+    )
+    guard: Literal["warn", "refuse", "off"] = Field(
+        "warn", description="A session whose answers hold as many equations as a batch has rows: warn, refuse or off."
     )
 
     auxiliary: str = Field(
@@ -114,12 +121,12 @@ class Settings(BaseSettings):
             peers[name.strip()] = address.strip()
         return peers
 
-    @field_validator("attacks", mode="before")
+    @field_validator("attacks", "defences", mode="before")
     @classmethod
     def _parse_names(cls, value: Any) -> Any:
         return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
-    @field_validator("attack_options", mode="before")
+    @field_validator("attack_options", "defence_options", mode="before")
     @classmethod
     def _parse_options(cls, value: Any) -> Any:
         return json.loads(value) if isinstance(value, str) else value
@@ -145,6 +152,10 @@ class Settings(BaseSettings):
             raise ValueError("cipher=plain uses no keys and contradicts key_bits: drop one of them")
         if unused := set(self.attack_options) - set(self.attacks):
             raise ValueError(f"attack_options names {', '.join(sorted(unused))}, which attacks doesn't: add or drop it")
+        if unused := set(self.defence_options) - set(self.defences):
+            raise ValueError(
+                f"defence_options names {', '.join(sorted(unused))}, which defences doesn't: add or drop it"
+            )
         try:
             self.plan()
         except InvalidMessage as error:

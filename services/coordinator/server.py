@@ -1,7 +1,11 @@
 """The coordinator as a process."""
 
+from typing import cast
+
+from defences import ScoreDefence
 from protos.v1 import coordinator_pb2_grpc
 from services.common.bootstrap import make_transport, serve_until_stopped
+from services.common.defences import load_defences, noise_source
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.coordinator import servicer
@@ -11,7 +15,8 @@ from services.coordinator.sessions import Sessions
 def run(settings: Settings) -> None:
     """Serve until stopped."""
     transport = make_transport(settings, Role.COORDINATOR)
-    handler = servicer.CoordinatorServicer(Sessions(settings.step_timeout))
+    chosen = cast(tuple[ScoreDefence, ...], load_defences(settings, Role.COORDINATOR))
+    handler = servicer.CoordinatorServicer(Sessions(settings.step_timeout, chosen, noise_source(settings)))
     serve_until_stopped(
         transport,
         settings,

@@ -1,6 +1,10 @@
 """The coordinator on the wire: a thin layer over ``sessions.py``."""
 
+import math
+
 import grpc
+import numpy as np
+from numpy.typing import NDArray
 
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
 from services.common.agreement import PartyDescription, TrainingPlan
@@ -46,7 +50,8 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
         self, request: common_pb2.PartialScores, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
         products = matrix_of(request.rows, request.columns, request.values)
-        self._sessions.submit(require_caller(context), request.session_id, request.request_id, products)
+        gram = _gram_of(request)
+        self._sessions.submit(require_caller(context), request.session_id, request.request_id, products, gram)
         return common_pb2.Acknowledgement()
 
     def Score(
@@ -63,3 +68,8 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
     ) -> common_pb2.Acknowledgement:
         self._sessions.end(require_caller(context), request.session_id, request.reason)
         return common_pb2.Acknowledgement()
+
+
+def _gram_of(message: common_pb2.PartialScores) -> NDArray[np.float64] | None:
+    classes = math.isqrt(len(message.parameter_gram))
+    return matrix_of(classes, classes, message.parameter_gram) if classes else None

@@ -3,11 +3,13 @@
 import math
 import secrets
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from defences import DefenceError, NoiseSource, ScoreContext, ScoreDefence
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, Role, role_of
@@ -31,6 +33,8 @@ class _Session:
     ended: str | None = None
     # Partial scores by request, then by party.
     partial_scores: dict[int, dict[str, FloatArray]] = field(default_factory=dict)
+    # Each passive party's last Gram matrix, None where its model isn't linear.
+    grams: dict[str, FloatArray | None] = field(default_factory=dict)
 
     @property
     def columns(self) -> int:
@@ -42,10 +46,15 @@ class _Session:
 
 
 class Sessions:
-    """All sessions of a coordinator; safe to call from any thread. ``timeout``: seconds to wait for parties to join."""
+    """All sessions of a coordinator; safe to call from any thread.
 
-    def __init__(self, timeout: float) -> None:
+    timeout: seconds to wait for parties to join. defences: applied to all scores, in this order, before delivery.
+    """
+
+    def __init__(self, timeout: float, defences: Sequence[ScoreDefence] = (), noise: NoiseSource | None = None) -> None:
         self._timeout = timeout
+        self._defences = tuple(defences)
+        self._noise = noise or NoiseSource()
         self._condition = threading.Condition()
         self._sessions: dict[str, _Session] = {}
 
@@ -91,15 +100,41 @@ class Sessions:
                 session.ended = str(error)
                 raise
             parties = tuple(session.joined[name] for name in session.party_names)
-            return Agreement(session_id, session.plan, session.classes, parties)
+            return Agreement(
+                session_id,
+                session.plan,
+                session.classes,
+                parties,
+                tuple(defence.name for defence in self._defences),
+                self._wants_gram,
+            )
 
-    def submit(self, caller: Identity, session_id: str, request_id: int, products: FloatArray) -> None:
-        """A passive party's share of the scores of a request; the same again changes nothing."""
+    @property
+    def _wants_gram(self) -> bool:
+        return any("parameter_gram" in defence.spec.needs for defence in self._defences)
+
+    def submit(
+        self,
+        caller: Identity,
+        session_id: str,
+        request_id: int,
+        products: FloatArray,
+        parameter_gram: FloatArray | None = None,
+    ) -> None:
+        """A passive party's share of the scores of a request; the same again changes nothing.
+
+        parameter_gram: (classes, classes), from a party whose agreement wants it and whose model is linear.
+        """
         with self._condition:
             session = self._agreed(caller, session_id)
             if caller.name == session.active:
                 raise NotAllowed("The active party brings its share when it asks for the scores.")
             self._check_columns(session, products)
+            if parameter_gram is not None and parameter_gram.shape != (session.classes, session.classes):
+                raise InvalidMessage(
+                    f"Expected a Gram matrix of {session.classes} classes, got {parameter_gram.shape}."
+                )
+            session.grams[caller.name] = parameter_gram
             request = session.partial_scores.setdefault(request_id, {})
             known = request.setdefault(caller.name, products)
             if not np.array_equal(known, products):
@@ -120,7 +155,19 @@ class Sessions:
             if any(share.shape != products.shape for share in shares.values()):
                 raise InvalidMessage(f"The parties' shares of request {request_id} differ in size.")
             # Kept until newer requests push it out: a repeated question gets the same answer.
-            return confidence_scores(products + sum(shares[name] for name in session.passive_parties))
+            scores = confidence_scores(products + sum(shares[name] for name in session.passive_parties))
+            grams = [gram for gram in session.grams.values() if gram is not None]
+            complete = len(grams) == len(session.passive_parties)
+        return self._protected(scores, np.sum(grams, axis=0) if complete else None)
+
+    def _protected(self, scores: FloatArray, parameter_gram: FloatArray | None) -> FloatArray:
+        context = ScoreContext(self._noise, parameter_gram)
+        for defence in self._defences:
+            try:
+                scores = defence.protect_scores(scores, context)
+            except DefenceError as error:
+                raise OutOfOrder(str(error)) from error
+        return scores
 
     def end(self, caller: Identity, session_id: str, reason: str) -> None:
         """End a session: who waits for it is told why."""

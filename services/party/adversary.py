@@ -8,27 +8,28 @@ import json
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, compress, extend, split
+from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, PackedPlan, compress, extend, split
 from attacks.feature_order import RecoveredFeatures
 from attacks.label_recovery import RecoveredLabels
 from attacks.randomiser_channel import RandomiserChannel
 from attacks.training_views import Equations, OwnStep, TrainingAttack, TrainingView
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
-from services.party.cipher import Cipher, DecryptedVector, PaillierCipher, Unmask, WireVector, make_cipher
+from services.party.cipher import Cipher, DecryptedVector, PaillierCipher, Protect, Unmask, WireVector, make_cipher
 from services.party.training import PartyTraining
 from vfl.crypto import (
     CipherVector,
     PrivateKey,
     from_bytes,
     mask_vector,
+    matvec,
 )
 
 _log = logging.getLogger(__name__)
@@ -68,13 +69,13 @@ class RecordingCipher:
         return self._inner.encrypt(residual)
 
     def combine(self, peer: str, features: FloatArray, vector: WireVector) -> object:
-        return peer, features, self._inner.combine(peer, features, vector)
+        return features, self._inner.combine(peer, features, vector)
 
-    def mask(self, combination: object) -> tuple[WireVector, Unmask]:
+    def mask(self, peer: str, combination: object) -> tuple[WireVector, Unmask]:
         assert isinstance(combination, tuple)  # noqa: S101 - narrows what combine() returned
-        peer, features, inner = combination
+        features, inner = combination
         step = self._transcript.step
-        masked, unmask = self._inner.mask(inner)
+        masked, unmask = self._inner.mask(peer, inner)
 
         def recorded(answer: DecryptedVector) -> FloatArray:
             sums = unmask(answer)
@@ -86,28 +87,43 @@ class RecordingCipher:
 
 @dataclass(frozen=True)
 class _Question:
-    """An extended, compressed product on its way to be masked."""
+    """An extended product on its way to be masked."""
 
-    peer: str
     step: int
     matrix: FloatArray
     sums: CipherVector
 
 
 class AuxiliaryCipher(PaillierCipher):
-    """Algorithm 2: extends its features with random ones and hides their sums in the honest number of ciphertexts."""
+    """Algorithm 2: extends its features with random ones and hides their sums in the honest number of ciphertexts.
 
-    def __init__(self, agreement: Agreement, name: str, attack: AuxiliaryCiphertext, transcript: Transcript) -> None:
-        super().__init__(agreement, name)
+    Where the session packs, they go into the slots that an honest answer leaves free. A peer that truncates its answers
+    gives the honest sums only, and this adversary knows it.
+    """
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        name: str,
+        protect: Protect,
+        attack: AuxiliaryCiphertext,
+        transcript: Transcript,
+    ) -> None:
+        super().__init__(agreement, name, protect)
         self._attack = attack
         self._transcript = transcript
-        self._auxiliary = attack.plan(
-            key_bits=agreement.plan.key_bits,
-            features=agreement.party(name).feature_count,
-            rows=agreement.plan.batch_size,
-            residual_format=self._residual_format,
-            feature_format=self._feature_format,
-        )
+        common = {
+            "key_bits": agreement.plan.key_bits,
+            "features": agreement.party(name).feature_count,
+            "rows": agreement.plan.batch_size,
+        }
+        self._auxiliary: AuxiliaryPlan | PackedPlan
+        if self._layout is not None:
+            self._auxiliary = attack.packed_plan(**common, layout=self._layout)
+        else:
+            self._auxiliary = attack.plan(
+                **common, residual_format=self._residual_format, feature_format=self._feature_format
+            )
 
     def encrypt(self, residual: FloatArray) -> WireVector:
         self._transcript.begin_step(residual)
@@ -115,29 +131,43 @@ class AuxiliaryCipher(PaillierCipher):
 
     def combine(self, peer: str, features: FloatArray, vector: WireVector) -> Any:
         step = self._transcript.step
+        if self._formats.answer_bits(peer) is not None:
+            return _Question(step, features, super().combine(peer, features, vector))
         matrix = extend(features, self._auxiliary, self._feature_format, self._attack.generator(step))
-        return _Question(peer, step, matrix, compress(super().combine(peer, matrix, vector), self._auxiliary))
+        if isinstance(self._auxiliary, PackedPlan):
+            residuals = replace(self._residuals_of(peer, len(features), vector), layout=self._auxiliary.layout)
+            return _Question(step, matrix, matvec(matrix, residuals, features=self._feature_format))
+        return _Question(step, matrix, compress(super().combine(peer, matrix, vector), self._auxiliary))
 
-    def mask(self, combination: object) -> tuple[WireVector, Unmask]:
+    def mask(self, peer: str, combination: object) -> tuple[WireVector, Unmask]:
         assert isinstance(combination, _Question)  # noqa: S101 - narrows what combine() returned
-        masked, mask = mask_vector(combination.sums, rerandomise=self._agreement.plan.rerandomise)
+        if self._formats.answer_bits(peer) is not None or isinstance(self._auxiliary, PackedPlan):
+            masked, unmask = super().mask(peer, combination.sums)
+            return masked, lambda answer: self._keep(peer, combination, unmask(answer))
+        auxiliary = self._auxiliary
+        compressed, mask = mask_vector(combination.sums, rerandomise=self._agreement.plan.rerandomise)
 
         def unmask_answer(answer: DecryptedVector) -> FloatArray:
             try:
-                sums = split(mask, from_bytes(answer.data, answer.count, answer.width), self._auxiliary)
+                sums = split(mask, from_bytes(answer.data, answer.count, answer.width), auxiliary)
             except ValueError as error:
                 raise InvalidMessage(str(error)) from error
-            self._transcript.sums[combination.step, combination.peer] = (combination.matrix, sums)
-            # The honest part comes first, so that training goes on unchanged.
-            return sums[: self._auxiliary.features]
+            return self._keep(peer, combination, sums)
 
-        return self._to_wire(masked), unmask_answer
+        return self._to_wire(compressed), unmask_answer
+
+    def _keep(self, peer: str, question: _Question, sums: FloatArray) -> FloatArray:
+        self._transcript.sums[question.step, peer] = (question.matrix, sums)
+        # The honest part comes first, so that training goes on unchanged.
+        return sums[: self._auxiliary.features]
 
 
 class ChannelCipher(PaillierCipher):
     """The randomiser channel: a key made for reading the randomness of answers, and residuals encrypted accordingly."""
 
-    def __init__(self, agreement: Agreement, name: str, attack: RandomiserChannel, transcript: Transcript) -> None:
+    def __init__(
+        self, agreement: Agreement, name: str, protect: Protect, attack: RandomiserChannel, transcript: Transcript
+    ) -> None:
         self._channel = attack
         self._transcript = transcript
         self.readings: dict[str, dict[int, FloatArray]] = {}
@@ -145,7 +175,7 @@ class ChannelCipher(PaillierCipher):
         self.credible_answers = 0
         self.rows_of_step: Mapping[int, NDArray[np.int64]] = {}
         self._rows_to_read: dict[int, tuple[int, ...]] = {}
-        super().__init__(agreement, name)
+        super().__init__(agreement, name, protect)
 
     def _make_key(self, bits: int) -> PrivateKey:
         self._holder = self._channel.key_holder(bits, self._feature_format)
@@ -157,7 +187,7 @@ class ChannelCipher(PaillierCipher):
         known = set.intersection(*(set(rows) for rows in self.readings.values())) if self.readings else set[int]()
         rows = self._holder.choose_rows(self.rows_of_step[step].tolist(), known)
         self._rows_to_read[step] = rows
-        encoded = self._residual_format.encode(residual, inclusive=False)
+        encoded = self._residual_format.encode(self._protect(residual), inclusive=False)
         # The first column of the residual carries the channel; the others are honest.
         columns = [
             self._holder.encrypt(encoded[:, column].tolist(), rows if column == 0 else ())
@@ -200,27 +230,29 @@ class TrainingAdversary:
         self._cipher: Cipher | None = None
         self._refused: dict[str, str] = {}
 
-    def cipher(self, agreement: Agreement, name: str) -> Cipher:
-        """The cipher that this party trains with in one session."""
+    def cipher(self, agreement: Agreement, name: str, protect: Protect) -> Cipher:
+        """The cipher that this party trains with in one session, its own defences included."""
         self._transcript = Transcript()
         self._refused = {}
-        self._cipher = self._make_cipher(agreement, name)
+        self._cipher = self._make_cipher(agreement, name, protect)
         return self._cipher
 
-    def _make_cipher(self, agreement: Agreement, name: str) -> Cipher:
+    def _make_cipher(self, agreement: Agreement, name: str, protect: Protect) -> Cipher:
         for one, attack in self._mounted.items():
             if not isinstance(attack, AuxiliaryCiphertext | RandomiserChannel):
                 continue
-            if agreement.plan.cipher != "paillier" or agreement.plan.packing:
-                self._refused[one] = f"{one} needs ciphertexts of one value each: cipher=paillier and packing=off."
+            if agreement.plan.cipher != "paillier":
+                self._refused[one] = f"{one} needs ciphertexts: cipher=paillier."
                 continue
             try:
                 if isinstance(attack, AuxiliaryCiphertext):
-                    return AuxiliaryCipher(agreement, name, attack, self._transcript)
-                return ChannelCipher(agreement, name, attack, self._transcript)
+                    return AuxiliaryCipher(agreement, name, protect, attack, self._transcript)
+                if agreement.plan.packing:
+                    raise ValueError(f"{one} needs ciphertexts of one value each: packing=off.")
+                return ChannelCipher(agreement, name, protect, attack, self._transcript)
             except ValueError as error:
                 self._refused[one] = str(error)
-        honest = make_cipher(agreement, name)
+        honest = make_cipher(agreement, name, protect)
         return RecordingCipher(honest, self._transcript) if self._mounted else honest
 
     def begin(self, training: PartyTraining) -> None:

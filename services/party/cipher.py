@@ -12,21 +12,19 @@ from numpy.typing import NDArray
 
 from services.common.agreement import Agreement
 from services.common.errors import Diverged, InvalidMessage
+from services.party.formats import CipherFormats
 from vfl.crypto import (
     PROOF_ROOTS,
     CipherVector,
-    FixedPoint,
     FixedPointOverflow,
     InvalidAnswer,
     InvalidCiphertext,
     MalformedModulus,
     Mask,
-    PackingLayout,
     PrivateKey,
     PublicKey,
     check_ciphertexts,
     check_modulus,
-    choose_layout,
     ciphertext_count,
     ciphertext_width,
     decrypt_integers,
@@ -38,6 +36,7 @@ from vfl.crypto import (
     modulus_context,
     prove_modulus,
     to_bytes,
+    truncate,
     unmask,
 )
 
@@ -83,6 +82,15 @@ class PublicKeyShown:
     proof: bytes
 
 
+# What a party does to its residuals before it encrypts them.
+Protect = Callable[[FloatArray], FloatArray]
+
+
+def unprotected(residual: FloatArray) -> FloatArray:
+    """No defence: the residual as it is."""
+    return residual
+
+
 # What turns the answer to one masked sum into X^T g; holds the mask, so it never leaves its process.
 Unmask = Callable[[DecryptedVector], FloatArray]
 
@@ -104,8 +112,8 @@ class Cipher(Protocol):
     def combine(self, peer: str, features: FloatArray, vector: WireVector) -> object:
         """features^T residuals under the peer's key: (rows, d) with a checked vector of the same rows."""
 
-    def mask(self, combination: object) -> tuple[WireVector, Unmask]:
-        """Hide a combination from its key holder, afresh at each call."""
+    def mask(self, peer: str, combination: object) -> tuple[WireVector, Unmask]:
+        """Hide a combination from its key holder, the peer, afresh at each call."""
 
     def decrypt(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
         """Answer a peer's masked sums of a step; raises InvalidMessage for anything but the agreed ciphertexts."""
@@ -114,27 +122,15 @@ class Cipher(Protocol):
 class PaillierCipher:
     """Protocol 1's arithmetic under Paillier, one key pair per session that never leaves this object."""
 
-    def __init__(self, agreement: Agreement, name: str) -> None:
+    def __init__(self, agreement: Agreement, name: str, protect: Protect = unprotected) -> None:
         plan = agreement.plan
         self._agreement = agreement
         self._name = name
-        self._columns = 1 if agreement.classes == 2 else agreement.classes
-        self._residual_format = FixedPoint(plan.residual_fraction_bits, plan.residual_integer_bits)
-        self._feature_format = FixedPoint(
-            plan.feature_fraction_bits,
-            max(party.feature_integer_bits for party in agreement.parties),
-            signed=any(party.features_signed for party in agreement.parties),
-        )
-        self._layout: PackingLayout | None = None
-        if plan.packing:
-            self._layout = choose_layout(
-                batch_size=plan.batch_size,
-                features=max(party.feature_count for party in agreement.parties),
-                classes=self._columns,
-                residual_format=self._residual_format,
-                feature_format=self._feature_format,
-                key_bits=plan.key_bits,
-            )
+        self._protect = protect
+        self._columns = agreement.residual_columns
+        self._formats = CipherFormats(agreement)
+        self._residual_format, self._feature_format = self._formats.residual, self._formats.feature
+        self._layout = self._formats.layout
         self._private_key = self._make_key(plan.key_bits)
         self._public_key = self._private_key.public_key
         self._peer_keys: dict[str, PublicKey] = {}
@@ -162,12 +158,15 @@ class PaillierCipher:
         self._peer_keys[peer] = public_key
 
     def encrypt(self, residual: FloatArray) -> WireVector:
+        protected = self._protect(residual)
         try:
-            vector = encrypt_vector(self._private_key, residual, layout=self._layout, fixed_point=self._residual_format)
+            vector = encrypt_vector(
+                self._private_key, protected, layout=self._layout, fixed_point=self._residual_format
+            )
         except FixedPointOverflow as error:
             raise Diverged(
                 f"{self._name}'s residuals leave the agreed range of +-2^{self._residual_format.integer_bits}: "
-                "lower learning_rate, or raise residual_integer_bits."
+                "lower learning_rate or the noise of a defence, or raise residual_integer_bits."
             ) from error
         return self._to_wire(vector)
 
@@ -175,39 +174,44 @@ class PaillierCipher:
         self._read(self._peer_keys[peer], vector, self._residual_count(rows), self._residual_exponent)
 
     def combine(self, peer: str, features: FloatArray, vector: WireVector) -> CipherVector:
-        key = self._peer_keys[peer]
-        residuals = CipherVector(
-            public_key=key,
+        return matvec(features, self._residuals_of(peer, len(features), vector), features=self._feature_format)
+
+    def _residuals_of(self, peer: str, rows: int, vector: WireVector) -> CipherVector:
+        return CipherVector(
+            public_key=self._peer_keys[peer],
             ciphertexts=from_bytes(vector.data, vector.count, vector.width),
             exponent=vector.exponent,
-            shape=(len(features), self._columns),
+            shape=(rows, self._columns),
             layout=self._layout,
         )
-        return matvec(features, residuals, features=self._feature_format)
 
-    def mask(self, combination: object) -> tuple[WireVector, Unmask]:
+    def mask(self, peer: str, combination: object) -> tuple[WireVector, Unmask]:
         assert isinstance(combination, CipherVector)  # noqa: S101 - narrows what combine() returned
         masked, mask = mask_vector(combination, rerandomise=self._agreement.plan.rerandomise)
-        return self._to_wire(masked), self._unmasker(masked.public_key, mask, len(masked.ciphertexts))
+        return self._to_wire(masked), self._unmasker(peer, mask, len(masked.ciphertexts))
 
     def decrypt(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
         shape = self._answer_shape(peer)
         count = ciphertext_count(shape, self._layout, is_product=True)
         ciphertexts = self._read(self._public_key, vector, count, self._product_exponent)
         sums = CipherVector(self._public_key, ciphertexts, self._product_exponent, shape, self._layout, is_product=True)
-        width = self._public_key.bits // 8
-        return DecryptedVector(count, width, to_bytes(decrypt_integers(self._private_key, sums), width))
+        answers = decrypt_integers(self._private_key, sums)
+        bits = self._formats.answer_bits(self._name)
+        if bits is not None:
+            answers = truncate(answers, bits)
+        width = self._formats.answer_bytes(self._name)
+        return DecryptedVector(count, width, to_bytes(answers, width))
 
-    @staticmethod
-    def _unmasker(key: PublicKey, mask: Mask, count: int) -> Unmask:
+    def _unmasker(self, peer: str, mask: Mask, count: int) -> Unmask:
+        bits, width = self._formats.answer_bits(peer), self._formats.answer_bytes(peer)
+
         def unmask_answer(answer: DecryptedVector) -> FloatArray:
-            width = key.bits // 8
             if (answer.count, answer.width, len(answer.data)) != (count, width, count * width):
                 raise InvalidMessage(
                     f"Expected {count} residues of {width} bytes, got {answer.count} of {answer.width}."
                 )
             try:
-                return unmask(mask, from_bytes(answer.data, count, width))
+                return unmask(mask, from_bytes(answer.data, count, width), bits=bits)
             except InvalidAnswer as error:
                 raise InvalidMessage(str(error)) from error
 
@@ -255,9 +259,10 @@ class PlainCipher:
     _WIDTH = 8
     _DTYPE = np.dtype(">f8")
 
-    def __init__(self, agreement: Agreement, name: str) -> None:
+    def __init__(self, agreement: Agreement, name: str, protect: Protect = unprotected) -> None:
         self._agreement = agreement
-        self._columns = 1 if agreement.classes == 2 else agreement.classes
+        self._protect = protect
+        self._columns = agreement.residual_columns
         self.public_key = PublicKeyShown(f"INSECURE-plain-{name}", b"", b"")
         self._peer_key_ids: dict[str, str] = {}
 
@@ -267,7 +272,7 @@ class PlainCipher:
         self._peer_key_ids[peer] = key.key_id
 
     def encrypt(self, residual: FloatArray) -> WireVector:
-        return self._to_wire(self.public_key.key_id, residual)
+        return self._to_wire(self.public_key.key_id, self._protect(residual))
 
     def check_residuals(self, peer: str, rows: int, vector: WireVector) -> None:
         vector.check(key_id=self._peer_key_ids[peer], count=rows * self._columns, width=self._WIDTH, exponent=0)
@@ -278,7 +283,7 @@ class PlainCipher:
         residuals = self._values(vector.data).reshape(len(features), self._columns)
         return vector.key_id, features.T @ residuals
 
-    def mask(self, combination: object) -> tuple[WireVector, Unmask]:
+    def mask(self, peer: str, combination: object) -> tuple[WireVector, Unmask]:
         assert isinstance(combination, tuple)  # noqa: S101 - narrows what combine() returned
         key_id, sums = combination
 
@@ -307,11 +312,14 @@ class PlainCipher:
         return np.frombuffer(data, dtype=self._DTYPE).astype(np.float64)
 
 
-def make_cipher(agreement: Agreement, name: str) -> Cipher:
-    """The cipher that the session's plan names, with a fresh key pair for party ``name``."""
+def make_cipher(agreement: Agreement, name: str, protect: Protect = unprotected) -> Cipher:
+    """The cipher that the session's plan names, with a fresh key pair for party ``name``.
+
+    ``protect`` changes residuals before they are encrypted: the party's defences.
+    """
     if agreement.plan.cipher == "plain":
-        return PlainCipher(agreement, name)
+        return PlainCipher(agreement, name, protect)
     try:
-        return PaillierCipher(agreement, name)
+        return PaillierCipher(agreement, name, protect)
     except ValueError as error:
         raise InvalidMessage(str(error)) from error

@@ -134,7 +134,7 @@ class GradientExchange:
         with timer.stage("product"):
             combination = self._cipher.combine(peer, features, vector)
         with timer.stage("mask"):
-            masked, state.pending = self._cipher.mask(combination)
+            masked, state.pending = self._cipher.mask(peer, combination)
         return masked
 
     def gradient_share(self, peer: str, answer: DecryptedVector) -> FloatArray:

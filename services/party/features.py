@@ -1,12 +1,13 @@
 """A party's own data, as its settings name it: loaded, checked and encoded from its own columns only."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from services.common.agreement import PartyDescription
 from services.common.settings import Settings, SettingsError
+from services.party.defences import PartyDefences
 from vfl.data import (
     DATASETS,
     Table,
@@ -24,15 +25,23 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PartyData:
-    """Encoded features of one party's table; ``with_bias`` appends the constant feature 1 (the active party's bias)."""
+    """Encoded features of one party's table; ``with_bias`` appends the constant feature 1 (the active party's bias).
+
+    untransformed: the features before a defence has changed them, None where none has.
+    """
 
     ids: tuple[str, ...]
     feature_names: tuple[str, ...]
     features: FloatArray
     labels: NDArray[np.object_] | None
     simulation: tuple[str, ...] = ()
+    untransformed: FloatArray | None = None
 
-    def describe(self, name: str, aligned_rows: int) -> PartyDescription:
+    def protected_by(self, defences: PartyDefences) -> "PartyData":
+        """The same records with the features that this party's defences put in place of its own."""
+        return replace(self, features=defences.transform_features(self.features), untransformed=self.features)
+
+    def describe(self, name: str, aligned_rows: int, *, truncates_answers: bool = False) -> PartyDescription:
         """The counts and bounds that the others must know."""
         return PartyDescription(
             name=name,
@@ -40,11 +49,17 @@ class PartyData:
             feature_integer_bits=magnitude_bits(self.features),
             features_signed=is_signed(self.features),
             aligned_rows=aligned_rows,
+            truncates_answers=truncates_answers,
         )
 
     def encoded(self, rows: NDArray[np.int64], fraction_bits: int) -> FloatArray:
         """Features of ``rows``, on the fixed-point grid: encrypted and plain training see the same numbers."""
         return snap_to_grid(self.features[rows], fraction_bits)
+
+    def truth(self, rows: NDArray[np.int64], fraction_bits: int) -> FloatArray:
+        """The same before any defence: what an auditor compares reconstructions with."""
+        features = self.features if self.untransformed is None else self.untransformed
+        return snap_to_grid(features[rows], fraction_bits)
 
 
 def load_party_data(settings: Settings, *, with_bias: bool) -> PartyData:

@@ -85,8 +85,17 @@ class CoordinatorLink:
         # The coordinator itself waits this long for the others, and then says who is missing.
         return Agreement.from_message(self._stub.JoinSession(request, timeout=self._timeout + _JOIN_MARGIN))
 
-    def submit_partial_scores(self, session_id: str, request_id: int, products: NDArray[np.float64]) -> None:
-        self._stub.SubmitPartialScores(scores_message(session_id, request_id, products), timeout=self._timeout)
+    def submit_partial_scores(
+        self,
+        session_id: str,
+        request_id: int,
+        products: NDArray[np.float64],
+        parameter_gram: NDArray[np.float64] | None,
+    ) -> None:
+        message = scores_message(session_id, request_id, products)
+        if parameter_gram is not None:
+            message.parameter_gram.extend(parameter_gram.ravel().tolist())
+        self._stub.SubmitPartialScores(message, timeout=self._timeout)
 
     def score(self, session_id: str, request_id: int, products: NDArray[np.float64]) -> NDArray[np.float64]:
         """Confidence scores, (rows, classes)."""

@@ -1,5 +1,6 @@
 """One party's training in one session: its weights, its epochs of Protocol 1, its partial scores. Knows no network."""
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -8,12 +9,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from defences import DefenceError, TrainingTerms
 from services.common.agreement import Agreement
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder
 from services.common.metrics import StageTimer
-from services.party.cipher import Cipher, DecryptedVector, PublicKeyShown, WireVector, make_cipher
+from services.party.cipher import Cipher, DecryptedVector, Protect, PublicKeyShown, WireVector, make_cipher
+from services.party.defences import PartyDefences
 from services.party.exchange import GradientExchange
-from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, split_rows
+from vfl.learning import BatchSchedule, ResidualScheme, class_rows, initial_weights, split_rows
 from vfl.learning.networks import DenseNetwork
 
 FloatArray = NDArray[np.float64]
@@ -51,7 +54,8 @@ class PartyTraining:
         timeout: float,
         executor: Executor,
         installed: DenseNetwork | None = None,
-        cipher: Callable[[Agreement, str], Cipher] = make_cipher,
+        cipher: Callable[[Agreement, str, Protect], Cipher] = make_cipher,
+        defences: PartyDefences | None = None,
     ) -> None:
         plan = agreement.plan
         self.agreement = agreement
@@ -62,6 +66,7 @@ class PartyTraining:
         self._executor = executor
         self._scheme = ResidualScheme(agreement.classes)
         self._installed = installed
+        self._disclosed: DenseNetwork | None = None
         if installed is not None and (installed.inputs, installed.outputs) != (features.shape[1], agreement.classes):
             raise InvalidMessage(
                 f"{name}'s installed model takes {installed.inputs} features and gives {installed.outputs} classes; "
@@ -86,11 +91,26 @@ class PartyTraining:
             self._penalty[-1] = 0.0
         self._weights_after_epoch: list[FloatArray] = []
         self._lock = threading.Lock()
+        steps = self.schedule.steps_per_epoch * plan.epochs
+        self._defences = defences or PartyDefences()
+        self._terms = TrainingTerms(
+            role="passive" if labels is None else "active",
+            epochs=plan.epochs,
+            steps=steps,
+            rows=plan.batch_size,
+            learning_rate=plan.learning_rate,
+            residual_limit=math.inf if plan.cipher == "plain" else 2.0**plan.residual_integer_bits,
+        )
+        if installed is None:
+            try:
+                self._defences.check(self._terms)
+            except DefenceError as error:
+                raise InvalidMessage(f"{name}: {error}") from error
         self.exchange = GradientExchange(
-            cipher(agreement, name),
+            cipher(agreement, name, lambda residual: self._defences.protect_residuals(residual, self._terms)),
             peers,
-            steps=self.schedule.steps_per_epoch * plan.epochs,
-            rows_of_step=self._rows_of_step,
+            steps=steps,
+            rows_of_step=self.schedule.rows_of_step,
             timeout=timeout,
         )
 
@@ -133,6 +153,41 @@ class PartyTraining:
         if len(indices) == 0 or indices.max() >= len(self._features):
             raise InvalidMessage(f"Expected rows below {len(self._features)}, at least one of them.")
         return self.parameters.partial_scores(self._features[indices])
+
+    def disclosed_parameters(self) -> DenseNetwork:
+        """What this party discloses of its parameters: as they are, or as its defences distort them, always the same.
+
+        Raises InvalidMessage where a defence can't distort them.
+        """
+        with self._lock:
+            if self._disclosed is None:
+                self._disclosed = self._distort(self.parameters)
+            return self._disclosed
+
+    def _distort(self, parameters: DenseNetwork) -> DenseNetwork:
+        if not self._defences.distorts_parameters:
+            return parameters
+        if not parameters.is_linear:
+            raise InvalidMessage(
+                f"{', '.join(self._defences.names)}: only a linear model's parameters can be distorted."
+            )
+        try:
+            rows = self._defences.disclose(class_rows(parameters.weights[0]), self._features)
+        except DefenceError as error:
+            raise InvalidMessage(str(error)) from error
+        if parameters.outputs > 1:
+            return DenseNetwork((rows.T,), parameters.biases)
+        # One column where that says the same: how many there are must not tell that something was distorted.
+        weights = 2 * rows[1][:, None] if np.array_equal(rows[0], -rows[1]) else rows.T
+        return DenseNetwork((weights,), (np.zeros(weights.shape[1]),))
+
+    def parameter_gram(self) -> FloatArray | None:
+        """W W^T of this party's class rows, (k, k); None for a network with hidden layers."""
+        if not self.parameters.is_linear:
+            return None
+        rows = class_rows(self.parameters.weights[0])
+        gram: FloatArray = rows @ rows.T
+        return gram
 
     @property
     def parameters(self) -> DenseNetwork:
@@ -178,10 +233,6 @@ class PartyTraining:
         if self._labels is None:
             return self._scheme.passive_share(products)
         return self._scheme.active_share(products, self._labels[batch])
-
-    def _rows_of_step(self, step: int) -> int:
-        start = (step % self.schedule.steps_per_epoch) * self.schedule.batch_size
-        return min(self.schedule.batch_size, len(self.rows.train) - start)
 
     def _to_all_peers(self, send: Callable[[Peer], None]) -> None:
         for sent in [self._executor.submit(send, peer) for peer in self._peers.values()]:

@@ -17,8 +17,10 @@ from services.common.metrics import StageTimer
 from services.common.settings import Settings
 from services.party.adversary import TrainingAdversary
 from services.party.consent import check_consent
+from services.party.defences import PartyDefences
 from services.party.exchange import GradientExchange
 from services.party.features import PartyData
+from services.party.guard import channels_of, guard
 from services.party.record import RunRecord
 from services.party.training import PartyTraining, Peer
 from vfl.data import PsiError, PsiServer, rows_of
@@ -32,7 +34,13 @@ class Coordinator(Protocol):
 
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement: ...
 
-    def submit_partial_scores(self, session_id: str, request_id: int, products: NDArray[np.float64]) -> None: ...
+    def submit_partial_scores(
+        self,
+        session_id: str,
+        request_id: int,
+        products: NDArray[np.float64],
+        parameter_gram: NDArray[np.float64] | None,
+    ) -> None: ...
 
 
 class _Session:
@@ -60,6 +68,7 @@ class PassiveParty:
         record: RunRecord,
         executor: Executor,
         adversary: TrainingAdversary,
+        defences: PartyDefences,
     ) -> None:
         self.name = name
         self._data = data
@@ -69,6 +78,7 @@ class PassiveParty:
         self._record = record
         self.executor = executor
         self._adversary = adversary
+        self._defences = defences
         self._lock = threading.Lock()
         self._session: _Session | None = None
 
@@ -119,7 +129,8 @@ class PassiveParty:
             raise OutOfOrder("Align before you join.")
         if session.training is not None:
             return session.training.agreement
-        agreement = self._coordinator.join_session(session_id, self._data.describe(self.name, len(session.rows)))
+        own = self._data.describe(self.name, len(session.rows), truncates_answers=self._defences.truncates_answers)
+        agreement = self._coordinator.join_session(session_id, own)
         if agreement.active.name != caller.name:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
         check_consent(agreement, self._settings)
@@ -135,11 +146,18 @@ class PassiveParty:
             executor=self.executor,
             installed=load_network(self._settings.model) if self._settings.model else None,
             cipher=self._adversary.cipher,
+            defences=self._defences,
         )
+        channels = channels_of(agreement, self.name, training.schedule.smallest_batch)
+        warnings = guard(channels, self._settings.guard)
         self._adversary.begin(training)
         self._record.begin(agreement)
+        self._record.note(
+            defences=list(self._defences.names), channels=[channel.facts() for channel in channels], guard=warnings
+        )
         if self._settings.record_features:
-            self._record.keep_features(features, self._data.feature_names)
+            truth = self._data.truth(session.rows, agreement.plan.feature_fraction_bits)
+            self._record.keep_features(truth, self._data.feature_names)
         session.training = training
         return agreement
 
@@ -175,14 +193,15 @@ class PassiveParty:
     def contribute_scores(self, caller: Identity, session_id: str, request_id: int, rows: list[int]) -> None:
         """Send this party's partial scores of some aligned rows to the coordinator."""
         training = self._training_of(caller, session_id)
-        self._coordinator.submit_partial_scores(session_id, request_id, training.partial_scores(rows))
+        gram = training.parameter_gram() if training.agreement.wants_parameter_gram else None
+        self._coordinator.submit_partial_scores(session_id, request_id, training.partial_scores(rows), gram)
 
     def disclose_parameters(self, caller: Identity, session_id: str) -> DenseNetwork:
         """White box: this party's share of the model; raises OutOfOrder when it discloses nothing."""
         training = self._training_of(caller, session_id)
         if not self._settings.disclose:
             raise OutOfOrder(f"{self.name} discloses no parameters (black box); its owner sets PLUMBLINE_DISCLOSE.")
-        return training.parameters
+        return training.disclosed_parameters()
 
     def end_session(self, caller: Identity, session_id: str, reason: str) -> None:
         session = self._session

@@ -8,6 +8,7 @@ from services.common.identity import Role
 from services.common.settings import Settings
 from services.party import exchange_servicer
 from services.party.adversary import TrainingAdversary
+from services.party.defences import PartyDefences
 from services.party.features import load_party_data
 from services.party.links import CoordinatorLink, PeerLink
 from services.party.plugins import load_attacks
@@ -21,7 +22,8 @@ def run(settings: Settings) -> None:
     transport = make_transport(settings, Role.PASSIVE)
     name = transport.identity.name
     _, in_training = load_attacks(settings.attacks, settings.attack_options, Role.PASSIVE)
-    data = load_party_data(settings, with_bias=False)
+    defences = PartyDefences.of(settings, Role.PASSIVE)
+    data = load_party_data(settings, with_bias=False).protected_by(defences)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
@@ -34,6 +36,7 @@ def run(settings: Settings) -> None:
         record,
         ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
         TrainingAdversary(in_training, name, settings.run_dir),
+        defences,
     )
     exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
     passive = servicer.PassiveServicer(party)

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from attacks.training_views import TrainingAttack
+from defences import ScoreDefence
 from plumbline.audit import AuditRequest
 from plumbline.federation import Federation
 from plumbline.processes import LocalProcesses
@@ -28,6 +30,7 @@ from services.common.transport import Transport
 from services.coordinator.sessions import Sessions
 from services.party.adversary import TrainingAdversary
 from services.party.cipher import DecryptedVector, PublicKeyShown, WireVector, make_cipher
+from services.party.defences import PartyDefences
 from services.party.exchange import GradientExchange
 from services.party.features import PartyData
 from services.party.record import RunRecord
@@ -220,7 +223,7 @@ class ExchangePair:
     def peer_sums(self, own_residuals: WireVector) -> WireVector:
         """The peer's masked sums of this side's residuals, afresh at each call."""
         cipher = self.peer._cipher
-        return cipher.mask(cipher.combine("active", self.features, own_residuals))[0]
+        return cipher.mask("active", cipher.combine("active", self.features, own_residuals))[0]
 
 
 def exchange_pair(
@@ -264,8 +267,10 @@ class DirectCoordinator:
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
         return self.sessions.join(self.caller, session_id, party)
 
-    def submit_partial_scores(self, session_id: str, request_id: int, products: FloatArray) -> None:
-        self.sessions.submit(self.caller, session_id, request_id, products)
+    def submit_partial_scores(
+        self, session_id: str, request_id: int, products: FloatArray, parameter_gram: FloatArray | None
+    ) -> None:
+        self.sessions.submit(self.caller, session_id, request_id, products, parameter_gram)
 
     def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         return self.sessions.score(self.caller, session_id, request_id, products)
@@ -395,11 +400,16 @@ def house(
     passive: Sequence[PartyData] | None = None,
     passive_settings: Settings | None = None,
     settings: Settings | None = None,
+    active_defences: PartyDefences | None = None,
+    passive_defences: PartyDefences | None = None,
+    score_defences: Sequence[ScoreDefence] = (),
+    passive_adversary: Mapping[str, TrainingAttack] | None = None,
 ) -> Iterator[House]:
     settings = settings or small_settings()
     passive = [party_data(rows=range(59, 4, -1))] if passive is None else passive
     names = names_of(len(passive) + 1)
-    sessions = Sessions(settings.step_timeout)
+    sessions = Sessions(settings.step_timeout, score_defences)
+    passive_defences = passive_defences or PartyDefences()
     passive_parties: dict[str, PassiveParty] = {}
     with ExitStack() as stack:
 
@@ -417,13 +427,14 @@ def house(
         for name, data in zip(names[1:], passive, strict=True):
             passive_parties[name] = PassiveParty(
                 name,
-                data,
+                data.protected_by(passive_defences),
                 passive_settings or settings,
                 DirectCoordinator(sessions, Identity(Role.PASSIVE, name)),
                 peers_of(name),
                 RunRecord(folder, name, TrafficMeter()),
                 stack.enter_context(ThreadPoolExecutor()),
-                TrainingAdversary({}, name, None),
+                TrainingAdversary(passive_adversary or {}, name, folder),
+                passive_defences,
             )
         active_party = ActiveParty(
             active or active_data(),
@@ -435,6 +446,7 @@ def house(
             stack.enter_context(ThreadPoolExecutor(16)),
             AttackHost({}, None),
             TrainingAdversary({}, "active", None),
+            active_defences or PartyDefences(),
             name="active",
             insecure_transport=False,
         )

@@ -7,6 +7,7 @@ answer = decrypt_integers(private_key, masked)
 unmask(mask, answer)                      # X.T @ g, to the fixed-point precision
 """
 
+from vfl.crypto.capacity import WRAP_BITS, AnswerCapacity, answer_capacity, honest_answer_bits, truncate
 from vfl.crypto.errors import (
     FixedPointOverflow,
     InsecureKey,
@@ -43,6 +44,8 @@ from vfl.crypto.wire import check_ciphertexts, ciphertext_width, from_bytes, to_
 __all__ = [
     "PROOF_ROOTS",
     "RESIDUAL",
+    "WRAP_BITS",
+    "AnswerCapacity",
     "CipherVector",
     "FixedPoint",
     "FixedPointOverflow",
@@ -58,6 +61,7 @@ __all__ = [
     "PackingLayout",
     "PrivateKey",
     "PublicKey",
+    "answer_capacity",
     "check_ciphertexts",
     "check_modulus",
     "choose_layout",
@@ -67,11 +71,13 @@ __all__ = [
     "decrypt_vector",
     "encrypt_vector",
     "from_bytes",
+    "honest_answer_bits",
     "keygen",
     "mask_vector",
     "matvec",
     "modulus_context",
     "prove_modulus",
     "to_bytes",
+    "truncate",
     "unmask",
 ]

@@ -16,6 +16,9 @@ from the next with r - r' = e - t. A ciphertext of w <= t rows has max(0, w - e)
 max(0, w - t + e) of the second: at most w together. Over all ciphertexts that is at most s terms, as in a
 wanted slot. Junk needs no room of its own.
 
+*Slots between the wanted ones are not secret* from the party that takes the mask off: they are further sums of the
+residual. `vfl.crypto.capacity` counts them, and `choose_layout` keeps them few.
+
 *Hence B bits do* where s max|x| max|g| < 2**(B-1): with 2**(B-1) added, every slot lies in [0, 2**B), and
 slots are read independently. The total of N slots is below 2**(B N - 1) in magnitude, and n > 2**(bits - 1): with
 B N <= bits - 2 it lies well inside (-n/2, n/2). Masks need no slack, because they are uniform modulo n.
@@ -55,7 +58,7 @@ class PackingLayout:
     @property
     def slot_bits(self) -> int:
         """B: the largest magnitude of a slot, and its sign."""
-        return _slot_bits(self.batch_size, self.residual, self.features)
+        return slot_bits(self.batch_size, self.residual, self.features)
 
     @property
     def slots(self) -> int:
@@ -137,21 +140,29 @@ def choose_layout(
     residual_format: FixedPoint,
     feature_format: FixedPoint,
     key_bits: int,
+    reserved_bits: int = 0,
 ) -> PackingLayout:
     """The layout with the fewest modular products for one exchange: encrypt, multiply, rerandomise, decrypt.
 
     A pure function of public numbers: every party computes the same. `features` is the largest count of any
     party.
 
+    Several rows share a ciphertext only where the batch is large enough: the slots between the wanted ones are sums
+    over neighbouring rows, which the party that takes the mask off sees as well. All slots together may be at most half
+    as many as the batch has rows, so that they are far from determining the residual.
+
+    `reserved_bits` stay free at the top of every plaintext (see `vfl.crypto.capacity.WRAP_BITS`).
+
     Raises:
         PackingImpossible: if not even one row and one column of all classes fit into a plaintext.
     """
-    available = (key_bits - 2) // _slot_bits(batch_size, residual_format, feature_format)
+    available = (key_bits - 2 - reserved_bits) // slot_bits(batch_size, residual_format, feature_format)
     candidates = [
         PackingLayout(batch_size, classes, t, m, residual_format, feature_format)
         for t in range(1, min(available, batch_size) + 1)
         for m in range(1, min(available, features) + 1)
         if _slots(t, m, classes) <= available
+        and (t == 1 or 2 * _slots(t, m, classes) * -(-features // m) <= batch_size)
     ]
     if not candidates:
         raise PackingImpossible(
@@ -173,7 +184,8 @@ def _products(layout: PackingLayout, features: int) -> int:
     return ciphertexts * _ENCRYPT_PRODUCTS + subset_products + horner + answers * per_answer
 
 
-def _slot_bits(batch_size: int, residual: FixedPoint, features: FixedPoint) -> int:
+def slot_bits(batch_size: int, residual: FixedPoint, features: FixedPoint) -> int:
+    """B: what a sum of `batch_size` products takes, with its sign."""
     return (batch_size * residual.bound * features.bound).bit_length() + 1
 
 

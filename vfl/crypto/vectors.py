@@ -188,20 +188,25 @@ def decrypt_integers(private_key: PrivateKey, m: CipherVector) -> tuple[int, ...
     return tuple(private_key.raw_decrypt(ciphertext) for ciphertext in m.ciphertexts)
 
 
-def unmask(mask: Mask, residues: Sequence[int]) -> FloatArray:
+def unmask(mask: Mask, residues: Sequence[int], *, bits: int | None = None) -> FloatArray:
     """Take the mask off a decrypted answer: (d,) or (d, k) real numbers.
 
+    bits: w where the key holder answered modulo 2**w (`vfl.crypto.capacity.truncate`), None where it didn't. A
+    summand r is uniform in Z_n, the plaintext is (x + r) mod n, and (x + r) - r = x also modulo 2**w unless x + r
+    left [0, n). Then the answer is off by n mod 2**w; that happens with probability |x| / n < 2**w / n: 2**-1976 for
+    one 71-bit sum under a 2048-bit key, and less than 2**-64 in a layout with `WRAP_BITS` reserved.
+
     Raises:
-        InvalidAnswer: for a wrong number of residues, one outside [0, n), or one no product can give.
+        InvalidAnswer: for a wrong number of residues, one out of range, or one no product can give.
     """
-    n = mask.public_key.n
+    modulus = mask.public_key.n if bits is None else 1 << bits
     if len(residues) != len(mask.summands):
         raise InvalidAnswer(f"Expected {len(mask.summands)} residues, got {len(residues)}.")
     for index, residue in enumerate(residues):
-        if not 0 <= residue < n:
-            raise InvalidAnswer(f"Residue {index} is not in [0, n).")
-    bare = [(residue - summand) % n for residue, summand in zip(residues, mask.summands, strict=True)]
-    return _decode(bare, n, mask.exponent, mask.shape, mask.layout, is_product=True)
+        if not 0 <= residue < modulus:
+            raise InvalidAnswer(f"Residue {index} is not in [0, {'n' if bits is None else f'2^{bits}'}).")
+    bare = [(residue - summand) % modulus for residue, summand in zip(residues, mask.summands, strict=True)]
+    return _decode(bare, modulus, mask.exponent, mask.shape, mask.layout, is_product=True)
 
 
 def decrypt_vector(private_key: PrivateKey, m: CipherVector) -> FloatArray:
@@ -217,15 +222,15 @@ def decrypt_vector(private_key: PrivateKey, m: CipherVector) -> FloatArray:
 
 def _decode(
     residues: Sequence[int],
-    n: int,
+    modulus: int,
     exponent: int,
     shape: tuple[int, ...],
     layout: PackingLayout | None,
     *,
     is_product: bool,
 ) -> FloatArray:
-    """Residues modulo n to real numbers: those above n/2 stand for negative integers."""
-    integers = [residue - n if residue > n // 2 else residue for residue in residues]
+    """Residues of a modulus to real numbers: those from half of it stand for negative integers."""
+    integers = [residue - modulus if 2 * residue >= modulus else residue for residue in residues]
     if layout is not None:
         unpack = layout.unpack_product if is_product else layout.unpack_residual
         integers = unpack(integers, shape[0])

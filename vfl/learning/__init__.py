@@ -1,6 +1,6 @@
 """Vertical logistic regression: linear model, first-order gradient, public batch schedule (Hu, section 2)."""
 
-from vfl.learning.approximation import ResidualScheme, confidence_scores, log_loss
+from vfl.learning.approximation import ResidualScheme, class_rows, confidence_scores, log_loss
 from vfl.learning.initialisation import INITIALISATIONS, initial_weights
 from vfl.learning.reference import train_centrally
 from vfl.learning.schedule import BatchSchedule, RowSplit, split_rows
@@ -10,6 +10,7 @@ __all__ = [
     "BatchSchedule",
     "ResidualScheme",
     "RowSplit",
+    "class_rows",
     "confidence_scores",
     "initial_weights",
     "log_loss",

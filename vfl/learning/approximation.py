@@ -53,6 +53,12 @@ class ResidualScheme:
         return 1.0 / (self.classes * self.classes * rows) if self.columns == 1 else 1.0 / (self.classes * rows)
 
 
+def class_rows(weights: FloatArray) -> FloatArray:
+    """(d, columns) weights as (k, d) class rows; a binary theta becomes (-theta/2, theta/2): the same scores."""
+    rows: FloatArray = np.vstack([-weights.T / 2, weights.T / 2]) if weights.shape[1] == 1 else weights.T
+    return rows
+
+
 def confidence_scores(products: FloatArray) -> FloatArray:
     """Confidence scores of summed partial products: (n, 1) or (n, k) in, (n, 2) or (n, k) out; rows sum to 1.
 

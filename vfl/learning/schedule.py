@@ -46,10 +46,10 @@ def split_rows(rows: int, *, validation_fraction: float, test_fraction: float, s
 
 @dataclass(frozen=True)
 class BatchSchedule:
-    """Batches of each epoch: a fresh public permutation of the training rows cut into runs of ``batch_size``.
+    """Batches of each epoch: a fresh public permutation of the training rows, cut into runs of up to ``batch_size``.
 
-    Hu assumes that the batch size divides n; where it doesn't, the last batch of an epoch is the shorter remainder,
-    so that every row is used once per epoch.
+    Hu assumes that the batch size divides n. Where it doesn't, the same number of batches share the rows evenly: their
+    sizes differ by one at most. A short remainder would be solvable (s <= d) however large the other batches are.
     """
 
     train_rows: IndexArray
@@ -70,5 +70,14 @@ class BatchSchedule:
     def epoch(self, index: int) -> Iterator[IndexArray]:
         """The batches of epoch ``index`` (from 0), as arrays of row indices."""
         order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, index)]
-        for start in range(0, len(order), self.batch_size):
-            yield order[start : start + self.batch_size]
+        yield from np.array_split(order, self.steps_per_epoch)
+
+    def rows_of_step(self, step: int) -> int:
+        """How many records step ``step`` has, counted from the first of training."""
+        size, longer = divmod(len(self.train_rows), self.steps_per_epoch)
+        return size + (step % self.steps_per_epoch < longer)
+
+    @property
+    def smallest_batch(self) -> int:
+        """Records of the smallest batch."""
+        return len(self.train_rows) // self.steps_per_epoch

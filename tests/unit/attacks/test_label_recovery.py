@@ -255,7 +255,7 @@ def test_an_unknown_bias_shows_itself_where_both_values_do() -> None:
 
 
 def test_too_many_free_signs_are_reported() -> None:
-    run = planted(parties=(0, 5), batch=50, bias=False)
+    run = planted(parties=(0, 5), rows=50, batch=50, bias=False)
     found = LabelRecovery().attack(view_of(run, 1, bias=False))
     assert "50 rows, 5 equations, rank 5 leave 45 signs free" in found.steps[0].reason
 

@@ -33,7 +33,7 @@ def test_the_split_and_the_first_batch_never_change_with_a_library() -> None:
 
 
 @given(rows=st.integers(1, 100), batch=st.integers(1, 100), epoch=st.integers(0, 5), seed=st.integers(0, 2**64 - 1))
-def test_an_epoch_uses_every_training_row_once_and_only_its_last_batch_is_short(
+def test_an_epoch_uses_every_training_row_once_in_batches_of_nearly_equal_size(
     rows: int, batch: int, epoch: int, seed: int
 ) -> None:
     training_rows = np.arange(3, 3 + 2 * rows, 2)
@@ -41,7 +41,11 @@ def test_an_epoch_uses_every_training_row_once_and_only_its_last_batch_is_short(
     schedule = BatchSchedule(training_rows, batch, seed)
     batches = list(schedule.epoch(epoch))
     assert len(batches) == schedule.steps_per_epoch
-    assert {len(rows_of_batch) for rows_of_batch in batches[:-1]} <= {batch}
+    sizes = [len(rows_of_batch) for rows_of_batch in batches]
+    assert max(sizes) <= batch
+    assert max(sizes) - min(sizes) <= 1
+    assert sizes == [schedule.rows_of_step(step) for step in range(len(batches))]
+    assert min(sizes) == schedule.smallest_batch
     np.testing.assert_array_equal(np.sort(np.concatenate(batches)), training_rows)
 
 

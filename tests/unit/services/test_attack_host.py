@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import attacks
-from services.active.attack_host import AttackHost, Knowledge, class_rows
+from services.active.attack_host import AttackHost, Knowledge
 from services.common.identity import Role
 from services.party.plugins import load_attacks
-from vfl.learning import confidence_scores
+from vfl.learning import class_rows, confidence_scores
 
 
 @dataclass(frozen=True)

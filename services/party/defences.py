@@ -1,0 +1,83 @@
+"""The defences of one party's service, by the place where they act."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from defences import (
+    Defence,
+    FeatureDefence,
+    NoiseSource,
+    ParameterDefence,
+    ResidualDefence,
+    TrainingTerms,
+)
+from services.common.defences import load_defences, noise_source
+from services.common.identity import Role
+from services.common.settings import Settings, SettingsError
+
+FloatArray = NDArray[np.float64]
+
+
+class PartyDefences:
+    """Applies a party's defences, each stage's in the order given. Without any, every method gives back what it got."""
+
+    def __init__(self, chosen: Sequence[Defence] = (), noise: NoiseSource | None = None) -> None:
+        self.names = tuple(defence.name for defence in chosen)
+        self._noise = noise or NoiseSource()
+        self._residuals = cast(tuple[ResidualDefence, ...], _of_stage(chosen, "residuals"))
+        self._features = cast(tuple[FeatureDefence, ...], _of_stage(chosen, "features"))
+        self._parameters = cast(tuple[ParameterDefence, ...], _of_stage(chosen, "parameters"))
+        self.truncates_answers = bool(_of_stage(chosen, "answers"))
+
+    @classmethod
+    def of(cls, settings: Settings, role: Role) -> "PartyDefences":
+        """The defences that the settings name for this role; raises ValueError for those that can't work here."""
+        party = cls(load_defences(settings, role), noise_source(settings))
+        if party._parameters and not settings.disclose and not party._features:
+            names = ", ".join(defence.name for defence in party._parameters)
+            raise SettingsError(
+                f"{names} changes the parameters that are disclosed, and this party discloses none (black box): "
+                "set PLUMBLINE_DISCLOSE=true, or drop it."
+            )
+        if party._features and settings.installed_model:
+            names = ", ".join(defence.name for defence in party._features)
+            raise SettingsError(
+                f"{names} changes this party's features, and the model of PLUMBLINE_MODEL was trained on those it had: "
+                "drop one of them."
+            )
+        return party
+
+    def check(self, terms: TrainingTerms) -> None:
+        """Raises DefenceError when a defence can't work under a session's terms."""
+        for defence in self._residuals:
+            defence.check(terms)
+
+    def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms) -> FloatArray:
+        """This party's residual shares of a step as they may be encrypted: (rows, columns)."""
+        for defence in self._residuals:
+            residuals = defence.protect_residuals(residuals, terms, self._noise)
+        return residuals
+
+    def transform_features(self, features: FloatArray) -> FloatArray:
+        """This party's features as the federation shall know them: (n, d)."""
+        for defence in self._features:
+            features = defence.transform_features(features, self._noise)
+        return features
+
+    def disclose(self, weights: FloatArray, features: FloatArray) -> FloatArray:
+        """(k, d) class rows as they may be disclosed; ``features``: (n, d), this party's own as it trained on them."""
+        for defence in self._parameters:
+            weights = defence.disclose(weights, features, self._noise)
+        return weights
+
+    @property
+    def distorts_parameters(self) -> bool:
+        """Whether what is disclosed may differ from what was trained."""
+        return bool(self._parameters)
+
+
+def _of_stage(chosen: Sequence[Defence], stage: str) -> tuple[Defence, ...]:
+    return tuple(defence for defence in chosen if stage in defence.spec.stages)

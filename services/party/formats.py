@@ -1,0 +1,55 @@
+"""The numbers behind a session's ciphertexts: fixed point, packing, widths. Public, the same at every party."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from services.common.agreement import Agreement
+from vfl.crypto import WRAP_BITS, FixedPoint, PackingLayout, choose_layout, honest_answer_bits
+
+
+@dataclass(frozen=True)
+class CipherFormats:
+    """Derived from an agreement with cipher=paillier. Raises PackingImpossible where packing can't work."""
+
+    agreement: Agreement
+
+    @cached_property
+    def residual(self) -> FixedPoint:
+        plan = self.agreement.plan
+        return FixedPoint(plan.residual_fraction_bits, plan.residual_integer_bits)
+
+    @cached_property
+    def feature(self) -> FixedPoint:
+        parties = self.agreement.parties
+        return FixedPoint(
+            self.agreement.plan.feature_fraction_bits,
+            max(party.feature_integer_bits for party in parties),
+            signed=any(party.features_signed for party in parties),
+        )
+
+    @cached_property
+    def layout(self) -> PackingLayout | None:
+        plan, parties = self.agreement.plan, self.agreement.parties
+        if not plan.packing:
+            return None
+        return choose_layout(
+            batch_size=plan.batch_size,
+            features=max(party.feature_count for party in parties),
+            classes=self.agreement.residual_columns,
+            residual_format=self.residual,
+            feature_format=self.feature,
+            key_bits=plan.key_bits,
+            reserved_bits=WRAP_BITS if any(party.truncates_answers for party in parties) else 0,
+        )
+
+    def answer_bits(self, key_holder: str) -> int | None:
+        """w where this party answers modulo 2^w, None where it answers modulo n."""
+        if not self.agreement.party(key_holder).truncates_answers:
+            return None
+        return honest_answer_bits(
+            self.agreement.plan.batch_size, self.layout, residual_format=self.residual, feature_format=self.feature
+        )
+
+    def answer_bytes(self, key_holder: str) -> int:
+        """Bytes of each of this party's answers."""
+        return -(-(self.answer_bits(key_holder) or self.agreement.plan.key_bits) // 8)
