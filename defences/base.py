@@ -13,7 +13,7 @@ All are pure functions of their arguments, but for the noise, which comes from a
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,9 @@ class ResidualDefence(Defence, Protocol):
 
     def check(self, terms: TrainingTerms) -> None:
         """Raises DefenceError, before training, for terms under which it can't work."""
+
+    def prediction(self, terms: TrainingTerms) -> Any:
+        """What theory expects of a session for the run's record: a dataclass of numbers and texts."""
 
     def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms, noise: NoiseSource) -> FloatArray:
         """Residual shares of one step, (rows, columns), as this party will encrypt them."""

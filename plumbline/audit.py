@@ -20,7 +20,7 @@ from rich.table import Table
 from attacks.registry import attack_class
 from defences.registry import defence_class, load_all
 from plumbline.federation import Federation
-from plumbline.findings import STAGES, Findings, read_findings
+from plumbline.findings import STAGES, Findings, expectations, read_findings
 from plumbline.lab import install_network, write_auxiliary
 from plumbline.leakage import AttackFinding, read_leakage
 from plumbline.processes import LocalProcesses
@@ -159,6 +159,7 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
     _print(console, findings, elapsed)
     _print_leakage(console, leakage)
     _print_training_leakage(console, training)
+    _print_predictions(console, findings)
     console.print(f"Report: {run / 'report.html'}", highlight=False)
     return run
 
@@ -265,6 +266,13 @@ def _print_stages(console: Console, findings: Findings) -> None:
     stages.add_row("last quarter / first", *(f"{timing.pace:.2f}" for timing in findings.timings))
     stages.add_row("peak memory, MB", *(f"{timing.peak_memory_bytes / 1e6:.0f}" for timing in findings.timings))
     console.print(stages)
+
+
+def _print_predictions(console: Console, findings: Findings) -> None:
+    for party, predictions in findings.predictions.items():
+        for prediction in predictions:
+            numbers = ", ".join(f"{what} {value}" for what, value in expectations(prediction))
+            console.print(f"{prediction['defence']} at {party} expects: {numbers}.", highlight=False)
 
 
 def _print_leakage(console: Console, leakage: list[AttackFinding]) -> None:

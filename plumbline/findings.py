@@ -51,6 +51,7 @@ class Findings:
     transport: str
     defences: dict[str, list[str]]
     channels: list[dict[str, Any]]
+    predictions: dict[str, list[dict[str, Any]]]
 
     @property
     def parties(self) -> list[dict[str, Any]]:
@@ -95,8 +96,28 @@ def read_findings(folder: Path, name: str) -> Findings:
         simulation=active["simulation"],
         transport=active["transport"],
         defences=_defences(records),
+        predictions={name: record["predictions"] for name, record in records.items() if record.get("predictions")},
         channels=[channel for record in records.values() for channel in record.get("channels", [])],
     )
+
+
+def expectations(prediction: dict[str, Any]) -> list[tuple[str, str]]:
+    """The numbers of a defence's prediction in words, one level deep: (what, value)."""
+    numbers = []
+    for key, value in prediction.items():
+        inner = value if isinstance(value, dict) else {key: value}
+        numbers += [
+            (name.replace("_", " "), f"{number:.4g}")
+            for name, number in inner.items()
+            if isinstance(number, int | float) and not isinstance(number, bool)
+        ]
+    return numbers
+
+
+def assumptions(prediction: dict[str, Any]) -> list[str]:
+    """The sentences that a prediction rests on, wherever in it they stand."""
+    inner = [value for value in prediction.values() if isinstance(value, dict)]
+    return [text for part in (prediction, *inner) for text in part.get("assumptions", ())]
 
 
 def _defences(records: dict[str, Any]) -> dict[str, list[str]]:

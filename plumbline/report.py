@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, Template, select_autoescape
 from markupsafe import Markup
 
-from plumbline.findings import STAGES, Findings
+from plumbline.findings import STAGES, Findings, assumptions, expectations
 from plumbline.leakage import AttackFinding
 from plumbline.training_leakage import TrainingFinding
 
@@ -32,6 +32,8 @@ def write_report(
             training=training,
             facts=facts,
             stages=STAGES,
+            expectations=expectations,
+            assumptions=assumptions,
             loss_curve=_loss_curve(findings),
             stage_bars=_stage_bars(findings) if findings.timings else None,
         )

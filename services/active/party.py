@@ -195,6 +195,7 @@ class ActiveParty:
             transport=self._settings.transport,
             attacks=list(self._settings.attacks),
             defences=list(self._defences.names),
+            predictions=training.predictions,
             channels=[channel.facts() for channel in channels],
             guard=self._guard_warnings,
             epochs=[],

@@ -1,7 +1,8 @@
 """The defences of one party's service, by the place where they act."""
 
 from collections.abc import Sequence
-from typing import cast
+from dataclasses import asdict
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,10 @@ class PartyDefences:
         """Raises DefenceError when a defence can't work under a session's terms."""
         for defence in self._residuals:
             defence.check(terms)
+
+    def predictions(self, terms: TrainingTerms) -> list[dict[str, Any]]:
+        """What theory expects of each residual defence in a session, for the run's record."""
+        return [{"defence": one.name, **asdict(one.prediction(terms))} for one in self._residuals]
 
     def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms) -> FloatArray:
         """This party's residual shares of a step as they may be encrypted: (rows, columns)."""

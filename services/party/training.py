@@ -4,7 +4,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,6 +153,11 @@ class PartyTraining:
         if len(indices) == 0 or indices.max() >= len(self._features):
             raise InvalidMessage(f"Expected rows below {len(self._features)}, at least one of them.")
         return self.parameters.partial_scores(self._features[indices])
+
+    @property
+    def predictions(self) -> list[dict[str, Any]]:
+        """What theory expects of this party's defences in this session."""
+        return [] if self._installed is not None else self._defences.predictions(self._terms)
 
     def disclosed_parameters(self) -> DenseNetwork:
         """What this party discloses of its parameters: as they are, or as its defences distort them, always the same.

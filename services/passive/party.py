@@ -153,7 +153,10 @@ class PassiveParty:
         self._adversary.begin(training)
         self._record.begin(agreement)
         self._record.note(
-            defences=list(self._defences.names), channels=[channel.facts() for channel in channels], guard=warnings
+            defences=list(self._defences.names),
+            predictions=training.predictions,
+            channels=[channel.facts() for channel in channels],
+            guard=warnings,
         )
         if self._settings.record_features:
             truth = self._data.truth(session.rows, agreement.plan.feature_fraction_bits)
