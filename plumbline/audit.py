@@ -6,7 +6,7 @@ import platform
 import shutil
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +18,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 
 from attacks.registry import attack_class
-from defences.registry import defence_class, load_all
+from defences import Defence, load_all
+from defences.dp_sgd import DpSgd
 from plumbline.federation import Federation
 from plumbline.findings import STAGES, Findings, expectations, read_findings
 from plumbline.lab import install_network, write_auxiliary
@@ -77,30 +78,37 @@ class AuditRequest:
         sides = {name: attack_class(name).spec.adversary for name in self.attacks}
         return tuple(name for name, side in sides.items() if role == (self.adversary if side == "either" else side))
 
-    def _applied_by(self, party: str) -> tuple[str, ...]:
-        """The defences of this request that sit with ``party``, in the order given."""
-        role = role_of(party)
-        return tuple(name for name in self.defences if role in defence_class(name).spec.sits)
+    def loaded_defences(self) -> tuple[Defence, ...]:
+        """The defences with their options; raises ValueError for those that contradict each other or this request."""
+        loaded = load_all(self.defences, self._base_settings().defence_options)
+        if any("lab" in defence.spec.sits for defence in loaded) and self.hidden is None:
+            raise ValueError("dp_sgd trains models in the lab: give --hidden, such as 8,8 (or '' for a linear model).")
+        return loaded
 
-    def _defence_settings(self, base: Settings, party: str) -> dict[str, Any]:
-        applied = self._applied_by(party)
-        options = {one: base.defence_options[one] for one in applied if one in base.defence_options}
-        return {"defences": ",".join(applied), "defence_options": options}
+    def _base_settings(self) -> Settings:
+        return load_settings(**{**self.settings, "attacks": self.attacks, "defences": self.defences})
+
+    def _defence_settings(self, party: str) -> dict[str, Any]:
+        """The defences of this request that sit with ``party``, in the order given, and their options."""
+        applied = [defence.name for defence in self.loaded_defences() if role_of(party) in defence.spec.sits]
+        given = self._base_settings().defence_options
+        return {
+            "defences": ",".join(applied),
+            "defence_options": {name: given[name] for name in applied if name in given},
+        }
 
     def party_settings(self, record_folder: Path) -> dict[str, dict[str, Any]]:
         """Settings of every process by party name; raises SettingsError before anything is started."""
         names = ["active", *self.passive_names]
-        base = load_settings(**{**self.settings, "attacks": self.attacks, "defences": self.defences})
-        # Refuses what contradicts itself before anything is started.
-        load_all(self.defences, base.defence_options)
+        base = self._base_settings()
         not_common = {"peers", "listen", "name", "certs", "attacks", "attack_options", "defences", "defence_options"}
         chosen = {key: getattr(base, key) for key in base.model_fields_set - not_common}
         # The auditor of a simulation may see the truth; parties of a real federation write no features.
         common = {**chosen, "run_dir": record_folder, "record_features": bool(self.attacks)}
-        settings: dict[str, dict[str, Any]] = {"coordinator": {**common, **self._defence_settings(base, "coordinator")}}
+        settings: dict[str, dict[str, Any]] = {"coordinator": {**common, **self._defence_settings("coordinator")}}
         for number, name in enumerate(names):
             private_seed = int(np.random.SeedSequence([base.seed, number]).generate_state(1)[0])
-            own: dict[str, Any] = {"private_seed": private_seed, **self._defence_settings(base, name)}
+            own: dict[str, Any] = {"private_seed": private_seed, **self._defence_settings(name)}
             if self.data:
                 own |= {"data": self.data, "share": f"{number + 1}/{len(names)}"}
             else:
@@ -133,7 +141,13 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
     settings = request.party_settings((run / "parties").resolve())
     run.mkdir(parents=True)
     if request.hidden is not None:
-        parts = install_network(settings, run / "models", hidden=request.hidden, activation=request.activation)
+        parts = install_network(
+            settings,
+            run / "models",
+            hidden=request.hidden,
+            activation=request.activation,
+            training=next((one for one in request.loaded_defences() if isinstance(one, DpSgd)), None),
+        )
         settings = {name: {**values, "model": parts.get(name, "")} for name, values in settings.items()}
     if request.auxiliary:
         table = write_auxiliary(settings, run / "auxiliary.parquet", request.auxiliary)
@@ -153,6 +167,8 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
                 shutil.copy(log, run / "logs")
         elapsed = time.perf_counter() - start
     findings = read_findings(run / "parties", name)
+    if in_lab := [defence.name for defence in request.loaded_defences() if "lab" in defence.spec.sits]:
+        findings = replace(findings, defences={**findings.defences, "the lab": in_lab})
     leakage = read_leakage(run / "parties", request.passive_names)
     training = read_training_leakage(run / "parties")
     _write(run, request, findings, leakage, training, elapsed)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from defences.dp_sgd import DpSgd
 from services.common.settings import load_settings
 from services.party.features import load_party_data
 from vfl.data import common_order, encode_labels, rows_of
@@ -19,12 +20,18 @@ from vfl.learning.networks import activation_named, save_network
 
 
 def install_network(
-    party_settings: Mapping[str, Mapping[str, Any]], folder: Path, *, hidden: Sequence[int], activation: str
+    party_settings: Mapping[str, Mapping[str, Any]],
+    folder: Path,
+    *,
+    hidden: Sequence[int],
+    activation: str,
+    training: DpSgd | None = None,
 ) -> dict[str, Path]:
     """Train a network on what the active and the one passive party of these settings hold; returns each one's part.
 
     Each part sees its party's own encoded columns, and only the training rows of the session's public split, so that
-    the test rows are as new to the model as to any other. Raises ValueError for other than one passive party.
+    the test rows are as new to the model as to any other. ``training``: with differential privacy; None without.
+    Raises ValueError for other than one passive party.
     """
     from vfl.learning.lab import train_network
 
@@ -32,7 +39,7 @@ def install_network(
     if len(names) != 2:
         raise ValueError("A network is installed at one active and one passive party: use --parties 2.")
     joined = _JoinedTraining(party_settings)
-    network = train_network(
+    network = (train_network if training is None else training.train_network)(
         joined.features("active"),
         joined.features(names[1]),
         joined.labels,
