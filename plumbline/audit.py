@@ -105,10 +105,12 @@ class AuditRequest:
         chosen = {key: getattr(base, key) for key in base.model_fields_set - not_common}
         # The auditor of a simulation may see the truth; parties of a real federation write no features.
         common = {**chosen, "run_dir": record_folder, "record_features": bool(self.attacks)}
-        settings: dict[str, dict[str, Any]] = {"coordinator": {**common, **self._defence_settings("coordinator")}}
+        private_seeds = np.random.SeedSequence(base.seed).generate_state(len(names) + 1).tolist()
+        settings: dict[str, dict[str, Any]] = {
+            "coordinator": {**common, "private_seed": private_seeds[-1], **self._defence_settings("coordinator")}
+        }
         for number, name in enumerate(names):
-            private_seed = int(np.random.SeedSequence([base.seed, number]).generate_state(1)[0])
-            own: dict[str, Any] = {"private_seed": private_seed, **self._defence_settings(name)}
+            own: dict[str, Any] = {"private_seed": private_seeds[number], **self._defence_settings(name)}
             if self.data:
                 own |= {"data": self.data, "share": f"{number + 1}/{len(names)}"}
             else:

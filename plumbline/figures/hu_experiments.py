@@ -2,7 +2,8 @@
 
 SIMULATION. Training runs in one place in float64, on the features' 16-bit grid and the sessions' public batch
 schedule. f is taken as known: that is what the recovery of ``attacks.training_views.solve_shares`` yields wherever the
-equations have full rank, and ``EquationFacts`` measures where they have it. Algorithm 3 (the defence) is not drawn.
+equations have full rank, and ``EquationFacts`` measures where they have it. ``defences_noise`` draws
+the same with Algorithm 3, the defence.
 
 The paper leaves open how features are scaled and whether there is an intercept. Each ``Reading`` is one answer.
 """
@@ -35,6 +36,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Advance = Callable[[], object]
+Observe = Callable[[IntArray, FloatArray, FloatArray], object]
 
 INITIALISATIONS = ("zero", "xavier", "kaiming")
 BATCH_SIZE = 256
@@ -174,6 +176,26 @@ class KeptLabels:
 
 
 @dataclass(frozen=True, eq=False)
+class ResidualNoise:
+    """The noise of Algorithm 3 on c trainings side by side.
+
+    active: (d,), the columns of the label party. sigma_active, sigma_passive: (c,), of the noise Z^A on the label
+    party's shares of f and Z^B on the other's.
+    """
+
+    active: BoolArray
+    sigma_active: FloatArray
+    sigma_passive: FloatArray
+    generator: np.random.Generator
+
+    def disturb(self, batch: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """f + Z^A (s, c), what the other party can solve for, and the sums (d, c) that the gradient is made of."""
+        solved = residual + self.sigma_active * self.generator.standard_normal(residual.shape)
+        known = residual + self.sigma_passive * self.generator.standard_normal(residual.shape)
+        return solved, np.where(self.active[:, None], batch.T @ known, batch.T @ solved)
+
+
+@dataclass(frozen=True, eq=False)
 class Trajectory:
     """c trainings side by side, after each epoch. Measures: (epochs, c).
 
@@ -202,11 +224,15 @@ def train_side_by_side(
     epochs: int,
     guaranteed: IntArray,
     learning_rate: float = LEARNING_RATE,
+    noise: ResidualNoise | None = None,
+    observe: Observe | None = None,
     advance: Advance | None = None,
 ) -> Trajectory:
     """Hu eq. 3-6 for every column of ``weights`` (d, c) on the same batches, and the label attack on each step.
 
     features: (n, d), an intercept's column included; labels: (n,) 0 or 1; guaranteed: (c,) T_eps of each column.
+    noise: of Algorithm 3; what the attack then has is f with it. observe: is given every step's rows (s,), their f
+    and what the attack has of it, both (s, c). advance: is called after every epoch.
     """
     scheme = ResidualScheme(2)
     theta = weights.copy()
@@ -222,8 +248,11 @@ def train_side_by_side(
         for start in range(0, len(order), size):
             batch = shuffled[start : start + size]
             residual = scheme.active_share(batch @ theta, targets[start : start + size])
-            told[start : start + size] = residual < 0
-            theta = theta - learning_rate * scheme.gradient_scale(len(batch)) * (batch.T @ residual)
+            seen, sums = (residual, batch.T @ residual) if noise is None else noise.disturb(batch, residual)
+            if observe is not None:
+                observe(order[start : start + size], residual, seen)
+            told[start : start + size] = seen < 0
+            theta = theta - learning_rate * scheme.gradient_scale(len(batch)) * sums
         steps = epoch * schedule.steps_per_epoch + np.arange(len(order)) // size
         kept.add(order, steps, told)
         right = told == truth[order]

@@ -1,15 +1,13 @@
 """Writes a run of the experiments: Parquet, JSON, a drawing per data set, and one self-contained page."""
 
-import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from plumbline.figures.hu_experiments import (
     BATCH_SIZE,
@@ -24,6 +22,7 @@ from plumbline.figures.hu_experiments import (
     summary_of,
 )
 from plumbline.figures.hu_statements import statements_of
+from plumbline.figures.page import PageTable, inline, json_text, svg_text
 from plumbline.report import template
 
 
@@ -48,7 +47,7 @@ def write_hu(folder: Path, results: pd.DataFrame, facts: Sequence[EquationFacts]
         "equations": [asdict(fact) for fact in facts],
         "summary": json.loads(summary.to_json(orient="records", double_precision=15)),
     }
-    (folder / "hu.json").write_text(json.dumps(content, indent=1, allow_nan=False))
+    (folder / "hu.json").write_text(json_text(content))
     drawings = {}
     for name in epochs:
         drawings[name] = _draw(summary[summary["dataset"] == name])
@@ -61,7 +60,7 @@ def write_hu(folder: Path, results: pd.DataFrame, facts: Sequence[EquationFacts]
             sections=[
                 {
                     "title": HU_EXPERIMENTS[name].title,
-                    "drawing": Markup(drawing[drawing.index("<svg") :]),  # noqa: S704 - our own drawing
+                    "drawing": inline(drawing),
                     "statements": [statement for statement in statements if statement.dataset == name],
                     "numbers": _numbers_table(shown(summary[summary["dataset"] == name])),
                     "equations": _equations_table([fact for fact in facts if fact.dataset == name]),
@@ -73,19 +72,12 @@ def write_hu(folder: Path, results: pd.DataFrame, facts: Sequence[EquationFacts]
     return page
 
 
-@dataclass(frozen=True)
-class _PageTable:
-    caption: str
-    headings: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-
-
-def _numbers_table(shown: pd.DataFrame) -> _PageTable:
+def _numbers_table(shown: pd.DataFrame) -> PageTable:
     def cell(row: dict[Any, Any], measure: str) -> str:
         error = row[f"{measure}_se"]
         return f"{row[measure]:.4f}" + ("" if np.isnan(error) else f" ± {error:.4f}")
 
-    return _PageTable(
+    return PageTable(
         "Mean ± standard error over seeds.",
         ("reading", "start", "epoch", *(title for _, title in _PANELS)),
         [
@@ -95,8 +87,8 @@ def _numbers_table(shown: pd.DataFrame) -> _PageTable:
     )
 
 
-def _equations_table(facts: Sequence[EquationFacts]) -> _PageTable:
-    return _PageTable(
+def _equations_table(facts: Sequence[EquationFacts]) -> PageTable:
+    return PageTable(
         "The passive party's equations, first batches of seed 0. u = 1 is the honest gradient, more is Algorithm 2. A "
         "planted share was to be recovered from each.",
         (
@@ -156,7 +148,6 @@ _PANELS = (
 
 def _draw(summary: pd.DataFrame) -> str:
     """One row of panels per reading: mean over seeds, and the standard error as a shade. An SVG document."""
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     readings = list(summary["reading"].unique())
@@ -179,11 +170,7 @@ def _draw(summary: pd.DataFrame) -> str:
     for axes in grid[:, -1]:
         axes.axhline(2.0, color="#999999", linewidth=0.8, linestyle="-.")
     grid[0, 0].legend(frameon=False, fontsize=8)
-    buffer = io.StringIO()
-    # Without a fixed salt every drawing has other ids, and the same run other files.
-    with rc_context({"svg.hashsalt": "plumbline"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
+    return svg_text(figure)
 
 
 def shown(part: pd.DataFrame) -> pd.DataFrame:
