@@ -1,40 +1,41 @@
 """Where the randomness of defences comes from: the operating system, unless a test or a simulation gives a seed."""
 
 import hashlib
+import itertools
+import math
 import secrets
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 FloatArray = NDArray[np.float64]
+WordArray = NDArray[np.uint64]
 
 # Logits of one record differ in their last bits from batch to batch; far coarser than that, far finer than scores.
 _RECORD_GRID = 2.0**-24
+_SEED_STREAM = 0xDEFE
 
 
 class NoiseSource:
-    """Secret randomness. Without a seed it is the operating system's, word for word.
+    """Secret randomness. Without a seed every word of it comes from the operating system.
 
     A seed makes it repeat bit for bit (PCG64): for tests and simulations only, since who knows the seed can subtract.
     """
 
     def __init__(self, seed: int | None = None) -> None:
-        self._generator = None if seed is None else np.random.default_rng((_STREAM, seed))
-        self._key = secrets.token_bytes(32) if self._generator is None else self._generator.bytes(32)
+        draw = secrets.token_bytes if seed is None else np.random.default_rng((_SEED_STREAM, seed)).bytes
+        self._bytes: Callable[[int], bytes] = draw
+        self._key = draw(32)
 
     def gaussian(self, shape: tuple[int, ...]) -> FloatArray:
         """Independent standard normal numbers, fresh at each call."""
-        if self._generator is not None:
-            return self._generator.standard_normal(shape)
-        words = np.frombuffer(secrets.token_bytes(8 * int(np.prod(shape))), dtype=np.uint64)
-        return _normal(words).reshape(shape)
+        return _normal(self._words(math.prod(shape))).reshape(shape)
 
     def integers(self, bound: int, count: int) -> NDArray[np.int64]:
-        """``count`` numbers uniform in [0, bound), fresh at each call."""
-        if self._generator is not None:
-            return self._generator.integers(bound, size=count)
-        return np.array([secrets.randbelow(bound) for _ in range(count)], dtype=np.int64)
+        """``count`` numbers uniform in [0, bound), fresh at each call; bound far below 2^64."""
+        return (self._words(count) % np.uint64(bound)).astype(np.int64)
 
     def gaussian_per_record(self, records: FloatArray, columns: int) -> FloatArray:
         """Standard normal numbers, (n, columns), that are a secret function of each record of an (n, m) matrix.
@@ -43,14 +44,29 @@ class NoiseSource:
         are told apart on a grid of 2^-24 (keyed SHAKE-256 over it; the key never leaves this object).
         """
         grid = np.rint(records / _RECORD_GRID).astype(np.int64)
-        digests = b"".join(hashlib.shake_256(self._key + row.tobytes()).digest(8 * columns) for row in grid)
+        digests = b"".join(_keyed(self._key, b"record" + row.tobytes(), 8 * columns) for row in grid)
         return _normal(np.frombuffer(digests, dtype=np.uint64)).reshape(len(records), columns)
 
+    def repeating(self, label: str) -> "NoiseSource":
+        """A source that gives the same secret sequence each time it is asked for under the same label.
 
-_STREAM = 0xDEFE
+        For what is drawn once and told again and again, such as H: a second draw would tell more.
+        """
+        source = NoiseSource()
+        key, calls = self._key, itertools.count()
+        source._bytes = lambda size: _keyed(key, f"{label}/{next(calls)}".encode(), size)
+        source._key = _keyed(key, label.encode(), 32)
+        return source
+
+    def _words(self, count: int) -> WordArray:
+        return np.frombuffer(self._bytes(8 * count), dtype=np.uint64)
 
 
-def _normal(words: NDArray[np.uint64]) -> FloatArray:
+def _keyed(key: bytes, message: bytes, size: int) -> bytes:
+    return hashlib.shake_256(key + message).digest(size)
+
+
+def _normal(words: WordArray) -> FloatArray:
     """Uniform 64-bit words to standard normal numbers, by the inverse of the distribution function (52 bits)."""
     uniform = ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
     normal: FloatArray = ndtri(uniform)

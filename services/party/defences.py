@@ -69,13 +69,16 @@ class PartyDefences:
     def transform_features(self, features: FloatArray) -> FloatArray:
         """This party's features as the federation shall know them: (n, d)."""
         for defence in self._features:
-            features = defence.transform_features(features, self._noise)
+            features = defence.transform_features(features, self._noise.repeating(defence.name))
         return features
 
     def disclose(self, weights: FloatArray, features: FloatArray) -> FloatArray:
-        """(k, d) class rows as they may be disclosed; ``features``: (n, d), this party's own as it trained on them."""
+        """(k, d) class rows as they may be disclosed; ``features``: (n, d), this party's own as it trained on them.
+
+        The same secrets in every session of this process: distorting anew would tell more each time.
+        """
         for defence in self._parameters:
-            weights = defence.disclose(weights, features, self._noise)
+            weights = defence.disclose(weights, features, self._noise.repeating(defence.name))
         return weights
 
     @property
