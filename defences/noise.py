@@ -25,9 +25,10 @@ class NoiseSource:
     """
 
     def __init__(self, seed: int | None = None) -> None:
-        draw = secrets.token_bytes if seed is None else np.random.default_rng((_SEED_STREAM, seed)).bytes
-        self._bytes: Callable[[int], bytes] = draw
-        self._key = draw(32)
+        self._bytes: Callable[[int], bytes] = (
+            _system if seed is None else np.random.default_rng((_SEED_STREAM, seed)).bytes
+        )
+        self._key = self._bytes(32)
 
     def gaussian(self, shape: tuple[int, ...]) -> FloatArray:
         """Independent standard normal numbers, fresh at each call."""
@@ -60,6 +61,10 @@ class NoiseSource:
 
     def _words(self, count: int) -> WordArray:
         return np.frombuffer(self._bytes(8 * count), dtype=np.uint64)
+
+
+def _system(size: int) -> bytes:
+    return secrets.token_bytes(size)
 
 
 def _keyed(key: bytes, message: bytes, size: int) -> bytes:

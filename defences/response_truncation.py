@@ -25,6 +25,6 @@ class ResponseTruncation:
         sits=("active", "passive"), stages=("answers",), keeps="scores", source="Plumbline; against Hu, Algorithm 2"
     )
 
-    def truncate(self, answers: Sequence[int], bits: int) -> tuple[int, ...]:
-        """Answers in [0, n) modulo 2^bits."""
+    def truncate(self, answers: Sequence[int], bits: Sequence[int]) -> tuple[int, ...]:
+        """Each answer in [0, n) modulo 2^w, with its own w of ``bits``."""
         return truncate(answers, bits)

@@ -184,7 +184,7 @@ class ActiveParty:
             cipher=self._adversary.cipher,
             defences=self._defences,
         )
-        channels = channels_of(agreement, self.name, training.schedule.smallest_batch)
+        channels = channels_of(agreement, self.name, len(training.rows.train))
         self._guard_warnings = guard(channels, self._settings.guard)
         self._adversary.begin(training)
         self._record.begin(agreement)

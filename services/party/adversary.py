@@ -131,7 +131,7 @@ class AuxiliaryCipher(PaillierCipher):
 
     def combine(self, peer: str, features: FloatArray, vector: WireVector) -> Any:
         step = self._transcript.step
-        if self._formats.answer_bits(peer) is not None:
+        if self._formats.answer_bits(peer, self._name) is not None:
             return _Question(step, features, super().combine(peer, features, vector))
         matrix = extend(features, self._auxiliary, self._feature_format, self._attack.generator(step))
         if isinstance(self._auxiliary, PackedPlan):
@@ -141,7 +141,7 @@ class AuxiliaryCipher(PaillierCipher):
 
     def mask(self, peer: str, combination: object) -> tuple[WireVector, Unmask]:
         assert isinstance(combination, _Question)  # noqa: S101 - narrows what combine() returned
-        if self._formats.answer_bits(peer) is not None or isinstance(self._auxiliary, PackedPlan):
+        if self._formats.answer_bits(peer, self._name) is not None or isinstance(self._auxiliary, PackedPlan):
             masked, unmask = super().mask(peer, combination.sums)
             return masked, lambda answer: self._keep(peer, combination, unmask(answer))
         auxiliary = self._auxiliary

@@ -196,14 +196,14 @@ class PaillierCipher:
         ciphertexts = self._read(self._public_key, vector, count, self._product_exponent)
         sums = CipherVector(self._public_key, ciphertexts, self._product_exponent, shape, self._layout, is_product=True)
         answers = decrypt_integers(self._private_key, sums)
-        bits = self._formats.answer_bits(self._name)
+        bits = self._formats.answer_bits(self._name, peer)
         if bits is not None:
             answers = truncate(answers, bits)
-        width = self._formats.answer_bytes(self._name)
+        width = self._formats.answer_bytes(self._name, peer)
         return DecryptedVector(count, width, to_bytes(answers, width))
 
     def _unmasker(self, peer: str, mask: Mask, count: int) -> Unmask:
-        bits, width = self._formats.answer_bits(peer), self._formats.answer_bytes(peer)
+        bits, width = self._formats.answer_bits(peer, self._name), self._formats.answer_bytes(peer, self._name)
 
         def unmask_answer(answer: DecryptedVector) -> FloatArray:
             if (answer.count, answer.width, len(answer.data)) != (count, width, count * width):

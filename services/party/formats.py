@@ -4,7 +4,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from services.common.agreement import Agreement
-from vfl.crypto import WRAP_BITS, FixedPoint, PackingLayout, choose_layout, honest_answer_bits
+from vfl.crypto import (
+    WRAP_BITS,
+    AnswerCapacity,
+    FixedPoint,
+    PackingLayout,
+    answer_capacity,
+    choose_layout,
+    honest_answer_bits,
+)
 
 
 @dataclass(frozen=True)
@@ -42,14 +50,33 @@ class CipherFormats:
             reserved_bits=WRAP_BITS if any(party.truncates_answers for party in parties) else 0,
         )
 
-    def answer_bits(self, key_holder: str) -> int | None:
-        """w where this party answers modulo 2^w, None where it answers modulo n."""
+    def answer_bits(self, key_holder: str, peer: str) -> tuple[int, ...] | None:
+        """w of each answer to this peer where the key holder answers modulo 2^w, None where it answers modulo n."""
         if not self.agreement.party(key_holder).truncates_answers:
             return None
         return honest_answer_bits(
-            self.agreement.plan.batch_size, self.layout, residual_format=self.residual, feature_format=self.feature
+            rows=self.agreement.plan.batch_size,
+            features=self.agreement.party(peer).feature_count,
+            columns=self.agreement.residual_columns,
+            layout=self.layout,
+            residual_format=self.residual,
+            feature_format=self.feature,
         )
 
-    def answer_bytes(self, key_holder: str) -> int:
-        """Bytes of each of this party's answers."""
-        return -(-(self.answer_bits(key_holder) or self.agreement.plan.key_bits) // 8)
+    def answer_bytes(self, key_holder: str, peer: str) -> int:
+        """Bytes of each of these answers."""
+        bits = self.answer_bits(key_holder, peer)
+        return -(-(self.agreement.plan.key_bits if bits is None else max(bits)) // 8)
+
+    def capacity(self, key_holder: str, peer: str) -> AnswerCapacity:
+        """What the key holder's answers of one step to this peer have room for."""
+        return answer_capacity(
+            rows=self.agreement.plan.batch_size,
+            features=self.agreement.party(peer).feature_count,
+            columns=self.agreement.residual_columns,
+            layout=self.layout,
+            residual_format=self.residual,
+            feature_format=self.feature,
+            key_bits=self.agreement.plan.key_bits,
+            truncated=self.agreement.party(key_holder).truncates_answers,
+        )

@@ -1,13 +1,14 @@
 """What every peer could learn from the answers of one step, counted before the first one is given."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from services.common.agreement import Agreement
 from services.common.errors import OutOfOrder
 from services.party.formats import CipherFormats
-from vfl.crypto import AnswerCapacity, answer_capacity
+from vfl.crypto import AnswerCapacity
+from vfl.learning import smallest_batch
 
 Mode = Literal["warn", "refuse", "off"]
 
@@ -16,14 +17,14 @@ Mode = Literal["warn", "refuse", "off"]
 class Channel:
     """The decryption channel towards one peer. rows: of the smallest batch, as many unknowns as a column has.
 
-    if_truncated: the most equations where the key holder answers modulo 2^w.
+    remedies: what the owner of the key can do about it, in words; none where nothing is needed, or nothing helps.
     """
 
     key_holder: str
     peer: str
     rows: int
     capacity: AnswerCapacity
-    if_truncated: int
+    remedies: tuple[str, ...] = ()
 
     @property
     def is_solvable(self) -> bool:
@@ -33,43 +34,38 @@ class Channel:
     @property
     def warning(self) -> str:
         """What is possible, and what would prevent it."""
-        equations = self.capacity.equations
-        remedy = f"choose a batch_size above {equations}"
-        if self.if_truncated < self.rows:
-            remedy += f", or response_truncation at {self.key_holder} ({self.if_truncated} equations)"
         return (
-            f"{self.peer} can put {equations} equations into the answers of one step, a batch has {self.rows} rows: "
-            f"it can solve for the residuals of {self.key_holder} (Hu, section 5.2). To prevent it, {remedy}."
+            f"{self.peer} can put {self.capacity.equations} equations into the answers of one step, a batch has "
+            f"{self.rows} rows: it can solve for the residuals of {self.key_holder} (Hu, section 5.2). "
+            + (
+                f"To prevent it, {', or '.join(self.remedies)}."
+                if self.remedies
+                else "It takes more records to prevent."
+            )
         )
 
     def facts(self) -> dict[str, Any]:
         """For the run's record."""
-        capacity = self.capacity
         return {
             "key_holder": self.key_holder,
             "peer": self.peer,
             "rows": self.rows,
-            **asdict(capacity),
-            "equations": capacity.equations,
-            "spare_bits": capacity.spare_bits,
-            "spare_equations": capacity.spare_equations,
+            "answers": len(self.capacity.answer_bits),
+            "answer_bits": sum(self.capacity.answer_bits),
+            "sums": self.capacity.sums,
+            "sum_bits": self.capacity.sum_bits,
+            "residual_bits": self.capacity.residual_bits,
+            "equations": self.capacity.equations,
+            "spare_bits": self.capacity.spare_bits,
+            "spare_equations": self.capacity.spare_equations,
         }
 
 
-def channels_of(agreement: Agreement, key_holder: str, smallest_batch: int) -> tuple[Channel, ...]:
+def channels_of(agreement: Agreement, key_holder: str, training_rows: int) -> tuple[Channel, ...]:
     """One channel per peer of the key holder; none where nothing is encrypted or nothing is trained."""
     if agreement.plan.cipher != "paillier" or agreement.plan.installed_model:
         return ()
-    return tuple(
-        Channel(
-            key_holder,
-            peer.name,
-            smallest_batch,
-            _capacity(agreement, peer.feature_count, truncated=agreement.party(key_holder).truncates_answers),
-            _capacity(agreement, peer.feature_count, truncated=True).equations,
-        )
-        for peer in agreement.peers_of(key_holder)
-    )
+    return tuple(_channel(agreement, key_holder, peer.name, training_rows) for peer in agreement.peers_of(key_holder))
 
 
 def guard(channels: Sequence[Channel], mode: Mode) -> list[str]:
@@ -80,15 +76,39 @@ def guard(channels: Sequence[Channel], mode: Mode) -> list[str]:
     return warnings
 
 
-def _capacity(agreement: Agreement, features: int, *, truncated: bool) -> AnswerCapacity:
-    formats = CipherFormats(agreement)
-    return answer_capacity(
-        rows=agreement.plan.batch_size,
-        features=features,
-        columns=agreement.residual_columns,
-        layout=formats.layout,
-        residual_format=formats.residual,
-        feature_format=formats.feature,
-        key_bits=agreement.plan.key_bits,
-        truncated=truncated,
+def _channel(agreement: Agreement, key_holder: str, peer: str, training_rows: int) -> Channel:
+    rows = smallest_batch(training_rows, agreement.plan.batch_size)
+    found = Channel(key_holder, peer, rows, CipherFormats(agreement).capacity(key_holder, peer))
+    if not found.is_solvable:
+        return found
+    remedies = []
+    if larger := _sufficient_batch(agreement, key_holder, peer, training_rows, found.capacity.equations):
+        remedies.append(f"choose a batch_size of {larger}")
+    if not agreement.party(key_holder).truncates_answers:
+        equations = CipherFormats(_truncating(agreement, key_holder)).capacity(key_holder, peer).equations
+        if equations < rows:
+            remedies.append(f"response_truncation at {key_holder} ({equations} equations)")
+    return replace(found, remedies=tuple(remedies))
+
+
+def _sufficient_batch(
+    agreement: Agreement, key_holder: str, peer: str, training_rows: int, equations: int
+) -> int | None:
+    """A batch size whose smallest batch has more rows than its answers have room for; None when there is none.
+
+    The largest number of steps at which rows may suffice is tried first; a larger batch may change widths and layout.
+    """
+    for steps in range(training_rows // (equations + 1), 0, -1):
+        batch_size = -(-training_rows // steps)
+        larger = replace(agreement, plan=replace(agreement.plan, batch_size=batch_size))
+        needed = CipherFormats(larger).capacity(key_holder, peer).equations
+        if smallest_batch(training_rows, batch_size) > needed:
+            return batch_size
+    return None
+
+
+def _truncating(agreement: Agreement, name: str) -> Agreement:
+    parties = tuple(
+        replace(party, truncates_answers=party.truncates_answers or party.name == name) for party in agreement.parties
     )
+    return replace(agreement, parties=parties)

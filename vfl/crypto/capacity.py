@@ -1,10 +1,11 @@
 """How much the answers of one step can carry: what an honest product needs, and what there is room for.
 
 The key holder decrypts what it can't read. Whoever sends the masked sums decides what is in them, so what counts is not
-what an honest sender asks for but what an answer has room for: sums of B bits, floor(bits / B) of them per answer (Hu
-5.2: u = floor((kappa - 1) / iota)). Packing leaves less room than one value per plaintext does, seldom none; and with
-several rows per ciphertext it adds equations that an honest sender sees as well, in the slots between the wanted ones.
-``truncate`` cuts every answer to the bits that an honest one occupies.
+what an honest sender asks for but what an answer has room for. Hu (5.2) counts u = floor((kappa - 1) / iota) sums per
+answer; a peer that asks for single residuals fits more, since they take fewer bits than sums. Packing leaves less room
+than one value per plaintext does, seldom none; and with several rows per ciphertext it adds equations that an honest
+sender sees as well, in the slots between the wanted ones. ``truncate`` cuts every answer to the bits that an honest one
+occupies.
 """
 
 from collections.abc import Sequence
@@ -22,24 +23,27 @@ WRAP_BITS = 64
 class AnswerCapacity:
     """The decryption channel of one step towards one peer.
 
-    answers: ciphertexts that are answered. answer_bits: of each that reach the peer. sums: d k, what an honest peer
-    asks for. sum_bits: B, what one sum takes.
+    answer_bits: of each answer, those that reach the peer. sums: d k, what an honest peer asks for. sum_bits: B, what
+    one of them takes. residual_bits: what a single residual takes.
     """
 
-    answers: int
-    answer_bits: int
+    answer_bits: tuple[int, ...]
     sums: int
     sum_bits: int
+    residual_bits: int
 
     @property
     def equations(self) -> int:
-        """The most sums that fit: linear equations about the residuals, all of one column if the peer so wishes."""
-        return self.answers * (self.answer_bits // self.sum_bits)
+        """The most equations that fit, all about one column of the residual if the peer so wishes.
+
+        Coefficients are the peer's choice: with a single one, of one row, an equation takes no more than a residual.
+        """
+        return sum(bits // self.residual_bits for bits in self.answer_bits)
 
     @property
     def spare_bits(self) -> int:
         """Room beyond the honest sums, in bits."""
-        return self.answers * self.answer_bits - self.sums * self.sum_bits
+        return sum(self.answer_bits) - self.sums * self.sum_bits
 
     @property
     def spare_equations(self) -> int:
@@ -48,12 +52,22 @@ class AnswerCapacity:
 
 
 def honest_answer_bits(
-    rows: int, layout: PackingLayout | None, *, residual_format: FixedPoint, feature_format: FixedPoint
-) -> int:
-    """w: bits of an honest answer in two's complement, from public numbers. rows: s of the largest batch."""
+    *,
+    rows: int,
+    features: int,
+    columns: int,
+    layout: PackingLayout | None,
+    residual_format: FixedPoint,
+    feature_format: FixedPoint,
+) -> tuple[int, ...]:
+    """w of each answer: what an honest one occupies in two's complement, from public numbers.
+
+    rows: s of the largest batch. features: d of the peer that is answered. columns: of the residual (k, or 1 for two
+    classes).
+    """
     if layout is None:
-        return slot_bits(rows, residual_format, feature_format)
-    return layout.slots * layout.slot_bits
+        return (slot_bits(rows, residual_format, feature_format),) * (features * columns)
+    return tuple(slots * layout.slot_bits for slots in layout.slots_of_answers(features))
 
 
 def answer_capacity(
@@ -67,16 +81,20 @@ def answer_capacity(
     key_bits: int,
     truncated: bool,
 ) -> AnswerCapacity:
-    """The capacity towards a peer with ``features`` columns; ``columns``: of the residual (k, or 1 for two classes)."""
-    honest = honest_answer_bits(rows, layout, residual_format=residual_format, feature_format=feature_format)
-    return AnswerCapacity(
-        answers=features * columns if layout is None else layout.answers_for(features),
-        answer_bits=honest if truncated else key_bits - 1,
-        sums=features * columns,
-        sum_bits=slot_bits(rows, residual_format, feature_format),
+    """The capacity towards a peer; arguments as in ``honest_answer_bits``."""
+    honest = honest_answer_bits(
+        rows=rows,
+        features=features,
+        columns=columns,
+        layout=layout,
+        residual_format=residual_format,
+        feature_format=feature_format,
     )
+    bits = honest if truncated else (key_bits - 1,) * len(honest)
+    sum_bits = slot_bits(rows, residual_format, feature_format)
+    return AnswerCapacity(bits, features * columns, sum_bits, (residual_format.bound - 1).bit_length() + 1)
 
 
-def truncate(answers: Sequence[int], bits: int) -> tuple[int, ...]:
-    """Answers in [0, n) modulo 2^bits: all that an honest receiver needs, see ``unmask``."""
-    return tuple(answer & (1 << bits) - 1 for answer in answers)
+def truncate(answers: Sequence[int], bits: Sequence[int]) -> tuple[int, ...]:
+    """Each answer in [0, n) modulo 2^w with its own w: all that an honest receiver needs, see ``unmask``."""
+    return tuple(answer & (1 << width) - 1 for answer, width in zip(answers, bits, strict=True))

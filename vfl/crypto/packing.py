@@ -82,6 +82,12 @@ class PackingLayout:
         """How many ciphertexts answer for this many features."""
         return -(-features // self.columns_per_answer)
 
+    def slots_of_answers(self, features: int) -> list[int]:
+        """Slots of each answer for this many features: the last one may hold fewer columns than there is room for."""
+        t, m = self.rows_per_ciphertext, self.columns_per_answer
+        columns = [m] * (features // m) + ([features % m] if features % m else [])
+        return [(self.classes - 1) * self.class_stride + t * count + t - 1 for count in columns]
+
     def pack_residual(self, residual: IntegerArray) -> list[int]:
         """(s, k) integers to ceil(s / t) signed plaintexts G_u."""
         plaintexts = [0] * self.ciphertexts_for(len(residual))

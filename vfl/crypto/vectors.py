@@ -188,10 +188,10 @@ def decrypt_integers(private_key: PrivateKey, m: CipherVector) -> tuple[int, ...
     return tuple(private_key.raw_decrypt(ciphertext) for ciphertext in m.ciphertexts)
 
 
-def unmask(mask: Mask, residues: Sequence[int], *, bits: int | None = None) -> FloatArray:
+def unmask(mask: Mask, residues: Sequence[int], *, bits: Sequence[int] | None = None) -> FloatArray:
     """Take the mask off a decrypted answer: (d,) or (d, k) real numbers.
 
-    bits: w where the key holder answered modulo 2**w (`vfl.crypto.capacity.truncate`), None where it didn't. A
+    bits: w of each answer where the key holder answered modulo 2**w (`vfl.crypto.capacity.truncate`), else None. A
     summand r is uniform in Z_n, the plaintext is (x + r) mod n, and (x + r) - r = x also modulo 2**w unless x + r
     left [0, n). Then the answer is off by n mod 2**w; that happens with probability |x| / n < 2**w / n: 2**-1976 for
     one 71-bit sum under a 2048-bit key, and less than 2**-64 in a layout with `WRAP_BITS` reserved.
@@ -199,14 +199,16 @@ def unmask(mask: Mask, residues: Sequence[int], *, bits: int | None = None) -> F
     Raises:
         InvalidAnswer: for a wrong number of residues, one out of range, or one no product can give.
     """
-    modulus = mask.public_key.n if bits is None else 1 << bits
-    if len(residues) != len(mask.summands):
-        raise InvalidAnswer(f"Expected {len(mask.summands)} residues, got {len(residues)}.")
-    for index, residue in enumerate(residues):
+    count = len(mask.summands)
+    moduli = [mask.public_key.n] * count if bits is None else [1 << width for width in bits]
+    if not len(residues) == len(moduli) == count:
+        raise InvalidAnswer(f"Expected {count} residues, got {len(residues)}.")
+    bare = []
+    for index, (residue, summand, modulus) in enumerate(zip(residues, mask.summands, moduli, strict=True)):
         if not 0 <= residue < modulus:
-            raise InvalidAnswer(f"Residue {index} is not in [0, {'n' if bits is None else f'2^{bits}'}).")
-    bare = [(residue - summand) % modulus for residue, summand in zip(residues, mask.summands, strict=True)]
-    return _decode(bare, modulus, mask.exponent, mask.shape, mask.layout, is_product=True)
+            raise InvalidAnswer(f"Residue {index} is not in [0, {'n' if bits is None else f'2^{bits[index]}'}).")
+        bare.append(_signed((residue - summand) % modulus, modulus))
+    return _decode(bare, mask.exponent, mask.shape, mask.layout, is_product=True)
 
 
 def decrypt_vector(private_key: PrivateKey, m: CipherVector) -> FloatArray:
@@ -216,21 +218,24 @@ def decrypt_vector(private_key: PrivateKey, m: CipherVector) -> FloatArray:
         KeyMismatch: if m was made under another key.
         InvalidAnswer: if a packed plaintext does not fit its layout.
     """
-    residues = decrypt_integers(private_key, m)
-    return _decode(residues, m.public_key.n, m.exponent, m.shape, m.layout, is_product=m.is_product)
+    plaintexts = [_signed(residue, m.public_key.n) for residue in decrypt_integers(private_key, m)]
+    return _decode(plaintexts, m.exponent, m.shape, m.layout, is_product=m.is_product)
+
+
+def _signed(residue: int, modulus: int) -> int:
+    """Residues from half of the modulus stand for negative integers."""
+    return residue - modulus if 2 * residue >= modulus else residue
 
 
 def _decode(
-    residues: Sequence[int],
-    modulus: int,
+    integers: Sequence[int],
     exponent: int,
     shape: tuple[int, ...],
     layout: PackingLayout | None,
     *,
     is_product: bool,
 ) -> FloatArray:
-    """Residues of a modulus to real numbers: those from half of it stand for negative integers."""
-    integers = [residue - modulus if 2 * residue >= modulus else residue for residue in residues]
+    """Signed plaintexts to real numbers."""
     if layout is not None:
         unpack = layout.unpack_product if is_product else layout.unpack_residual
         integers = unpack(integers, shape[0])

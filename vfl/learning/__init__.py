@@ -3,7 +3,7 @@
 from vfl.learning.approximation import ResidualScheme, class_rows, confidence_scores, log_loss
 from vfl.learning.initialisation import INITIALISATIONS, initial_weights
 from vfl.learning.reference import train_centrally
-from vfl.learning.schedule import BatchSchedule, RowSplit, split_rows
+from vfl.learning.schedule import BatchSchedule, RowSplit, smallest_batch, split_rows
 
 __all__ = [
     "INITIALISATIONS",
@@ -14,6 +14,7 @@ __all__ = [
     "confidence_scores",
     "initial_weights",
     "log_loss",
+    "smallest_batch",
     "split_rows",
     "train_centrally",
 ]

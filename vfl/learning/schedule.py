@@ -44,6 +44,11 @@ def split_rows(rows: int, *, validation_fraction: float, test_fraction: float, s
     )
 
 
+def smallest_batch(training_rows: int, batch_size: int) -> int:
+    """Records of the smallest batch of a ``BatchSchedule``."""
+    return training_rows // -(-training_rows // batch_size)
+
+
 @dataclass(frozen=True)
 class BatchSchedule:
     """Batches of each epoch: a fresh public permutation of the training rows, cut into runs of up to ``batch_size``.
@@ -76,8 +81,3 @@ class BatchSchedule:
         """How many records step ``step`` has, counted from the first of training."""
         size, longer = divmod(len(self.train_rows), self.steps_per_epoch)
         return size + (step % self.steps_per_epoch < longer)
-
-    @property
-    def smallest_batch(self) -> int:
-        """Records of the smallest batch."""
-        return len(self.train_rows) // self.steps_per_epoch

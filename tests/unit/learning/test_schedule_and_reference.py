@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfl.learning import BatchSchedule, initial_weights, split_rows, train_centrally
+from vfl.learning import BatchSchedule, initial_weights, smallest_batch, split_rows, train_centrally
 from vfl.learning.initialisation import INITIALISATIONS
 
 
@@ -45,7 +45,7 @@ def test_an_epoch_uses_every_training_row_once_in_batches_of_nearly_equal_size(
     assert max(sizes) <= batch
     assert max(sizes) - min(sizes) <= 1
     assert sizes == [schedule.rows_of_step(step) for step in range(len(batches))]
-    assert min(sizes) == schedule.smallest_batch
+    assert min(sizes) == smallest_batch(rows, batch)
     np.testing.assert_array_equal(np.sort(np.concatenate(batches)), training_rows)
 
 

@@ -1,0 +1,102 @@
+"""What noise on the logits costs the adversary, and which noise costs most (Rassouli VII-B, eq. 83-90, Theorem 4).
+
+The adversary solves A x = b + J n for the noise n on the logits, A = J W with J as in eq. 4 (differences of adjacent
+classes). For d >= k - 1 and W of full rank no figure here depends on that choice (Lemma 3); for d < k - 1, where A is
+tall, the pseudoinverse does, and with it all of them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vfl.theory.prediction import RowSpace, equations, row_space
+
+FloatArray = NDArray[np.float64]
+
+# The Gram matrix holds squares: singular values of A below 1e-6 of the largest drown in its rounding.
+_RANK_TOLERANCE = 1e-12
+# Eigenvalues closer than this to the largest span one eigenspace with it.
+_DEGENERACY = 1e-9
+_EQUAL_ENTRIES = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class StrongestNoise:
+    """The noise on the logits that the adversary's least squares amplify most (Theorem 4).
+
+    direction: v_1, (k,), of norm 1 and sum 0. amplification: sigma_1^2, by which ||A^+ J n||^2 exceeds ||n||^2.
+    """
+
+    direction: FloatArray
+    amplification: float
+
+
+def strongest_noise(parameter_gram: FloatArray) -> StrongestNoise:
+    """v_1 and sigma_1^2 of A^+ J from G = W W^T alone, (k, k), without W (Rassouli eq. 88).
+
+    They are the top eigenpair of (A^+ J)^T (A^+ J) = J^T (J G J^T)^+ J, since (A^+)^T A^+ = (A A^T)^+.
+
+    The sign of v_1 is free; this is the one whose entry of largest magnitude is positive, the first such entry where
+    several tie. Where sigma_1 is degenerate, it is the unit vector of the eigenspace that is closest to a coordinate
+    axis, the first such axis. W = 0, or rows all equal, leaves nothing to amplify: any direction will do, and the
+    same rule picks one. Raises ValueError unless G is a square matrix of finite numbers for at least two classes.
+    """
+    if parameter_gram.ndim != 2 or not 2 <= len(parameter_gram) == parameter_gram.shape[1]:
+        raise ValueError(f"Expected a (k, k) Gram matrix of at least 2 classes, got shape {parameter_gram.shape}.")
+    if not np.isfinite(parameter_gram).all():
+        raise ValueError("Expected a Gram matrix of finite numbers.")
+    k = len(parameter_gram)
+    J = np.diff(np.eye(k), axis=0)
+    values, vectors = np.linalg.eigh(J @ (parameter_gram + parameter_gram.T) @ J.T / 2)
+    # What all classes share cancels in J G J^T, but its rounding stays.
+    kept = values > _RANK_TOLERANCE * max(values[-1], 1e-2 * float(np.trace(parameter_gram)))
+    half_power = (vectors[:, kept] / np.sqrt(values[kept])).T @ J
+    response = half_power.T @ half_power
+    # The same for all classes changes no score: that direction is put below all others.
+    scale = float(np.trace(response)) or 1.0
+    gains, directions = np.linalg.eigh(response - scale / k)
+    top = directions[:, gains >= gains[-1] - _DEGENERACY * scale]
+    projector = top @ top.T
+    closeness = np.diagonal(projector)
+    axis = int(np.flatnonzero(closeness >= (1 - _EQUAL_ENTRIES) * closeness.max())[0])
+    direction: FloatArray = projector[axis] / np.linalg.norm(projector[axis])
+    return StrongestNoise(direction, max(float(gains[-1]), 0.0))
+
+
+def noisy_error(weights_passive: FloatArray, moment: FloatArray, noise_correlation: FloatArray) -> float:
+    """MSE per feature of unclamped least squares when the logits carry noise (Rassouli eq. 86).
+
+    weights_passive: W, (k, d) class rows. moment: (d, d), E[X X^T] for ls; E[(X - 1/2)(X - 1/2)^T] gives half*
+    instead, whose error splits in the same way. noise_correlation: S = E[n n^T], (k, k).
+
+    Exact for every joint distribution of noise and features, since A^+ J n and what A doesn't see of x are
+    orthogonal. Raises ValueError when shapes don't fit.
+    """
+    k = len(weights_passive)
+    if noise_correlation.shape != (k, k):
+        raise ValueError(f"Expected a noise correlation of shape {(k, k)}, got {noise_correlation.shape}.")
+    space, J = _space_and_differences(weights_passive, moment)
+    amplifier = space.pseudoinverse @ J
+    unseen = float(np.sum(space.null_projector * moment))
+    return (unseen + float(np.sum((amplifier @ noise_correlation) * amplifier))) / len(moment)
+
+
+def largest_noisy_error(weights_passive: FloatArray, moment: FloatArray, budget: float) -> float:
+    """The largest ``noisy_error`` of all S with Tr(S) <= budget: S* = budget v_1 v_1^T attains it (Theorem 4, eq. 88).
+
+    Raises ValueError when shapes don't fit or the budget is negative or not finite.
+    """
+    if not 0 <= budget < np.inf:
+        raise ValueError(f"Expected a noise budget of at least 0, got {budget}.")
+    space, J = _space_and_differences(weights_passive, moment)
+    amplification = float(np.linalg.norm(space.pseudoinverse @ J, 2)) ** 2 if space.rank else 0.0
+    return (float(np.sum(space.null_projector * moment)) + amplification * budget) / len(moment)
+
+
+def _space_and_differences(weights_passive: FloatArray, moment: FloatArray) -> tuple[RowSpace, FloatArray]:
+    """A's row space and J; raises ValueError when the moment isn't (d, d)."""
+    k, d = weights_passive.shape
+    if moment.shape != (d, d):
+        raise ValueError(f"Expected a moment of shape {(d, d)}, got {moment.shape}.")
+    return row_space(equations(weights_passive)), np.diff(np.eye(k), axis=0)
