@@ -1,0 +1,30 @@
+"""Keeps the active party's decision where a defence promised to: the first-index arg max of each row of scores."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def decisions(scores: FloatArray) -> NDArray[np.int64]:
+    """The class that each row of (n, k) scores decides for, the first one where several tie: (n,)."""
+    chosen: NDArray[np.int64] = scores.argmax(axis=1)
+    return chosen
+
+
+def keep_decision(protected: FloatArray, decision: NDArray[np.int64]) -> FloatArray:
+    """(n, k) scores in [0, 1] whose first-index arg max is ``decision``, (n,), with the smallest change to them.
+
+    A defence that keeps the decision in exact arithmetic may lose it to rounding: two scores become equal, or the
+    softmax swaps neighbouring floats. Rows that decide right come back bit for bit. In the others the decided entry is
+    raised to what the later ones have and one float above what the earlier ones have, so that a row's sum changes by
+    no more than the decision was behind. Scores never exceed 1: where the raised one would, it is 1 and earlier
+    entries of 1 drop to the float below.
+    """
+    chosen = np.arange(protected.shape[1]) == decision[:, None]
+    earlier = np.arange(protected.shape[1]) < decision[:, None]
+    needed = np.where(earlier, np.nextafter(protected, 2.0), protected)
+    raised = np.where(chosen, needed.max(axis=1, keepdims=True), protected)
+    full = earlier & (needed > 1.0)
+    kept: FloatArray = np.where(full, np.nextafter(1.0, 0.0), np.minimum(raised, 1.0))
+    return kept

@@ -1,0 +1,111 @@
+"""A secret orthonormal H between a passive party's features and what the active party is told (Rassouli VII-A).
+
+at="disclosure" (Remark 6): the model is trained on the true features x and W H^T is disclosed in place of W. Scores
+don't change by a bit, and nothing is paid in training. Whoever solves the disclosed equations arrives at H x.
+
+at="training" (Prop. 4): the party trains on H (x - c) + c and discloses what it trained. The optimum of a penalised
+(or strictly convex) logistic regression has the same scores; any adversary of training, too, sees H x in place of x.
+
+What it does not stop: an adversary that knows H, or guesses it (-I is one guess; for d = 1 H is 1 or -1); one that
+has a few complete records, from which A follows by regression whatever was disclosed; one that knows the features'
+means and covariances, which H turns but can't hide where d < k; black-box statistics of scores. At disclosure, H x
+usually leaves [0, 1], which tells the adversary that something was done, and which sign of H is wrong.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from defences.base import DefenceError, DefenceSpec
+from defences.noise import NoiseSource
+from vfl.theory.distortion import worst_transform
+from vfl.theory.prediction import equations
+
+FloatArray = NDArray[np.float64]
+Kind = Literal["random", "negate", "permutation", "optimal"]
+Moment = Literal["training", "disclosure"]
+
+
+@dataclass(frozen=True)
+class FeatureTransform:
+    """H for features or for disclosed parameters, drawn anew at each call: a session calls once and keeps the answer.
+
+    kind: "random", uniform over all orthonormal matrices; "negate", -I, where the adversary has one bit to guess;
+    "permutation", uniform over the d! orders, the identity included; "optimal", the H* that makes ls worst
+    (Theorem 3), which depends on the trained parameters and so exists at disclosure only.
+    at: see the module. The defaults cost nothing in training, since dense features with signs take longer to encrypt
+    with than sparse or small ones do, and leave the adversary d (d - 1)/2 angles to guess.
+    """
+
+    name: ClassVar[str] = "feature_transform"
+    kind: Kind = "random"
+    at: Moment = "disclosure"
+
+    def __post_init__(self) -> None:
+        for option, value, allowed in (("kind", self.kind, get_args(Kind)), ("at", self.at, get_args(Moment))):
+            if value not in allowed:
+                raise ValueError(f"Expected {option} to be one of {', '.join(allowed)}, got {value!r}.")
+        if self.kind == "optimal" and self.at == "training":
+            raise ValueError(
+                "Expected kind to be random, negate or permutation at training, got 'optimal': it depends on the "
+                'trained parameters. Choose at="disclosure" for it.'
+            )
+
+    @property
+    def spec(self) -> DefenceSpec:
+        """At training, too, scores are kept as far as the optimiser finds the optimum (Prop. 4)."""
+        return DefenceSpec(
+            sits=("passive",),
+            stages=("features", "parameters"),
+            keeps="scores",
+            source="Rassouli VII-A: Prop. 4, Theorem 3, Remark 6",
+            replaces="disclosed parameters" if self.at == "disclosure" else "",
+        )
+
+    def transform_features(self, features: FloatArray, noise: NoiseSource) -> FloatArray:
+        """H (x - c) + c of (n, d) features at training, the features themselves at disclosure.
+
+        All records of a session go in together: later ones would get another H. c = 1/2 where all features lie in
+        [0, 1], so that "negate" gives 1 - x as in the paper's experiments and features stay there under it and under
+        "permutation"; else 0. The active party's bias absorbs (I - H) c, so it must train one, without a penalty.
+        """
+        if self.at == "disclosure":
+            return features
+        inside = features.min(initial=0.0) >= 0 and features.max(initial=0.0) <= 1
+        centre = 0.5 if inside else 0.0
+        if self.kind == "negate":
+            return 2 * centre - features
+        moved: FloatArray = (features - centre) @ self._drawn(features.shape[1], noise).T + centre
+        return moved
+
+    def disclose(self, weights: FloatArray, features: FloatArray, noise: NoiseSource) -> FloatArray:
+        """W H^T of (k, d) class rows at disclosure, the parameters themselves at training.
+
+        features: the party's own, (n, d); only "optimal" uses them. Raises DefenceError when they don't fit.
+        """
+        if self.at == "training":
+            return weights
+        if features.ndim != 2 or len(features) == 0 or features.shape[1:] != weights.shape[1:]:
+            raise DefenceError(
+                f"Parameters of shape {weights.shape} don't fit features of shape {features.shape}: "
+                "feature_transform needs the party's own columns, all of them and no others."
+            )
+        if self.kind == "optimal":
+            transform = worst_transform(equations(weights), features.T @ features / len(features))
+        else:
+            transform = self._drawn(weights.shape[1], noise)
+        disclosed: FloatArray = weights @ transform.T
+        return disclosed
+
+    def _drawn(self, d: int, noise: NoiseSource) -> FloatArray:
+        """An H of this kind, (d, d)."""
+        if self.kind == "negate":
+            return -np.eye(d)
+        if self.kind == "permutation":
+            return np.eye(d)[np.argsort(noise.gaussian((d,)))]
+        orthonormal, triangular = np.linalg.qr(noise.gaussian((d, d)))
+        # QR alone prefers some signs: with R's diagonal made positive, Q is uniform.
+        uniform: FloatArray = orthonormal * np.sign(np.diag(triangular))
+        return uniform

@@ -1,0 +1,124 @@
+"""Plain distortions of confidence scores at the coordinator: rounding, noise (Jiang 6.1.3), the bare class label."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from defences.base import DefenceError, DefenceSpec, FloatArray, ScoreContext
+from defences.decision import decisions, keep_decision
+
+# float64 holds no more decimals of a number near 1.
+_MOST_DECIMALS = 15
+
+
+@dataclass(frozen=True)
+class ScoreRounding:
+    """Scores rounded to some decimals (Jiang 6.1.3.1), half to even.
+
+    Rows need not sum to 1. No decision is promised, since rounding makes ties: 0.44 and 0.45 both become 0.4 with one
+    decimal, and the first of them is then the arg max. With decimals=0 a row whose scores are all at most 0.5 becomes
+    zeros, which decide for class 0; "only the label" is ``class_label``, not this.
+
+    What it doesn't stop: an error of 10^-decimals / 2 in a score that isn't small is an error of about as much in
+    its logarithm, so that two or three decimals leave the equations of confident-but-not-saturated records nearly as
+    they were. Raises ValueError unless decimals is a whole number from 0 to 15.
+    """
+
+    name: ClassVar[str] = "score_rounding"
+    spec: ClassVar[DefenceSpec] = DefenceSpec(
+        sits=("coordinator",), stages=("scores",), keeps="nothing", source="Jiang 6.1.3.1"
+    )
+
+    decimals: int = 2
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.decimals, int) and not isinstance(self.decimals, bool)
+        if not whole or not 0 <= self.decimals <= _MOST_DECIMALS:
+            raise ValueError(
+                f"Expected decimals to be a whole number from 0 to {_MOST_DECIMALS}, got {self.decimals!r}."
+            )
+
+    def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
+        """(n, k) scores in [0, 1] in, (n, k) multiples of 10^-decimals out; rows sum to 1 +- k 10^-decimals / 2."""
+        rounded: FloatArray = np.round(scores, self.decimals)
+        return rounded
+
+
+@dataclass(frozen=True)
+class ScoreNoise:
+    """Gaussian noise on the scores (Jiang 6.1.3.2), then clipped to [0, 1] and normalised to sum 1.
+
+    sigma: its standard deviation, in units of a score. Rows that clipping leaves without a positive score become
+    uniform. No decision is promised: noise of 0.1 swaps scores that are closer than some 0.3.
+
+    The noise is a secret function of the record's own scores: whoever asks again for the same record gets the same
+    answer, so that repeating a query doesn't average the noise away. The secret lives as long as the ``NoiseSource``.
+    What it doesn't stop: an active party that changes its *own* features of a record slightly gets fresh noise on
+    nearly the same score, and knows by how much the logits moved; n such variants divide the noise by sqrt(n).
+    Raises ValueError unless sigma is positive and finite.
+    """
+
+    name: ClassVar[str] = "score_noise"
+    spec: ClassVar[DefenceSpec] = DefenceSpec(
+        sits=("coordinator",), stages=("scores",), keeps="nothing", source="Jiang 6.1.3.2"
+    )
+
+    sigma: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.sigma < math.inf:
+            raise ValueError(f"Expected sigma to be a positive number, got {self.sigma}.")
+
+    def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
+        """(n, k) scores in, (n, k) rows in [0, 1] that sum to 1 out. The same row gets the same noise each time."""
+        noise = self.sigma * context.noise.gaussian_per_record(scores, scores.shape[1])
+        clipped = np.clip(scores + noise, 0.0, 1.0)
+        clipped[clipped.sum(axis=1) == 0.0] = 1.0
+        normalised: FloatArray = clipped / clipped.sum(axis=1, keepdims=True)
+        return normalised
+
+
+@dataclass(frozen=True)
+class ClassLabel:
+    """Only the decision: one fixed score for the winner, another for all the rest (Rassouli VIII-D, "class label").
+
+    remainder: the score of each other class, in [0, 1/k); the winner gets 1 - (k - 1) remainder. 0 gives one-hot rows,
+    which have no finite log ratios; Rassouli's trade-off lets the remainder approach 0. A larger one makes scores
+    look less certain than they are, and hides nothing more: a row tells log2 k bits whatever the remainder.
+
+    What it doesn't stop: the label itself. In white box it says that (W_j - W_i) x + known >= 0 for every other
+    class i: k - 1 half-spaces instead of k - 1 equations. An adversary who knows of the defence projects its guess
+    onto them, which never makes the guess worse (the truth is in all of them); what that gains is measured in the
+    section "scores" of the evaluation. One who doesn't know solves equations that are not there.
+    Raises ValueError unless 0 <= remainder < 1/2, and DefenceError for k classes when remainder >= 1/k.
+    """
+
+    name: ClassVar[str] = "class_label"
+    spec: ClassVar[DefenceSpec] = DefenceSpec(
+        sits=("coordinator",),
+        stages=("scores",),
+        keeps="decision",
+        source="Rassouli VIII-D, Fig. 13; Jiang 6.1.3.1",
+        replaces="scores",
+    )
+
+    remainder: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.remainder < 0.5:
+            raise ValueError(f"Expected remainder to be at least 0 and below 1/k, got {self.remainder}.")
+
+    def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
+        """(n, k) scores in, (n, k) rows that sum to 1 out, with the same first-index arg max. Raises DefenceError."""
+        k = scores.shape[1]
+        if self.remainder >= 1 / k:
+            raise DefenceError(
+                f"Expected remainder to be below 1/{k}, the share of each of {k} classes, got {self.remainder}: the "
+                "winner would not win."
+            )
+        chosen = decisions(scores)
+        labels = np.full(scores.shape, self.remainder)
+        labels[np.arange(len(scores)), chosen] = 1.0 - (k - 1) * self.remainder
+        return keep_decision(labels, chosen)
