@@ -61,7 +61,8 @@ class TrainingTerms:
     """Public numbers of a session of Protocol 1, seen from one party.
 
     role: of the party whose residuals these are. steps: T; rows: s of the largest batch; residual_limit: what the
-    fixed point holds, exclusive, in magnitude.
+    fixed point holds, exclusive, in magnitude. columns: of the residuals, 1 for two classes. row_norm: the largest
+    2-norm of this party's own rows, which no other party is told.
     """
 
     role: Literal["active", "passive"]
@@ -70,6 +71,8 @@ class TrainingTerms:
     rows: int
     learning_rate: float
     residual_limit: float
+    columns: int = 1
+    row_norm: float = 1.0
 
 
 class ResidualDefence(Defence, Protocol):

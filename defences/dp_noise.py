@@ -30,6 +30,7 @@ DEFAULT_EPSILON = 0.5
 # Of one column of residuals over a whole run: a hundred columns together stay below one in a million.
 _OVERFLOW_CHANCE = 1e-8
 _BOUND_FAILURE = 0.01
+_TWO_CLASSES = "dp_noise computes sigma for two classes only, as the paper's formula does: give sigma for more."
 _GIVEN = "Sigma was given, not computed: it stands for no epsilon and no delta."
 
 
@@ -37,7 +38,8 @@ _GIVEN = "Sigma was given, not computed: it stands for no epsilon and no delta."
 class NoisePrediction:
     """What theory says of a session with this noise, for two classes, rows of ||x|| <= 1 and zero initialisation.
 
-    sigma: of this party's shares. levels: the calculator's answer, None when sigma was given.
+    sigma: of this party's shares. levels: the calculator's answer with its assumptions, None when sigma was given;
+        note says so then.
     first_step_success: the label party's: how often the sign of a noisy f tells its label at the first step,
         Phi(2 / sigma). best_success: the most that all noisy shares of a record, one per epoch, tell of its label.
     gradient_error: at most sigma / (4 sqrt(s)), the root mean square per step of what this party's noise adds to the
@@ -52,11 +54,7 @@ class NoisePrediction:
     best_success: float
     gradient_error: float
     guaranteed_steps: int
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the numbers rest on, in sentences."""
-        return (_GIVEN,) if self.levels is None else self.levels.assumptions
+    note: str
 
 
 @dataclass(frozen=True)
@@ -141,6 +139,7 @@ class DpNoise:
             best_success=best_success(sigma, terms.epochs),
             gradient_error=sigma / (4 * math.sqrt(terms.rows)),
             guaranteed_steps=noisy_guaranteed_steps(terms.learning_rate, 0.0, u),
+            note=_GIVEN if levels is None else "",
         )
 
     def check(self, terms: TrainingTerms) -> None:
@@ -149,6 +148,8 @@ class DpNoise:
         What must fit is the largest |share| that G allows plus the largest deviation of all the run's residuals,
         but for a chance of 1e-8 per column: for up to a hundred columns, below one in a million.
         """
+        if terms.columns > 1 and self.sigma is None:
+            raise DefenceError(_TWO_CLASSES)
         sigma, signal = self.sigma_for(terms), self._largest_share(terms)
         deviation = largest_deviation(terms.steps * terms.rows, _OVERFLOW_CHANCE)
         needed = signal + deviation * sigma
@@ -170,9 +171,7 @@ class DpNoise:
         Raises DefenceError for more than one column (more than two classes) unless sigma was given.
         """
         if residuals.shape[1] != 1 and self.sigma is None:
-            raise DefenceError(
-                "dp_noise computes sigma for two classes only, as the paper's formula does: give sigma for more."
-            )
+            raise DefenceError(_TWO_CLASSES)
         return residuals + self.sigma_for(terms) * noise.gaussian(residuals.shape)
 
     def _computed(self, terms: TrainingTerms) -> NoiseLevels:

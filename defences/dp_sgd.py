@@ -58,7 +58,7 @@ class DpSgd:
     Randomness: initial weights, batches and noise come from one generator of torch (Mersenne twister), which repeats
     bit for bit with a seed and takes its seed from the operating system without. Neither is Opacus' secure mode, which
     needs torchcsprng: who learns the generator's state, or looks into the last bits of the noise, is not kept out.
-    Raises ValueError for options out of range, and without opacus and torch.
+    Raises ValueError for options out of range; training does without opacus and torch.
     """
 
     name: ClassVar[str] = "dp_sgd"
@@ -87,14 +87,13 @@ class DpSgd:
                 raise ValueError(f"Expected {option} to be at least 1, got {getattr(self, option)}.")
         if self.delta is not None and not 0 < self.delta < 1:
             raise ValueError(f"Expected delta to be between 0 and 1, exclusive, got {self.delta}.")
-        if any(find_spec(module) is None for module in ("opacus", "torch")):
-            raise ValueError("dp_sgd needs opacus and torch: pip install 'plumbline[lab]'.")
-
     def spent(self, rows: int) -> PrivacySpent:
         """What training on ``rows`` records costs; it depends on nothing else, so it is known before.
 
         Raises ValueError for fewer than two rows, or a budget that no noise up to Opacus' limit (1e6) keeps.
         """
+        if any(find_spec(module) is None for module in ("opacus", "torch")):
+            raise ValueError("dp_sgd needs opacus and torch: pip install 'plumbline[lab]'.")
         if rows < 2:
             raise ValueError(f"Expected at least two rows to train on, got {rows}.")
         batch = min(self.batch_size, rows)
@@ -146,6 +145,7 @@ class DpSgd:
         seed: int | None,
     ) -> list["Layers"]:
         """One part per block; the logits are their sum."""
+        spent = self.spent(len(labels))
         import torch
         from opacus import GradSampleModule
         from opacus.optimizers import DPOptimizer
@@ -154,7 +154,6 @@ class DpSgd:
 
         check_structure(hidden, activation)
         k = _classes(blocks, labels, classes)
-        spent = self.spent(len(labels))
         generator = torch.Generator().manual_seed(secrets.randbits(63) if seed is None else seed)
         drawn = [initial_layers([block.shape[1], *hidden, k], generator) for block in blocks]
         parts = [_module(layers, activation) for layers in drawn]

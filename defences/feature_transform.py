@@ -58,7 +58,7 @@ class FeatureTransform:
         """At training, too, scores are kept as far as the optimiser finds the optimum (Prop. 4)."""
         return DefenceSpec(
             sits=("passive",),
-            stages=("features", "parameters"),
+            stages=("features",) if self.at == "training" else ("parameters",),
             keeps="scores",
             source="Rassouli VII-A: Prop. 4, Theorem 3, Remark 6",
             replaces="disclosed parameters" if self.at == "disclosure" else "",

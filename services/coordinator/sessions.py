@@ -23,6 +23,14 @@ _KEPT_SESSIONS = 8
 _KEPT_REQUESTS = 64
 
 
+@dataclass(frozen=True, eq=False)
+class _Share:
+    """A passive party's part of a request: its products, and the Gram matrix of the parameters that they come from."""
+
+    products: FloatArray
+    parameter_gram: FloatArray | None
+
+
 @dataclass
 class _Session:
     plan: TrainingPlan
@@ -31,10 +39,8 @@ class _Session:
     passive_parties: tuple[str, ...]
     joined: dict[str, PartyDescription] = field(default_factory=dict)
     ended: str | None = None
-    # Partial scores by request, then by party.
-    partial_scores: dict[int, dict[str, FloatArray]] = field(default_factory=dict)
-    # Each passive party's last Gram matrix, None where its model isn't linear.
-    grams: dict[str, FloatArray | None] = field(default_factory=dict)
+    # By request, then by passive party.
+    shares: dict[int, dict[str, _Share]] = field(default_factory=dict)
 
     @property
     def columns(self) -> int:
@@ -134,13 +140,12 @@ class Sessions:
                 raise InvalidMessage(
                     f"Expected a Gram matrix of {session.classes} classes, got {parameter_gram.shape}."
                 )
-            session.grams[caller.name] = parameter_gram
-            request = session.partial_scores.setdefault(request_id, {})
-            known = request.setdefault(caller.name, products)
-            if not np.array_equal(known, products):
+            request = session.shares.setdefault(request_id, {})
+            known = request.setdefault(caller.name, _Share(products, parameter_gram))
+            if not np.array_equal(known.products, products):
                 raise OutOfOrder(f"{caller.name} has sent other scores for request {request_id} already.")
-            while len(session.partial_scores) > _KEPT_REQUESTS:
-                del session.partial_scores[next(iter(session.partial_scores))]
+            while len(session.shares) > _KEPT_REQUESTS:
+                del session.shares[next(iter(session.shares))]
 
     def score(self, caller: Identity, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         """Add all shares of a request and apply sigmoid or softmax: (rows, classes), for the active party only."""
@@ -149,16 +154,15 @@ class Sessions:
             if caller.name != session.active:
                 raise NotAllowed("Only the session's active party may ask for scores.")
             self._check_columns(session, products)
-            shares = session.partial_scores.get(request_id, {})
+            shares = session.shares.get(request_id, {})
             if missing := [name for name in session.passive_parties if name not in shares]:
                 raise OutOfOrder(f"No partial scores from {', '.join(missing)} for request {request_id}.")
-            if any(share.shape != products.shape for share in shares.values()):
+            if any(share.products.shape != products.shape for share in shares.values()):
                 raise InvalidMessage(f"The parties' shares of request {request_id} differ in size.")
             # Kept until newer requests push it out: a repeated question gets the same answer.
-            scores = confidence_scores(products + sum(shares[name] for name in session.passive_parties))
-            grams = [gram for gram in session.grams.values() if gram is not None]
-            complete = len(grams) == len(session.passive_parties)
-        return self._protected(scores, np.sum(grams, axis=0) if complete else None)
+            scores = confidence_scores(products + sum(shares[name].products for name in session.passive_parties))
+            grams = [shares[name].parameter_gram for name in session.passive_parties]
+        return self._protected(scores, _total(grams))
 
     def _protected(self, scores: FloatArray, parameter_gram: FloatArray | None) -> FloatArray:
         context = ScoreContext(self._noise, parameter_gram)
@@ -178,7 +182,7 @@ class Sessions:
             if caller.name not in session.party_names:
                 raise NotAllowed(f"{caller.name} is not a party of this session.")
             session.ended = session.ended or reason
-            session.partial_scores.clear()
+            session.shares.clear()
             self._condition.notify_all()
 
     def _session(self, caller: Identity, session_id: str) -> _Session:
@@ -207,6 +211,13 @@ class Sessions:
             raise InvalidMessage(f"Expected {session.columns} columns of partial scores, got {products.shape[1]}.")
         if not math.isfinite(float(np.abs(products).max())):
             raise InvalidMessage("Partial scores must be finite numbers.")
+
+
+def _total(grams: Sequence[FloatArray | None]) -> FloatArray | None:
+    """The Gram matrix of all passive parameters side by side; None unless every party gave its own."""
+    given = [gram for gram in grams if gram is not None]
+    total: FloatArray = np.sum(given, axis=0)
+    return total if len(given) == len(grams) else None
 
 
 def _check_rows(session: _Session) -> None:

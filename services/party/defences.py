@@ -37,7 +37,7 @@ class PartyDefences:
     def of(cls, settings: Settings, role: Role) -> "PartyDefences":
         """The defences that the settings name for this role; raises ValueError for those that can't work here."""
         party = cls(load_defences(settings, role), noise_source(settings))
-        if party._parameters and not settings.disclose and not party._features:
+        if party._parameters and not settings.disclose:
             names = ", ".join(defence.name for defence in party._parameters)
             raise SettingsError(
                 f"{names} changes the parameters that are disclosed, and this party discloses none (black box): "

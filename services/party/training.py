@@ -100,6 +100,8 @@ class PartyTraining:
             rows=plan.batch_size,
             learning_rate=plan.learning_rate,
             residual_limit=math.inf if plan.cipher == "plain" else 2.0**plan.residual_integer_bits,
+            columns=agreement.residual_columns,
+            row_norm=float(np.linalg.norm(features, axis=1).max()),
         )
         if installed is None:
             try:
