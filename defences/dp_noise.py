@@ -38,8 +38,8 @@ _GIVEN = "Sigma was given, not computed: it stands for no epsilon and no delta."
 class NoisePrediction:
     """What theory says of a session with this noise, for two classes, rows of ||x|| <= 1 and zero initialisation.
 
-    sigma: of this party's shares. levels: the calculator's answer with its assumptions, None when sigma was given;
-        note says so then.
+    sigma: of this party's shares. levels: the calculator's answer with its assumptions, None when sigma was given.
+    note: that sigma was given, or that this party's own rows are too long for what epsilon stands for; else empty.
     first_step_success: the label party's: how often the sign of a noisy f tells its label at the first step,
         Phi(2 / sigma). best_success: the most that all noisy shares of a record, one per epoch, tell of its label.
     gradient_error: at most sigma / (4 sqrt(s)), the root mean square per step of what this party's noise adds to the
@@ -139,7 +139,7 @@ class DpNoise:
             best_success=best_success(sigma, terms.epochs),
             gradient_error=sigma / (4 * math.sqrt(terms.rows)),
             guaranteed_steps=noisy_guaranteed_steps(terms.learning_rate, 0.0, u),
-            note=_GIVEN if levels is None else "",
+            note=_GIVEN if levels is None else _too_long(terms.row_norm),
         )
 
     def check(self, terms: TrainingTerms) -> None:
@@ -190,8 +190,8 @@ class DpNoise:
             raise DefenceError(f"dp_noise can't compute sigma for this session. {error}") from error
 
     def _largest_share(self, terms: TrainingTerms) -> float:
-        """|theta^T x| is at most 4 G - 2 (eq. 41); the label party adds 2."""
-        products = 4 * self.gradient_bound - 2
+        """|theta^T x| is at most (4 G - 2) ||x|| (eq. 41); the label party adds 2."""
+        products = (4 * self.gradient_bound - 2) * terms.row_norm
         return products + LABEL_TERM if terms.role == "active" else products
 
     def _weaker(self, factor: float) -> list[str]:
@@ -201,6 +201,16 @@ class DpNoise:
         epsilon = self._epsilon * (factor if self.reading == "lemma" else factor**2)
         shown = math.ceil(epsilon * 1000) / 1000
         return [f"set epsilon to {shown:g} or more"] if shown < 1 else []
+
+
+def _too_long(row_norm: float) -> str:
+    # Rows of unit norm on a fixed-point grid are longer by rounding.
+    if row_norm <= 1.001:
+        return ""
+    return (
+        f"This party's rows are up to {row_norm:.3g} long in the 2-norm, where (71)-(72) take all parties' features "
+        "together to be at most 1: epsilon and delta don't hold. Scale the rows to unit norm, or read sigma for itself."
+    )
 
 
 def _rounded_down(value: float) -> str:

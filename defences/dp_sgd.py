@@ -58,7 +58,7 @@ class DpSgd:
     Randomness: initial weights, batches and noise come from one generator of torch (Mersenne twister), which repeats
     bit for bit with a seed and takes its seed from the operating system without. Neither is Opacus' secure mode, which
     needs torchcsprng: who learns the generator's state, or looks into the last bits of the noise, is not kept out.
-    Raises ValueError for options out of range; training does without opacus and torch.
+    Raises ValueError for options out of range; its methods do without opacus and torch.
     """
 
     name: ClassVar[str] = "dp_sgd"
@@ -87,10 +87,12 @@ class DpSgd:
                 raise ValueError(f"Expected {option} to be at least 1, got {getattr(self, option)}.")
         if self.delta is not None and not 0 < self.delta < 1:
             raise ValueError(f"Expected delta to be between 0 and 1, exclusive, got {self.delta}.")
+
     def spent(self, rows: int) -> PrivacySpent:
         """What training on ``rows`` records costs; it depends on nothing else, so it is known before.
 
-        Raises ValueError for fewer than two rows, or a budget that no noise up to Opacus' limit (1e6) keeps.
+        Raises ValueError for fewer than two rows, a budget that no noise up to Opacus' limit (1e6) keeps, and without
+        opacus and torch.
         """
         if any(find_spec(module) is None for module in ("opacus", "torch")):
             raise ValueError("dp_sgd needs opacus and torch: pip install 'plumbline[lab]'.")
@@ -127,12 +129,11 @@ class DpSgd:
         features: (n, d_a) and (n, d); hidden: units of the hidden layers of each part. Raises ValueError for shapes,
         labels, hidden layers or an activation that don't fit.
         """
+        blocks = [features_active, features_passive]
+        parts = self._train(blocks, labels, hidden, activation, classes, seed)
         from vfl.learning.lab import dense_network
 
-        blocks = [features_active, features_passive]
-        active, passive = (
-            dense_network(part, activation) for part in self._train(blocks, labels, hidden, activation, classes, seed)
-        )
+        active, passive = (dense_network(part, activation) for part in parts)
         return VerticalNetwork(active, passive)
 
     def _train(
@@ -145,6 +146,7 @@ class DpSgd:
         seed: int | None,
     ) -> list["Layers"]:
         """One part per block; the logits are their sum."""
+        # It says so when torch is missing; importing it doesn't.
         spent = self.spent(len(labels))
         import torch
         from opacus import GradSampleModule

@@ -3,13 +3,15 @@
 The passive party discloses W_n in place of its class rows W, with g = mean((W_n - W)^2) = epsilon (eq. 33). An
 adversary with exact scores then errs by eq. 38, 45, 47 or 51, and W_n is chosen to make that a maximum:
 
-    case i    k > 2, d >= k    W_n = W R, R orthonormal: Riemannian trust regions (pymanopt) on eq. 38
+    case i    k > 2, d >= k    W_n = W R, R orthonormal: the best of many local maxima of eq. 38
     case ii   1 < d < k        the same; without a bound on g, R = -I
     case iii  d = 1            any W_n: the global maximum of eq. 47
     case iv   k = 2, d > 1     any W_n whose rows move by opposite amounts: the global maximum of eq. 51
 
-Cases iii and iv maximise a ratio of quadratics on a sphere. The paper climbs with trust-constr, which can stop at a
-local maximum; Dinkelbach's method, with spherical subproblems that have exact solutions, finds the global one.
+Cases i and ii approach maxima by steps with exact solutions and end with Riemannian trust regions (pymanopt); where
+the paper adds a penalty for g, here g is met. Cases iii and iv maximise a ratio of quadratics on a sphere. The paper
+climbs with trust-constr, which can stop at a local maximum; Dinkelbach's method, with spherical subproblems that have
+exact solutions, finds the global one.
 
 epsilon is capped, and `Distortion.capped` says so, where more of it buys nothing (i, ii: the best of all rotations
 found has a smaller g), or just before the error has no maximum any more because A_n = 0 comes within reach (iii: g =
@@ -86,19 +88,18 @@ def distort(
         raise DefenceError(f"parameter_rotation works against attacks that assume [0, 1]. {error}") from None
     # In units of the parameters, so that what the searches call small doesn't depend on how large these are.
     unit = float(np.sqrt(np.mean(weights**2)))
-    if row_space(equations(weights)).rank == 0:
-        distorted, most = weights, 0.0
-    else:
-        method = {"i": _rotated, "ii": _rotated, "iii": _free_single, "iv": _free_binary}[chosen]
-        distorted, most = method(weights / unit, own, _Aim(asked / unit**2, share))
-        distorted, most = unit * distorted, unit**2 * most
+    aim = _Aim(asked / unit**2 if unit else 0.0, share)
+    method = {"i": _rotated, "ii": _rotated, "iii": _free_single, "iv": _free_binary}[chosen]
+    differ = row_space(equations(weights)).rank > 0
+    distorted, most = method(weights / unit, own, aim) if differ else (weights, 0.0)
+    disclosed = unit * distorted if aim.within(most) > 0 else weights.copy()
     return Distortion(
-        weights=distorted,
+        weights=disclosed,
         case=chosen,
-        epsilon=share * min(asked, most),
-        capped=most < asked,
-        interpretability=interpretability(weights, distorted),
-        error=disclosed_errors(equations(weights), equations(distorted), own).half_star,
+        epsilon=share * min(asked, unit**2 * most),
+        capped=unit**2 * most < asked,
+        interpretability=interpretability(weights, disclosed),
+        error=disclosed_errors(equations(weights), equations(disclosed), own).half_star,
     )
 
 
@@ -127,7 +128,7 @@ def _checked_shape(weights: FloatArray, features: FloatArray) -> tuple[int, int]
 
 # --- cases i and ii: orthonormal R --------------------------------------------------------------------------------
 
-_OTHER_STARTS = 6
+_OTHER_STARTS = 10
 _APPROACH_STEPS = 20
 _POLISHED = 3
 _TRUST_REGION_STEPS = 100
@@ -241,16 +242,14 @@ class _Rotations:
         """
         ones = np.ones(len(start))
         convexity = (np.linalg.norm(ones) * np.linalg.norm(self.shift) - ones @ self.shift) / len(start)
-        point = None if epsilon is None else self._at(start, epsilon, _side(start))
-        if epsilon is not None and point is None:
-            return None
-        point = start if point is None else point
+        side = _side(start)
+        better = point = start if epsilon is None else self._at(start, epsilon, side)
         for _ in range(_APPROACH_STEPS):
-            tangent = self.gradient(point) + convexity * point @ self.projector
-            better = _polar(tangent) if epsilon is None else self._at(tangent, epsilon, _side(start))
             if better is None:
                 break
             point = better
+            tangent = self.gradient(point) + convexity * point @ self.projector
+            better = _polar(tangent) if epsilon is None else self._at(tangent, epsilon, side)
         return point
 
     def _polished(self, start: FloatArray, epsilon: float | None) -> FloatArray | None:

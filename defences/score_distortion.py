@@ -21,9 +21,9 @@ class ScoreRounding:
     decimal, and the first of them is then the arg max. With decimals=0 a row whose scores are all at most 0.5 becomes
     zeros, which decide for class 0; "only the label" is ``class_label``, not this.
 
-    What it doesn't stop: an error of 10^-decimals / 2 in a score that isn't small is an error of about as much in
-    its logarithm, so that two or three decimals leave the equations of confident-but-not-saturated records nearly as
-    they were. Raises ValueError unless decimals is a whole number from 0 to 15.
+    What it doesn't stop: an error of 10^-decimals / 2 in a score that isn't small is an error of about as much in its
+    logarithm, so that records whose scores are all far above it keep their equations.
+    Raises ValueError unless decimals is a whole number from 0 to 15.
     """
 
     name: ClassVar[str] = "score_rounding"
@@ -86,12 +86,14 @@ class ClassLabel:
 
     remainder: the score of each other class, in [0, 1/k); the winner gets 1 - (k - 1) remainder. 0 gives one-hot rows,
     which have no finite log ratios; Rassouli's trade-off lets the remainder approach 0. A larger one makes scores
-    look less certain than they are, and hides nothing more: a row tells log2 k bits whatever the remainder.
+    look less certain than they are, and hides nothing more: a row tells at most log2 k bits whatever the remainder.
 
     What it doesn't stop: the label itself. In white box it says that (W_j - W_i) x + known >= 0 for every other
     class i: k - 1 half-spaces instead of k - 1 equations. An adversary who knows of the defence projects its guess
-    onto them, which never makes the guess worse (the truth is in all of them); what that gains is measured in the
-    section "scores" of the evaluation. One who doesn't know solves equations that are not there.
+    onto them, which never makes the guess worse (the truth is in all of them): measured with half the features
+    passive, the MSE of one half falls from 0.0393 to 0.0384 on satellite, from 0.179 to 0.165 on digits. One who
+    doesn't know solves equations that are not there. Where features go with the label, a reconstruction of little
+    else still has it: gradient inversion keeps an attack accuracy of 0.87 of 0.91 on satellite.
     Raises ValueError unless 0 <= remainder < 1/2, and DefenceError for k classes when remainder >= 1/k.
     """
 

@@ -37,10 +37,10 @@ _SCORE_FLOOR = 1e-300
 class ScoreScheme1:
     """Noise along the direction that least squares amplify most, its entry at the decision raised (eq. 91-93).
 
-    alpha: the noise budget ||n||^2, in squared logits. 4 moves the logits by 2 altogether: measured on satellite
-    with half the features passive, half* then does worse than guessing one half (MSE 0.043 with sign 1, 0.066 with
-    -1, against 0.016 undefended and 0.039) for a KL divergence of 0.07 and 0.10; on digits 0.101 and 0.105 against
-    0.090 and 0.179, for 0.03.
+    alpha: the noise budget ||n||^2, in squared logits. 4 moves the logits by 2 altogether: measured with half the
+    features passive, half* then does worse on satellite than guessing one half (MSE 0.044 with sign 1, 0.066 with -1,
+    against 0.016 undefended and 0.040) for a KL divergence of 0.07 and 0.10, and not much worse than undefended on
+    digits (0.101 and 0.105 against 0.090 and 0.179, for 0.03 and 0.02), which needs 16 to 64.
     sign: v_1 is taken with its entry of largest magnitude positive, times this. The scheme isn't invariant to it:
     n = sqrt(alpha) v_1 exactly for records of the class where v_1 is largest, and is weaker for the others.
 
@@ -118,7 +118,7 @@ class ScoreScheme3:
     """Logits scaled down: z (1 - alpha) + alpha, a higher temperature (Rassouli VIII-D, "scheme 3").
 
     alpha: in [0, 1); 0 changes nothing, towards 1 all scores approach 1/k. 1/2 takes the square root of every score,
-    normalised: measured as in ``score_scheme1``, half* gets from 0.016 to 0.050 on satellite and from 0.090 to 0.133
+    normalised: measured as in ``score_scheme1``, half* gets from 0.016 to 0.051 on satellite and from 0.090 to 0.133
     on digits, for a KL divergence of 0.11 and 0.13. It needs no parameters, so it also serves networks.
     Raises ValueError unless 0 <= alpha < 1.
     """

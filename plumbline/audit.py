@@ -28,8 +28,10 @@ from plumbline.processes import LocalProcesses
 from plumbline.report import write_report
 from plumbline.training_leakage import TrainingFinding, read_training_leakage
 from protos.v1 import active_pb2
-from services.common.identity import role_of
+from services.common.defences import load_defences
+from services.common.identity import Role, role_of
 from services.common.settings import Settings, check_role, load_settings
+from services.party.defences import check_defences
 from vfl.data import dataset
 
 _VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "openmined-psi", "protobuf", "scikit-learn")
@@ -128,7 +130,10 @@ class AuditRequest:
             settings[name] = {**common, **own}
         for name, values in settings.items():
             peers = dict.fromkeys(settings, "127.0.0.1:1")
-            check_role(load_settings(**{**values, "peers": peers, "name": ""}), role_of(name))
+            loaded = load_settings(**{**values, "peers": peers, "name": ""})
+            check_role(loaded, role_of(name))
+            if name != Role.COORDINATOR:
+                check_defences(load_defences(loaded, role_of(name)), loaded)
         return settings
 
 

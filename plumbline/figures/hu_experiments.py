@@ -2,8 +2,8 @@
 
 SIMULATION. Training runs in one place in float64, on the features' 16-bit grid and the sessions' public batch
 schedule. f is taken as known: that is what the recovery of ``attacks.training_views.solve_shares`` yields wherever the
-equations have full rank, and ``EquationFacts`` measures where they have it. ``defences_noise`` draws
-the same with Algorithm 3, the defence.
+equations have full rank, and ``EquationFacts`` measures where they have it. Algorithm 3, the defence, is drawn by
+``plumbline.figures.defences_noise``.
 
 The paper leaves open how features are scaled and whether there is an intercept. Each ``Reading`` is one answer.
 """
@@ -236,24 +236,26 @@ def train_side_by_side(
     """
     scheme = ResidualScheme(2)
     theta = weights.copy()
-    train, size = schedule.train_rows, schedule.batch_size
+    train = schedule.train_rows
     kept = KeptLabels(len(labels), guaranteed)
     first_wrong = np.full(theta.shape[1], -1, dtype=np.int64)
     measures: dict[str, list[FloatArray]] = {name: [] for name in MEASURES}
     truth = labels[:, None] == 1
     for epoch in range(epochs):
-        order = np.concatenate(list(schedule.epoch(epoch)))
+        batches = list(schedule.epoch(epoch))
+        order, ends = np.concatenate(batches), np.cumsum([len(rows) for rows in batches])
         shuffled, targets = features[order], labels[order]
         told = np.empty((len(order), theta.shape[1]), dtype=np.bool_)
-        for start in range(0, len(order), size):
-            batch = shuffled[start : start + size]
-            residual = scheme.active_share(batch @ theta, targets[start : start + size])
+        for rows, end in zip(batches, ends, strict=True):
+            part = slice(end - len(rows), end)
+            batch = shuffled[part]
+            residual = scheme.active_share(batch @ theta, targets[part])
             seen, sums = (residual, batch.T @ residual) if noise is None else noise.disturb(batch, residual)
             if observe is not None:
-                observe(order[start : start + size], residual, seen)
-            told[start : start + size] = seen < 0
+                observe(rows, residual, seen)
+            told[part] = seen < 0
             theta = theta - learning_rate * scheme.gradient_scale(len(batch)) * sums
-        steps = epoch * schedule.steps_per_epoch + np.arange(len(order)) // size
+        steps = np.repeat(epoch * len(batches) + np.arange(len(batches)), np.diff(ends, prepend=0))
         kept.add(order, steps, told)
         right = told == truth[order]
         for column in np.flatnonzero((first_wrong < 0) & ~right.all(axis=0)):

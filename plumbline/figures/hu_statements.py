@@ -125,7 +125,7 @@ def _mnist_statements(numbers: _Numbers, facts: Sequence[EquationFacts]) -> list
             "Figure 2",
             "More than 90 % test accuracy under the defense, even for epsilon as small as 0.2.",
             "not measured",
-            "Algorithm 3 is not part of these figures; this run has no number on it.",
+            "Algorithm 3 is drawn by `plumbline figures defences`; this run has no number on it.",
         ),
     ]
 

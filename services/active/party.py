@@ -167,7 +167,7 @@ class ActiveParty:
         own = self._data.describe(self.name, len(rows), truncates_answers=self._defences.truncates_answers)
         agreement = self._coordinator.join_session(session_id, own)
         _first_failure(joining)
-        check_consent(agreement, self._settings)
+        check_consent(agreement, self._settings, own)
         if len(np.unique(self.labels[rows])) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
         features = self._data.encoded(rows, agreement.plan.feature_fraction_bits)

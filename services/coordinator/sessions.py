@@ -72,6 +72,8 @@ class Sessions:
             raise InvalidMessage("A session needs at least one passive party, each named once.")
         if any(role_of(name) is not Role.PASSIVE for name in passive_parties):
             raise InvalidMessage("A passive party can't bear another role's name.")
+        # A rehearsal: what can't work with so many classes says so now, and what has to be trained is trained.
+        self._protected(np.full((1, classes), 1 / classes), np.eye(classes))
         session_id = secrets.token_hex(16)
         with self._condition:
             self._sessions[session_id] = _Session(plan, classes, caller.name, tuple(sorted(passive_parties)))

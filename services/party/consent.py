@@ -1,13 +1,18 @@
 """A party's own settings have the last word on a session's security."""
 
-from services.common.agreement import Agreement
+from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import OutOfOrder
 from services.common.settings import Settings
 
 
-def check_consent(agreement: Agreement, settings: Settings) -> None:
-    """Raises OutOfOrder when the terms are weaker than this party's own settings allow, whoever proposed them."""
+def check_consent(agreement: Agreement, settings: Settings, own: PartyDescription) -> None:
+    """Raises OutOfOrder when the terms are weaker than this party's own settings allow, whoever proposed them.
+
+    own: what this party said of itself; an agreement that says otherwise, of truncation for instance, is refused.
+    """
     plan = agreement.plan
+    if own not in agreement.parties:
+        raise OutOfOrder(f"The agreement describes {own.name} otherwise than it described itself.")
     if plan.cipher != settings.cipher:
         raise OutOfOrder(
             f"The session is cipher={plan.cipher}, this party runs cipher={settings.cipher}. "

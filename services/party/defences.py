@@ -36,20 +36,9 @@ class PartyDefences:
     @classmethod
     def of(cls, settings: Settings, role: Role) -> "PartyDefences":
         """The defences that the settings name for this role; raises ValueError for those that can't work here."""
-        party = cls(load_defences(settings, role), noise_source(settings))
-        if party._parameters and not settings.disclose:
-            names = ", ".join(defence.name for defence in party._parameters)
-            raise SettingsError(
-                f"{names} changes the parameters that are disclosed, and this party discloses none (black box): "
-                "set PLUMBLINE_DISCLOSE=true, or drop it."
-            )
-        if party._features and settings.installed_model:
-            names = ", ".join(defence.name for defence in party._features)
-            raise SettingsError(
-                f"{names} changes this party's features, and the model of PLUMBLINE_MODEL was trained on those it had: "
-                "drop one of them."
-            )
-        return party
+        chosen = load_defences(settings, role)
+        check_defences(chosen, settings)
+        return cls(chosen, noise_source(settings))
 
     def check(self, terms: TrainingTerms) -> None:
         """Raises DefenceError when a defence can't work under a session's terms."""
@@ -85,6 +74,25 @@ class PartyDefences:
     def distorts_parameters(self) -> bool:
         """Whether what is disclosed may differ from what was trained."""
         return bool(self._parameters)
+
+
+def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
+    """Raises SettingsError for defences that have nothing to work on under these settings, or the wrong thing."""
+    distorting, transforming = _names_of_stage(chosen, "parameters"), _names_of_stage(chosen, "features")
+    if distorting and not settings.disclose:
+        raise SettingsError(
+            f"{distorting} changes the parameters that are disclosed, and this party discloses none (black box): "
+            "set PLUMBLINE_DISCLOSE=true (in an audit: give --attacks and no --black-box), or drop it."
+        )
+    if transforming and settings.installed_model:
+        raise SettingsError(
+            f"{transforming} changes this party's features, and the model of PLUMBLINE_MODEL was trained on those that "
+            "it had: drop one of them."
+        )
+
+
+def _names_of_stage(chosen: Sequence[Defence], stage: str) -> str:
+    return ", ".join(defence.name for defence in _of_stage(chosen, stage))
 
 
 def _of_stage(chosen: Sequence[Defence], stage: str) -> tuple[Defence, ...]:

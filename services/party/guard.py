@@ -7,7 +7,7 @@ from typing import Any, Literal
 from services.common.agreement import Agreement
 from services.common.errors import OutOfOrder
 from services.party.formats import CipherFormats
-from vfl.crypto import AnswerCapacity
+from vfl.crypto import AnswerCapacity, PackingImpossible
 from vfl.learning import smallest_batch
 
 Mode = Literal["warn", "refuse", "off"]
@@ -85,8 +85,8 @@ def _channel(agreement: Agreement, key_holder: str, peer: str, training_rows: in
     if larger := _sufficient_batch(agreement, key_holder, peer, training_rows, found.capacity.equations):
         remedies.append(f"choose a batch_size of {larger}")
     if not agreement.party(key_holder).truncates_answers:
-        equations = CipherFormats(_truncating(agreement, key_holder)).capacity(key_holder, peer).equations
-        if equations < rows:
+        equations = _equations(_truncating(agreement, key_holder), key_holder, peer)
+        if equations is not None and equations < rows:
             remedies.append(f"response_truncation at {key_holder} ({equations} equations)")
     return replace(found, remedies=tuple(remedies))
 
@@ -101,10 +101,18 @@ def _sufficient_batch(
     for steps in range(training_rows // (equations + 1), 0, -1):
         batch_size = -(-training_rows // steps)
         larger = replace(agreement, plan=replace(agreement.plan, batch_size=batch_size))
-        needed = CipherFormats(larger).capacity(key_holder, peer).equations
-        if smallest_batch(training_rows, batch_size) > needed:
+        needed = _equations(larger, key_holder, peer)
+        if needed is not None and smallest_batch(training_rows, batch_size) > needed:
             return batch_size
     return None
+
+
+def _equations(agreement: Agreement, key_holder: str, peer: str) -> int | None:
+    """Under other terms than the session's; None where these don't fit its keys."""
+    try:
+        return CipherFormats(agreement).capacity(key_holder, peer).equations
+    except PackingImpossible:
+        return None
 
 
 def _truncating(agreement: Agreement, name: str) -> Agreement:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from defences import DefenceError, TrainingTerms
 from services.common.agreement import Agreement
-from services.common.errors import FederationError, InvalidMessage, OutOfOrder
+from services.common.errors import Diverged, FederationError, InvalidMessage, OutOfOrder
 from services.common.metrics import StageTimer
 from services.party.cipher import Cipher, DecryptedVector, Protect, PublicKeyShown, WireVector, make_cipher
 from services.party.defences import PartyDefences
@@ -109,7 +109,7 @@ class PartyTraining:
             except DefenceError as error:
                 raise InvalidMessage(f"{name}: {error}") from error
         self.exchange = GradientExchange(
-            cipher(agreement, name, lambda residual: self._defences.protect_residuals(residual, self._terms)),
+            cipher(agreement, name, self._protect),
             peers,
             steps=steps,
             rows_of_step=self.schedule.rows_of_step,
@@ -235,6 +235,12 @@ class PartyTraining:
             self.weights = self.weights - self.agreement.plan.learning_rate * gradient
             self.exchange.complete_step(step)
         return timer
+
+    def _protect(self, residual: FloatArray) -> FloatArray:
+        try:
+            return self._defences.protect_residuals(residual, self._terms)
+        except DefenceError as error:
+            raise Diverged(f"{self.name}: {error}") from error
 
     def _residual_share(self, products: FloatArray, batch: IntArray) -> FloatArray:
         if self._labels is None:

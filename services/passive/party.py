@@ -133,7 +133,7 @@ class PassiveParty:
         agreement = self._coordinator.join_session(session_id, own)
         if agreement.active.name != caller.name:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
-        check_consent(agreement, self._settings)
+        check_consent(agreement, self._settings, own)
         features = self._data.encoded(session.rows, agreement.plan.feature_fraction_bits)
         training = PartyTraining(
             agreement,

@@ -128,6 +128,7 @@ def wired(
     *,
     timeout: float = 30.0,
     through: Callable[[str, Peer], Peer] = lambda sender, peer: peer,
+    defences: Mapping[str, PartyDefences] | None = None,
 ) -> Iterator[dict[str, PartyTraining]]:
     """Trainings of all parties, wired to each other; ``through`` may put something between a sender and its peer."""
     agreement = problem.agreement(plan)
@@ -147,6 +148,7 @@ def wired(
                 generator=np.random.default_rng(100 + number),
                 timeout=timeout,
                 executor=stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name)),
+                defences=(defences or {}).get(name),
             )
         yield trainings
 

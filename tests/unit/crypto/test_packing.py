@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vfl.crypto import RESIDUAL, FixedPoint, InvalidAnswer, PackingImpossible, PackingLayout, choose_layout
+from vfl.crypto import RESIDUAL, WRAP_BITS, FixedPoint, InvalidAnswer, PackingImpossible, PackingLayout, choose_layout
 
 UNIT = FixedPoint(16, 0, signed=False)
 Integers = npt.NDArray[np.int64]
@@ -97,7 +97,9 @@ def test_answer_that_no_product_can_be_is_refused() -> None:
             layout.unpack_product([answer], 2)
 
 
-def chosen(features: int, classes: int = 1, key_bits: int = 2048, batch_size: int = 256) -> PackingLayout:
+def chosen(
+    features: int, classes: int = 1, key_bits: int = 2048, batch_size: int = 256, reserved_bits: int = 0
+) -> PackingLayout:
     return choose_layout(
         batch_size=batch_size,
         features=features,
@@ -105,6 +107,7 @@ def chosen(features: int, classes: int = 1, key_bits: int = 2048, batch_size: in
         residual_format=RESIDUAL,
         feature_format=UNIT,
         key_bits=key_bits,
+        reserved_bits=reserved_bits,
     )
 
 
@@ -124,6 +127,55 @@ def test_chosen_layout_packs_rows_when_columns_are_few_and_columns_when_they_are
     assert few.rows_per_ciphertext >= 4
     assert many.columns_per_answer >= 14
     assert chosen(1, batch_size=1).rows_per_ciphertext == 1
+
+
+@settings(deadline=None)
+@given(
+    features=st.integers(1, 120),
+    classes=st.integers(1, 4),
+    key_bits=st.sampled_from([512, 1024, 2048]),
+    batch_size=st.integers(1, 600),
+    reserved_bits=st.sampled_from([0, WRAP_BITS]),
+)
+def test_rows_share_a_ciphertext_only_where_all_slots_are_at_most_half_the_batch(
+    features: int, classes: int, key_bits: int, batch_size: int, reserved_bits: int
+) -> None:
+    layout = chosen(features, classes, key_bits, batch_size, reserved_bits)
+    assert layout.slots * layout.slot_bits <= key_bits - 2 - reserved_bits
+    if layout.rows_per_ciphertext > 1:
+        # For every party: one with fewer features has fewer answers.
+        assert 2 * layout.slots * layout.answers_for(features) <= batch_size
+
+
+@pytest.mark.parametrize(("batch_size", "rows"), [(61, 1), (62, 2)])
+def test_at_exactly_half_the_batch_rows_share(batch_size: int, rows: int) -> None:
+    """Fifteen columns of two rows each take 31 slots, one of which overlaps."""
+    layout = chosen(15, batch_size=batch_size)
+    assert layout.rows_per_ciphertext == rows
+    assert (layout.slots, layout.answers_for(15)) == (15 if rows == 1 else 31, 1)
+
+
+def test_slots_between_the_wanted_ones_tell_sums_over_neighbouring_rows() -> None:
+    """Why they are counted: with two rows to a ciphertext, one overlap is a sum with neighbours' features."""
+    layout = PackingLayout(4, 1, 2, 1, RESIDUAL, UNIT)
+    g, x = np.array([[3], [5], [7], [11]]), np.array([[2], [13], [17], [19]])
+    (answer,) = plain_product(layout, x, g)
+    lower, wanted, upper = layout._read_slots(answer)
+    assert wanted == int((g * x).sum())
+    assert (lower, upper) == (3 * 13 + 7 * 19, 5 * 2 + 11 * 17)
+
+
+@pytest.mark.parametrize("reserved_bits", [0, WRAP_BITS, 500])
+def test_reserved_bits_stay_free_and_cost_no_more_answers_than_they_must(reserved_bits: int) -> None:
+    layout = chosen(392, reserved_bits=reserved_bits)
+    assert layout.slots * layout.slot_bits <= 2048 - 2 - reserved_bits
+    assert layout.answers_for(392) == -(-392 // ((2048 - 2 - reserved_bits) // layout.slot_bits))
+
+
+def test_reserved_bits_may_leave_no_room_for_the_classes() -> None:
+    assert chosen(4, classes=31).classes == 31
+    with pytest.raises(PackingImpossible, match="31 classes need 31 slots, a 2048-bit key has 30"):
+        chosen(4, classes=31, reserved_bits=WRAP_BITS)
 
 
 def test_one_slot_more_would_not_fit() -> None:

@@ -335,7 +335,7 @@ def test_real_data_for_two_epochs(tmp_path: Path) -> None:
     assert (results.loc[raw, "success_step"] < 0.9).all()
     standardised = (results["reading"] == "standardised") & (results["initialisation"] == "xavier")
     assert (results.loc[standardised, "success_step"] < 1).all()
-    assert (results["rank"] == 256).all()
+    assert results["rank"].isin((254, 255)).all()
     assert (results["condition"] < 1e4).all()
     equations = json.loads((page.parent / "hu.json").read_text())["equations"]
     by_use = {(fact["reading"], fact["batch_size"], fact["copies"]): fact for fact in equations}

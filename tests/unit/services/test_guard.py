@@ -43,25 +43,16 @@ def channel(agreement: Agreement, key_holder: str = "active", rows: int = 64) ->
 
 
 @pytest.mark.parametrize(
-    ("batch_size", "bits", "u"),
-    [
-        # 39 bits of residual, 16 of a feature, log2 s for the sum, two for the bound itself and the sign.
-        (1, 57, 35),
-        (64, 63, 32),
-        (65, 63, 32),
-        (128, 64, 31),
-        (256, 65, 31),
-        (512, 66, 31),
-        (1024, 67, 30),
-    ],
+    ("batch_size", "bits"),
+    # 39 bits of residual, 16 of a feature, log2 s for the sum, two for the bound itself and the sign.
+    [(1, 57), (64, 63), (65, 63), (128, 64), (256, 65), (512, 66), (1024, 67)],
 )
-def test_unpacked_answers_of_2048_bits_hold_u_sums_each(batch_size: int, bits: int, u: int) -> None:
+def test_unpacked_answers_of_2048_bits_hold_51_residuals_each_whatever_a_sum_takes(batch_size: int, bits: int) -> None:
     found = channel(agreed(replace(UNPACKED, batch_size=batch_size)))
-    assert found.capacity.sum_bits == bits
-    assert u == 2047 // bits
-    assert (len(found.capacity.answer_bits), found.capacity.equations) == (15, 15 * u)
+    assert (found.capacity.sum_bits, found.capacity.residual_bits) == (bits, 40)
+    assert (len(found.capacity.answer_bits), found.capacity.equations) == (15, 15 * 51)
     assert found.capacity.spare_bits == 15 * (2047 - bits)
-    assert found.capacity.spare_equations == 15 * (u - 1)
+    assert found.capacity.spare_equations == 15 * 50
 
 
 def test_the_peers_own_features_count_and_every_column_of_the_residual() -> None:
@@ -75,9 +66,10 @@ def test_packed_answers_hold_what_their_plaintext_does_and_truncated_ones_what_t
     # 2046 bits hold 32 slots of 63: the widest party's 16 columns take one answer.
     plan = replace(UNPACKED, packing=True)
     found = channel(agreed(plan))
-    assert (found.capacity.answer_bits, found.capacity.equations) == ((2047,), 32)
+    assert (found.capacity.answer_bits, found.capacity.equations) == ((2047,), 51)
+    # The 945 bits of 15 sums also hold 23 residuals.
     truncated = channel(agreed(plan, truncating=("active",)))
-    assert (truncated.capacity.answer_bits, truncated.capacity.equations) == ((15 * 63,), 15)
+    assert (truncated.capacity.answer_bits, truncated.capacity.equations) == ((15 * 63,), 23)
 
 
 def test_unpacked_and_truncated_there_is_room_for_the_honest_sums_and_not_a_bit_more() -> None:
@@ -87,7 +79,7 @@ def test_unpacked_and_truncated_there_is_room_for_the_honest_sums_and_not_a_bit_
 
 def test_a_peer_that_truncates_does_not_narrow_ones_own_answers() -> None:
     found = channel(agreed(truncating=("passive",)))
-    assert found.capacity.equations == 15 * 32
+    assert found.capacity.equations == 15 * 51
 
 
 def test_every_peer_has_its_channel() -> None:
@@ -113,9 +105,10 @@ def test_the_record_says_it_in_numbers() -> None:
         "answer_bits": 15 * 2047,
         "sums": 15,
         "sum_bits": 63,
-        "equations": 480,
+        "residual_bits": 40,
+        "equations": 765,
         "spare_bits": 15 * (2047 - 63),
-        "spare_equations": 465,
+        "spare_equations": 750,
     }
 
 
@@ -151,10 +144,10 @@ def test_warn_says_it_refuse_stops_and_off_is_silent() -> None:
 
 
 def test_the_sentence_has_both_numbers_both_names_and_both_remedies() -> None:
-    warning = channel(agreed(), rows=1140).warning
-    assert "passive can put 480 equations into the answers of one step, a batch has 63 rows" in warning
+    warning = channel(agreed(), rows=1599).warning
+    assert "passive can put 765 equations into the answers of one step, a batch has 63 rows" in warning
     assert "solve for the residuals of active" in warning
-    assert "choose a batch_size of 570, or" in warning
+    assert "choose a batch_size of 800, or" in warning
     assert "response_truncation at active (15 equations)" in warning
 
 
@@ -194,27 +187,35 @@ def with_truncation(agreement: Agreement, name: str) -> Agreement:
 
 @given(agreements())
 def test_truncation_leaves_the_honest_slots_and_nothing_more(agreement: Agreement) -> None:
-    """Unpacked, and packed row by row for two classes: the honest sums. Few where several rows share a ciphertext."""
+    """Unpacked, and packed row by row for two classes, not a bit to spare."""
     truncating = with_truncation(agreement, "active")
     try:
-        found, layout = channel(truncating), CipherFormats(truncating).layout
+        capacity, layout = channel(truncating).capacity, CipherFormats(truncating).layout
     except PackingImpossible:
         assume(False)
         raise
-    capacity = found.capacity
-    if layout is not None and layout.rows_per_ciphertext > 1:
-        assert 2 * capacity.equations <= agreement.plan.batch_size
-    elif layout is None or agreement.classes == 2:
-        assert (capacity.equations, capacity.spare_bits) == (capacity.sums, 0)
-    else:
+    if layout is None or (layout.rows_per_ciphertext == 1 and agreement.classes == 2):
+        assert capacity.spare_bits == 0
+    elif layout.rows_per_ciphertext == 1:
         # A last answer with fewer columns keeps the classes where they are: the gaps between them are room.
         gaps = -capacity.sums // agreement.residual_columns % layout.columns_per_answer
-        assert capacity.spare_equations == gaps * (agreement.residual_columns - 1)
+        assert capacity.spare_bits == gaps * (agreement.residual_columns - 1) * capacity.sum_bits
+    if layout is None:
+        assert capacity.equations == capacity.sums
 
 
 def test_a_narrow_peer_of_a_wide_party_gets_its_own_sums_only() -> None:
     agreement = agreed(TrainingPlan(batch_size=32), features=(31, 3), truncating=("active",))
-    assert channel(agreement).capacity.equations == 3
+    assert channel(agreement).capacity.answer_bits == (3 * 62,)
+
+
+def test_a_session_that_fits_its_keys_just_so_is_counted_all_the_same() -> None:
+    """Eight classes take the eight slots of 512 bits; with 64 bits reserved there are seven."""
+    agreement = agreed(TrainingPlan(batch_size=64, key_bits=512), classes=8)
+    assert CipherFormats(agreement).layout is not None
+    found = channel(agreement, rows=300)
+    assert found.is_solvable
+    assert "response_truncation" not in found.warning
 
 
 @given(agreements())

@@ -238,8 +238,9 @@ def _agreement(**plan: Any) -> Agreement:
 def test_terms_other_or_weaker_than_ones_own_settings_are_refused(
     plan: dict[str, Any], settings: dict[str, Any]
 ) -> None:
+    agreement = _agreement(**plan)
     with pytest.raises(OutOfOrder, match="this party"):
-        check_consent(_agreement(**plan), load_settings(**settings))
+        check_consent(agreement, load_settings(**settings), agreement.active)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +254,8 @@ def test_terms_other_or_weaker_than_ones_own_settings_are_refused(
     ids=str,
 )
 def test_terms_as_strong_as_ones_own_settings_are_accepted(plan: dict[str, Any], settings: dict[str, Any]) -> None:
-    check_consent(_agreement(**plan), load_settings(**settings))
+    agreement = _agreement(**plan)
+    check_consent(agreement, load_settings(**settings), agreement.active)
 
 
 def test_what_protects_nothing_is_said_in_plain_words() -> None:
@@ -266,6 +268,13 @@ def test_what_protects_nothing_is_said_in_plain_words() -> None:
         (warning,) = warnings_of(agreement, insecure_transport=insecure)
         assert warning.startswith("INSECURE: ")
         assert words in warning
+
+
+def test_an_agreement_that_describes_a_party_otherwise_than_it_did_itself_is_refused() -> None:
+    agreement = _agreement()
+    said = replace(agreement.active, truncates_answers=True)
+    with pytest.raises(OutOfOrder, match="describes active otherwise"):
+        check_consent(agreement, load_settings(), said)
 
 
 # -- a party's data ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,45 @@
+"""What pages of experiments share: drawings as SVG text, tables of text, JSON that any reader takes."""
+
+import io
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table of text. right: indices of the columns that are set flush right.
+
+    A row whose first cell is empty belongs to the one above it.
+    """
+
+    caption: str
+    headings: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    right: frozenset[int] = frozenset()
+
+
+def svg_text(figure: "Figure") -> str:
+    """A figure as an SVG document; the same figure gives the same text."""
+    from matplotlib import rc_context
+
+    buffer = io.StringIO()
+    # Without a fixed salt every drawing has other ids, and the same run other files.
+    with rc_context({"svg.hashsalt": "plumbline"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def inline(svg: str) -> Markup:
+    """The svg element of one of our own drawings, for a page."""
+    return Markup(svg[svg.index("<svg") :])  # noqa: S704 - our own drawing
+
+
+def json_text(content: Any) -> str:
+    """JSON without NaN or infinity, which it doesn't know; raises ValueError for content that has some."""
+    return json.dumps(content, indent=1, allow_nan=False)

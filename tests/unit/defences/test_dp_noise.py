@@ -1,0 +1,212 @@
+"""dp_noise: the noise that was asked for, refused where it can't fit, and the success that it predicts."""
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import kstest, norm
+
+import defences
+from defences import DefenceError, NoiseSource, TrainingTerms
+from defences.dp_noise import DEFAULT_EPSILON, DpNoise
+from vfl.crypto.fixed_point import FixedPoint
+from vfl.learning import ResidualScheme
+from vfl.theory.dp_noise import Reading, noise_levels
+
+TERMS = TrainingTerms(role="active", epochs=30, steps=1500, rows=256, learning_rate=0.01, residual_limit=2.0**14)
+
+
+def test_it_sits_at_both_kinds_of_party_and_keeps_nothing() -> None:
+    defence = defences.load("dp_noise")
+    assert isinstance(defence, DpNoise)
+    assert defence.spec.sits == ("active", "passive")
+    assert (defence.spec.stages, defence.spec.keeps) == (("residuals",), "nothing")
+
+
+@pytest.mark.parametrize("reading", ["lemma", "printed"])
+def test_each_role_gets_its_sigma_of_the_formula(reading: Reading) -> None:
+    defence = DpNoise(epsilon=0.2, delta=0.05, gradient_bound=1.5, reading=reading)
+    levels = noise_levels(
+        0.2, 0.05, epochs=30, steps=1500, rows=256, learning_rate=0.01, gradient_bound=1.5, reading=reading
+    )
+    assert defence.levels(TERMS) == levels
+    assert defence.sigma_for(TERMS) == levels.sigma_active
+    assert defence.sigma_for(replace(TERMS, role="passive")) == levels.sigma_passive
+
+
+def test_the_defaults_and_the_papers_number_of_steps() -> None:
+    assert DpNoise() == DpNoise(delta=0.1, gradient_bound=1.0, reading="lemma")
+    assert DpNoise().sigma_for(TERMS) == DpNoise(epsilon=DEFAULT_EPSILON).sigma_for(TERMS)
+    assert DpNoise().sigma_for(TERMS) == pytest.approx(197.181, abs=1e-3)
+    assert DpNoise(steps=30).sigma_for(TERMS) == pytest.approx(196.969, abs=1e-3)
+    assert DpNoise(sigma=3.5).sigma_for(TERMS) == 3.5
+    assert DpNoise(sigma=3.5).levels(TERMS) is None
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_the_noise_is_gaussian_with_that_sigma(columns: int) -> None:
+    residuals = np.random.default_rng(0).normal(size=(5000, columns))
+    noisy = DpNoise(sigma=7.0).protect_residuals(residuals, TERMS, NoiseSource(1))
+    assert noisy.shape == residuals.shape
+    assert kstest(((noisy - residuals) / 7.0).ravel(), "norm").pvalue > 1e-3
+
+
+def test_the_noise_is_fresh_at_each_step_and_repeats_with_a_seed_only() -> None:
+    residuals, defence = np.zeros((50, 1)), DpNoise()
+    source, again = NoiseSource(3), NoiseSource(3)
+    first, second = (defence.protect_residuals(residuals, TERMS, source) for _ in range(2))
+    assert len(np.unique(np.vstack([first, second]))) == 100
+    np.testing.assert_array_equal(defence.protect_residuals(residuals, TERMS, again), first)
+    unseeded = [defence.protect_residuals(residuals, TERMS, NoiseSource()) for _ in range(2)]
+    assert not np.isin(unseeded[0], unseeded[1]).any()
+
+
+def test_more_than_two_classes_need_a_sigma() -> None:
+    many = replace(TERMS, columns=3)
+    with pytest.raises(DefenceError, match=r"two classes.*give sigma"):
+        DpNoise().check(many)
+    DpNoise(sigma=5.0).check(many)
+    with pytest.raises(DefenceError, match=r"two classes.*give sigma"):
+        DpNoise().protect_residuals(np.zeros((8, 3)), TERMS, NoiseSource(0))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"epsilon": 0}, "epsilon.*between 0 and 1"),
+        ({"epsilon": 1.0}, "epsilon.*give sigma"),
+        ({"epsilon": -0.5}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"delta": 0.0}, "delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"gradient_bound": 0.5}, "gradient_bound"),
+        ({"reading": "literal"}, "reading.*lemma, printed"),
+        ({"steps": 0}, "steps"),
+        ({"sigma": 0.0}, "sigma.*positive"),
+        ({"sigma": -1.0}, "sigma"),
+        ({"sigma": math.inf}, "sigma.*finite"),
+        ({"sigma": math.nan}, "sigma"),
+        ({"sigma": 1.0, "epsilon": 0.5}, "epsilon or sigma.*drop one"),
+        ({"variance": 1.0}, "Its options: epsilon, delta"),
+        ({"epsilon": "small"}, "dp_noise"),
+    ],
+)
+def test_options_out_of_range_are_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        defences.load("dp_noise", **options)
+
+
+@pytest.mark.parametrize("change", [{"learning_rate": 2.0}, {"epochs": 2000}])
+def test_terms_that_the_formula_does_not_cover_are_refused_unless_sigma_is_given(change: dict[str, Any]) -> None:
+    terms = replace(TERMS, **change)
+    with pytest.raises(DefenceError, match="can't compute sigma for this session"):
+        DpNoise().check(terms)
+    DpNoise(sigma=5.0).check(terms)
+
+
+# --- the fixed point's range ---------------------------------------------------------------------------------------
+
+
+def test_the_default_fixed_point_is_too_narrow_for_the_defaults_and_the_remedy_is_named() -> None:
+    narrow = replace(TERMS, residual_limit=2.0**7)
+    with pytest.raises(DefenceError, match=r"set residual_integer_bits to 11, or give a sigma of 16\.2 or less"):
+        DpNoise().check(narrow)
+    with pytest.raises(DefenceError, match=r"integer_bits to 8, or set epsilon to 0\.837 or more, or give"):
+        DpNoise(reading="printed").check(narrow)
+    DpNoise().check(replace(TERMS, residual_limit=2.0**11))
+
+
+@given(
+    epsilon=st.floats(0.01, 0.99),
+    reading=st.sampled_from(["lemma", "printed"]),
+    role=st.sampled_from(["active", "passive"]),
+    bits=st.integers(1, 14),
+    epochs=st.integers(1, 50),
+    rows=st.integers(1, 4096),
+    bound=st.floats(0.6, 20),
+)
+def test_every_remedy_that_is_named_works(
+    epsilon: float, reading: Reading, role: Any, bits: int, epochs: int, rows: int, bound: float
+) -> None:
+    defence = DpNoise(epsilon=epsilon, reading=reading, gradient_bound=bound)
+    terms = replace(TERMS, role=role, epochs=epochs, rows=rows, residual_limit=2.0**bits)
+    try:
+        defence.check(terms)
+    except DefenceError as error:
+        told = str(error)
+    else:
+        return
+    found = re.search(r"residual_integer_bits to (\d+)", told)
+    assert found is not None
+    wider = replace(terms, residual_limit=2.0 ** int(found[1]))
+    defence.check(wider)
+    with pytest.raises(DefenceError):
+        defence.check(replace(wider, residual_limit=wider.residual_limit / 2))
+    if found := re.search(r"epsilon to ([\d.]+) or more", told):
+        replace(defence, epsilon=float(found[1])).check(terms)
+    if found := re.search(r"sigma of ([\d.e-]+) or less", told):
+        DpNoise(sigma=float(found[1]), gradient_bound=bound).check(terms)
+
+
+def test_noise_that_passes_the_check_can_be_encoded() -> None:
+    """A whole run's residuals, at the largest sigma that 7 integer bits take."""
+    terms = replace(TERMS, steps=20, residual_limit=2.0**7)
+    defence, source = DpNoise(sigma=17.5), NoiseSource(5)
+    defence.check(terms)
+    with pytest.raises(DefenceError):
+        DpNoise(sigma=18.0).check(terms)
+    for _ in range(terms.steps):
+        noisy = defence.protect_residuals(np.full((256, 1), -4.0), terms, source)
+        FixedPoint(32, 7).encode(noisy, inclusive=False)
+
+
+# --- the prediction ------------------------------------------------------------------------------------------------
+
+
+def test_the_prediction_is_what_a_first_step_and_a_whole_run_show() -> None:
+    defence = DpNoise(sigma=9.0)
+    predicted = defence.prediction(TERMS)
+    rng, source = np.random.default_rng(0), NoiseSource(6)
+    labels = rng.integers(0, 2, 20_000)
+    f = ResidualScheme(2).active_share(np.zeros((20_000, 1)), labels)
+    draws = np.hstack([defence.protect_residuals(f, TERMS, source) for _ in range(TERMS.epochs)])
+    by_step, on_sums = (((seen < 0) == (labels == 1)).mean() for seen in (draws[:, 0], draws.sum(axis=1)))
+    assert predicted.first_step_success == pytest.approx(norm.cdf(2 / 9))
+    assert by_step == pytest.approx(predicted.first_step_success, abs=5 * 0.5 / math.sqrt(20_000))
+    assert on_sums == pytest.approx(predicted.best_success, abs=5 * 0.5 / math.sqrt(20_000))
+    features = rng.normal(size=(256, 6))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    noise = [defence.protect_residuals(np.zeros((256, 1)), TERMS, source) for _ in range(500)]
+    squared = np.array([((features.T @ z) ** 2).sum() for z in noise]) / (4 * 256) ** 2
+    assert math.sqrt(squared.mean()) == pytest.approx(predicted.gradient_error, rel=0.1)
+    assert predicted.levels is None
+    assert "no epsilon" in predicted.note
+
+
+def test_long_rows_are_noted_and_counted() -> None:
+    """(71)-(72) assume ||x|| <= 1; theta^T x grows with it."""
+    long = replace(TERMS, row_norm=3.0)
+    assert "up to 3 long" in DpNoise().prediction(long).note
+    assert DpNoise().prediction(replace(TERMS, row_norm=1.0001)).note == ""
+    narrow = DpNoise(sigma=0.1, gradient_bound=2.0)
+    narrow.check(replace(TERMS, residual_limit=16.0))
+    with pytest.raises(DefenceError, match="it would reach 20"):
+        narrow.check(replace(long, residual_limit=16.0))
+
+
+def test_the_prediction_of_a_budget_tells_what_it_assumes() -> None:
+    predicted = DpNoise().prediction(TERMS)
+    passive = DpNoise().prediction(replace(TERMS, role="passive"))
+    assert predicted.levels is not None
+    assert predicted.note == ""
+    told = " ".join(predicted.levels.assumptions)
+    for word in ("||x|| <= 1", "4 G - 2 = 2", "learning rate", "one record", "epsilon is below 1", "not privacy of"):
+        assert word in told
+    assert predicted.best_success == pytest.approx(norm.cdf(2 * math.sqrt(30) / 197.181), abs=1e-6)
+    assert (predicted.guaranteed_steps, passive.guaranteed_steps) == (4, 4)
+    assert passive.sigma < predicted.sigma

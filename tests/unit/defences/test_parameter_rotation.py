@@ -1,0 +1,414 @@
+"""The distortion: g is met, half* errs as predicted, nothing that was tried errs more, and secrets are secret."""
+
+import sys
+from dataclasses import replace
+from subprocess import run
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import NonlinearConstraint, minimize
+
+import attacks
+import defences
+from defences.parameter_rotation import Case, ParameterRotation, distort
+from vfl.learning.approximation import confidence_scores
+from vfl.theory.distortion import (
+    binary_error,
+    half_star_error_rotated,
+    interpretability_rotated,
+    ls_error_rotated,
+    single_feature_error,
+)
+from vfl.theory.prediction import equations, mean_squared_error, moments
+
+FloatArray = NDArray[np.float64]
+
+SEEDS = st.integers(0, 2**32 - 1)
+CASES: list[tuple[Case, int, int]] = [("i", 3, 3), ("i", 4, 9), ("ii", 5, 2), ("ii", 4, 3), ("iii", 2, 1)]
+CASES += [("iii", 6, 1), ("iv", 2, 2), ("iv", 2, 7)]
+
+
+def model(seed: int, k: int, d: int, n: int = 40) -> tuple[FloatArray, FloatArray]:
+    """(k, d) class rows, antisymmetric for k = 2, and (n, d) features."""
+    rng = np.random.default_rng(seed)
+    weights, features = rng.standard_normal((k, d)), rng.random((n, d)) ** rng.uniform(0.3, 4, d)
+    return (np.vstack([-weights[0], weights[0]]) if k == 2 else weights), features
+
+
+def rotations(seed: int, d: int, count: int) -> FloatArray:
+    """Orthonormal matrices from both components of O(d), (count, d, d)."""
+    matrices: FloatArray = np.linalg.qr(np.random.default_rng(seed).standard_normal((count, d, d)))[0]
+    return matrices
+
+
+def attacked(attack: str, weights: FloatArray, disclosed: FloatArray, features: FloatArray) -> float:
+    """The error of an attack with exact scores that was given the disclosed parameters."""
+    view = attacks.PredictionView(
+        features_active=np.ones((len(features), 1)),
+        scores=confidence_scores(features @ weights.T),
+        weights_active=np.zeros((len(weights), 1)),
+        weights_passive=disclosed,
+        bias=np.zeros(len(weights)),
+    )
+    return mean_squared_error(features, attacks.load(attack).reconstruct(view))
+
+
+# --- what every case promises -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("case", "k", "d"), CASES)
+@pytest.mark.parametrize("share", [1e-6, 0.02, 0.5, 0.9])
+def test_g_is_met_and_the_attacks_err_as_predicted(case: Case, k: int, d: int, share: float) -> None:
+    weights, features = model(10 * k + d, k, d)
+    epsilon = share * distort(weights, features, None).epsilon
+    found = distort(weights, features, epsilon)
+    assert (found.case, found.capped, found.epsilon) == (case, False, epsilon)
+    assert found.interpretability == pytest.approx(epsilon, abs=1e-9 * np.mean(weights**2))
+    assert found.interpretability == pytest.approx(np.mean((found.weights - weights) ** 2))
+    for attack in ("half_star",) if d >= k else ("half_star", "ls"):
+        assert attacked(attack, weights, found.weights, features) == pytest.approx(found.error, rel=1e-6, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=SEEDS, k=st.integers(2, 5), d=st.integers(1, 6), relative=st.floats(1e-4, 6))
+def test_any_model_and_any_epsilon(seed: int, k: int, d: int, relative: float) -> None:
+    """g is epsilon or the cap, and the error is at least that of disclosing the truth."""
+    weights, features = model(seed, k, d)
+    mean_square = float(np.mean(weights**2))
+    found = distort(weights, features, relative * mean_square)
+    assert found.capped == (found.epsilon < relative * mean_square)
+    assert found.interpretability == pytest.approx(found.epsilon, abs=1e-9 * mean_square)
+    assert found.error >= attacked("half_star", weights, weights, features) - 1e-9
+    assert np.isfinite(found.weights).all()
+
+
+@pytest.mark.parametrize(("case", "k", "d"), CASES)
+def test_more_epsilon_never_helps_the_adversary(case: Case, k: int, d: int) -> None:
+    weights, features = model(7 * k + d, k, d)
+    cap = distort(weights, features, None).epsilon
+    errors = [distort(weights, features, share * cap).error for share in (0, 0.05, 0.3, 0.6, 1)]
+    assert errors == sorted(errors)
+    assert distort(weights, features, 10 * cap).error == pytest.approx(errors[-1])
+
+
+@pytest.mark.parametrize(("case", "k", "d"), CASES)
+def test_units_of_the_parameters_do_not_matter(case: Case, k: int, d: int) -> None:
+    """W and 1,000 W are distorted alike, up to what rounding lets a search find."""
+    weights, features = model(k + d, k, d)
+    epsilon = 0.2 * float(np.mean(weights**2))
+    found, scaled = distort(weights, features, epsilon), distort(1e3 * weights, features, 1e6 * epsilon)
+    np.testing.assert_allclose(scaled.weights, 1e3 * found.weights, atol=1e-3 * np.abs(scaled.weights).max())
+    assert scaled.error == pytest.approx(found.error, rel=1e-6)
+
+
+def test_zero_epsilon_and_equal_class_rows_leave_the_parameters_alone() -> None:
+    for k, d in ((3, 4), (2, 3), (4, 1), (5, 3)):
+        weights, features = model(k + d, k, d)
+        np.testing.assert_array_equal(distort(weights, features, 0.0).weights, weights)
+        equal = np.repeat(weights[:1], k, axis=0)
+        found = distort(equal, features, 0.3)
+        np.testing.assert_array_equal(found.weights, equal)
+        assert (found.capped, found.epsilon) == (True, 0.0)
+
+
+# --- cases i and ii: rotations ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("k", "d"), [(3, 3), (3, 6), (4, 2), (5, 4)])
+def test_a_disclosed_rotation_is_one(k: int, d: int) -> None:
+    weights, features = model(k + d, k, d)
+    found = distort(weights, features, 0.7 * float(np.mean(weights**2)))
+    np.testing.assert_allclose(found.weights @ found.weights.T, weights @ weights.T, atol=1e-9)
+
+
+@pytest.mark.parametrize(("k", "d"), [(3, 3), (3, 6), (4, 2), (5, 4), (2, 3)])
+def test_the_best_of_all_rotations_beats_1000_others(k: int, d: int) -> None:
+    weights, features = model(3 * k + d, k, d)
+    matrix, own = equations(weights), moments(features)
+    found = distort(weights, features, None, case="i" if k == 2 else None)
+    others = [half_star_error_rotated(matrix, own, R) for R in (-np.eye(d), *rotations(0, d, 1000))]
+    assert max(others) <= found.error + 1e-9
+
+
+@pytest.mark.parametrize(("k", "d"), [(3, 3), (3, 5), (4, 3), (5, 4)])
+def test_a_rotation_beats_1000_others_with_the_same_g(k: int, d: int) -> None:
+    """Each of 1,000 random rotations against the best one with that rotation's g: eight g to find it for."""
+    weights, features = model(5 * k + d, k, d)
+    matrix, own = equations(weights), moments(features)
+    drawn = rotations(1, d, 1000)
+    reached = np.array([interpretability_rotated(weights, R) for R in drawn])
+    errors = np.array([half_star_error_rotated(matrix, own, R) for R in drawn])
+    edges = np.quantile(reached, np.linspace(0, 1, 9))
+    for low, high in zip(edges, edges[1:], strict=False):
+        inside = (reached >= low) & (reached <= high)
+        # The best error for the upper end is at least that for any g below (more epsilon never helps the adversary).
+        assert errors[inside].max() <= distort(weights, features, float(high)).error + 1e-9
+
+
+@pytest.mark.parametrize(("k", "d"), [(3, 3), (4, 6), (5, 3)])
+@pytest.mark.parametrize("share", [0.05, 0.4])
+def test_no_local_search_over_rotations_finds_more(k: int, d: int, share: float) -> None:
+    """scipy's SLSQP over the exponential map of skew matrices, from 10 starts in either component."""
+    from scipy.linalg import expm
+
+    weights, features = model(k * d, k, d)
+    matrix, own = equations(weights), moments(features)
+    epsilon = share * distort(weights, features, None).epsilon
+    found = distort(weights, features, epsilon)
+    upper = np.triu_indices(d, 1)
+
+    def rotation(angles: FloatArray, base: FloatArray) -> FloatArray:
+        skew = np.zeros((d, d))
+        skew[upper] = angles
+        turned: FloatArray = base @ expm(skew - skew.T)
+        return turned
+
+    best = -np.inf
+    for base in rotations(2, d, 10):
+        outcome = minimize(
+            lambda angles, at=base: -half_star_error_rotated(matrix, own, rotation(angles, at)),
+            np.zeros(len(upper[0])),
+            method="SLSQP",
+            constraints={
+                "type": "eq",
+                "fun": lambda angles, at=base: interpretability_rotated(weights, rotation(angles, at)) - epsilon,
+            },
+            options={"maxiter": 100},
+        )
+        end = rotation(outcome.x, base)
+        if abs(interpretability_rotated(weights, end) - epsilon) < 1e-8:
+            best = max(best, half_star_error_rotated(matrix, own, end))
+    assert np.isfinite(best)
+    assert best <= found.error + 1e-6
+
+
+def test_without_a_bound_fewer_features_than_classes_are_negated() -> None:
+    """Case ii's closed form, R = -I."""
+    weights, features = model(2, 5, 3)
+    found = distort(weights, features, None)
+    np.testing.assert_allclose(found.weights, -weights, atol=1e-12)
+    moment = moments(features).about_zero
+    assert found.error == pytest.approx(ls_error_rotated(moment, -np.eye(3)))
+    assert found.epsilon == pytest.approx(4 * np.mean(weights**2))
+
+
+def test_two_features_by_brute_force() -> None:
+    """Case ii, d = 2: O(2) is two circles, of which g leaves at most four points."""
+    weights, features = model(9, 4, 2)
+    moment = moments(features).about_zero
+    angles = np.linspace(0, 2 * np.pi, 20_001)
+    cos, sin = np.cos(angles), np.sin(angles)
+    circles = [np.moveaxis(np.array([[cos, -s * sin], [sin, s * cos]]), 2, 0) for s in (1, -1)]
+    for relative in (0.1, 1.0, 2.5):
+        epsilon = relative * float(np.mean(weights**2))
+        candidates = []
+        for circle in circles:
+            excess = np.array([interpretability_rotated(weights, R) for R in circle]) - epsilon
+            candidates += list(circle[np.flatnonzero(np.diff(np.sign(excess)))])
+        best = max(ls_error_rotated(moment, R) for R in candidates)
+        assert distort(weights, features, epsilon).error == pytest.approx(best, abs=2e-3)
+
+
+# --- case iii: one feature ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relative", [0.01, 0.3, 0.9])
+def test_one_feature_and_two_classes_is_remark_11(relative: float) -> None:
+    """[w1 + sqrt(eps), w2 - sqrt(eps)] for w1 < w2, eps < (w1 - w2)^2/4: A shrinks by 2 sqrt(eps)."""
+    weights, features = np.array([[-0.4], [1.1]]), model(0, 3, 1)[1]
+    epsilon = relative * 1.5**2 / 4
+    found = distort(weights, features, epsilon)
+    np.testing.assert_allclose(found.weights, weights + np.sqrt(epsilon) * np.array([[1], [-1]]), rtol=1e-9)
+    ratio = 1.5 / (1.5 - 2 * np.sqrt(epsilon))
+    assert found.error == pytest.approx(np.mean(features**2) * (1 - ratio) ** 2)
+
+
+@pytest.mark.parametrize("k", [2, 3, 6])
+def test_one_feature_is_capped_where_equal_class_rows_come_within_reach(k: int) -> None:
+    """g = the variance of the class rows gives equal rows, and an error without bound."""
+    weights, features = model(k, k, 1)
+    found = distort(weights, features, 5.0)
+    assert found.capped
+    assert found.epsilon == pytest.approx(0.99 * np.var(weights))
+    assert 1e3 < found.error < np.inf
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=SEEDS, k=st.integers(2, 5), share=st.floats(0.01, 0.95))
+def test_one_feature_beats_random_and_local_search(seed: int, k: int, share: float) -> None:
+    weights, features = model(seed, k, 1)
+    if np.ptp(weights) < 0.1:
+        return
+    matrix, moment = equations(weights), float(np.mean(features**2))
+    epsilon = share * float(np.var(weights))
+    found = distort(weights, features, epsilon)
+    steps = np.random.default_rng(seed).standard_normal((500, k, 1))
+    steps *= np.sqrt(k * epsilon) / np.linalg.norm(steps, axis=1, keepdims=True)
+
+    def error(step: FloatArray) -> float:
+        return single_feature_error(matrix, equations(weights + step.reshape(k, 1)), moment)
+
+    assert max(error(step) for step in steps) <= found.error * (1 + 1e-9)
+    climbed = minimize(
+        lambda step: -error(np.sqrt(k * epsilon) * step / np.linalg.norm(step)), max(steps, key=error)[:, 0]
+    )
+    assert -climbed.fun <= found.error * (1 + 1e-6)
+
+
+# --- case iv: two classes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [2, 3, 8])
+def test_two_classes_stay_antisymmetric(d: int) -> None:
+    weights, features = model(d, 2, d)
+    found = distort(weights, features, 0.3 * float(np.mean(weights**2)))
+    np.testing.assert_allclose(found.weights[0], -found.weights[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("d", [2, 4])
+@pytest.mark.parametrize("share", [0.02, 0.4, 0.9])
+def test_two_classes_beat_trust_constr(d: int, share: float) -> None:
+    """The paper's method on eq. 52, from three starts, and 2,000 random points of the sphere."""
+    weights, features = model(20 * d, 2, d)
+    true, own = equations(weights), moments(features)
+    squared = share * float(np.sum(true**2))  # of theta_n - theta: 4 d epsilon
+    found = distort(weights, features, squared / (4 * d))
+    assert found.error == pytest.approx(binary_error(true, equations(found.weights), own))
+    steps = np.random.default_rng(0).standard_normal((2000, d))
+    steps *= np.sqrt(squared) / np.linalg.norm(steps, axis=1, keepdims=True)
+    assert max(binary_error(true, true + step, own) for step in steps) <= found.error
+    for start in steps[:3]:
+        outcome = minimize(
+            lambda step: -binary_error(true, true + step, own),
+            start,
+            method="trust-constr",
+            constraints=[NonlinearConstraint(lambda step: step @ step, squared, squared)],
+            options={"maxiter": 200},
+        )
+        if abs(outcome.x @ outcome.x - squared) < 1e-9:
+            assert -outcome.fun <= found.error * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.8])
+def test_two_classes_and_two_features_by_brute_force(share: float) -> None:
+    weights, features = model(4, 2, 2)
+    true, own = equations(weights), moments(features)
+    squared = share * float(np.sum(true**2))
+    angles = np.linspace(0, 2 * np.pi, 20_001)
+    circle = np.sqrt(squared) * np.column_stack([np.cos(angles), np.sin(angles)])
+    best = max(binary_error(true, true + step, own) for step in circle)
+    assert distort(weights, features, squared / 8).error == pytest.approx(best, rel=1e-5)
+
+
+def test_two_classes_are_capped_where_no_equation_comes_within_reach() -> None:
+    weights, features = model(3, 2, 4)
+    found = distort(weights, features, 5.0)
+    assert found.capped
+    assert found.epsilon == pytest.approx(0.99 * np.sum(equations(weights) ** 2) / 16)
+
+
+def test_free_parameters_beat_rotations() -> None:
+    """Figure 9: case iv contains all that case i can disclose with the same g."""
+    weights, features = model(6, 2, 5)
+    epsilon = 0.2 * float(np.mean(weights**2))
+    freely, rotated = (distort(weights, features, epsilon, case=case) for case in ("iv", "i"))
+    assert rotated.interpretability == pytest.approx(freely.interpretability)
+    assert freely.error >= rotated.error
+
+
+# --- the defence --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("secret", ["none", "sign", "epsilon"])
+@pytest.mark.parametrize(("k", "d"), [(4, 1), (2, 3), (3, 4)])
+def test_a_seed_repeats(secret: str, k: int, d: int) -> None:
+    weights, features = model(1, k, d)
+    defence = defences.load("parameter_rotation", secret=secret)
+    first, second = (defence.disclose(weights, features, defences.NoiseSource(5)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert first.shape == weights.shape
+
+
+def test_the_relative_epsilon_is_of_the_mean_squared_parameter() -> None:
+    weights, features = model(1, 2, 4)
+    for defence in (
+        ParameterRotation(epsilon=0.3, secret="none"),
+        ParameterRotation(epsilon=0.3 * float(np.mean(weights**2)), relative=False, secret="none"),
+    ):
+        disclosed = defence.disclose(weights, features, defences.NoiseSource(0))
+        assert np.mean((disclosed - weights) ** 2) == pytest.approx(0.3 * np.mean(weights**2))
+
+
+def test_a_secret_sign_is_the_optimum_or_the_truth_with_equal_chances() -> None:
+    weights, features = model(1, 5, 3)
+    defence = ParameterRotation(epsilon=None, secret="sign")
+    drawn = [defence.disclose(weights, features, defences.NoiseSource(seed)) for seed in range(400)]
+    signs = np.array([float(np.sign(np.sum(disclosed * weights))) for disclosed in drawn])
+    assert all(np.allclose(disclosed, sign * weights) for disclosed, sign in zip(drawn, signs, strict=True))
+    assert 150 < (signs > 0).sum() < 250
+
+
+@pytest.mark.parametrize("epsilon", [0.4, 50.0])
+def test_a_secret_epsilon_is_uniform_below_what_makes_sense(epsilon: float) -> None:
+    weights, features = model(1, 2, 3)
+    most = min(epsilon * float(np.mean(weights**2)), distort(weights, features, None).epsilon)
+    defence = ParameterRotation(epsilon=epsilon)
+    drawn = [defence.disclose(weights, features, defences.NoiseSource(seed)) for seed in range(400)]
+    shares = np.array([np.mean((disclosed - weights) ** 2) for disclosed in drawn]) / most
+    assert shares.max() < 1
+    np.testing.assert_allclose(np.quantile(shares, [0.1, 0.5, 0.9]), [0.1, 0.5, 0.9], atol=0.08)
+
+
+def test_the_system_draws_another_epsilon_each_time() -> None:
+    weights, features = model(1, 2, 3)
+    drawn = [ParameterRotation().disclose(weights, features, defences.NoiseSource()) for _ in range(2)]
+    assert not np.allclose(drawn[0], drawn[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epsilon": 0.0}, "Expected epsilon to be a positive number or None, got 0"),
+        ({"epsilon": float("nan")}, "Expected epsilon to be a positive number or None, got nan"),
+        ({"secret": "rotation"}, "Expected secret to be one of none, sign, epsilon, got 'rotation'"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, float | str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        defences.load("parameter_rotation", **options)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    weights, features = model(0, 3, 4)
+    for bad, message in (
+        (4 * features - 2, "scale them with the min-max encoder"),
+        (features[:, :3], "for linear models"),
+        (features[:0], "Expected features of shape"),
+    ):
+        with pytest.raises(defences.DefenceError, match=message):
+            ParameterRotation().disclose(weights, bad, defences.NoiseSource(0))
+    with pytest.raises(defences.DefenceError, match="NaN or infinity"):
+        distort(weights * np.nan, features, 0.1)
+    with pytest.raises(defences.DefenceError, match="Expected epsilon to be 0 or more"):
+        distort(weights, features, -1.0)
+    with pytest.raises(defences.DefenceError, match="Case iv is not for 3 classes and 4 features"):
+        distort(weights, features, 0.1, case="iv")
+
+
+def test_the_attacker_that_has_complete_records_is_not_stopped() -> None:
+    """What the docstring admits: d records tell A by regression."""
+    weights, features = model(0, 4, 3)
+    known = features[:3]
+    recovered = np.linalg.lstsq(known, known @ weights.T, rcond=None)[0].T
+    assert attacked("half_star", weights, recovered, features) < 1e-12
+
+
+def test_services_that_do_not_rotate_start_without_pymanopt_and_torch() -> None:
+    program = (
+        "import sys, defences; defences.load('parameter_rotation'); defences.load('feature_transform');"
+        "sys.exit(any(name in sys.modules for name in ('pymanopt', 'torch')))"
+    )
+    assert run([sys.executable, "-c", program], check=False).returncode == 0

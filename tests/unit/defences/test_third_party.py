@@ -1,0 +1,47 @@
+"""The defence in docs/adding-a-defence.md, installed as another package would be."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import defences
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "adding-a-defence.md"
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = dict(re.findall(r"```(python|toml)\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL))
+    (tmp_path / "score_floor.py").write_text(blocks["python"])
+    information = tmp_path / "score_floor-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: score-floor\nVersion: 1.0\n")
+    group, entry = re.findall(r'"([\w.]+)"\]\n(.+)', blocks["toml"])[0]
+    (information / "entry_points.txt").write_text(f"[{group}]\n{entry.replace(chr(34), '')}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "score_floor", raising=False)
+
+
+@pytest.mark.usefixtures("installed")
+def test_documented_defence_is_found_and_protects() -> None:
+    assert "score_floor" in defences.names()
+    (defence,) = defences.load_all(["score_floor"], {"score_floor": {"floor": 0.1}})
+    protected = defence.protect_scores(
+        np.array([[1.0, 0.0], [0.5, 0.5]]), defences.ScoreContext(defences.NoiseSource())
+    )
+    np.testing.assert_allclose(protected, [[0.9, 0.1], [0.5, 0.5]])
+
+
+@pytest.mark.usefixtures("installed")
+def test_documented_defence_refuses_a_floor_that_leaves_no_room() -> None:
+    context = defences.ScoreContext(defences.NoiseSource())
+    with pytest.raises(defences.DefenceError, match="below 1/3"):
+        defences.load("score_floor", floor=0.4).protect_scores(np.full((1, 3), 1 / 3), context)
+
+
+def test_without_installation_it_is_unknown() -> None:
+    with pytest.raises(defences.UnknownDefence, match="score_scheme1"):
+        defences.load("score_floor")

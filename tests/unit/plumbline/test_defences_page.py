@@ -1,0 +1,386 @@
+"""The evaluation of the defences: its page and files, its command, the matrix without federations, adaptive adversaries."""
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from rich.console import Console
+from typer.testing import CliRunner
+
+pytest.importorskip("torch")
+
+import attacks
+import defences
+from defences import DefenceError, NoiseSource, ScoreContext, TrainingTerms
+from defences.dp_noise import DpNoise
+from plumbline.cli import app
+from plumbline.figures import defences as evaluation
+from plumbline.figures import defences_matrix
+from plumbline.figures.defences import SECTIONS, run_defences
+from plumbline.figures.defences_adaptive import Ask, adaptive_adversaries
+from plumbline.figures.defences_cost import UNDEFENDED, WIDE, _live_rows, _summary, _Trial
+from plumbline.figures.defences_matrix import matrix_section, print_matrix
+from plumbline.figures.defences_page import frame_table, write_defences
+from plumbline.figures.defences_prediction import PSI
+from plumbline.figures.live import LiveRun, residual_integer_bits
+from plumbline.figures.section import Plot, Section
+from vfl.learning import confidence_scores
+
+FloatArray = NDArray[np.float64]
+SETTINGS = {"seed": 3, "quick": False, "versions": {"numpy": "2"}}
+
+
+def fake_section(name: str, rows: int = 4) -> Section:
+    data = pd.DataFrame(
+        {
+            "defence": ["one", "one", "two", "two"][:rows],
+            "case": ["a", "b", "b", "b"][:rows],
+            "kl": [0.012345, np.inf, np.nan, 2e-30][:rows],
+            "records": [1000, 2, 3, 4][:rows],
+        }
+    )
+    svg = f'<?xml version="1.0"?>\n<svg><text>{name}</text></svg>'
+    return Section(name, f"Title of {name}", data, data, (Plot("one", svg, "A <caption>."),), ("A note & more.",))
+
+
+# --- page and files -----------------------------------------------------------------------------------------------
+
+
+def test_files_hold_what_the_sections_have_and_are_the_same_every_time(tmp_path: Path) -> None:
+    sections = {"first": fake_section("first"), "second": fake_section("second", 2)}
+    written = []
+    for number in range(2):
+        page = write_defences(tmp_path / str(number), sections, SETTINGS)
+        written.append({path.name: path.read_bytes() for path in page.parent.iterdir()})
+    assert written[0] == written[1]
+    assert set(written[0]) == {
+        "defences.html",
+        "defences.json",
+        *(f"defences-{name}{end}" for name in sections for end in (".parquet", "-one.svg")),
+    }
+    for name, section in sections.items():
+        pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "0" / f"defences-{name}.parquet"), section.data)
+        assert written[0][f"defences-{name}-one.svg"].decode() == section.plots[0].svg
+    content = json.loads(written[0]["defences.json"])
+    assert content["settings"] == SETTINGS
+    first = content["sections"]["first"]
+    assert first["notes"] == ["A note & more."]
+    assert [row["kl"] for row in first["summary"]] == [0.012345, None, None, 2e-30]
+    assert first["plots"] == [{"file": "defences-first-one.svg", "caption": "A <caption>."}]
+
+
+def test_the_page_is_self_contained_and_shows_every_part(tmp_path: Path) -> None:
+    html = write_defences(tmp_path, {"first": fake_section("first")}, SETTINGS).read_text()
+    for words in ("Title of first", "A note &amp; more.", "A &lt;caption&gt;.", "<svg><text>first", "0.0123", "Seed 3"):
+        assert words in html
+    for outside in ("<script", "src=", "<link", "<?xml", str(tmp_path)):
+        assert outside not in html
+    assert "quick run" not in html
+    quick = write_defences(tmp_path, {"first": fake_section("first")}, {**SETTINGS, "quick": True}).read_text()
+    assert "a quick run" in quick
+
+
+def test_tables_show_a_group_once_and_numbers_short() -> None:
+    table = frame_table(fake_section("x").data)
+    assert table.rows == [
+        ("one", "a", "0.0123", "1,000"),
+        ("", "b", "∞", "2"),
+        ("two", "b", "", "3"),
+        ("", "", "0", "4"),
+    ]
+    assert table.right == {2, 3}
+    frame = pd.DataFrame({"x": [0.5, 12.345, 1234.5, 2e-5, -0.25, 3.0e7], "ok": [True, False] * 3})
+    assert [row[0] for row in frame_table(frame).rows] == ["0.5000", "12.3", "1,234", "2.0e-05", "-0.2500", "3.0e+07"]
+    assert frame_table(frame).rows[1][1] == "no"
+
+
+def test_chosen_sections_run_in_order_with_the_arguments_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[tuple[str, dict[str, Any]]] = []
+
+    def function_of(name: str) -> Any:
+        def run(data_dir: Path | None, **arguments: Any) -> Section:
+            called.append((name, arguments))
+            assert data_dir == tmp_path
+            return fake_section(name)
+
+        return run
+
+    monkeypatch.setattr(evaluation, "_function", function_of)
+    console = Console(file=io.StringIO(), width=200)
+    page = run_defences(
+        tmp_path / "out", tmp_path, seed=7, quick=True, sections=["scores", "cost", "scores"], console=console
+    )
+    assert called == [(name, {"seed": 7, "quick": True}) for name in ("scores", "cost")]
+    content = json.loads((page.parent / "defences.json").read_text())
+    assert content["settings"]["sections"] == ["scores", "cost"]
+    assert content["settings"]["seed"] == 7
+    assert isinstance(console.file, io.StringIO)
+    assert f"Report: {page}" in console.file.getvalue()
+
+
+@pytest.mark.parametrize(("sections", "message"), [(["matrix", "costs"], "no section 'costs'"), ([], "No section")])
+def test_bad_sections_are_refused_before_anything_runs(tmp_path: Path, sections: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
+        run_defences(tmp_path / "out", None, sections=sections, console=Console(file=io.StringIO()))
+    assert all(name in str(refused.value) for name in SECTIONS)
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_section_is_there() -> None:
+    for name in SECTIONS:
+        assert callable(evaluation._function(name))
+
+
+def test_the_command_has_an_example_and_says_which_sections_there_are(tmp_path: Path) -> None:
+    runner = CliRunner(env={"COLUMNS": "200"})
+    shown = runner.invoke(app, ["figures", "defences", "--help"])
+    assert shown.exit_code == 0
+    assert "Example: plumbline figures defences --section matrix" in shown.output
+    refused = runner.invoke(app, ["figures", "defences", "--section", "price", "--out", str(tmp_path / "out")])
+    assert refused.exit_code == 2
+    assert "no section 'price'" in refused.output
+    assert "matrix, cost, noise" in refused.output
+    assert not (tmp_path / "out").exists()
+
+
+# --- matrix -------------------------------------------------------------------------------------------------------
+
+
+def federations(*, quick: bool) -> pd.DataFrame:
+    """What ``training_rows`` gives, made up."""
+    shared = {"phase": "training", "dataset": "breast_cancer", "case": "live", "options": "defaults", "reason": ""}
+    shared |= {"adversary": "unaware", "status": "measured"}
+    measured = [("none", "label_recovery", 1.0), ("dp_noise", "label_recovery", 0.5), ("none", "feature_order", 0.8)]
+    return pd.DataFrame(
+        [
+            {**shared, "defence": defence, "attack": attack, "right": right, "right_undefended": 1.0, "answered": 1.0}
+            for defence, attack, right in measured
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Section:
+    """The quick matrix: its predictions are real, its federations made up."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(defences_matrix, "training_rows", federations)
+        return matrix_section(None, quick=True)
+
+
+def chosen(section: Section, **where: object) -> pd.DataFrame:
+    rows = section.data
+    for column, value in where.items():
+        rows = rows[rows[column] == value]
+    assert len(rows)
+    return rows
+
+
+def test_each_pair_of_defence_and_attack_has_a_number_or_a_reason(matrix: Section) -> None:
+    data = matrix.data.assign(attack=matrix.data["attack"].str.removesuffix(" from 1/2"))
+    for defence in (PSI, *defences.names()):
+        for attack in attacks.names():
+            rows = data[(data["defence"] == defence) & (data["attack"] == attack)]
+            assert len(rows), (defence, attack)
+            has_number = rows["mse"].notna() | rows["right"].notna()
+            assert (has_number | (rows["reason"] != "")).all(), (defence, attack)
+    assert set(data["status"]) == {"measured", "unchanged", "not applicable"}
+    assert (data[data["status"] != "measured"]["reason"] != "").all()
+
+
+def test_alignment_and_truncation_change_no_prediction(matrix: Section) -> None:
+    for defence in (PSI, "response_truncation"):
+        rows = chosen(matrix, defence=defence, phase="prediction")
+        assert (rows["status"] == "unchanged").all()
+        pd.testing.assert_series_equal(rows["mse"], rows["mse_undefended"], check_names=False)
+        assert (rows["kl"] == 0).all()
+
+
+def test_what_defences_keep_is_kept(matrix: Section) -> None:
+    for defence in ("score_scheme1", "score_scheme2", "score_scheme3", "class_label", "parameter_rotation"):
+        rows = chosen(matrix, defence=defence, phase="prediction")
+        assert (rows["model_accuracy"] == rows["model_accuracy_undefended"]).all()
+    assert (chosen(matrix, defence="parameter_rotation")["interpretability"].dropna() > 0).all()
+    assert (chosen(matrix, defence="score_noise", phase="prediction")["interpretability"] == 0).all()
+
+
+def test_repeating_a_query_gains_nothing_and_steering_undoes_noise_and_labels(matrix: Section) -> None:
+    def error(defence: str, adversary: str, attack: str = "clamped_ls") -> float:
+        rows = chosen(matrix, defence=defence, options="defaults", adversary=adversary, attack=attack)
+        return float(rows["mse"].iloc[0])
+
+    noise = {words for words in chosen(matrix, defence="score_noise")["adversary"] if words != "unaware"}
+    averaging = next(words for words in noise if "averages" in words)
+    steering = next(words for words in noise if "steers" in words)
+    assert error("score_noise", averaging) == pytest.approx(error("score_noise", "unaware"), abs=1e-12)
+    undefended = float(chosen(matrix, defence=PSI, attack="clamped_ls")["mse"].iloc[0])
+    for defence in ("score_noise", "class_label", "score_rounding"):
+        assert error(defence, steering) == pytest.approx(undefended, abs=0.003)
+        assert error(defence, "unaware") > undefended + 0.01
+    assert error("score_scheme1", "subtracts the noise") == pytest.approx(undefended, abs=1e-9)
+
+
+def test_summary_plots_and_notes(matrix: Section) -> None:
+    summary = matrix.summary.set_index("defence")
+    assert summary.loc["dp_noise", "labels, listening"] == 0.5
+    strongest, unaware = (matrix.summary[f"breast_cancer, d = 15: {who}"] for who in ("strongest", "unaware"))
+    known = strongest.notna()
+    assert (strongest[known] <= unaware[known]).all()
+    assert {plot.name for plot in matrix.plots} == {"breast-cancer-d-15", "training"}
+    assert all("<svg" in plot.svg and plot.caption for plot in matrix.plots)
+    assert any("label_recovery" in note and "50% with dp_noise" in note for note in matrix.notes)
+    assert any(note.startswith("Alignment by PSI does not help") for note in matrix.notes)
+
+
+def test_the_console_shows_the_change_of_error(matrix: Section) -> None:
+    console = Console(file=io.StringIO(), width=200)
+    print_matrix(console, matrix.data)
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "breast_cancer, d = 15" in shown
+    line = next(line for line in shown.splitlines() if "response_truncation" in line)
+    assert line.count("=") == 8
+
+
+# --- adaptive adversaries -----------------------------------------------------------------------------------------
+
+
+def world(k: int, d: int, seed: int = 0, records: int = 60) -> tuple[attacks.PredictionView, FloatArray]:
+    """A view of undefended predictions with auxiliary records, and the (n, k) logits behind it."""
+    generator = np.random.default_rng(seed)
+    active, passive = generator.random((2 * records, 3)), generator.random((2 * records, d))
+    own, other, bias = generator.normal(size=(k, 3)), generator.normal(size=(k, d)), generator.normal(size=k)
+    logits = active @ own.T + passive @ other.T + bias
+    scores = confidence_scores(logits)
+    view = attacks.PredictionView(
+        features_active=active[:records],
+        scores=scores[:records],
+        weights_active=own,
+        weights_passive=other,
+        bias=bias,
+        auxiliary=attacks.AuxiliaryRows(active[records:], passive[records:], scores[records:]),
+    )
+    return view, logits[:records]
+
+
+def delivered(name: str, view: attacks.PredictionView, logits: FloatArray, **options: Any) -> tuple[Any, Ask]:
+    """A defence, and the coordinator's answers under it."""
+    defence = defences.load(name, **options)
+    weights = np.asarray(view.weights_passive)
+    context = ScoreContext(NoiseSource(1), weights @ weights.T)
+    return defence, lambda shift: defence.protect_scores(confidence_scores(logits + shift), context)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("name", ["score_scheme1", "score_scheme3"])
+def test_schemes_without_a_secret_come_off_exactly(name: str, k: int) -> None:
+    view, logits = world(k, 6)
+    defence, ask = delivered(name, view, logits)
+    scores = ask(np.zeros_like(logits))
+    assert np.abs(scores - view.scores).max() > 0.05
+    (adaptive,) = adaptive_adversaries(defence, replace(view, scores=scores), ask, 0)
+    assert adaptive.view is not None
+    np.testing.assert_allclose(np.asarray(adaptive.view.scores), view.scores, atol=1e-9)
+
+
+def test_scheme_2_comes_off_but_for_decisions_that_were_raised() -> None:
+    view, logits = world(5, 6)
+    defence, ask = delivered("score_scheme2", view, logits)
+    scores = ask(np.zeros_like(logits))
+    (adaptive,) = adaptive_adversaries(defence, replace(view, scores=scores), ask, 0)
+    assert adaptive.view is not None
+    error = np.abs(np.asarray(adaptive.view.scores) - view.scores).max(axis=1)
+    ordered = np.sort(np.log(scores), axis=1)
+    raised = np.abs(ordered[:, -1] - ordered[:, -2] - defence.delta) < 1e-6
+    assert 0 < raised.sum() < len(raised)
+    assert error[~raised].max() < 1e-9
+    assert error[raised].max() < 0.25
+
+
+@pytest.mark.parametrize(("name", "tolerance"), [("class_label", 0.25), ("score_rounding", 0.1), ("score_noise", 0.35)])
+def test_steering_reads_logits_through_labels_rounding_and_noise(name: str, tolerance: float) -> None:
+    view, logits = world(4, 6)
+    defence, ask = delivered(name, view, logits)
+    found = adaptive_adversaries(defence, replace(view, scores=ask(np.zeros_like(logits))), ask, 0)[-1]
+    assert found.view is not None
+    assert "steers" in found.words
+    centred = logits - logits.mean(axis=1, keepdims=True)
+    told = np.log(np.asarray(found.view.scores))
+    told -= told.mean(axis=1, keepdims=True)
+    assert np.abs(told - centred).mean() < tolerance / 2
+    assert np.abs(told - centred).max() < 2 * tolerance
+
+
+def test_parameters_are_regressed_and_signs_are_tried() -> None:
+    view, logits = world(3, 4)
+    disclosed = replace(view, weights_passive=-np.asarray(view.weights_passive))
+    _, ask = delivered("class_label", view, logits)
+    guessed, regressed = adaptive_adversaries(defences.load("parameter_rotation"), disclosed, ask, 0)
+    assert guessed.view is not None
+    np.testing.assert_array_equal(np.asarray(guessed.view.weights_passive), view.weights_passive)
+    assert regressed.view is not None
+    found = np.diff(np.asarray(regressed.view.weights_passive), axis=0)
+    np.testing.assert_allclose(found, np.diff(np.asarray(view.weights_passive), axis=0), atol=1e-9)
+    undone = adaptive_adversaries(defences.load("feature_transform", kind="negate"), disclosed, ask, 0)[0]
+    assert undone.view is not None
+    np.testing.assert_array_equal(np.asarray(undone.view.weights_passive), view.weights_passive)
+    assert not adaptive_adversaries(defences.load("response_truncation"), view, ask, 0)
+
+
+def test_features_trained_on_in_the_negative_come_back() -> None:
+    view, logits = world(4, 2)
+    weights, bias = np.asarray(view.weights_passive), np.asarray(view.bias)
+    # What a party that trains on 1 - x discloses for the same scores.
+    seen = replace(view, weights_passive=-weights, bias=bias + weights.sum(axis=1))
+    defence = defences.load("feature_transform", kind="negate", at="training")
+    undone = adaptive_adversaries(defence, seen, lambda shift: confidence_scores(logits + shift), 0)[0]
+    assert undone.view is not None
+    expected = attacks.load("half_star").reconstruct(view)
+    np.testing.assert_allclose(attacks.load("half_star").reconstruct(undone.view), expected, atol=1e-9)
+
+
+# --- cost ---------------------------------------------------------------------------------------------------------
+
+
+def run_of(milliseconds: float, sent: int) -> LiveRun:
+    steps = [{"step": step, "encrypt": milliseconds / 2e3, "product": milliseconds / 2e3} for step in range(3)]
+    records = {party: {"steps": [*steps, {"step": 3, "wait": 9.0}]} for party in ("active", "passive")}
+    return LiveRun({"bytes_by_message": {"SendResiduals: X": sent, "Align: Y": 7}}, records)
+
+
+def test_costs_are_ratios_to_the_undefended_run_of_the_same_round() -> None:
+    plain, truncated = _Trial(UNDEFENDED), _Trial("response_truncation", "response_truncation")
+    runs = [(0, plain, run_of(100, 50)), (0, truncated, run_of(110, 40))]
+    runs += [(1, plain, run_of(200, 50)), (1, truncated, run_of(200, 40)), (1, _Trial(WIDE), run_of(300, 50))]
+    live = _live_rows(runs)
+    assert list(live["iteration_ms"]) == pytest.approx([100, 100, 110, 110, 200, 200, 200, 200, 300, 300])
+    assert list(live["iteration_ratio"]) == pytest.approx([1, 1, 1.1, 1.1, 1, 1, 1, 1, 1.5, 1.5])
+    assert set(live["bytes"]) == {57, 47}
+    own = pd.DataFrame([{"trial": "response_truncation", "defence": "response_truncation", "own_ms": 3.0}])
+    summary = _summary(live, own).set_index("defence")
+    row = summary.loc["response_truncation"]
+    assert row["ratio"] == pytest.approx(1.05)
+    assert row["bytes ratio"] == pytest.approx(0.8)
+    assert row["own share of training"] == pytest.approx(3 / 150)
+    assert row["target"] == "below 1%: not met"
+
+
+@pytest.mark.parametrize("epochs", [1, 40])
+def test_the_fixed_point_for_noise_is_the_smallest_that_holds_it(epochs: int) -> None:
+    plan = {"epochs": epochs, "steps": 6 * epochs, "rows": 64, "learning_rate": 0.5}
+    bits = residual_integer_bits({}, least=4, **plan)
+
+    def check(limit: float) -> None:
+        for role in ("active", "passive"):
+            DpNoise().check(TrainingTerms(role=role, residual_limit=limit, **plan))
+
+    check(2.0**bits)
+    with pytest.raises(DefenceError):
+        check(2.0 ** (bits - 1))
+    with pytest.raises(DefenceError, match="residual_integer_bits"):
+        residual_integer_bits({"sigma": 1e9}, **plan)
