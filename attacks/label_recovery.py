@@ -98,6 +98,8 @@ class LabelRecovery:
       initialisation makes known at the first step and each recovered batch at the next. Labels follow for any weights,
       and from s > D equations as well: the only unknowns are signs. The search is over the s - rank signs that the
       equations leave free. Several solutions (16-bit features carry D * 16 bits at most) are reported, not guessed.
+    - Zero weights: at the first step g^A is 0 whatever features the label party has, so that the same search finds the
+      labels of the first batch from fewer equations than it has rows.
     - One passive party is enough; with several, all of its peers' sums give f, the label party's alone g^A - 2 y.
     """
 
@@ -126,7 +128,7 @@ class LabelRecovery:
             steps = self._without_features(view, solutions)
         else:
             epsilon, limit = self._guarantee(view)
-            steps = tuple(self._by_sign(view, solution, limit) for solution in solutions)
+            steps = tuple(self._at_step(view, solution, limit) for solution in solutions)
         return _overall(view, steps, limit, epsilon)
 
     def _guarantee(self, view: TrainingView) -> tuple[float, int | None]:
@@ -151,6 +153,16 @@ class LabelRecovery:
             squared_norm=squared_norm,
         )
         return epsilon, limit
+
+    def _at_step(self, view: TrainingView, solution: StepSolution, limit: int | None) -> StepLabels:
+        """Criterion 4.2 where shares are solved for; at a first step from zero weights, Theorem 4.1's search else."""
+        solved = self._by_sign(view, solution, limit)
+        equations = view.by_step()[solution.own.step].get(str(view.label_party))
+        from_zero = view.linear and view.initialisation == "zero" and solution.own.step == 0
+        if not from_zero or equations is None or solved.method != "none":
+            return solved
+        found = self._search(view, solution, equations, np.zeros(view.columns))
+        return solved if found.method == "none" else found
 
     def _by_sign(self, view: TrainingView, solution: StepSolution, limit: int | None) -> StepLabels:
         values, source = _observed(view, solution)

@@ -3,7 +3,7 @@
 A defence of each stage has one method, called by the service where it sits (or by an experiment):
 
     residuals    protect_residuals     a party's residual shares, before they are encrypted
-    answers      truncate              a key holder's decrypted answers, before they are sent
+    answers      (none)                a key holder's decrypted answers: who names one answers modulo 2^w
     features     transform_features    a party's own features, before a session uses them
     parameters   disclose              a passive party's parameters, when they are disclosed
     scores       protect_scores        the coordinator's confidence scores, before they are delivered

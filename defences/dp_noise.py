@@ -190,8 +190,11 @@ class DpNoise:
             raise DefenceError(f"dp_noise can't compute sigma for this session. {error}") from error
 
     def _largest_share(self, terms: TrainingTerms) -> float:
-        """|theta^T x| is at most (4 G - 2) ||x|| (eq. 41); the label party adds 2."""
-        products = (4 * self.gradient_bound - 2) * terms.row_norm
+        """|theta^T x| is at most 4 G - 2 for ||x|| <= 1 (eq. 41); the label party adds 2.
+
+        Longer rows give larger ones, but how long this party's are must not show in a refusal that others read.
+        """
+        products = 4 * self.gradient_bound - 2
         return products + LABEL_TERM if terms.role == "active" else products
 
     def _weaker(self, factor: float) -> list[str]:

@@ -185,7 +185,7 @@ class ActiveParty:
             defences=self._defences,
         )
         channels = channels_of(agreement, self.name, len(training.rows.train))
-        self._guard_warnings = guard(channels, self._settings.guard)
+        self._guard_warnings = guard(agreement, channels, self._settings.guard)
         self._adversary.begin(training)
         self._record.begin(agreement)
         self._record.note(

@@ -20,7 +20,7 @@ class TrainingPlan:
     batch_size: int = 64
     learning_rate: float = 0.5
     l2: float = 0.0
-    initialisation: str = "zero"
+    initialisation: str = "xavier"
     validation_fraction: float = 0.1
     test_fraction: float = 0.2
     patience: int = 0

@@ -64,13 +64,15 @@ class Settings(BaseSettings):
     batch_size: int = Field(64, ge=1, description="Records per step, at most: an epoch's steps share them evenly.")
     learning_rate: float = Field(0.5, gt=0, description="Constant step size.")
     l2: float = Field(0.0, ge=0, description="Weight of the squared norm; spares the bias.")
-    initialisation: Literal["zero", "xavier", "kaiming", "normal"] = Field("zero", description="Of the weights.")
+    initialisation: Literal["zero", "xavier", "kaiming", "normal"] = Field(
+        "xavier", description="Of the weights. zero shows the first batch's labels to who solves for them."
+    )
     validation_fraction: float = Field(0.1, ge=0, lt=1, description="Of the aligned records.")
     test_fraction: float = Field(0.2, ge=0, lt=1, description="Of the aligned records.")
     patience: int = Field(0, ge=0, description="Epochs without a better validation loss before stopping; 0: never.")
     seed: int = Field(1, ge=0, description="Public: batch schedule and row split.")
     private_seed: int | None = Field(
-        None, ge=0, description="This party's initial weights; default: the operating system's randomness."
+        None, ge=0, description="This party's initial weights and noise; default: the operating system's randomness."
     )
 
     cipher: Literal["paillier", "plain"] = Field("paillier", description="plain: INSECURE, no encryption.")

@@ -11,7 +11,7 @@ def check_consent(agreement: Agreement, settings: Settings, own: PartyDescriptio
     own: what this party said of itself; an agreement that says otherwise, of truncation for instance, is refused.
     """
     plan = agreement.plan
-    if own not in agreement.parties:
+    if [party for party in agreement.parties if party.name == own.name] != [own]:
         raise OutOfOrder(f"The agreement describes {own.name} otherwise than it described itself.")
     if plan.cipher != settings.cipher:
         raise OutOfOrder(

@@ -68,12 +68,26 @@ def channels_of(agreement: Agreement, key_holder: str, training_rows: int) -> tu
     return tuple(_channel(agreement, key_holder, peer.name, training_rows) for peer in agreement.peers_of(key_holder))
 
 
-def guard(channels: Sequence[Channel], mode: Mode) -> list[str]:
+def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode) -> list[str]:
     """Warnings about channels with room for too much; raises OutOfOrder instead where the mode is refuse."""
-    warnings = [channel.warning for channel in channels if channel.is_solvable and mode != "off"]
+    if mode == "off":
+        return []
+    warnings = [channel.warning for channel in channels if channel.is_solvable]
+    if any(channel.key_holder == agreement.active.name for channel in channels):
+        warnings += _first_step_warnings(agreement)
     if warnings and mode == "refuse":
         raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
     return warnings
+
+
+def _first_step_warnings(agreement: Agreement) -> list[str]:
+    """From zero weights the label party's first shares are its labels: signs need fewer equations than numbers do."""
+    if agreement.plan.initialisation != "zero":
+        return []
+    return [
+        f"initialisation=zero: the first residuals of {agreement.active.name} are its labels alone, and signs follow "
+        "from fewer equations than there are rows (Hu, Theorem 4.1). To prevent it, choose initialisation=xavier."
+    ]
 
 
 def _channel(agreement: Agreement, key_holder: str, peer: str, training_rows: int) -> Channel:

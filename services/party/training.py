@@ -103,11 +103,7 @@ class PartyTraining:
             columns=agreement.residual_columns,
             row_norm=float(np.linalg.norm(features, axis=1).max()),
         )
-        if installed is None:
-            try:
-                self._defences.check(self._terms)
-            except DefenceError as error:
-                raise InvalidMessage(f"{name}: {error}") from error
+        self._rehearse()
         self.exchange = GradientExchange(
             cipher(agreement, name, self._protect),
             peers,
@@ -174,10 +170,7 @@ class PartyTraining:
     def _distort(self, parameters: DenseNetwork) -> DenseNetwork:
         if not self._defences.distorts_parameters:
             return parameters
-        if not parameters.is_linear:
-            raise InvalidMessage(
-                f"{', '.join(self._defences.names)}: only a linear model's parameters can be distorted."
-            )
+        self._check_linear(parameters)
         try:
             rows = self._defences.disclose(class_rows(parameters.weights[0]), self._features)
         except DefenceError as error:
@@ -235,6 +228,22 @@ class PartyTraining:
             self.weights = self.weights - self.agreement.plan.learning_rate * gradient
             self.exchange.complete_step(step)
         return timer
+
+    def _rehearse(self) -> None:
+        """Raises InvalidMessage now for defences that would fail under these terms, or with this data, later."""
+        try:
+            if self._installed is None:
+                self._defences.check(self._terms)
+            if self._defences.distorts_parameters:
+                self._check_linear(self.parameters)
+                self._defences.disclose(np.zeros((self.agreement.classes, self._features.shape[1])), self._features)
+        except DefenceError as error:
+            raise InvalidMessage(f"{self.name}: {error}") from error
+
+    def _check_linear(self, parameters: DenseNetwork) -> None:
+        if not parameters.is_linear:
+            names = ", ".join(self._defences.names)
+            raise InvalidMessage(f"{names}: only a linear model's parameters can be distorted.")
 
     def _protect(self, residual: FloatArray) -> FloatArray:
         try:

@@ -149,7 +149,7 @@ class PassiveParty:
             defences=self._defences,
         )
         channels = channels_of(agreement, self.name, len(training.rows.train))
-        warnings = guard(channels, self._settings.guard)
+        warnings = guard(agreement, channels, self._settings.guard)
         self._adversary.begin(training)
         self._record.begin(agreement)
         self._record.note(

@@ -77,7 +77,11 @@ class Stack:
 
     def __call__(self, *arguments: str, seconds: float = 60, check: bool = True) -> str:
         """Run the compose command; returns its standard output."""
-        environment = {"COMPOSE_PROJECT_NAME": self.project, "PLUMBLINE_PORT": str(self.port)}
+        environment = {
+            "COMPOSE_PROJECT_NAME": self.project,
+            "PLUMBLINE_PORT": str(self.port),
+            "PLUMBLINE_DEFENCES": "response_truncation,score_scheme3",
+        }
         return run(*self.compose, *arguments, seconds=seconds, check=check, **environment).stdout.strip()
 
     def shell(self, service: str, script: str, *, check: bool = True) -> str:
@@ -167,6 +171,13 @@ def test_every_party_becomes_healthy(stack: Stack) -> None:
             break
         time.sleep(1)
     assert health == dict.fromkeys(PARTIES, "healthy")
+
+
+def test_defences_of_the_shell_reach_the_services_that_they_sit_with(stack: Stack) -> None:
+    agreement = json.loads(stack.shell("active", "cat /runs/active.json"))["agreement"]
+    assert agreement["score_defences"] == ["score_scheme3"]
+    assert [party["truncates_answers"] for party in agreement["parties"]] == [True, True]
+    assert "score_scheme3 is a defence of the coordinator: ignored here" in stack("logs", "passive")
 
 
 def test_only_the_active_party_can_be_reached(stack: Stack) -> None:

@@ -28,6 +28,7 @@ from vfl.crypto import (
     FixedPoint,
     InvalidAnswer,
     LayoutMismatch,
+    PackingLayout,
     PrivateKey,
     PublicKey,
     choose_layout,
@@ -158,6 +159,47 @@ def test_wrong_inputs_are_refused(small_keys: KeyPair) -> None:
         split(mask, residues[:1], plan)
     with pytest.raises(InvalidAnswer, match="Residue 1"):
         split(mask, (residues[0], residues[1] + (1 << 500)), plan)
+
+
+# --- packed sessions --------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=20)
+@given(s=st.integers(1, 12), d=st.integers(1, 12), widest=st.integers(0, 6), signed=st.booleans())
+def test_all_sums_of_filled_answers_come_back(small_keys: KeyPair, s: int, d: int, widest: int, signed: bool) -> None:
+    """Where each row has a ciphertext of its own, free slots of packed answers hold further sums."""
+    _, private = small_keys
+    fixed = SIGNED if signed else UNSIGNED
+    layout = choose_layout(
+        batch_size=s, features=d + widest, classes=1, residual_format=RESIDUAL, feature_format=fixed, key_bits=512
+    )
+    if layout.rows_per_ciphertext > 1:
+        return
+    attack, room = AuxiliaryCiphertext(), layout.answers_for(d) * (510 // layout.slot_bits)
+    if room < s:
+        with pytest.raises(NotPossible, match=f"Batches of {s} rows have more unknowns than the {room} sums"):
+            attack.packed_plan(key_bits=512, features=d, rows=s, layout=layout)
+        return
+    plan = attack.packed_plan(key_bits=512, features=d, rows=s, layout=layout)
+    generator = np.random.default_rng(s)
+    features = on_grid(generator.uniform(-1 if signed else 0, 1, (s, d)))
+    shares = on_grid(generator.uniform(-127, 127, (s, 1)), 32)
+    matrix = extend(features, plan, fixed, attack.generator(0))
+    assert matrix.shape == (s, plan.equations) == (s, room)
+    np.testing.assert_array_equal(matrix[:, :d], features)
+    residual = encrypt_vector(private, shares, layout=layout)
+    honest = matvec(features, residual, features=fixed)
+    product = matvec(matrix, replace(residual, layout=plan.layout), features=fixed)
+    assert len(product.ciphertexts) == len(honest.ciphertexts), "it passes for an honest one"
+    masked, mask = mask_vector(product)
+    np.testing.assert_array_equal(unmask(mask, decrypt_integers(private, masked)), exact_sums(matrix, shares))
+
+
+@pytest.mark.parametrize(("rows", "classes"), [(2, 1), (1, 2)])
+def test_residuals_that_share_a_ciphertext_cant_be_combined_one_by_one(rows: int, classes: int) -> None:
+    layout = PackingLayout(64, classes, rows, 2, RESIDUAL, UNSIGNED)
+    with pytest.raises(NotPossible, match="Several residuals share a ciphertext"):
+        AuxiliaryCiphertext().packed_plan(key_bits=2048, features=15, rows=8, layout=layout)
 
 
 # --- what the key holder sees ---------------------------------------------------------------------------------

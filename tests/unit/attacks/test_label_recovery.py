@@ -188,11 +188,24 @@ def test_several_passive_parties(party: int) -> None:
     assert "no equations" in found.reason
 
 
+@pytest.mark.parametrize(("initialisation", "right"), [("zero", True), ("xavier", False)])
+def test_the_first_batch_from_zero_weights_gives_its_labels_away_with_fewer_equations_than_rows(
+    initialisation: str, right: bool
+) -> None:
+    """At step 0 the label party's share is -2 y whatever its features are: only signs are unknown."""
+    run = planted(parties=(20, 5), rows=60, batch=20, initialisation=initialisation)
+    first = LabelRecovery().attack(view_of(run, 1, initialisation=initialisation)).steps[0]
+    assert len(first.rows) > first.rank
+    assert bool((first.labels == run.labels[first.rows]).all()) == right
+    assert first.guaranteed.all() == right
+
+
 def test_too_few_equations_are_reported_with_the_numbers() -> None:
     run = planted(parties=(20, 7), batch=8)
     found = LabelRecovery().attack(view_of(run, 1))
     assert (found.labels == UNRESOLVED).any()
-    full = [step for step in found.steps if len(step.rows) == 8]
+    first, *full = [step for step in found.steps if len(step.rows) == 8]
+    assert (first.method, (first.labels == run.labels[first.rows]).all()) == ("theorem_4.1", True)
     assert all(step.reason.endswith("8 rows but 7 equations (s > D), rank 7.") for step in full)
     assert not any(step.guaranteed.any() for step in full)
     assert set(found.unresolved) == set(np.flatnonzero(found.labels == UNRESOLVED))

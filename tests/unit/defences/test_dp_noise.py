@@ -188,15 +188,17 @@ def test_the_prediction_is_what_a_first_step_and_a_whole_run_show() -> None:
     assert "no epsilon" in predicted.note
 
 
-def test_long_rows_are_noted_and_counted() -> None:
-    """(71)-(72) assume ||x|| <= 1; theta^T x grows with it."""
+def test_long_rows_are_noted_in_the_own_record_and_not_in_a_refusal_that_others_read() -> None:
+    """(71)-(72) assume ||x|| <= 1; how long this party's rows are is its own business."""
     long = replace(TERMS, row_norm=3.0)
     assert "up to 3 long" in DpNoise().prediction(long).note
     assert DpNoise().prediction(replace(TERMS, row_norm=1.0001)).note == ""
-    narrow = DpNoise(sigma=0.1, gradient_bound=2.0)
-    narrow.check(replace(TERMS, residual_limit=16.0))
-    with pytest.raises(DefenceError, match="it would reach 20"):
-        narrow.check(replace(long, residual_limit=16.0))
+    refusals = []
+    for terms in (TERMS, long):
+        with pytest.raises(DefenceError) as refused:
+            DpNoise(sigma=10.0).check(replace(terms, residual_limit=16.0))
+        refusals.append(str(refused.value))
+    assert refusals[0] == refusals[1]
 
 
 def test_the_prediction_of_a_budget_tells_what_it_assumes() -> None:

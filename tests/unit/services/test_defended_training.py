@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, compress, extend
-from attacks.label_recovery import LabelRecovery
+from attacks.label_recovery import LabelRecovery, sign_solutions
 from attacks.training_views import TrainingAttack
 from defences import Defence, DefenceError, DefenceSpec, NoiseSource, TrainingTerms, load
 from plumbline.training_leakage import TrainingFinding, read_training_leakage
@@ -30,6 +30,7 @@ from tests.integration.harness import (
     SMALL_PLAN,
     House,
     Problem,
+    Watcher,
     active_data,
     house,
     largest_difference,
@@ -48,6 +49,12 @@ from vfl.learning.networks import DenseNetwork
 FloatArray = NDArray[np.float64]
 PLAIN = small_settings(cipher="plain")
 TRUNCATION = load("response_truncation")
+INSTALLED = Agreement(
+    "session",
+    replace(SMALL_PLAN, installed_model=True, cipher="plain"),
+    2,
+    (PartyDescription("active", 3, 0, False, 20), PartyDescription("passive", 2, 0, False, 20)),
+)
 
 
 @dataclass(frozen=True)
@@ -389,15 +396,9 @@ def test_dp_noise_without_sigma_is_refused_for_more_than_two_classes_when_the_se
         assert home.active.failure.startswith("active: ")
 
 
-def test_an_installed_model_isnt_trained_and_asks_no_residual_defence(tmp_path: Path) -> None:
-    agreement = Agreement(
-        "session",
-        replace(SMALL_PLAN, installed_model=True, cipher="plain"),
-        2,
-        (PartyDescription("active", 3, 0, False, 20), PartyDescription("passive", 2, 0, False, 20)),
-    )
+def test_an_installed_model_isnt_trained_and_asks_no_residual_defence() -> None:
     network = DenseNetwork((np.ones((2, 2)),), (np.zeros(2),))
-    training = party_training(agreement, network, with_defences(Careful()))
+    training = party_training(INSTALLED, network, with_defences(Careful()))
     assert training.predictions == []
     assert training.partial_scores([0, 1]).shape == (2, 2)
 
@@ -480,6 +481,22 @@ def test_a_coordinator_cant_switch_a_partys_truncation_off(tmp_path: Path, monke
         home.train()
 
 
+def test_a_coordinator_cant_describe_a_party_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    join = Sessions.join
+
+    def lying(self: Sessions, caller: Identity, session_id: str, party: PartyDescription) -> Agreement:
+        told = join(self, caller, session_id, party)
+        others = tuple(replace(one, truncates_answers=False) for one in told.parties if one.truncates_answers)
+        return replace(told, parties=(told.parties[0], *others, *told.parties[1:]))
+
+    monkeypatch.setattr(Sessions, "join", lying)
+    with (
+        house(tmp_path, settings=small_settings(epochs=1), passive_defences=with_defences(TRUNCATION)) as home,
+        pytest.raises(FederationError, match="describes passive otherwise"),
+    ):
+        home.train()
+
+
 # -- the attack that truncation is for --------------------------------------------------------------------------------
 
 # 511 bits hold 8 sums of 60 to 61 bits: 24 equations for three features unpacked, 8 packed into one answer.
@@ -537,6 +554,52 @@ def test_truncation_doesnt_help_where_the_honest_sums_are_enough(tmp_path: Path)
     warnings = json.loads((tmp_path / "active.json").read_text())["guard"]
     assert len(warnings) == 1
     assert "response_truncation" not in warnings[0]
+
+
+@pytest.mark.parametrize("initialisation", ["zero", "xavier"])
+def test_what_truncation_doesnt_stop_the_first_batchs_labels_where_weights_start_at_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, initialisation: str
+) -> None:
+    """At step 0 of initialisation=zero the label party's share is -2 y whatever its features are (Hu, Theorem 4.1).
+
+    Three honest sums over 16-bit features then fit one choice of 19 signs only: no equation but what every party gets.
+    Private random weights take that away, and so does dp_noise.
+    """
+    sums: list[FloatArray] = []
+    gradient_share = GradientExchange.gradient_share
+
+    def watching(self: GradientExchange, peer: str, answer: DecryptedVector) -> FloatArray:
+        share = gradient_share(self, peer, answer)
+        if peer == "active":
+            sums.append(share)
+        return share
+
+    monkeypatch.setattr(GradientExchange, "gradient_share", watching)
+    truncating = [with_defences(TRUNCATION) for _ in range(2)]
+    settings = small_settings(batch_size=20, epochs=1, initialisation=initialisation)
+    labels = np.random.default_rng(8).permutation(["no", "yes"] * 30).tolist()
+    with house(
+        tmp_path,
+        settings=settings,
+        active=active_data(labels=labels),
+        active_defences=truncating[0],
+        passive_defences=truncating[1],
+    ) as home:
+        home.train()
+        active, session = home.active._training, home.passive["passive"]._session
+        assert active is not None
+        assert session is not None
+        assert session.training is not None
+        batch = next(active.schedule.epoch(0))
+        matrix = session.training.features_of(batch)
+        truth = np.where(active.labels_of(batch) == 1, 1.0, -1.0)
+    assert matrix.shape == (19, 3)
+    found = sign_solutions(matrix, sums[0][:, 0] / -2)
+    if initialisation == "zero":
+        assert len(found) == 1
+        np.testing.assert_array_equal(found[0], truth)
+    else:
+        assert found == []
 
 
 class StubbornCipher(AuxiliaryCipher):
@@ -716,13 +779,31 @@ def test_a_binary_model_that_no_longer_fits_one_column_is_shown_as_two_that_say_
     np.testing.assert_array_equal(shown.weights[0].T, rows + np.array([[0.0], [1.0]]))
 
 
-def test_parameters_that_a_defence_cant_distort_are_not_shown_and_it_says_why(tmp_path: Path) -> None:
+def test_parameters_that_a_defence_cant_distort_are_refused_before_training_and_it_says_why(tmp_path: Path) -> None:
     data = party_data(rows=range(59, 4, -1))
     wide = replace(data, features=data.features * 3)
-    with house(tmp_path, settings=DISCLOSING, passive=[wide], passive_defences=with_defences(Bias())) as home:
+    with (
+        house(tmp_path, settings=DISCLOSING, passive=[wide], passive_defences=with_defences(Bias())) as home,
+        pytest.raises(FederationError, match="bias is for features up to 1: scale them"),
+    ):
         home.train()
-        with pytest.raises(InvalidMessage, match="bias is for features up to 1: scale them"):
-            disclosed(home)
+
+
+def test_features_that_parameters_cant_be_distorted_with_are_refused_before_training(tmp_path: Path) -> None:
+    data = party_data(rows=range(59, 4, -1))
+    wide = replace(data, features=data.features * 3)
+    rotation = with_defences(load("parameter_rotation"))
+    with house(tmp_path, settings=DISCLOSING, passive=[wide], passive_defences=rotation) as home:
+        watcher = Watcher()
+        with pytest.raises(FederationError, match=r"\[0, 1\]"):
+            home.active.train(home.settings.plan(), watcher)
+        assert "training" not in watcher.stages
+
+
+def test_a_network_whose_parameters_cant_be_distorted_is_refused_when_the_session_begins() -> None:
+    deep = DenseNetwork((np.ones((2, 3)), np.ones((3, 2))), (np.zeros(3), np.zeros(2)))
+    with pytest.raises(InvalidMessage, match="turn: only a linear model's parameters can be distorted"):
+        party_training(INSTALLED, deep, with_defences(Turn()))
 
 
 def party_training(agreement: Agreement, network: DenseNetwork, defences: PartyDefences) -> PartyTraining:
@@ -742,19 +823,13 @@ def party_training(agreement: Agreement, network: DenseNetwork, defences: PartyD
 
 
 def test_only_linear_parameters_can_be_distorted() -> None:
-    agreement = Agreement(
-        "session",
-        replace(SMALL_PLAN, installed_model=True, cipher="plain"),
-        2,
-        (PartyDescription("active", 3, 0, False, 20), PartyDescription("passive", 2, 0, False, 20)),
-    )
     deep = DenseNetwork((np.ones((2, 3)), np.ones((3, 2))), (np.zeros(3), np.zeros(2)))
-    assert party_training(agreement, deep, PartyDefences()).disclosed_parameters() is deep
-    assert party_training(agreement, deep, PartyDefences()).parameter_gram() is None
+    assert party_training(INSTALLED, deep, PartyDefences()).disclosed_parameters() is deep
+    assert party_training(INSTALLED, deep, PartyDefences()).parameter_gram() is None
     with pytest.raises(InvalidMessage, match="turn: only a linear model's parameters can be distorted"):
-        party_training(agreement, deep, with_defences(Turn())).disclosed_parameters()
+        party_training(INSTALLED, deep, with_defences(Turn())).disclosed_parameters()
     shallow = DenseNetwork((np.array([[1.0, -2.0], [0.5, 3.0]]),), (np.array([0.25, -0.5]),))
-    shown = party_training(agreement, shallow, with_defences(Turn())).disclosed_parameters()
+    shown = party_training(INSTALLED, shallow, with_defences(Turn())).disclosed_parameters()
     np.testing.assert_array_equal(shown.biases[0], shallow.biases[0])
     assert np.abs(shown.weights[0] - shallow.weights[0]).max() > 1e-3
 

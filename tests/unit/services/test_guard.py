@@ -131,16 +131,27 @@ def test_the_smallest_batch_counts_however_large_the_others_are() -> None:
 
 
 def test_warn_says_it_refuse_stops_and_off_is_silent() -> None:
-    channels = [channel(agreed()), channel(agreed(truncating=("active",)))]
+    agreement = agreed()
+    channels = [channel(agreement), channel(agreed(truncating=("active",)))]
     assert [one.is_solvable for one in channels] == [True, False]
-    assert guard(channels, "warn") == [channels[0].warning]
+    assert guard(agreement, channels, "warn") == [channels[0].warning]
     with pytest.raises(OutOfOrder, match=r"Hu, section 5\.2.*\(PLUMBLINE_GUARD=refuse\)"):
-        guard(channels, "refuse")
-    assert guard(channels, "off") == []
+        guard(agreement, channels, "refuse")
+    assert guard(agreement, channels, "off") == []
     modes: tuple[Mode, ...] = ("warn", "refuse", "off")
     for mode in modes:
-        assert guard(channels[1:], mode) == []
-        assert guard([], mode) == []
+        assert guard(agreement, channels[1:], mode) == []
+        assert guard(agreement, [], mode) == []
+
+
+def test_zero_weights_are_warned_of_by_the_party_whose_labels_they_show() -> None:
+    plan = replace(UNPACKED, initialisation="zero")
+    agreement = agreed(plan, truncating=("active", "passive"))
+    (warning,) = guard(agreement, channels_of(agreement, "active", 64), "warn")
+    assert "choose initialisation=xavier" in warning
+    assert guard(agreement, channels_of(agreement, "passive", 64), "warn") == []
+    with pytest.raises(OutOfOrder, match=r"Theorem 4\.1"):
+        guard(agreement, channels_of(agreement, "active", 64), "refuse")
 
 
 def test_the_sentence_has_both_numbers_both_names_and_both_remedies() -> None:

@@ -16,7 +16,7 @@ from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder
 from services.common.identity import Identity, Role
 from services.coordinator.sessions import Sessions
-from tests.integration.harness import ACTIVE, PASSIVE, SMALL_PLAN, House, active_data, house, small_settings
+from tests.integration.harness import ACTIVE, PASSIVE, SMALL_PLAN, House, Watcher, active_data, house, small_settings
 from vfl.learning import class_rows, confidence_scores
 
 FloatArray = NDArray[np.float64]
@@ -288,15 +288,34 @@ def test_a_party_sends_no_geometry_that_nobody_needs(tmp_path: Path, monkeypatch
     assert all(gram is None for gram in sent)
 
 
-def test_a_defence_that_cant_work_fails_the_job_with_its_sentence(tmp_path: Path) -> None:
-    for classes in (2, 3):
-        data = active_data(labels=[f"class-{row % classes}" for row in range(60)])
-        label = load("class_label", remainder=0.4)
-        with house(tmp_path, settings=PLAIN, active=data, score_defences=[label]) as home:
-            if classes == 2:
-                home.train()
-                assert home.active.stage == "serving"
-                continue
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_defence_that_cant_work_with_so_many_classes_says_so_before_anything_is_aligned(
+    tmp_path: Path, classes: int
+) -> None:
+    data = active_data(labels=[f"class-{row % classes}" for row in range(60)])
+    watcher = Watcher()
+    with house(tmp_path, settings=PLAIN, active=data, score_defences=[load("class_label", remainder=0.4)]) as home:
+        if classes == 3:
             with pytest.raises(FederationError, match=r"below 1/3.*got 0\.4"):
-                home.train()
+                home.active.train(home.settings.plan(), watcher)
             assert "below 1/3" in home.active.failure
+        else:
+            home.active.train(home.settings.plan(), watcher)
+        assert watcher.stages == ([] if classes == 3 else ["aligning", "agreeing", "training", "testing", "serving"])
+
+
+def test_a_rehearsal_takes_nothing_from_a_seeded_source_that_scores_need() -> None:
+    """Noise per record comes from the key alone: opening more sessions changes no answer."""
+    answers = []
+    for sessions_before in (0, 3):
+        sessions = Sessions(5, [load("score_noise")], NoiseSource(9))
+        for _ in range(sessions_before):
+            sessions.open(ACTIVE, SMALL_PLAN, 2, ("passive",))
+        session_id = sessions.open(ACTIVE, SMALL_PLAN, 2, ("passive",))
+        with ThreadPoolExecutor() as threads:
+            joining = [
+                threads.submit(sessions.join, caller, session_id, PartyDescription(caller.name, 3, 0, False, 100))
+                for caller in (ACTIVE, PASSIVE)
+            ]
+        answers.append(delivered(sessions, joining[0].result()))
+    np.testing.assert_array_equal(answers[1], answers[0])
