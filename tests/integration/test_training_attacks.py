@@ -52,7 +52,8 @@ def test_small_batches_give_all_labels_to_a_passive_party_that_only_listens(tmp_
 
 
 def test_batches_with_more_rows_than_features_are_reported_as_not_possible(tmp_path: Path) -> None:
-    found = finding(audit(tmp_path, {**SMALL, "batch_size": 40}, attacks=("label_recovery",)), "label_recovery")
+    settings = {**SMALL, "batch_size": 40, "initialisation": "xavier"}
+    found = finding(audit(tmp_path, settings, attacks=("label_recovery",)), "label_recovery")
     assert found["resolved"] == 0.0
     assert "40" in found["reason"]
 
@@ -91,7 +92,7 @@ def test_the_randomiser_channel_reads_features_exactly_unless_answers_are_rerand
 
 def test_packed_answers_have_room_for_more_than_was_asked_until_batches_outgrow_it(tmp_path: Path) -> None:
     room = audit(tmp_path / "room", SMALL, attacks=("auxiliary_ciphertext",), adversary="passive")
-    assert finding(room, "auxiliary_ciphertext")["by_epoch"][0] == 1.0
+    assert finding(room, "auxiliary_ciphertext")["by_epoch"][0] > 0.99
     assert any("equations into the answers of one step" in warning for warning in room["warnings"])
     none = audit(
         tmp_path / "none", {**SMALL, "batch_size": 60}, attacks=("auxiliary_ciphertext",), adversary="passive"
