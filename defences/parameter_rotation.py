@@ -18,9 +18,10 @@ found has a smaller g), or just before the error has no maximum any more because
 the variance of the class rows; iv: g = |A|^2/(4 d)).
 
 What it does not stop: an adversary with a few complete records, from which the true A follows by regression; one who
-guesses -I (Remark 10), or repeats the optimisation, which in case iii needs no data at all (Remark 13). The error that
-is promised is that of an adversary who takes W_n at its word: estimates that leave [0, 1] tell it that it shouldn't,
-and an error beyond that of guessing 1/2 everywhere protects nothing more.
+guesses -I (Remark 10), or repeats the optimisation, which in case iii needs no data at all (Remark 13). For one feature
+no secret helps at all: ls gives q x whatever W_n is, and the largest of many estimates tells q to those who know that
+features were scaled to [0, 1]. The error that is promised is that of an adversary who takes W_n at its word: estimates
+that leave [0, 1] tell it that it shouldn't, and an error beyond that of guessing 1/2 everywhere protects nothing more.
 """
 
 from collections.abc import Iterator
@@ -291,6 +292,8 @@ class _Rotations:
         def hessian(_: FloatArray, direction: FloatArray) -> FloatArray:
             return -self.bend(direction) + penalty * float(np.sum(self.normal * direction)) * self.normal
 
+        if np.linalg.norm(_tangent(start, gradient(start))) < _GRADIENT:
+            return start  # a step comes before any test there, and without a gradient it has no direction
         problem = pymanopt.Problem(manifold, cost, euclidean_gradient=gradient, euclidean_hessian=hessian)
         optimiser = import_module("pymanopt.optimizers").TrustRegions(
             verbosity=0, max_iterations=_TRUST_REGION_STEPS, min_gradient_norm=_GRADIENT

@@ -15,7 +15,7 @@ import defences
 from defences.feature_transform import FeatureTransform, Kind
 from vfl.learning import BatchSchedule, ResidualScheme, confidence_scores, train_centrally
 from vfl.theory.distortion import greatest_ls_error, ls_error_transformed
-from vfl.theory.prediction import equations, mean_squared_error, moments
+from vfl.theory.prediction import equations, mean_squared_error, moments, row_space
 
 FloatArray = NDArray[np.float64]
 
@@ -28,6 +28,21 @@ def transform_of(kind: Kind, d: int, seed: int) -> FloatArray:
     """The H that a seed draws, (d, d): what becomes of the identity, disclosed as class rows H^T."""
     features = np.full((1, d), 0.5)
     return FeatureTransform(kind).disclose(np.eye(d), features, defences.NoiseSource(seed)).T
+
+
+def attacked(
+    weights: FloatArray, disclosed: FloatArray, features: FloatArray, attack: str = "ls", bias: FloatArray | None = None
+) -> float:
+    """The error of an attack on the scores of ``weights`` without a bias, given other parameters."""
+    k, n = len(weights), len(features)
+    view = attacks.PredictionView(
+        features_active=np.ones((n, 1)),
+        scores=confidence_scores(features @ weights.T),
+        weights_active=np.zeros((k, 1)),
+        weights_passive=disclosed,
+        bias=np.zeros(k) if bias is None else bias,
+    )
+    return mean_squared_error(features, attacks.load(attack).reconstruct(view))
 
 
 # --- what H is ----------------------------------------------------------------------------------------------------
@@ -148,6 +163,19 @@ def test_the_penalised_optimum_has_the_same_scores(kind: Kind, k: int) -> None:
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)
 
 
+@pytest.mark.parametrize("attack", ["ls", "half_star"])
+@pytest.mark.parametrize(("k", "d"), [(2, 1), (2, 5), (4, 3), (3, 6)])
+def test_negation_at_training_costs_the_adversary_what_the_paper_says(k: int, d: int, attack: str) -> None:
+    """Rassouli VIII-D: trained on 1 - x, with -W and the bias W 1, both attacks err by 4 Tr(P K_1/2)/d more."""
+    rng = np.random.default_rng(k + d)
+    weights, features = rng.standard_normal((k, d)), rng.random((40, d)) ** 2
+    bare = attacked(weights, weights, features, attack)
+    negated = attacked(weights, -weights, features, attack, bias=weights.sum(axis=1))
+    basis = row_space(equations(weights)).basis
+    more = 4 * np.trace(basis.T @ moments(features).about_half @ basis) / d
+    assert negated - bare == pytest.approx(more, rel=1e-6)
+
+
 def test_what_was_trained_is_disclosed_as_it_is() -> None:
     weights = np.random.default_rng(0).standard_normal((3, 2))
     disclosed = FeatureTransform("random", "training").disclose(weights, np.ones((1, 2)), defences.NoiseSource(0))
@@ -178,19 +206,6 @@ def test_disclosed_parameters_give_the_same_scores_to_transformed_features(
     np.testing.assert_allclose(
         confidence_scores(moved @ disclosed.T), confidence_scores(features @ weights.T), atol=1e-9
     )
-
-
-def attacked(weights: FloatArray, disclosed: FloatArray, features: FloatArray) -> float:
-    """The error of ls with exact scores, given the disclosed parameters."""
-    k, n = len(weights), len(features)
-    view = attacks.PredictionView(
-        features_active=np.ones((n, 1)),
-        scores=confidence_scores(features @ weights.T),
-        weights_active=np.zeros((k, 1)),
-        weights_passive=disclosed,
-        bias=np.zeros(k),
-    )
-    return mean_squared_error(features, attacks.load("ls").reconstruct(view))
 
 
 @pytest.mark.parametrize(("k", "d"), [(2, 1), (2, 6), (4, 3), (5, 5), (3, 20)])

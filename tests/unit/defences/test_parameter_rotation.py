@@ -331,6 +331,17 @@ def test_two_classes_are_capped_where_no_equation_comes_within_reach() -> None:
     assert found.epsilon == pytest.approx(0.99 * np.sum(equations(weights) ** 2) / 16)
 
 
+@pytest.mark.filterwarnings("error")
+@settings(max_examples=20, deadline=None)
+@given(seed=SEEDS, d=st.integers(2, 6), relative=st.floats(0.001, 3.9))
+def test_two_classes_can_be_rotated(seed: int, d: int, relative: float) -> None:
+    """A single row to turn: on the circle of d = 2, g leaves two points, and nothing to climb."""
+    weights, features = model(seed, 2, d)
+    found = distort(weights, features, relative * float(np.mean(weights**2)), case="i")
+    np.testing.assert_allclose(found.weights @ found.weights.T, weights @ weights.T, atol=1e-9)
+    assert found.interpretability == pytest.approx(found.epsilon, abs=1e-9 * float(np.mean(weights**2)))
+
+
 def test_free_parameters_beat_rotations() -> None:
     """Figure 9: case iv contains all that case i can disclose with the same g."""
     weights, features = model(6, 2, 5)

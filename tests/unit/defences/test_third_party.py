@@ -28,7 +28,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("installed")
 def test_documented_defence_is_found_and_protects() -> None:
     assert "score_floor" in defences.names()
-    (defence,) = defences.load_all(["score_floor"], {"score_floor": {"floor": 0.1}})
+    defence = defences.load("score_floor", floor=0.1)
     protected = defence.protect_scores(
         np.array([[1.0, 0.0], [0.5, 0.5]]), defences.ScoreContext(defences.NoiseSource())
     )

@@ -1,0 +1,80 @@
+"""``plumbline figures defences``: every defence against every attack, its cost, and the papers' figures, redrawn."""
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from plumbline.figures.defences_page import write_defences
+from plumbline.figures.section import Section
+
+# Modules are imported when their section runs: some need torch.
+SECTIONS: dict[str, str] = {
+    "matrix": "plumbline.figures.defences_matrix:matrix_section",
+    "cost": "plumbline.figures.defences_cost:cost_section",
+    "noise": "plumbline.figures.defences_noise:noise_section",
+    "transform": "plumbline.figures.defences_transform:transform_section",
+    "rotation": "plumbline.figures.defences_rotation:rotation_section",
+    "scores": "plumbline.figures.defences_scores:scores_section",
+}
+
+_VERSIONS = ("plumbline", "numpy", "scipy", "scikit-learn", "pymanopt", "torch", "opacus")
+
+
+def run_defences(
+    folder: Path,
+    data_dir: Path | None,
+    *,
+    seed: int = 0,
+    quick: bool = False,
+    sections: Sequence[str] | None = None,
+    console: Console,
+) -> Path:
+    """Run the sections (default: all), write them into ``folder`` and return the path of ``defences.html``.
+
+    quick: small samples and few repetitions, to see that everything works. Written, for each section NAME:
+    ``defences-NAME.parquet``, one row per measurement, and ``defences-NAME-PLOT.svg``; and for all of them together
+    ``defences.json`` (settings, summaries, notes) and ``defences.html``. The same arguments give the same files, but
+    for what is a time (cost) or comes from keys of a live federation. Raises ValueError for a section that isn't known.
+    """
+    chosen = list(dict.fromkeys(SECTIONS if sections is None else sections))
+    if not chosen:
+        raise ValueError(f"No section was chosen: choose from {', '.join(SECTIONS)}.")
+    for name in chosen:
+        if name not in SECTIONS:
+            raise ValueError(f"The evaluation has no section {name!r}: choose from {', '.join(SECTIONS)}.")
+    done = {}
+    for name in chosen:
+        start = time.perf_counter()
+        with console.status(f"{name} ..."):
+            done[name] = _function(name)(data_dir, seed=seed, quick=quick)
+        console.print(f"{name}: {time.perf_counter() - start:.0f} s", highlight=False)
+    settings: dict[str, Any] = {"seed": seed, "quick": quick, "sections": chosen, "versions": _versions()}
+    page = write_defences(folder, done, settings)
+    if "matrix" in done:
+        from plumbline.figures.defences_matrix import print_matrix
+
+        print_matrix(console, done["matrix"].data)
+    console.print(f"Report: {page}", highlight=False)
+    return page
+
+
+def _function(name: str) -> Callable[..., Section]:
+    module, _, attribute = SECTIONS[name].partition(":")
+    function: Callable[..., Section] = getattr(import_module(module), attribute)
+    return function
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _VERSIONS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
