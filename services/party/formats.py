@@ -11,7 +11,6 @@ from vfl.crypto import (
     PackingLayout,
     answer_capacity,
     choose_layout,
-    honest_answer_bits,
 )
 
 
@@ -54,14 +53,7 @@ class CipherFormats:
         """w of each answer to this peer where the key holder answers modulo 2^w, None where it answers modulo n."""
         if not self.agreement.party(key_holder).truncates_answers:
             return None
-        return honest_answer_bits(
-            rows=self.agreement.plan.batch_size,
-            features=self.agreement.party(peer).feature_count,
-            columns=self.agreement.residual_columns,
-            layout=self.layout,
-            residual_format=self.residual,
-            feature_format=self.feature,
-        )
+        return self.capacity(key_holder, peer).answer_bits
 
     def answer_bytes(self, key_holder: str, peer: str) -> int:
         """Bytes of each of these answers."""

@@ -1,28 +1,17 @@
 """The attack in docs/adding-an-attack.md, installed as another package would be."""
 
-import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import attacks
-
-DOCUMENT = Path(__file__).parents[3] / "docs" / "adding-an-attack.md"
+from tests.documented_plugin import install
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = dict(re.findall(r"```(python|toml)\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL))
-    (tmp_path / "mean_guess.py").write_text(blocks["python"])
-    information = tmp_path / "mean_guess-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: mean-guess\nVersion: 1.0\n")
-    group, entry = re.findall(r'"([\w.]+)"\]\n(.+)', blocks["toml"])[0]
-    (information / "entry_points.txt").write_text(f"[{group}]\n{entry.replace(chr(34), '')}\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "mean_guess", raising=False)
+    install("adding-an-attack.md", "mean_guess", tmp_path, monkeypatch)
 
 
 @pytest.mark.usefixtures("installed")

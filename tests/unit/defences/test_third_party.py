@@ -1,28 +1,17 @@
 """The defence in docs/adding-a-defence.md, installed as another package would be."""
 
-import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import defences
-
-DOCUMENT = Path(__file__).parents[3] / "docs" / "adding-a-defence.md"
+from tests.documented_plugin import install
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = dict(re.findall(r"```(python|toml)\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL))
-    (tmp_path / "score_floor.py").write_text(blocks["python"])
-    information = tmp_path / "score_floor-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: score-floor\nVersion: 1.0\n")
-    group, entry = re.findall(r'"([\w.]+)"\]\n(.+)', blocks["toml"])[0]
-    (information / "entry_points.txt").write_text(f"[{group}]\n{entry.replace(chr(34), '')}\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "score_floor", raising=False)
+    install("adding-a-defence.md", "score_floor", tmp_path, monkeypatch)
 
 
 @pytest.mark.usefixtures("installed")
