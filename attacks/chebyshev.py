@@ -91,6 +91,9 @@ class RelaxedChebyshevCentre1:
 
     def _weighty(self, system: LinearSystem, coordinates: FloatArray, centre2: FloatArray) -> FloatArray:
         """rcc1 (n, d) from attainable coordinates (n, r) and rcc2 (n, d): settled where it can be, solved elsewhere."""
+        if system.space.nullity == 0:
+            # A single point of the box, or the nearest one where the equations contradict it: no set has a centre.
+            return centre2
         estimates = centre2.copy()
         settled = centres_coincide(system.space, centre2) | _single_points(system, centre2)
         left = np.flatnonzero(~settled)

@@ -5,6 +5,9 @@ don't change by a bit, and nothing is paid in training. Whoever solves the discl
 
 at="training" (Prop. 4): the party trains on H (x - c) + c and discloses what it trained. The optimum of a penalised
 (or strictly convex) logistic regression has the same scores; any adversary of training, too, sees H x in place of x.
+Gradient descent that stops before the optimum takes another path when the features turn about c = 1/2: on satellite
+(rate 0.1 to 0.3) scores differ by a mean KL divergence of 0.2 nats after 3 epochs and 0.003 after 20. About c = 0 each
+step turns with the features, and scores are the same after any number of steps.
 
 What it does not stop: an adversary that knows H, or guesses it (-I is one guess; for d = 1 H is 1 or -1); one that
 has a few complete records, from which A follows by regression whatever was disclosed; one that knows the features'
@@ -35,8 +38,9 @@ class FeatureTransform:
     kind: "random", uniform over all orthonormal matrices; "negate", -I, where the adversary has one bit to guess;
     "permutation", uniform over the d! orders, the identity included; "optimal", the H* that makes ls worst
     (Theorem 3), which depends on the trained parameters and so exists at disclosure only.
-    at: see the module. The defaults cost nothing in training, since dense features with signs take longer to encrypt
-    with than sparse or small ones do, and leave the adversary d (d - 1)/2 angles to guess.
+    at: see the module. The defaults cost nothing in training, where dense features with signs made the encrypted
+    product take 1.2 (satellite) to 2 times (bank, MNIST) as long, and leave the adversary d (d - 1)/2 angles to guess;
+    "optimal" is near -I where the equations look, which is easily guessed.
     """
 
     name: ClassVar[str] = "feature_transform"
@@ -55,11 +59,11 @@ class FeatureTransform:
 
     @property
     def spec(self) -> DefenceSpec:
-        """At training, too, scores are kept as far as the optimiser finds the optimum (Prop. 4)."""
+        """At training, scores are kept once the optimiser is at the optimum (Prop. 4), which no session promises."""
         return DefenceSpec(
             sits=("passive",),
             stages=("features",) if self.at == "training" else ("parameters",),
-            keeps="scores",
+            keeps="nothing" if self.at == "training" else "scores",
             source="Rassouli VII-A: Prop. 4, Theorem 3, Remark 6",
             replaces="disclosed parameters" if self.at == "disclosure" else "",
         )

@@ -286,3 +286,18 @@ def test_real_predictions_are_equal_to_cvxpys() -> None:
     for name in ("rcc1", "rcc2"):
         reference = attacks.load(name, solver="cvxpy").reconstruct(view)
         np.testing.assert_allclose(attacks.load(name).reconstruct(view), reference, atol=1e-5)
+
+
+def test_infeasible_records_of_features_that_are_fully_determined_but_for_one_without_weight() -> None:
+    """Nothing is left to centre among the features that have a weight; the other one is a half."""
+    rng = np.random.default_rng(3)
+    view = attacks.PredictionView(
+        features_active=rng.random((6, 2)),
+        scores=rng.dirichlet(np.ones(2), 6),
+        weights_active=rng.standard_normal((2, 2)),
+        weights_passive=np.array([[-1.0, 0.0], [1.0, 0.0]]),
+        bias=np.zeros(2),
+    )
+    estimates = [attacks.load(name).reconstruct(view) for name in ("rcc1", "rcc2")]
+    np.testing.assert_allclose(*estimates)
+    np.testing.assert_array_equal(estimates[0][:, 1], 0.5)

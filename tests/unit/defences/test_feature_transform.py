@@ -146,6 +146,29 @@ def test_gradient_descent_from_zero_is_equivariant(l2: float, seed: int, k: int,
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-9)
 
 
+def test_gradient_descent_about_one_half_keeps_scores_only_in_the_end() -> None:
+    """Features in [0, 1] and a bias: another path, to the same optimum. The defence promises nothing for a session."""
+    rng = np.random.default_rng(0)
+    passive, labels = rng.random((60, 3)), rng.integers(0, 2, 60)
+    moved = FeatureTransform("negate", "training").transform_features(passive, defences.NoiseSource(0))
+    differences = []
+    for epochs in (2, 3000):
+        schedule = BatchSchedule(np.arange(60), 60, 0)
+        start = [np.zeros((1, 1)), np.zeros((3, 1))]
+        trained = [
+            train_centrally(
+                [np.ones((60, 1)), block], labels, start, classes=2, schedule=schedule, epochs=epochs, learning_rate=1.0
+            )
+            for block in (passive, moved)
+        ]
+        scores = [bias + block @ w for (bias, w), block in zip(trained, (passive, moved), strict=True)]
+        differences.append(float(np.abs(scores[0] - scores[1]).max()))
+    assert differences[0] > 1e-2
+    assert differences[1] < 1e-6
+    assert FeatureTransform("negate", "training").spec.keeps == "nothing"
+    assert FeatureTransform().spec.keeps == "scores"
+
+
 @pytest.mark.parametrize("kind", AT_TRAINING)
 @pytest.mark.parametrize("k", [2, 4])
 def test_the_penalised_optimum_has_the_same_scores(kind: Kind, k: int) -> None:
