@@ -41,6 +41,8 @@ Method = Literal["criterion_4.2", "theorem_4.1", "theorem_F.2", "none"]
 
 # How closely a sign vector must fit. Tighter loses true ones to the rounding of a bias, wider lets chance ones in.
 _FIT = 1e-7
+_MOST_CANDIDATES = 1 << 24
+_BLOCK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +219,10 @@ class LabelRecovery:
         for column in range(view.columns):
             low, high = active_part
             target = (bare[:, column] - (low + high) / 2 * equations.matrix.sum(axis=0)) / ((high - low) / 2)
-            found = sign_solutions(equations.matrix, target, limit=2)
+            try:
+                found = sign_solutions(equations.matrix, target, limit=2)
+            except TooManyCandidates as error:
+                return _nothing(solution, f"Not possible: {error}.")
             if len(found) != 1:
                 what = "no sign vector fits" if len(found) == 0 else "several sign vectors fit"
                 return _nothing(
@@ -236,12 +241,17 @@ class LabelRecovery:
         return _step(solution, labels, margin, sure, "theorem_4.1", "label_share")
 
 
+class TooManyCandidates(ValueError):
+    """The equations hardly tell sign vectors apart; the text has the number."""
+
+
 def sign_solutions(matrix: FloatArray, target: FloatArray, *, limit: int = 2) -> list[FloatArray]:
     """All z in {-1, 1}^s with matrix^T z = target, at most ``limit`` of them (Hu eq. 82).
 
     matrix: (s, D) of rank r; target: (D,). The equations give r signs as linear functions of the s - r others; those
     are run through by meeting in the middle: 2^((s - r)/2) sums for each half, joined where the first of the r signs is
     +-1 to ``_FIT``. Time and memory grow with that, so s - r should stay below 40.
+    Raises TooManyCandidates where more than 2^24 joins would have to be looked at.
     """
     rows = len(matrix)
     _, triangle, order = qr(matrix.T, mode="economic", pivoting=True)
@@ -261,18 +271,24 @@ def sign_solutions(matrix: FloatArray, target: FloatArray, *, limit: int = 2) ->
     found: list[FloatArray] = []
     for sign in (-1.0, 1.0) if rank else ():
         first = np.searchsorted(ordered, sums_left - sign - _FIT)
-        last = np.searchsorted(ordered, sums_left - sign + _FIT)
-        counts = last - first
-        lefts = np.repeat(np.arange(len(left)), counts)
-        starts = np.repeat(first - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-        rights = by_size[starts + np.arange(len(lefts))]
-        candidates = np.empty((len(lefts), rows))
-        candidates[:, free] = np.hstack([left[lefts], right[rights]])
-        candidates[:, bound] = constant - candidates[:, free] @ coupling.T
-        fits = (np.abs(np.abs(candidates[:, bound]) - 1) < _FIT).all(axis=1)
-        candidates = np.where(candidates[fits] > 0, 1.0, -1.0)
-        fits = (np.abs(candidates @ matrix - target) < _FIT * max(1.0, float(np.abs(target).max()))).all(axis=1)
-        found += list(candidates[fits][: limit - len(found)])
+        counts = np.searchsorted(ordered, sums_left - sign + _FIT) - first
+        # Few distinct values (0/1 features) make many pairs agree in one sign: a block of them at a time.
+        joined = np.concatenate([[0], np.cumsum(counts)])
+        if joined[-1] > _MOST_CANDIDATES:
+            raise TooManyCandidates(f"{joined[-1]:,} sign vectors agree with the first equation alone")
+        for start in range(0, int(joined[-1]), _BLOCK):
+            pairs = np.arange(start, min(start + _BLOCK, joined[-1]))
+            lefts = np.searchsorted(joined, pairs, side="right") - 1
+            rights = by_size[first[lefts] + pairs - joined[lefts]]
+            candidates = np.empty((len(pairs), rows))
+            candidates[:, free] = np.hstack([left[lefts], right[rights]])
+            candidates[:, bound] = constant - candidates[:, free] @ coupling.T
+            fits = (np.abs(np.abs(candidates[:, bound]) - 1) < _FIT).all(axis=1)
+            candidates = np.where(candidates[fits] > 0, 1.0, -1.0)
+            fits = (np.abs(candidates @ matrix - target) < _FIT * max(1.0, float(np.abs(target).max()))).all(axis=1)
+            found += list(candidates[fits][: limit - len(found)])
+            if len(found) == limit:
+                return found
     return found
 
 

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attacks.label_recovery import UNRESOLVED, LabelRecovery, label_party_products, sign_solutions
+from attacks.label_recovery import (
+    UNRESOLVED,
+    LabelRecovery,
+    TooManyCandidates,
+    label_party_products,
+    sign_solutions,
+)
 from attacks.training_views import Equations, TrainingView, simulated_view, solve_shares, solve_steps
 from attacks.views import ViewError
 from vfl.data import load_dataset
@@ -373,3 +379,12 @@ def test_mnist_01_at_batch_128_and_256() -> None:
         else:
             assert all("but rank" in step.reason for step in found.steps)
             assert all(190 < step.rank < 250 for step in found.steps)
+
+
+def test_the_sign_search_takes_no_more_memory_than_a_block_where_features_are_zeros_and_ones() -> None:
+    """One column of ones and 34 rows: millions of sign vectors have the same sum, and two of them say so."""
+    several = sign_solutions(np.ones((20, 1)), np.zeros(1))
+    assert len(several) == 2
+    assert not np.array_equal(*several)
+    with pytest.raises(TooManyCandidates, match="sign vectors agree"):
+        sign_solutions(np.ones((34, 1)), np.zeros(1))
