@@ -41,7 +41,7 @@ Method = Literal["criterion_4.2", "theorem_4.1", "theorem_F.2", "none"]
 
 # How closely a sign vector must fit. Tighter loses true ones to the rounding of a bias, wider lets chance ones in.
 _FIT = 1e-7
-_MOST_CANDIDATES = 1 << 24
+_MOST_CANDIDATES = 1 << 20
 _BLOCK = 1 << 15
 
 
@@ -251,7 +251,7 @@ def sign_solutions(matrix: FloatArray, target: FloatArray, *, limit: int = 2) ->
     matrix: (s, D) of rank r; target: (D,). The equations give r signs as linear functions of the s - r others; those
     are run through by meeting in the middle: 2^((s - r)/2) sums for each half, joined where the first of the r signs is
     +-1 to ``_FIT``. Time and memory grow with that, so s - r should stay below 40.
-    Raises TooManyCandidates where more than 2^24 joins would have to be looked at.
+    Raises TooManyCandidates where more than 2^20 joins would have to be looked at.
     """
     rows = len(matrix)
     _, triangle, order = qr(matrix.T, mode="economic", pivoting=True)

@@ -48,14 +48,15 @@ def run_defences(
     for name in chosen:
         if name not in SECTIONS:
             raise ValueError(f"The evaluation has no section {name!r}: choose from {', '.join(SECTIONS)}.")
-    done = {}
+    done: dict[str, Section] = {}
+    settings: dict[str, Any] = {"seed": seed, "quick": quick, "sections": chosen, "versions": _versions()}
     for name in chosen:
         start = time.perf_counter()
         with console.status(f"{name} ..."):
             done[name] = _function(name)(data_dir, seed=seed, quick=quick)
+        # Written each time: what is done stays when a later section fails or is stopped.
+        page = write_defences(folder, done, settings)
         console.print(f"{name}: {time.perf_counter() - start:.0f} s", highlight=False)
-    settings: dict[str, Any] = {"seed": seed, "quick": quick, "sections": chosen, "versions": _versions()}
-    page = write_defences(folder, done, settings)
     if "matrix" in done:
         from plumbline.figures.defences_matrix import print_matrix
 

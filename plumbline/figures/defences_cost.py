@@ -24,6 +24,7 @@ from plumbline.audit import AuditRequest
 from plumbline.figures.live import LiveRun, residual_integer_bits, run_live
 from plumbline.figures.page import svg_text
 from plumbline.figures.section import Plot, Section
+from vfl.crypto.capacity import truncate
 from vfl.data import fit_encoder, load_dataset
 
 FloatArray = NDArray[np.float64]
@@ -182,7 +183,7 @@ def _timed(defence: Any, data_dir: Path | None, seed: int) -> dict[str, float]:
         return {"own_ms": _median_ms(lambda: defence.protect_residuals(residuals, terms, NoiseSource()))}
     if "answers" in stages:
         answers, widths = [secrets.randbits(2048) for _ in range(_PARTY_FEATURES)], [64] * _PARTY_FEATURES
-        return {"own_ms": _median_ms(lambda: defence.truncate(answers, widths))}
+        return {"own_ms": _median_ms(lambda: truncate(answers, widths))}
     if "scores" in stages:
         return _timed_on_scores(defence, generator)
     table = load_dataset(DATASET, data_dir)

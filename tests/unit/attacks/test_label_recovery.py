@@ -385,6 +385,6 @@ def test_the_sign_search_takes_no_more_memory_than_a_block_where_features_are_ze
     """One column of ones and 34 rows: millions of sign vectors have the same sum, and two of them say so."""
     several = sign_solutions(np.ones((20, 1)), np.zeros(1))
     assert len(several) == 2
-    assert not np.array_equal(*several)
+    assert not np.array_equal(several[0], several[1])
     with pytest.raises(TooManyCandidates, match="sign vectors agree"):
         sign_solutions(np.ones((34, 1)), np.zeros(1))

@@ -129,6 +129,18 @@ def test_chosen_sections_run_in_order_with_the_arguments_given(tmp_path: Path, m
     assert f"Report: {page}" in console.file.getvalue()
 
 
+def test_what_is_done_stays_when_a_later_section_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(data_dir: Path | None, **arguments: Any) -> Section:
+        if (tmp_path / "defences.html").exists():
+            raise RuntimeError("stopped")
+        return fake_section("cost")
+
+    monkeypatch.setattr(evaluation, "_function", lambda name: run)
+    with pytest.raises(RuntimeError, match="stopped"):
+        run_defences(tmp_path, None, sections=["cost", "scores"], console=Console(file=io.StringIO()))
+    assert list(json.loads((tmp_path / "defences.json").read_text())["sections"]) == ["cost"]
+
+
 @pytest.mark.parametrize(("sections", "message"), [(["matrix", "costs"], "no section 'costs'"), ([], "No section")])
 def test_bad_sections_are_refused_before_anything_runs(tmp_path: Path, sections: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message) as refused:
