@@ -1,8 +1,10 @@
 """``plumbline figures defences``: every defence against every attack, its cost, and the papers' figures, redrawn."""
 
+import logging
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -52,7 +54,7 @@ def run_defences(
     settings: dict[str, Any] = {"seed": seed, "quick": quick, "sections": chosen, "versions": _versions()}
     for name in chosen:
         start = time.perf_counter()
-        with console.status(f"{name} ..."):
+        with console.status(f"{name} ..."), _without_chatter():
             done[name] = _function(name)(data_dir, seed=seed, quick=quick)
         # Written each time: what is done stays when a later section fails or is stopped.
         page = write_defences(folder, done, settings)
@@ -63,6 +65,18 @@ def run_defences(
         print_matrix(console, done["matrix"].data)
     console.print(f"Report: {page}", highlight=False)
     return page
+
+
+@contextmanager
+def _without_chatter() -> Iterator[None]:
+    """Distorted equations often have no solution; that attacks then take longer is not worth a line each time."""
+    logger = logging.getLogger("attacks")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _function(name: str) -> Callable[..., Section]:

@@ -1,8 +1,6 @@
 """Every attack on predictions against every defence, on linear models trained in one place (SIMULATION)."""
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -130,24 +128,11 @@ def prediction_rows(data_dir: Path | None, *, seed: int, quick: bool) -> tuple[p
     # Quick: each defence as its first trial has it.
     trials = list({trial.defence: trial for trial in reversed(TRIALS)}.values())[::-1] if quick else TRIALS
     rows: list[dict[str, Any]] = []
-    with _without_progress():
-        for case in cases:
-            lab = _Lab(case, data_dir, seed, quick=quick)
-            shared = {"phase": "prediction", "dataset": case.dataset, "case": case.title}
-            rows += [{**shared, **row} for trial in trials for row in lab.measure(trial)]
+    for case in cases:
+        lab = _Lab(case, data_dir, seed, quick=quick)
+        shared = {"phase": "prediction", "dataset": case.dataset, "case": case.title}
+        rows += [{**shared, **row} for trial in trials for row in lab.measure(trial)]
     return pd.DataFrame(rows), said
-
-
-@contextmanager
-def _without_progress() -> Iterator[None]:
-    """Distorted equations often have no solution; that attacks then take longer is not worth a line each time."""
-    logger = logging.getLogger("attacks")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def _available(data_dir: Path | None, *, quick: bool) -> tuple[list[Case], list[str]]:
