@@ -115,9 +115,10 @@ def expectations(prediction: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def assumptions(prediction: dict[str, Any]) -> list[str]:
-    """The sentences that a prediction rests on, wherever in it they stand."""
+    """The sentences that a prediction rests on, wherever in it they stand; first, what doesn't hold in this session."""
     inner = [value for value in prediction.values() if isinstance(value, dict)]
-    return [text for part in (prediction, *inner) for text in part.get("assumptions", ())]
+    notes = [prediction["note"]] if prediction.get("note") else []
+    return [*notes, *(text for part in (prediction, *inner) for text in part.get("assumptions", ()))]
 
 
 def _defences(records: dict[str, Any]) -> dict[str, list[str]]:
