@@ -55,8 +55,8 @@ class ScoreNoise:
 
     The noise is a secret function of the record's own scores: whoever asks again for the same record gets the same
     answer, so that repeating a query doesn't average the noise away. The secret lives as long as the ``NoiseSource``.
-    What it doesn't stop: an active party that changes its *own* features of a record slightly gets fresh noise on
-    nearly the same score, and knows by how much the logits moved; n such variants divide the noise by sqrt(n).
+    What it doesn't stop: an active party that is let vary its own share of a record's logits gets fresh noise on
+    scores that it moves by a known amount, and finds what it didn't know; the coordinator answers once per record.
     Raises ValueError unless sigma is positive and finite.
     """
 

@@ -1,7 +1,8 @@
 """Adversaries that know the defence and its options, all but what it keeps secret (Kerckhoffs), where that is cheap.
 
-Each undoes as much as it can of what was done to its view; the ordinary attacks then take that view. Those that ask
-more than once send shares of the logits that are not their model's: malicious, and for the coordinator to notice.
+Each undoes as much as it can of what was done to its view; the ordinary attacks then take that view. Those that vary
+their own share of the logits are refused by the coordinator, which answers once per record
+(``services/coordinator/answered.py``): they are here to tell what that is worth.
 """
 
 from collections.abc import Callable
@@ -31,25 +32,31 @@ STEERED_QUERIES = 300
 _SHIFT = 1e-3
 _JITTER = 0.2
 _SCORE_FLOOR = 1e-300
+# What rounding, noise or a bare label leave of a score below this says only that it is small.
+_LEAST_TOLD = 1e-2
 _INVERSION_STEPS = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Adaptive:
-    """words: what the adversary does about the defence. view: what it then attacks; or estimate: what it arrives at."""
+    """words: what the adversary does about the defence. view: what it then attacks; or estimate: what it arrives at.
+
+    refused: a federation gives it no second answer.
+    """
 
     words: str
     view: attacks.PredictionView | None = None
     estimate: FloatArray | None = None
+    refused: bool = False
 
 
 def adaptive_adversaries(defence: Defence, view: attacks.PredictionView, ask: Ask, seed: int) -> list[Adaptive]:
     """What who knows ``defence`` makes of its view; empty where there is nothing cheap to do."""
     match defence:
         case ScoreNoise():
-            return [*_averaged(view, ask, seed), _steered(view, ask, seed)]
+            return [*_averaged(view, ask, seed), _balanced(view, ask), _steered(view, ask, seed)]
         case ScoreRounding() | ClassLabel():
-            return [_steered(view, ask, seed)]
+            return [_balanced(view, ask), _steered(view, ask, seed)]
         case ScoreScheme1():
             return [Adaptive("subtracts the noise", _with_logits(view, _without_scheme1(view, defence)))]
         case ScoreScheme2():
@@ -95,8 +102,20 @@ def _averaged(view: attacks.PredictionView, ask: Ask, seed: int) -> list[Adaptiv
     moved = np.mean([ask(_SHIFT * generator.standard_normal(still.shape)) for _ in range(REPEATED_QUERIES)], axis=0)
     return [
         Adaptive(f"asks {REPEATED_QUERIES} times and averages", _with_scores(view, same)),
-        Adaptive(f"asks {REPEATED_QUERIES} times, moves its share", _with_scores(view, moved)),
+        Adaptive(f"asks {REPEATED_QUERIES} times, moves its share", _with_scores(view, moved), refused=True),
     ]
+
+
+def _balanced(view: attacks.PredictionView, ask: Ask) -> Adaptive:
+    """Asks once, with minus what the passive share is on average as its own: the least certain scores tell most."""
+    known = view.auxiliary
+    if known is None:
+        raise AssertionError  # every view of the evaluation has auxiliary records; this tells the type checker
+    own = np.vstack([view.features_active, known.features_active]) @ np.asarray(view.weights_active).T
+    average = known.features_passive.mean(axis=0) @ np.asarray(view.weights_passive).T
+    shift = -(own + np.asarray(view.bias) + average)
+    logits = np.log(np.maximum(ask(shift), _LEAST_TOLD)) - shift
+    return Adaptive("asks once, with a share that balances scores", _with_logits(view, logits))
 
 
 def _steered(view: attacks.PredictionView, ask: Ask, seed: int) -> Adaptive:
@@ -117,7 +136,8 @@ def _steered(view: attacks.PredictionView, ask: Ask, seed: int) -> Adaptive:
         shift = shift - classes * (1 + query) ** -0.7 * (even - 1 / classes)
         if query >= STEERED_QUERIES // 2:
             later.append(shift)
-    return Adaptive(f"steers its share, {STEERED_QUERIES} queries", _with_logits(view, -np.mean(later, axis=0)))
+    steered = _with_logits(view, -np.mean(later, axis=0))
+    return Adaptive(f"steers its share, {STEERED_QUERIES} queries", steered, refused=True)
 
 
 # --- purification -------------------------------------------------------------------------------------------------

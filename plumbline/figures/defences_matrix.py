@@ -36,10 +36,11 @@ def matrix_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False,
     """Prediction attacks on centrally trained models, training attacks in real federations, and why where neither.
 
     ``data`` has one row per case, trial (a defence with its options), adversary and attack. adversary: "unaware", or
-    what one who knows the defence does about it. status: measured, unchanged, or not applicable, with the reason for
-    both. mse, of predictions, and right and answered, of training, each with the undefended value beside it; kl: mean
-    D(c || c~) in nats over all held-out records, infinite where a score became 0; interpretability: g (Varasteh eq.
-    33) of the disclosed parameters and those that act on the true features.
+    what one who knows the defence does about it. status: measured, unchanged, not applicable, or refused (what an
+    adversary would get if a federation let it ask so), with the reason for the last three. mse, of predictions, and
+    right and answered, of training, each with the undefended value beside it; kl: mean D(c || c~) in nats over all
+    held-out records, infinite where a score became 0; interpretability: g (Varasteh eq. 33) of the disclosed
+    parameters and those that act on the true features.
     live: False leaves out the federations. quick: breast_cancer only, 40 records, two federations.
     """
     predicted, said = prediction_rows(data_dir, seed=seed, quick=quick)
@@ -141,12 +142,14 @@ def _summary(data: pd.DataFrame, cases: Sequence[str]) -> pd.DataFrame:
 def _best_errors(at: pd.DataFrame, trial: str) -> dict[str, float]:
     """The least errors of attacks that look at scores or parameters.
 
-    unaware: of those who take what they get at its word and have no complete records. strongest: of all.
+    unaware: of those who take what they get at its word and have no complete records. strongest: of all whom a
+    federation answers.
     """
     if trial == _GUESS:
         return {"unaware": float(at[at["attack"] == "half"]["mse"].iloc[0])}
     # With PSI alone, as all federations are, is what undefended means.
     mine = at[(at["trial"] == (PSI if trial == _NONE else trial)) & ~at["attack"].isin(BLIND)]
+    mine = mine[mine["status"] != "refused"]
     simple = (mine["adversary"] == "unaware") & (mine["attack"] != "shadow")
     return {"unaware": float(mine[simple]["mse"].min()), "strongest": float(mine["mse"].min())}
 
@@ -254,9 +257,9 @@ def _notes(data: pd.DataFrame, cases: Sequence[str]) -> list[str]:
     notes = [
         "Predictions are a SIMULATION: models are trained in one place (Adam, early stopping) and scores pass the "
         "defences as the coordinator applies them. gia and shadow take 500 rounds at a rate of 0.02.",
-        "An adversary who knows the defence knows its options as well, not its secrets. Those who steer or repeat "
-        "queries are malicious: they send shares of the logits that are not their model's. Those who regress need "
-        "complete records with their scores, and so does shadow. The strongest adversary is all of them.",
+        "An adversary who knows the defence knows its options as well, not its secrets. Those who regress need "
+        "complete records with their scores, and so does shadow. The strongest adversary is all of them. Those who "
+        "vary their own share of the logits are refused a second answer: what they would get is in the data only.",
     ]
     notes += [_case_words(predicted[predicted["case"] == case], case) for case in cases]
     psi = predicted[predicted["defence"] == PSI]

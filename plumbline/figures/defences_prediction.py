@@ -116,6 +116,8 @@ TRIALS = (
     Trial("dp_sgd", {"epsilon": 0.1}),
 )
 
+_REFUSED = "refused"
+_ONCE = "The coordinator answers once per record: who varies its share gets no second answer."
 _UNCHANGED = {
     PSI: "It keeps apart who is in which table; the scores and parameters of those in both stay what they are.",
     "response_truncation": "It acts in training, which stays bit for bit the same: so do scores and parameters.",
@@ -210,7 +212,8 @@ class _Lab:
                 outcomes = {"gia from 1/2": self._judged(adaptive.estimate)}
             else:
                 outcomes = self._attacked(adaptive.view or situation.view, labels)
-            rows += self._rows(situation, plain, outcomes, adversary=adaptive.words)
+            made = self._rows(situation, plain, outcomes, adversary=adaptive.words)
+            rows += [{**row, "status": _REFUSED, "reason": _ONCE} for row in made] if adaptive.refused else made
         return [{**shared, **row} for row in rows]
 
     def _rows(

@@ -309,6 +309,7 @@ class PartialScores(_message.Message):
     COLUMNS_FIELD_NUMBER: _builtins.int
     VALUES_FIELD_NUMBER: _builtins.int
     PARAMETER_GRAM_FIELD_NUMBER: _builtins.int
+    RECORD_TOKENS_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     request_id: _builtins.int
     rows: _builtins.int
@@ -319,6 +320,12 @@ class PartialScores(_message.Message):
     def parameter_gram(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """From a passive party whose agreement wants it: W W^T of its class rows W, classes x classes, row by row."""
 
+    @_builtins.property
+    def record_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """From a passive party of a session with score defences: a pseudonym per row, the same for the same record as long as
+        the party's parameters are. The coordinator answers one score per pseudonym.
+        """
+
     def __init__(
         self,
         *,
@@ -328,10 +335,11 @@ class PartialScores(_message.Message):
         columns: _builtins.int = ...,
         values: _abc.Iterable[_builtins.float] | None = ...,
         parameter_gram: _abc.Iterable[_builtins.float] | None = ...,
+        record_tokens: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "parameter_gram", b"parameter_gram", "request_id", b"request_id", "rows", b"rows", "session_id", b"session_id", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "parameter_gram", b"parameter_gram", "record_tokens", b"record_tokens", "request_id", b"request_id", "rows", b"rows", "session_id", b"session_id", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

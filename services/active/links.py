@@ -7,7 +7,8 @@ import numpy as np
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
 from services.common.errors import naming_the_party
-from services.common.wire import END_SECONDS, matrix_of, parts_of
+from services.common.scores import matrix_of
+from services.common.wire import END_SECONDS, parts_of
 from vfl.learning.networks import DenseNetwork, activation_named
 
 _IDS_PER_PART = 1_000

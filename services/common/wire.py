@@ -2,10 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 
-import numpy as np
-from numpy.typing import NDArray
-
-from protos.v1 import common_pb2
 from services.common.errors import InvalidMessage
 
 # Far under gRPC's 4 MiB, large enough that the overhead of a part doesn't matter.
@@ -30,25 +26,3 @@ def joined(parts: Iterable[bytes], limit: int) -> bytes:
         if len(collected) > limit:
             raise InvalidMessage(f"Expected at most {limit} bytes in this stream, got more.")
     return bytes(collected)
-
-
-def scores_message(session_id: str, request_id: int, products: NDArray[np.float64]) -> common_pb2.PartialScores:
-    """(rows, columns) partial scores as a message."""
-    rows, columns = products.shape
-    return common_pb2.PartialScores(
-        session_id=session_id,
-        request_id=request_id,
-        rows=rows,
-        columns=columns,
-        values=products.ravel().tolist(),
-    )
-
-
-def matrix_of(rows: int, columns: int, values: Iterable[float]) -> NDArray[np.float64]:
-    """Read a (rows, columns) matrix; raises InvalidMessage when the sizes don't fit or a value isn't finite."""
-    flat = np.fromiter(values, dtype=np.float64)
-    if flat.size != rows * columns or flat.size == 0:
-        raise InvalidMessage(f"Expected {rows} x {columns} scores, got {flat.size} values.")
-    if not np.isfinite(flat).all():
-        raise InvalidMessage("Scores must be finite numbers.")
-    return flat.reshape(rows, columns)

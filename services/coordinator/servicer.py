@@ -1,16 +1,12 @@
 """The coordinator on the wire: a thin layer over ``sessions.py``."""
 
-import math
-
 import grpc
-import numpy as np
-from numpy.typing import NDArray
 
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
 from services.common.agreement import PartyDescription, TrainingPlan
 from services.common.identity import Role, require_caller
+from services.common.scores import PartialScores
 from services.common.transport import Permissions
-from services.common.wire import matrix_of
 from services.coordinator.sessions import Sessions
 
 SERVICE_NAME = coordinator_pb2.DESCRIPTOR.services_by_name["Coordinator"].full_name
@@ -49,15 +45,14 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
     def SubmitPartialScores(
         self, request: common_pb2.PartialScores, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
-        products = matrix_of(request.rows, request.columns, request.values)
-        gram = _gram_of(request)
-        self._sessions.submit(require_caller(context), request.session_id, request.request_id, products, gram)
+        share = PartialScores.from_message(request)
+        self._sessions.submit(require_caller(context), request.session_id, request.request_id, share)
         return common_pb2.Acknowledgement()
 
     def Score(
         self, request: common_pb2.PartialScores, context: grpc.ServicerContext
     ) -> coordinator_pb2.ConfidenceScores:
-        products = matrix_of(request.rows, request.columns, request.values)
+        products = PartialScores.from_message(request).products
         scores = self._sessions.score(require_caller(context), request.session_id, request.request_id, products)
         return coordinator_pb2.ConfidenceScores(
             rows=scores.shape[0], columns=scores.shape[1], values=scores.ravel().tolist()
@@ -68,8 +63,3 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
     ) -> common_pb2.Acknowledgement:
         self._sessions.end(require_caller(context), request.session_id, request.reason)
         return common_pb2.Acknowledgement()
-
-
-def _gram_of(message: common_pb2.PartialScores) -> NDArray[np.float64] | None:
-    classes = math.isqrt(len(message.parameter_gram))
-    return matrix_of(classes, classes, message.parameter_gram) if classes else None

@@ -13,6 +13,8 @@ from defences import DefenceError, NoiseSource, ScoreContext, ScoreDefence
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, Role, role_of
+from services.common.scores import PartialScores
+from services.coordinator.answered import AnsweredRecords
 from vfl.learning import confidence_scores, split_rows
 
 FloatArray = NDArray[np.float64]
@@ -21,14 +23,6 @@ FloatArray = NDArray[np.float64]
 _KEPT_SESSIONS = 8
 # Requests of one session whose scores were never asked for (their active party failed half-way).
 _KEPT_REQUESTS = 64
-
-
-@dataclass(frozen=True, eq=False)
-class _Share:
-    """A passive party's part of a request: its products, and the Gram matrix of the parameters that they come from."""
-
-    products: FloatArray
-    parameter_gram: FloatArray | None
 
 
 @dataclass
@@ -40,7 +34,8 @@ class _Session:
     joined: dict[str, PartyDescription] = field(default_factory=dict)
     ended: str | None = None
     # By request, then by passive party.
-    shares: dict[int, dict[str, _Share]] = field(default_factory=dict)
+    shares: dict[int, dict[str, PartialScores]] = field(default_factory=dict)
+    answered: AnsweredRecords = field(default_factory=AnsweredRecords)
 
     @property
     def columns(self) -> int:
@@ -121,36 +116,33 @@ class Sessions:
     def _wants_gram(self) -> bool:
         return any("parameter_gram" in defence.spec.needs for defence in self._defences)
 
-    def submit(
-        self,
-        caller: Identity,
-        session_id: str,
-        request_id: int,
-        products: FloatArray,
-        parameter_gram: FloatArray | None = None,
-    ) -> None:
-        """A passive party's share of the scores of a request; the same again changes nothing.
-
-        parameter_gram: (classes, classes), from a party whose agreement wants it and whose model is linear.
-        """
+    def submit(self, caller: Identity, session_id: str, request_id: int, share: PartialScores) -> None:
+        """A passive party's share of the scores of a request; the same again changes nothing."""
         with self._condition:
             session = self._agreed(caller, session_id)
             if caller.name == session.active:
                 raise NotAllowed("The active party brings its share when it asks for the scores.")
-            self._check_columns(session, products)
-            if parameter_gram is not None and parameter_gram.shape != (session.classes, session.classes):
+            self._check_columns(session, share.products)
+            gram = share.parameter_gram
+            if gram is not None and gram.shape != (session.classes, session.classes):
+                raise InvalidMessage(f"Expected a Gram matrix of {session.classes} classes, got {gram.shape}.")
+            if self._defences and len(share.record_tokens) != len(share.products):
                 raise InvalidMessage(
-                    f"Expected a Gram matrix of {session.classes} classes, got {parameter_gram.shape}."
+                    f"Expected a pseudonym for each of {len(share.products)} records, got {len(share.record_tokens)}: "
+                    "scores are defended here, and defended scores are answered once per record."
                 )
             request = session.shares.setdefault(request_id, {})
-            known = request.setdefault(caller.name, _Share(products, parameter_gram))
-            if not np.array_equal(known.products, products):
+            known = request.setdefault(caller.name, share)
+            if not np.array_equal(known.products, share.products) or known.record_tokens != share.record_tokens:
                 raise OutOfOrder(f"{caller.name} has sent other scores for request {request_id} already.")
             while len(session.shares) > _KEPT_REQUESTS:
                 del session.shares[next(iter(session.shares))]
 
     def score(self, caller: Identity, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
-        """Add all shares of a request and apply sigmoid or softmax: (rows, classes), for the active party only."""
+        """Add all shares of a request and apply sigmoid or softmax: (rows, classes), for the active party only.
+
+        Raises NotAllowed where scores are defended and a record's shares add up to another sum than before.
+        """
         with self._condition:
             session = self._agreed(caller, session_id)
             if caller.name != session.active:
@@ -162,7 +154,11 @@ class Sessions:
             if any(share.products.shape != products.shape for share in shares.values()):
                 raise InvalidMessage(f"The parties' shares of request {request_id} differ in size.")
             # Kept until newer requests push it out: a repeated question gets the same answer.
-            scores = confidence_scores(products + sum(shares[name].products for name in session.passive_parties))
+            logits: FloatArray = products + sum(shares[name].products for name in session.passive_parties)
+            if self._defences:
+                tokens = {name: shares[name].record_tokens for name in session.passive_parties}
+                logits = session.answered.first_logits(logits, tokens)
+            scores = confidence_scores(logits)
             grams = [shares[name].parameter_gram for name in session.passive_parties]
         return self._protected(scores, _total(grams))
 
@@ -185,6 +181,7 @@ class Sessions:
                 raise NotAllowed(f"{caller.name} is not a party of this session.")
             session.ended = session.ended or reason
             session.shares.clear()
+            session.answered = AnsweredRecords()
             self._condition.notify_all()
 
     def _session(self, caller: Identity, session_id: str) -> _Session:

@@ -10,7 +10,8 @@ from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, exchang
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import InvalidMessage, naming_the_party
 from services.common.identity import Role
-from services.common.wire import END_SECONDS, matrix_of, parts_of, scores_message
+from services.common.scores import PartialScores, matrix_of
+from services.common.wire import END_SECONDS, parts_of
 from services.party.cipher import DecryptedVector, PublicKeyShown, WireVector
 
 # Seconds that a call has beyond the wait of whoever answers it.
@@ -85,21 +86,13 @@ class CoordinatorLink:
         # The coordinator itself waits this long for the others, and then says who is missing.
         return Agreement.from_message(self._stub.JoinSession(request, timeout=self._timeout + _JOIN_MARGIN))
 
-    def submit_partial_scores(
-        self,
-        session_id: str,
-        request_id: int,
-        products: NDArray[np.float64],
-        parameter_gram: NDArray[np.float64] | None,
-    ) -> None:
-        message = scores_message(session_id, request_id, products)
-        if parameter_gram is not None:
-            message.parameter_gram.extend(parameter_gram.ravel().tolist())
-        self._stub.SubmitPartialScores(message, timeout=self._timeout)
+    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
+        self._stub.SubmitPartialScores(share.to_message(session_id, request_id), timeout=self._timeout)
 
     def score(self, session_id: str, request_id: int, products: NDArray[np.float64]) -> NDArray[np.float64]:
         """Confidence scores, (rows, classes)."""
-        reply = self._stub.Score(scores_message(session_id, request_id, products), timeout=self._timeout)
+        message = PartialScores(products).to_message(session_id, request_id)
+        reply = self._stub.Score(message, timeout=self._timeout)
         return matrix_of(reply.rows, reply.columns, reply.values)
 
     def end_session(self, session_id: str, reason: str) -> None:

@@ -1,6 +1,8 @@
 """One party's training in one session: its weights, its epochs of Protocol 1, its partial scores. Knows no network."""
 
+import hashlib
 import math
+import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -13,6 +15,7 @@ from defences import DefenceError, TrainingTerms
 from services.common.agreement import Agreement
 from services.common.errors import Diverged, FederationError, InvalidMessage, OutOfOrder
 from services.common.metrics import StageTimer
+from services.common.scores import PartialScores
 from services.party.cipher import Cipher, DecryptedVector, Protect, PublicKeyShown, WireVector, make_cipher
 from services.party.defences import PartyDefences
 from services.party.exchange import GradientExchange
@@ -90,6 +93,8 @@ class PartyTraining:
         if labels is not None:
             self._penalty[-1] = 0.0
         self._weights_after_epoch: list[FloatArray] = []
+        self._trained = installed is not None
+        self._token_key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         steps = self.schedule.steps_per_epoch * plan.epochs
         self._defences = defences or PartyDefences()
@@ -143,14 +148,47 @@ class PartyTraining:
             if not 0 <= epoch < len(self._weights_after_epoch):
                 raise InvalidMessage(f"Epoch {epoch} was not run: {len(self._weights_after_epoch)} were.")
             self.weights = self._weights_after_epoch[epoch]
+            self._trained = True
             self.exchange.end("training is complete.")
 
     def partial_scores(self, rows: Sequence[int]) -> FloatArray:
-        """This party's share of the logits for rows of the common order: (len(rows), columns)."""
+        """This party's share of the logits for rows of the common order: (len(rows), columns).
+
+        Until training ends there are scores between epochs only, and of validation rows only: those of every step
+        would tell of a record what asking again and again for it would. Raises InvalidMessage, OutOfOrder.
+        """
+        with self._lock:
+            return self._partial_scores(rows)
+
+    def share_of(self, rows: Sequence[int]) -> PartialScores:
+        """A passive party's ``partial_scores``, with what the session's score defences need besides."""
+        # Under one lock: all of it must be of the same parameters.
+        with self._lock:
+            return PartialScores(
+                self._partial_scores(rows),
+                self.parameter_gram() if self.agreement.wants_parameter_gram else None,
+                self._record_tokens(rows) if self.agreement.score_defences else (),
+            )
+
+    def _partial_scores(self, rows: Sequence[int]) -> FloatArray:
         indices = np.asarray(rows, dtype=np.int64)
         if len(indices) == 0 or indices.max() >= len(self._features):
             raise InvalidMessage(f"Expected rows below {len(self._features)}, at least one of them.")
+        if not self._trained and not np.isin(indices, self.rows.validation).all():
+            raise OutOfOrder("Training goes on: until it ends, only validation records are scored.")
         return self.parameters.partial_scores(self._features[indices])
+
+    def _record_tokens(self, rows: Sequence[int]) -> tuple[int, ...]:
+        """A 64-bit pseudonym of each row's record, another one whenever this party's parameters change.
+
+        Keyed BLAKE2b: nobody else can tell whose it is, or make one.
+        """
+        weights = b"".join(part.tobytes() for part in self.parameters.weights)
+        key = hashlib.blake2b(weights, key=self._token_key).digest()
+        return tuple(
+            int.from_bytes(hashlib.blake2b(row.to_bytes(8, "big"), key=key, digest_size=8).digest(), "big")
+            for row in rows
+        )
 
     @property
     def predictions(self) -> list[dict[str, Any]]:
@@ -160,9 +198,11 @@ class PartyTraining:
     def disclosed_parameters(self) -> DenseNetwork:
         """What this party discloses of its parameters: as they are, or as its defences distort them, always the same.
 
-        Raises InvalidMessage where a defence can't distort them.
+        Raises OutOfOrder before training has ended, InvalidMessage where a defence can't distort them.
         """
         with self._lock:
+            if not self._trained:
+                raise OutOfOrder("Training goes on: parameters are disclosed when it has ended.")
             if self._disclosed is None:
                 self._disclosed = self._distort(self.parameters)
             return self._disclosed

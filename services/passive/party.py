@@ -14,6 +14,7 @@ from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.identity import Identity
 from services.common.metrics import StageTimer
+from services.common.scores import PartialScores
 from services.common.settings import Settings
 from services.party.adversary import TrainingAdversary
 from services.party.consent import check_consent
@@ -34,13 +35,7 @@ class Coordinator(Protocol):
 
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement: ...
 
-    def submit_partial_scores(
-        self,
-        session_id: str,
-        request_id: int,
-        products: NDArray[np.float64],
-        parameter_gram: NDArray[np.float64] | None,
-    ) -> None: ...
+    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None: ...
 
 
 class _Session:
@@ -196,8 +191,7 @@ class PassiveParty:
     def contribute_scores(self, caller: Identity, session_id: str, request_id: int, rows: list[int]) -> None:
         """Send this party's partial scores of some aligned rows to the coordinator."""
         training = self._training_of(caller, session_id)
-        gram = training.parameter_gram() if training.agreement.wants_parameter_gram else None
-        self._coordinator.submit_partial_scores(session_id, request_id, training.partial_scores(rows), gram)
+        self._coordinator.submit_partial_scores(session_id, request_id, training.share_of(rows))
 
     def disclose_parameters(self, caller: Identity, session_id: str) -> DenseNetwork:
         """White box: this party's share of the model; raises OutOfOrder when it discloses nothing."""

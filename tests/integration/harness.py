@@ -1,6 +1,7 @@
 """Federations for tests: exchanges wired to each other, whole parties in one process, and real processes."""
 
 import json
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -25,6 +26,7 @@ from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.certificates import CertificateFiles
 from services.common.identity import Identity, Role, role_of
 from services.common.metrics import StageTimer, TrafficMeter
+from services.common.scores import PartialScores
 from services.common.settings import Settings, load_settings
 from services.common.transport import Transport
 from services.coordinator.sessions import Sessions
@@ -269,16 +271,28 @@ class DirectCoordinator:
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
         return self.sessions.join(self.caller, session_id, party)
 
-    def submit_partial_scores(
-        self, session_id: str, request_id: int, products: FloatArray, parameter_gram: FloatArray | None
-    ) -> None:
-        self.sessions.submit(self.caller, session_id, request_id, products, parameter_gram)
+    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
+        self.sessions.submit(self.caller, session_id, request_id, share)
 
     def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         return self.sessions.score(self.caller, session_id, request_id, products)
 
     def end_session(self, session_id: str, reason: str) -> None:
         self.sessions.end(self.caller, session_id, reason)
+
+
+def submit(
+    sessions: Sessions,
+    caller: Identity,
+    session_id: str,
+    request_id: int,
+    products: FloatArray,
+    gram: FloatArray | None = None,
+    tokens: Sequence[int] | None = None,
+) -> None:
+    """A passive party's share, with pseudonyms that take records of the same products for the same one."""
+    own = [zlib.crc32(row.tobytes()) for row in products] if tokens is None else tokens
+    sessions.submit(caller, session_id, request_id, PartialScores(products, gram, tuple(own)))
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ def test_each_pair_of_defence_and_attack_has_a_number_or_a_reason(matrix: Sectio
             assert len(rows), (defence, attack)
             has_number = rows["mse"].notna() | rows["right"].notna()
             assert (has_number | (rows["reason"] != "")).all(), (defence, attack)
-    assert set(data["status"]) == {"measured", "unchanged", "not applicable"}
+    assert set(data["status"]) == {"measured", "unchanged", "not applicable", "refused"}
     assert (data[data["status"] != "measured"]["reason"] != "").all()
 
 
@@ -235,11 +235,20 @@ def test_repeating_a_query_gains_nothing_and_steering_undoes_noise_and_labels(ma
     averaging = next(words for words in noise if "averages" in words)
     steering = next(words for words in noise if "steers" in words)
     assert error("score_noise", averaging) == pytest.approx(error("score_noise", "unaware"), abs=1e-12)
+    status = chosen(matrix, defence="score_noise").groupby("adversary")["status"].first()
+    assert (status[averaging], status[steering]) == ("measured", "refused")
     undefended = float(chosen(matrix, defence=PSI, attack="clamped_ls")["mse"].iloc[0])
     for defence in ("score_noise", "class_label", "score_rounding"):
         assert error(defence, steering) == pytest.approx(undefended, abs=0.003)
         assert error(defence, "unaware") > undefended + 0.01
     assert error("score_scheme1", "subtracts the noise") == pytest.approx(undefended, abs=1e-9)
+
+
+def test_who_is_refused_is_not_the_strongest(matrix: Section) -> None:
+    summary = matrix.summary.set_index("defence")
+    for defence in ("score_noise", "class_label"):
+        refused = chosen(matrix, defence=defence, options="defaults", status="refused")["mse"].min()
+        assert summary.loc[defence, "breast_cancer, d = 15: strongest"] > refused
 
 
 def test_summary_plots_and_notes(matrix: Section) -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.common.errors import InvalidMessage
-from services.common.wire import PART_BYTES, joined, matrix_of, parts_of, scores_message
+from services.common.scores import PartialScores, matrix_of
+from services.common.wire import PART_BYTES, joined, parts_of
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES])
@@ -33,12 +34,27 @@ def test_a_stream_longer_than_announced_is_not_read_to_its_end() -> None:
     assert read == 110
 
 
-@given(rows=st.integers(1, 6), columns=st.integers(1, 4), seed=st.integers(0, 99))
-def test_scores_survive_their_message(rows: int, columns: int, seed: int) -> None:
-    products = np.random.default_rng(seed).normal(size=(rows, columns))
-    message = scores_message("session", 7, products)
+@given(
+    rows=st.integers(1, 6),
+    columns=st.integers(1, 4),
+    classes=st.integers(0, 4),
+    tokens=st.lists(st.integers(0, 2**64 - 1), max_size=6),
+    seed=st.integers(0, 99),
+)
+def test_partial_scores_survive_their_message(
+    rows: int, columns: int, classes: int, tokens: list[int], seed: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    products = generator.normal(size=(rows, columns))
+    gram = generator.normal(size=(classes, classes)) if classes else None
+    message = PartialScores(products, gram, tuple(tokens)).to_message("session", 7)
     assert (message.session_id, message.request_id) == ("session", 7)
-    np.testing.assert_array_equal(matrix_of(message.rows, message.columns, message.values), products)
+    read = PartialScores.from_message(message)
+    np.testing.assert_array_equal(read.products, products)
+    assert read.record_tokens == tuple(tokens)
+    assert (read.parameter_gram is None) == (gram is None)
+    if gram is not None:
+        np.testing.assert_array_equal(read.parameter_gram, gram)
 
 
 @pytest.mark.parametrize(

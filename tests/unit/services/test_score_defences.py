@@ -15,8 +15,19 @@ from protos.v1 import common_pb2
 from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder
 from services.common.identity import Identity, Role
+from services.common.scores import PartialScores
 from services.coordinator.sessions import Sessions
-from tests.integration.harness import ACTIVE, PASSIVE, SMALL_PLAN, House, Watcher, active_data, house, small_settings
+from tests.integration.harness import (
+    ACTIVE,
+    PASSIVE,
+    SMALL_PLAN,
+    House,
+    Watcher,
+    active_data,
+    house,
+    small_settings,
+    submit,
+)
 from vfl.learning import class_rows, confidence_scores
 
 FloatArray = NDArray[np.float64]
@@ -99,7 +110,7 @@ def delivered(
     sessions: Sessions, agreement: Agreement, request: int = 1, *, gram: FloatArray | None = None, columns: int = 1
 ) -> FloatArray:
     session_id = agreement.session_id
-    sessions.submit(PASSIVE, session_id, request, shares(columns=columns, seed=1), gram)
+    submit(sessions, PASSIVE, session_id, request, shares(columns=columns, seed=1), gram)
     return sessions.score(ACTIVE, session_id, request, shares(columns=columns, seed=2))
 
 
@@ -130,10 +141,10 @@ def test_shares_are_kept_as_they_came_and_only_what_is_delivered_is_changed() ->
     """A share that comes again is compared with the one before, not with anything that a defence has made of it."""
     sessions, agreement = begun([Square()])
     first = delivered(sessions, agreement)
-    sessions.submit(PASSIVE, agreement.session_id, 1, shares(seed=1))
+    submit(sessions, PASSIVE, agreement.session_id, 1, shares(seed=1))
     np.testing.assert_array_equal(sessions.score(ACTIVE, agreement.session_id, 1, shares(seed=2)), first)
     with pytest.raises(OutOfOrder, match="other scores for request 1"):
-        sessions.submit(PASSIVE, agreement.session_id, 1, shares(seed=3))
+        submit(sessions, PASSIVE, agreement.session_id, 1, shares(seed=3))
 
 
 def test_the_agreement_names_the_defences_in_order_and_what_they_need() -> None:
@@ -154,7 +165,7 @@ def test_the_agreement_names_the_defences_in_order_and_what_they_need() -> None:
 def test_a_defence_that_needs_it_gets_the_gram_matrix_of_all_passive_parties_together() -> None:
     seen: list[FloatArray | None] = []
     sessions, agreement = begun([Watch(seen)], classes=3, passive=[PASSIVE, SECOND])
-    sessions.submit(SECOND, agreement.session_id, 1, shares(columns=3), gram_of(8))
+    submit(sessions, SECOND, agreement.session_id, 1, shares(columns=3), gram_of(8))
     delivered(sessions, agreement, gram=gram_of(7), columns=3)
     rehearsed, given = seen
     assert rehearsed is not None
@@ -174,7 +185,7 @@ def test_where_one_partys_model_is_not_linear_there_is_no_gram_matrix_and_a_sent
     sessions, agreement = begun([Watch([])], classes=3, passive=[PASSIVE, SECOND])
     for party in (PASSIVE, SECOND):
         gram = None if party is lacking else gram_of(1)
-        sessions.submit(party, agreement.session_id, 1, shares(columns=3), gram)
+        submit(sessions, party, agreement.session_id, 1, shares(columns=3), gram)
     with pytest.raises(OutOfOrder, match="needs the Gram matrix of a linear model"):
         sessions.score(ACTIVE, agreement.session_id, 1, shares(columns=3))
 
@@ -187,8 +198,8 @@ def test_a_defence_that_doesnt_need_it_works_without() -> None:
 def test_a_gram_matrix_of_other_classes_is_refused_when_it_comes(shape: tuple[int, ...]) -> None:
     sessions, agreement = begun([Watch([])], classes=3)
     with pytest.raises(InvalidMessage, match="Expected a Gram matrix of 3 classes"):
-        sessions.submit(PASSIVE, agreement.session_id, 1, shares(columns=3), np.ones(shape))
-    sessions.submit(PASSIVE, agreement.session_id, 1, shares(columns=3), gram_of(0))
+        submit(sessions, PASSIVE, agreement.session_id, 1, shares(columns=3), np.ones(shape))
+    submit(sessions, PASSIVE, agreement.session_id, 1, shares(columns=3), gram_of(0))
 
 
 def test_scheme_1_refuses_to_deliver_without_it_and_names_what_works() -> None:
@@ -217,7 +228,7 @@ def test_a_repeated_request_gets_the_same_noise_and_so_does_the_record_in_anothe
     assert np.abs(first - HONEST).max() > 0.01
     np.testing.assert_array_equal(sessions.score(ACTIVE, agreement.session_id, 1, shares(seed=2)), first)
     # The same records in another order, as another request: averaging answers gains nothing.
-    sessions.submit(PASSIVE, agreement.session_id, 2, shares(seed=1)[::-1])
+    submit(sessions, PASSIVE, agreement.session_id, 2, shares(seed=1)[::-1])
     again = sessions.score(ACTIVE, agreement.session_id, 2, shares(seed=2)[::-1])
     np.testing.assert_allclose(again[::-1], first, atol=1e-12)
 
@@ -230,7 +241,7 @@ def test_two_coordinators_add_different_noise() -> None:
 def test_a_repeated_request_gets_the_same_answer_although_training_has_gone_on() -> None:
     sessions, agreement = begun([load("score_scheme1")], classes=3)
     first = delivered(sessions, agreement, gram=gram_of(1), columns=3)
-    sessions.submit(PASSIVE, agreement.session_id, 2, shares(columns=3, seed=5), gram_of(2))
+    submit(sessions, PASSIVE, agreement.session_id, 2, shares(columns=3, seed=5), gram_of(2))
     again = sessions.score(ACTIVE, agreement.session_id, 1, shares(columns=3, seed=2))
     np.testing.assert_array_equal(again, first)
 
@@ -275,11 +286,11 @@ def test_parties_send_the_geometry_of_their_trained_model(tmp_path: Path, classe
 
 def test_a_party_sends_no_geometry_that_nobody_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[FloatArray | None] = []
-    submit = Sessions.submit
+    original = Sessions.submit
 
-    def watching(self: Sessions, *arguments: object) -> None:
-        sent.append(arguments[4])  # type: ignore[arg-type]
-        submit(self, *arguments)  # type: ignore[arg-type]
+    def watching(self: Sessions, caller: Identity, session_id: str, request_id: int, share: PartialScores) -> None:
+        sent.append(share.parameter_gram)
+        original(self, caller, session_id, request_id, share)
 
     monkeypatch.setattr(Sessions, "submit", watching)
     with house(tmp_path, settings=PLAIN, score_defences=[Mix()]) as home:

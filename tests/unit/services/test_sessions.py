@@ -4,6 +4,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, Role
 from services.coordinator.sessions import Sessions
-from tests.integration.harness import ACTIVE, PASSIVE, SMALL_PLAN
+from tests.integration.harness import ACTIVE, PASSIVE, SMALL_PLAN, submit
 
 SECOND = Identity(Role.PASSIVE, "passive-2")
 STRANGER = Identity(Role.PASSIVE, "stranger")
@@ -107,7 +108,7 @@ def test_an_unknown_session_is_out_of_order_for_everything() -> None:
     sessions = Sessions(1)
     for call in (
         lambda: sessions.join(ACTIVE, "none", description(ACTIVE)),
-        lambda: sessions.submit(PASSIVE, "none", 1, shares()),
+        lambda: submit(sessions, PASSIVE, "none", 1, shares()),
         lambda: sessions.score(ACTIVE, "none", 1, shares()),
     ):
         with pytest.raises(OutOfOrder, match="Unknown session"):
@@ -165,11 +166,11 @@ def test_only_parties_of_a_session_may_end_it_and_the_first_reason_stays() -> No
     sessions, session_id = begun()
     with pytest.raises(NotAllowed, match="stranger is not a party"):
         sessions.end(STRANGER, session_id, "malice")
-    sessions.submit(PASSIVE, session_id, 1, shares())
+    submit(sessions, PASSIVE, session_id, 1, shares())
     sessions.end(ACTIVE, session_id, "first.")
     sessions.end(PASSIVE, session_id, "second.")
     for call in (
-        lambda: sessions.submit(PASSIVE, session_id, 1, shares()),
+        lambda: submit(sessions, PASSIVE, session_id, 1, shares()),
         lambda: sessions.score(ACTIVE, session_id, 1, shares()),
         lambda: sessions.join(ACTIVE, session_id, description(ACTIVE)),
     ):
@@ -193,8 +194,8 @@ def test_old_sessions_are_forgotten_and_the_newest_ones_kept() -> None:
 def test_scores_are_the_sigmoid_of_all_shares_together() -> None:
     sessions, session_id = begun(passive=[PASSIVE, SECOND])
     own, first, second = shares(seed=1), shares(seed=2), shares(seed=3)
-    sessions.submit(PASSIVE, session_id, 7, first)
-    sessions.submit(SECOND, session_id, 7, second)
+    submit(sessions, PASSIVE, session_id, 7, first)
+    submit(sessions, SECOND, session_id, 7, second)
     scores = sessions.score(ACTIVE, session_id, 7, own)
     np.testing.assert_allclose(scores[:, 1:], 1 / (1 + np.exp(-(own + first + second))), rtol=1e-12)
     np.testing.assert_allclose(scores.sum(axis=1), 1.0, rtol=1e-14)
@@ -203,7 +204,7 @@ def test_scores_are_the_sigmoid_of_all_shares_together() -> None:
 def test_multiclass_scores_are_the_softmax_of_all_shares_together() -> None:
     sessions, session_id = begun(classes=4)
     own, other = shares(columns=4, seed=1), shares(columns=4, seed=2)
-    sessions.submit(PASSIVE, session_id, 1, other)
+    submit(sessions, PASSIVE, session_id, 1, other)
     scores = sessions.score(ACTIVE, session_id, 1, own)
     assert scores.shape == (4, 4)
     np.testing.assert_allclose(np.log(scores[:, :1] / scores), (own + other)[:, :1] - (own + other), atol=1e-12)
@@ -214,7 +215,7 @@ def test_multiclass_scores_are_the_softmax_of_all_shares_together() -> None:
 def test_shares_with_the_wrong_number_of_columns_are_refused(classes: int, columns: int) -> None:
     sessions, session_id = begun(classes=classes)
     right = 1 if classes == 2 else classes
-    for call, caller in ((sessions.submit, PASSIVE), (sessions.score, ACTIVE)):
+    for call, caller in ((partial(submit, sessions), PASSIVE), (sessions.score, ACTIVE)):
         with pytest.raises(InvalidMessage, match=f"Expected {right} columns of partial scores, got {columns}"):
             call(caller, session_id, 1, shares(columns=columns))
 
@@ -224,48 +225,48 @@ def test_shares_that_are_not_finite_are_refused(value: float) -> None:
     sessions, session_id = begun()
     bad = shares()
     bad[2, 0] = value
-    for call, caller in ((sessions.submit, PASSIVE), (sessions.score, ACTIVE)):
+    for call, caller in ((partial(submit, sessions), PASSIVE), (sessions.score, ACTIVE)):
         with pytest.raises(InvalidMessage, match="finite"):
             call(caller, session_id, 1, bad)
-    sessions.submit(PASSIVE, session_id, 1, shares())
+    submit(sessions, PASSIVE, session_id, 1, shares())
 
 
 def test_scores_are_for_the_active_party_only_and_its_share_comes_with_its_question() -> None:
     sessions, session_id = begun()
-    sessions.submit(PASSIVE, session_id, 1, shares())
+    submit(sessions, PASSIVE, session_id, 1, shares())
     with pytest.raises(NotAllowed, match="Only the session's active party"):
         sessions.score(PASSIVE, session_id, 1, shares())
     with pytest.raises(NotAllowed, match="brings its share when it asks"):
-        sessions.submit(ACTIVE, session_id, 1, shares())
-    for call in (sessions.score, sessions.submit):
+        submit(sessions, ACTIVE, session_id, 1, shares())
+    for call in (sessions.score, partial(submit, sessions)):
         with pytest.raises(NotAllowed, match="stranger is not a party"):
             call(STRANGER, session_id, 1, shares())
 
 
 def test_no_scores_without_every_partys_share() -> None:
     sessions, session_id = begun(passive=[PASSIVE, SECOND])
-    sessions.submit(PASSIVE, session_id, 1, shares())
+    submit(sessions, PASSIVE, session_id, 1, shares())
     with pytest.raises(OutOfOrder, match="No partial scores from passive-2 for request 1"):
         sessions.score(ACTIVE, session_id, 1, shares())
     with pytest.raises(OutOfOrder, match="No partial scores from passive, passive-2 for request 2"):
         sessions.score(ACTIVE, session_id, 2, shares())
-    sessions.submit(SECOND, session_id, 1, shares())
+    submit(sessions, SECOND, session_id, 1, shares())
     assert sessions.score(ACTIVE, session_id, 1, shares()).shape == (4, 2)
 
 
 def test_shares_of_different_size_are_refused() -> None:
     sessions, session_id = begun()
-    sessions.submit(PASSIVE, session_id, 1, shares(rows=3))
+    submit(sessions, PASSIVE, session_id, 1, shares(rows=3))
     with pytest.raises(InvalidMessage, match="differ in size"):
         sessions.score(ACTIVE, session_id, 1, shares(rows=4))
 
 
 def test_a_repeated_share_or_question_changes_nothing_and_another_share_is_refused() -> None:
     sessions, session_id = begun()
-    sessions.submit(PASSIVE, session_id, 1, shares())
-    sessions.submit(PASSIVE, session_id, 1, shares())
+    submit(sessions, PASSIVE, session_id, 1, shares())
+    submit(sessions, PASSIVE, session_id, 1, shares())
     with pytest.raises(OutOfOrder, match="has sent other scores for request 1"):
-        sessions.submit(PASSIVE, session_id, 1, shares() + 1)
+        submit(sessions, PASSIVE, session_id, 1, shares() + 1)
     first = sessions.score(ACTIVE, session_id, 1, shares())
     np.testing.assert_array_equal(first, sessions.score(ACTIVE, session_id, 1, shares()))
 
@@ -274,7 +275,7 @@ def test_no_shares_before_every_party_has_joined() -> None:
     sessions = Sessions(1)
     session_id = opened(sessions)
     with pytest.raises(OutOfOrder, match="not every party has joined"):
-        sessions.submit(PASSIVE, session_id, 1, shares())
+        submit(sessions, PASSIVE, session_id, 1, shares())
     with pytest.raises(OutOfOrder, match="not every party has joined"):
         sessions.score(ACTIVE, session_id, 1, shares())
 
@@ -282,7 +283,7 @@ def test_no_shares_before_every_party_has_joined() -> None:
 def test_requests_that_were_never_asked_for_do_not_pile_up() -> None:
     sessions, session_id = begun()
     for request in range(65):
-        sessions.submit(PASSIVE, session_id, request, shares())
+        submit(sessions, PASSIVE, session_id, request, shares())
     with pytest.raises(OutOfOrder, match="for request 0"):
         sessions.score(ACTIVE, session_id, 0, shares())
     sessions.score(ACTIVE, session_id, 1, shares())
@@ -292,11 +293,11 @@ def test_shares_may_come_from_many_threads_at_once() -> None:
     sessions, session_id = begun(passive=[PASSIVE, SECOND])
     barrier = threading.Barrier(8)
 
-    def submit(number: int) -> None:
+    def one(number: int) -> None:
         barrier.wait()
-        sessions.submit((PASSIVE, SECOND)[number % 2], session_id, number // 2, shares(seed=number))
+        submit(sessions, (PASSIVE, SECOND)[number % 2], session_id, number // 2, shares(seed=number))
 
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(submit, range(8)))
+        list(threads.map(one, range(8)))
     for request in range(4):
         assert sessions.score(ACTIVE, session_id, request, shares()).shape == (4, 2)

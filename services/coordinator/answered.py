@@ -1,0 +1,44 @@
+"""One answer per record: who varies a share to see a defended score from several sides gets no second one."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.errors import NotAllowed
+
+FloatArray = NDArray[np.float64]
+
+# A record's logits differ in their last bits from batch to batch. Nothing is learned from less: the first are answered.
+_TOLERANCE = 1e-6
+
+
+class AnsweredRecords:
+    """The logits that each record was first asked about with, by each passive party's pseudonym of it.
+
+    Every share of the sum is fixed while the parameters are, and a passive party's pseudonyms change with its own. So
+    one honest passive party is enough: neither the active party nor another passive one can vary what is added to its
+    share. Without this an active party that lies about its own share finds, in some 300 questions, the one at which
+    the answer turns, whatever a defence rounds, adds or leaves out.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, int], tuple[float, ...]] = {}
+
+    def first_logits(self, logits: FloatArray, tokens: Mapping[str, Sequence[int]]) -> FloatArray:
+        """(rows, columns) logits as they were when each record was first asked for.
+
+        ``tokens``: of each passive party, one per row. A record may stand in several rows. Raises NotAllowed for
+        logits that differ from the first by more than rounding does; the first stay.
+        """
+        rows = [tuple(row) for row in logits.tolist()]
+        for party, of_party in tokens.items():
+            first = [self._first.setdefault((party, token), row) for token, row in zip(of_party, rows, strict=True)]
+            known = np.array(first)
+            if not np.allclose(logits, known, rtol=_TOLERANCE, atol=_TOLERANCE):
+                raise NotAllowed(
+                    "The parties' shares of a record add up to another sum than when it was first asked for: defended "
+                    "scores are answered once per record and model. Whose data has changed opens another session."
+                )
+            logits = known
+        return logits
