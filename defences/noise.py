@@ -42,7 +42,8 @@ class NoiseSource:
         """Standard normal numbers, (n, columns), that are a secret function of each record of an (n, m) matrix.
 
         The same record gets the same noise however often it is asked for, so that answers can't be averaged. Records
-        are told apart on a grid of 2^-24 (keyed SHAKE-256 over it; the key never leaves this object).
+        are told apart on a grid of 2^-24 (keyed SHAKE-256 over it; the key never leaves this object). Add it to
+        ``on_grid(records)`` only: records in the same cell share their noise, so that their difference would be bare.
         """
         grid = np.rint(records / _RECORD_GRID).astype(np.int64)
         digests = b"".join(_keyed(self._key, b"record" + row.tobytes(), 8 * columns) for row in grid)
@@ -63,6 +64,12 @@ class NoiseSource:
         return np.frombuffer(self._bytes(8 * count), dtype=np.uint64)
 
 
+def on_grid(records: FloatArray) -> FloatArray:
+    """Records rounded to what ``NoiseSource.gaussian_per_record`` tells apart, multiples of 2^-24."""
+    rounded: FloatArray = np.rint(records / _RECORD_GRID) * _RECORD_GRID
+    return rounded
+
+
 def _system(size: int) -> bytes:
     return secrets.token_bytes(size)
 
@@ -72,7 +79,11 @@ def _keyed(key: bytes, message: bytes, size: int) -> bytes:
 
 
 def _normal(words: WordArray) -> FloatArray:
-    """Uniform 64-bit words to standard normal numbers, by the inverse of the distribution function (52 bits)."""
-    uniform = ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
-    normal: FloatArray = ndtri(uniform)
+    """Uniform 64-bit words to standard normal numbers: a sign, and the inverse of the lower half's distribution.
+
+    Near 0 doubles are as dense as 63 bits need. The upper half's tail would have gaps wider than the fixed point's
+    grid, through which who knows two candidate values tells which one the noise was added to.
+    """
+    tail = ((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64
+    normal: FloatArray = np.where(words & np.uint64(1), -ndtri(tail), ndtri(tail))
     return normal

@@ -8,6 +8,7 @@ import numpy as np
 
 from defences.base import DefenceError, DefenceSpec, FloatArray, ScoreContext
 from defences.decision import decisions, keep_decision
+from defences.noise import on_grid
 
 # float64 holds no more decimals of a number near 1.
 _MOST_DECIMALS = 15
@@ -51,7 +52,8 @@ class ScoreNoise:
     """Gaussian noise on the scores (Jiang 6.1.3.2), then clipped to [0, 1] and normalised to sum 1.
 
     sigma: its standard deviation, in units of a score. Rows that clipping leaves without a positive score become
-    uniform. No decision is promised: noise of 0.1 swaps scores that are closer than some 0.3.
+    uniform. No decision is promised: noise of 0.1 swaps scores that are closer than some 0.3. Scores are rounded to
+    2^-24 first, so that those with the same noise are the same.
 
     The noise is a secret function of the record's own scores: whoever asks again for the same record gets the same
     answer, so that repeating a query doesn't average the noise away. The secret lives as long as the ``NoiseSource``.
@@ -73,8 +75,9 @@ class ScoreNoise:
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
         """(n, k) scores in, (n, k) rows in [0, 1] that sum to 1 out. The same row gets the same noise each time."""
-        noise = self.sigma * context.noise.gaussian_per_record(scores, scores.shape[1])
-        clipped = np.clip(scores + noise, 0.0, 1.0)
+        known = on_grid(scores)
+        noise = self.sigma * context.noise.gaussian_per_record(known, scores.shape[1])
+        clipped = np.clip(known + noise, 0.0, 1.0)
         clipped[clipped.sum(axis=1) == 0.0] = 1.0
         normalised: FloatArray = clipped / clipped.sum(axis=1, keepdims=True)
         return normalised

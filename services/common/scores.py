@@ -26,6 +26,14 @@ class PartialScores:
     parameter_gram: FloatArray | None = None
     record_tokens: tuple[int, ...] = ()
 
+    def same_as(self, other: "PartialScores") -> bool:
+        """Whether both say the same, bit for bit."""
+        mine, theirs = (
+            (part.products.tolist(), [] if part.parameter_gram is None else part.parameter_gram.tolist())
+            for part in (self, other)
+        )
+        return mine == theirs and self.record_tokens == other.record_tokens
+
     def to_message(self, session_id: str, request_id: int) -> common_pb2.PartialScores:
         rows, columns = self.products.shape
         return common_pb2.PartialScores(

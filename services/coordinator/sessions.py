@@ -23,6 +23,8 @@ FloatArray = NDArray[np.float64]
 _KEPT_SESSIONS = 8
 # Requests of one session whose scores were never asked for (their active party failed half-way).
 _KEPT_REQUESTS = 64
+# Of the largest entry of a Gram matrix.
+_GRAM_TOLERANCE = 1e-9
 
 
 @dataclass
@@ -123,17 +125,15 @@ class Sessions:
             if caller.name == session.active:
                 raise NotAllowed("The active party brings its share when it asks for the scores.")
             self._check_columns(session, share.products)
-            gram = share.parameter_gram
-            if gram is not None and gram.shape != (session.classes, session.classes):
-                raise InvalidMessage(f"Expected a Gram matrix of {session.classes} classes, got {gram.shape}.")
+            if share.parameter_gram is not None:
+                _check_gram(share.parameter_gram, session.classes)
             if self._defences and len(share.record_tokens) != len(share.products):
                 raise InvalidMessage(
                     f"Expected a pseudonym for each of {len(share.products)} records, got {len(share.record_tokens)}: "
                     "scores are defended here, and defended scores are answered once per record."
                 )
             request = session.shares.setdefault(request_id, {})
-            known = request.setdefault(caller.name, share)
-            if not np.array_equal(known.products, share.products) or known.record_tokens != share.record_tokens:
+            if not request.setdefault(caller.name, share).same_as(share):
                 raise OutOfOrder(f"{caller.name} has sent other scores for request {request_id} already.")
             while len(session.shares) > _KEPT_REQUESTS:
                 del session.shares[next(iter(session.shares))]
@@ -217,6 +217,15 @@ def _total(grams: Sequence[FloatArray | None]) -> FloatArray | None:
     given = [gram for gram in grams if gram is not None]
     total: FloatArray = np.sum(given, axis=0)
     return total if len(given) == len(grams) else None
+
+
+def _check_gram(gram: FloatArray, classes: int) -> None:
+    """W W^T of whatever W is symmetric and has no negative eigenvalue; rounding aside."""
+    if gram.shape != (classes, classes):
+        raise InvalidMessage(f"Expected a Gram matrix of {classes} classes, got {gram.shape}.")
+    unit = float(np.abs(gram).max()) or 1.0
+    if not np.allclose(gram / unit, gram.T / unit) or np.linalg.eigvalsh(gram / unit)[0] < -_GRAM_TOLERANCE:
+        raise InvalidMessage("Expected a Gram matrix: symmetric, without negative eigenvalues.")
 
 
 def _check_rows(session: _Session) -> None:

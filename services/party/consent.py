@@ -38,7 +38,7 @@ def check_consent(agreement: Agreement, settings: Settings, own: PartyDescriptio
 
 
 def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
-    """What a report must say in plain words about a session that isn't fully protected."""
+    """What a report must say in plain words about a session that isn't fully protected, or isn't what it seems."""
     warnings = []
     if insecure_transport:
         warnings.append("INSECURE: transport=insecure, no TLS and no checked identities.")
@@ -48,4 +48,9 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
         warnings.append(f"INSECURE: {agreement.plan.key_bits}-bit Paillier keys can be broken.")
     if not agreement.plan.rerandomise:
         warnings.append("INSECURE: rerandomise=off, answers carry the key holder's randomness.")
+    if agreement.plan.patience and agreement.score_defences:
+        warnings.append(
+            f"Early stopping judges epochs by scores as {', '.join(agreement.score_defences)} leaves them and may keep "
+            "another one than the best. To keep the last one, set patience to 0."
+        )
     return warnings

@@ -29,12 +29,20 @@ T = TypeVar("T")
 
 
 @dataclass
+class _Question:
+    """A peer's masked sums of a step, and the answer as soon as it is decrypted."""
+
+    sums: WireVector
+    answer: DecryptedVector | None = None
+
+
+@dataclass
 class _PeerState:
     """What one peer has sent, by step, and what it was answered."""
 
     key: PublicKeyShown | None = None
     residuals: dict[int, WireVector] = field(default_factory=dict)
-    answers: dict[int, tuple[WireVector, DecryptedVector]] = field(default_factory=dict)
+    questions: dict[int, _Question] = field(default_factory=dict)
     pending: Unmask | None = None
 
 
@@ -82,30 +90,36 @@ class GradientExchange:
             state = self._state_of(peer)
             if state.key is None:
                 raise OutOfOrder(f"{peer} must show its public key before it sends residuals.")
-            if step in state.residuals:
-                self._same_or_refuse(state.residuals[step], vector, f"residuals of step {step}")
+            if self._has_residuals(state, step, vector):
                 return
-            self._check_step(step, earliest=self._step, latest=self._step + 1)
-        # Hundreds of ciphertext checks: not under the lock.
+        # Hundreds of ciphertext checks: not under the lock, so that steps may go on meanwhile.
         self._cipher.check_residuals(peer, self._rows_of_step(step), vector)
         with self._condition:
-            self._same_or_refuse(state.residuals.setdefault(step, vector), vector, f"residuals of step {step}")
-            self._condition.notify_all()
+            if not self._has_residuals(state, step, vector):
+                state.residuals[step] = vector
+                self._condition.notify_all()
 
     def answer_sums(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
         """Decrypt a peer's masked sums of ``step``, once; the same message again gets the same answer."""
         with self._condition:
             state = self._state_of(peer)
             self._check_step(step, earliest=self._step - 1, latest=self._encrypted_step)
-            if step in state.answers:
-                question, answer = state.answers[step]
-                self._same_or_refuse(question, vector, f"sums of step {step}")
-                return answer
-        answer = self._cipher.decrypt(peer, step, vector)
+            # Taken before it is answered: decryption takes long, and a second question must not overtake the first.
+            question = state.questions.setdefault(step, _Question(vector))
+            self._same_or_refuse(question.sums, vector, f"sums of step {step}")
+            if question.answer is not None:
+                return question.answer
+        try:
+            answer = self._cipher.decrypt(peer, step, vector)
+        except InvalidMessage:
+            with self._condition:
+                # Nothing was decrypted of it, and the right one may follow.
+                if state.questions.get(step) is question and question.answer is None:
+                    del state.questions[step]
+            raise
         with self._condition:
-            question, answer = state.answers.setdefault(step, (vector, answer))
-            self._same_or_refuse(question, vector, f"sums of step {step}")
-            return answer
+            question.answer = question.answer or answer
+            return question.answer
 
     # -- what this party's own training loop does ------------------------------------------------------------------
 
@@ -151,9 +165,10 @@ class GradientExchange:
         with self._condition:
             self._step = step + 1
             for state in self._peers.values():
-                for kept in (state.residuals, state.answers):
-                    for old in [key for key in kept if key < step]:
-                        del kept[old]
+                for old in [key for key in state.residuals if key < step]:
+                    del state.residuals[old]
+                for old in [key for key in state.questions if key < step]:
+                    del state.questions[old]
 
     def await_keys(self) -> None:
         """Wait until every peer has shown its public key; raises PeerVanished after the timeout."""
@@ -182,6 +197,14 @@ class GradientExchange:
         if peer not in self._peers:
             raise NotAllowed(f"{peer} is not a party of this session.")
         return self._peers[peer]
+
+    def _has_residuals(self, state: _PeerState, step: int, vector: WireVector) -> bool:
+        """Whether these came before; raises OutOfOrder for others in their place, or where it isn't their time."""
+        if step in state.residuals:
+            self._same_or_refuse(state.residuals[step], vector, f"residuals of step {step}")
+            return True
+        self._check_step(step, earliest=self._step, latest=self._step + 1)
+        return False
 
     def _check_step(self, step: int, *, earliest: int, latest: int) -> None:
         self._refuse_if_ended()

@@ -19,7 +19,7 @@ from services.common.scores import PartialScores
 from services.party.cipher import Cipher, DecryptedVector, Protect, PublicKeyShown, WireVector, make_cipher
 from services.party.defences import PartyDefences
 from services.party.exchange import GradientExchange
-from vfl.learning import BatchSchedule, ResidualScheme, class_rows, initial_weights, split_rows
+from vfl.learning import BatchSchedule, ResidualScheme, class_rows, initial_weights, smallest_batch, split_rows
 from vfl.learning.networks import DenseNetwork
 
 FloatArray = NDArray[np.float64]
@@ -93,7 +93,7 @@ class PartyTraining:
         if labels is not None:
             self._penalty[-1] = 0.0
         self._weights_after_epoch: list[FloatArray] = []
-        self._trained = installed is not None
+        self._kept_epoch: int | None = None
         self._token_key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         steps = self.schedule.steps_per_epoch * plan.epochs
@@ -102,7 +102,7 @@ class PartyTraining:
             role="passive" if labels is None else "active",
             epochs=plan.epochs,
             steps=steps,
-            rows=plan.batch_size,
+            rows=smallest_batch(len(self.rows.train), plan.batch_size),
             learning_rate=plan.learning_rate,
             residual_limit=math.inf if plan.cipher == "plain" else 2.0**plan.residual_integer_bits,
             columns=agreement.residual_columns,
@@ -121,6 +121,10 @@ class PartyTraining:
         """Send this party's public key to every peer."""
         key = self.exchange.public_key
         self._to_all_peers(lambda peer: peer.send_public_key(self.agreement.session_id, key))
+
+    @property
+    def _trained(self) -> bool:
+        return self._installed is not None or self._kept_epoch is not None
 
     def run_epoch(self, epoch: int, on_step: Callable[[int, StageTimer], None]) -> None:
         """Train epoch ``epoch`` (from 0, in order), calling ``on_step(step, seconds by stage)`` after each step.
@@ -143,12 +147,18 @@ class PartyTraining:
             self._weights_after_epoch.append(self.weights.copy())
 
     def keep_epoch(self, epoch: int) -> None:
-        """Go back to the weights after ``epoch`` and end training; raises InvalidMessage for one that wasn't run."""
+        """Go back to the weights after ``epoch`` and end training; the same again changes nothing.
+
+        Raises InvalidMessage for an epoch that wasn't run, OutOfOrder for another one than the first time: scores and
+        disclosed parameters are of one model.
+        """
         with self._lock:
             if not 0 <= epoch < len(self._weights_after_epoch):
                 raise InvalidMessage(f"Epoch {epoch} was not run: {len(self._weights_after_epoch)} were.")
+            if self._kept_epoch not in (None, epoch):
+                raise OutOfOrder(f"Training has ended with epoch {self._kept_epoch}: open another session.")
+            self._kept_epoch = epoch
             self.weights = self._weights_after_epoch[epoch]
-            self._trained = True
             self.exchange.end("training is complete.")
 
     def partial_scores(self, rows: Sequence[int]) -> FloatArray:

@@ -46,6 +46,7 @@ class _Session:
         self.active = active
         self.psi: PsiServer | None = None
         self.rows: NDArray[np.int64] | None = None
+        self.joining = threading.Lock()
         self.training: PartyTraining | None = None
         self.ended: str | None = None
 
@@ -118,18 +119,25 @@ class PassiveParty:
     # -- training --------------------------------------------------------------------------------------------------
 
     def join(self, caller: Identity, session_id: str) -> Agreement:
-        """Join at the coordinator, check the terms against this party's own settings, make a key pair, show it."""
+        """Join at the coordinator, check the terms against this party's own settings, make a key pair.
+
+        A repetition waits for the first and gets the same agreement: a session has one key and one set of weights.
+        """
         session = self._session_of(caller, session_id)
         if session.rows is None:
             raise OutOfOrder("Align before you join.")
-        if session.training is not None:
+        with session.joining:
+            if session.training is None:
+                session.training = self._join(caller, session_id, session.rows)
             return session.training.agreement
-        own = self._data.describe(self.name, len(session.rows), truncates_answers=self._defences.truncates_answers)
+
+    def _join(self, caller: Identity, session_id: str, rows: NDArray[np.int64]) -> PartyTraining:
+        own = self._data.describe(self.name, len(rows), truncates_answers=self._defences.truncates_answers)
         agreement = self._coordinator.join_session(session_id, own)
         if agreement.active.name != caller.name:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
         check_consent(agreement, self._settings, own)
-        features = self._data.encoded(session.rows, agreement.plan.feature_fraction_bits)
+        features = self._data.encoded(rows, agreement.plan.feature_fraction_bits)
         training = PartyTraining(
             agreement,
             self.name,
@@ -154,10 +162,9 @@ class PassiveParty:
             guard=warnings,
         )
         if self._settings.record_features:
-            truth = self._data.truth(session.rows, agreement.plan.feature_fraction_bits)
+            truth = self._data.truth(rows, agreement.plan.feature_fraction_bits)
             self._record.keep_features(truth, self._data.feature_names)
-        session.training = training
-        return agreement
+        return training
 
     def show_public_key(self, caller: Identity, session_id: str) -> None:
         """Show this session's public key to every peer; all of them have joined by now."""

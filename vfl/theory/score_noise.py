@@ -48,9 +48,12 @@ def strongest_noise(parameter_gram: FloatArray) -> StrongestNoise:
         raise ValueError("Expected a Gram matrix of finite numbers.")
     k = len(parameter_gram)
     J = np.diff(np.eye(k), axis=0)
-    values, vectors = np.linalg.eigh(J @ (parameter_gram + parameter_gram.T) @ J.T / 2)
+    # In its own unit: the direction has none, and no square under- or overflows.
+    unit = float(np.abs(parameter_gram).max()) or 1.0
+    gram = (parameter_gram / unit + parameter_gram.T / unit) / 2
+    values, vectors = np.linalg.eigh(J @ gram @ J.T)
     # What all classes share cancels in J G J^T, but its rounding stays.
-    kept = values > _RANK_TOLERANCE * max(values[-1], 1e-2 * float(np.trace(parameter_gram)))
+    kept = values > _RANK_TOLERANCE * max(values[-1], 1e-2 * float(np.trace(gram)))
     half_power = (vectors[:, kept] / np.sqrt(values[kept])).T @ J
     response = half_power.T @ half_power
     # The same for all classes changes no score: that direction is put below all others.
@@ -61,7 +64,7 @@ def strongest_noise(parameter_gram: FloatArray) -> StrongestNoise:
     closeness = np.diagonal(projector)
     axis = int(np.flatnonzero(closeness >= (1 - _EQUAL_ENTRIES) * closeness.max())[0])
     direction: FloatArray = projector[axis] / np.linalg.norm(projector[axis])
-    return StrongestNoise(direction, max(float(gains[-1]), 0.0))
+    return StrongestNoise(direction, max(float(gains[-1]), 0.0) / unit)
 
 
 def noisy_error(weights_passive: FloatArray, moment: FloatArray, noise_correlation: FloatArray) -> float:

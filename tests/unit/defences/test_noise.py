@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from defences import NoiseSource
+from defences.noise import _normal, on_grid
 
 COUNT = 20_000
 SOURCES = pytest.mark.parametrize("seed", [None, 7], ids=["system", "seeded"])
@@ -43,6 +44,24 @@ def test_the_extremes_of_64_bits_become_finite_numbers(monkeypatch: pytest.Monke
     for byte in (b"\x00", b"\xff"):
         monkeypatch.setattr("secrets.token_bytes", lambda count, byte=byte: byte * count)
         assert np.isfinite(NoiseSource().gaussian((3,))).all()
+
+
+def test_tails_have_no_gaps_that_tell_what_noise_was_added_to() -> None:
+    """Beyond four standard deviations, neighbouring words give neighbours closer than a grid of 2^-32 of sigma 2000."""
+    for upper in (0, 1):
+        words = (np.arange(2000, dtype=np.uint64) + np.uint64(2**49)) * np.uint64(2) + np.uint64(upper)
+        values = _normal(words)
+        assert abs(values[0]) > 4
+        assert (np.sign(values) == (1 if upper else -1)).all()
+        gaps = np.abs(np.diff(values))
+        assert 0 < gaps.max() < 2.0**-32 / 2000
+
+
+def test_on_its_grid_records_with_the_same_noise_are_the_same() -> None:
+    records = np.array([[0.3, 0.7], [0.3 + 2.0**-27, 0.7 - 2.0**-27], [0.3 + 2.0**-23, 0.7]])
+    first, second, other = on_grid(records)
+    assert first.tolist() == second.tolist() != other.tolist()
+    assert np.abs(on_grid(records) - records).max() <= 2.0**-25
 
 
 def test_the_systems_draws_are_fresh_each_time_and_in_each_source() -> None:

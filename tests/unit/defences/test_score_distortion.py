@@ -93,6 +93,15 @@ def test_asking_again_does_not_help() -> None:
     assert (defence.protect_scores(scores, ScoreContext(NoiseSource())) != first).any(axis=1).all()
 
 
+def test_scores_that_are_told_the_same_noise_are_told_the_same_score() -> None:
+    """Found: steered into one cell of the noise's grid, answers differed by exactly what the scores did."""
+    logits = np.array([[0.0, -26.0, -27.0, -28.0], [0.0, -29.0, -30.0, -26.5], [0.0, -800.0, -800.0, -800.0]])
+    scores = confidence_scores(logits)
+    assert len(np.unique(scores, axis=0)) == 3
+    answers = ScoreNoise().protect_scores(scores, ScoreContext(NoiseSource()))
+    assert len(np.unique(answers, axis=0)) == 1
+
+
 def test_rows_that_noise_empties_become_uniform() -> None:
     """With two classes and a large sigma about a quarter of rows lose both scores."""
     scores = some_scores(2, 400, 2)

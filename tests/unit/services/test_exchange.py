@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -186,6 +187,79 @@ def test_the_answer_of_a_completed_step_is_repeated_and_forgotten_one_step_later
     pair.exchange.complete_step(1)
     with pytest.raises(OutOfOrder, match="Step 0 is out of order"):
         pair.exchange.answer_sums("passive", 0, question)
+
+
+class Held:
+    """A cipher's method that waits to be let go of, but for the first vector that it is called with."""
+
+    def __init__(self, method: Callable[..., Any], passing: WireVector) -> None:
+        self._method = method
+        self._passing = passing
+        self.reached, self.let_go = threading.Event(), threading.Event()
+
+    def __call__(self, *arguments: Any) -> Any:
+        if arguments[-1] != self._passing:
+            self.reached.set()
+            assert self.let_go.wait(5)
+        return self._method(*arguments)
+
+
+def test_a_question_that_was_late_is_not_answered_when_its_step_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found: its decryption began while the first answer was on its way and ended when that was forgotten."""
+    pair = exchange_pair(PLAIN)
+    first = pair.peer_sums(pair.exchange.encrypt_residuals(0, np.zeros((4, 1))))
+    late = pair.peer_sums(pair.exchange.encrypt_residuals(0, np.ones((4, 1))))
+    held = Held(pair.exchange._cipher.decrypt, first)
+    monkeypatch.setattr(pair.exchange._cipher, "decrypt", held)
+    with in_thread() as threads:
+        # Both are on their way at once: one of them is decrypted, however long it takes.
+        one = threads.submit(pair.exchange.answer_sums, "passive", 0, late)
+        assert held.reached.wait(5)
+        with pytest.raises(OutOfOrder, match="a step is answered once"):
+            pair.exchange.answer_sums("passive", 0, first)
+        for step in (0, 1):
+            pair.exchange.encrypt_residuals(step, np.zeros((4, 1)))
+            pair.exchange.complete_step(step)
+        held.let_go.set()
+        one.result(timeout=5)
+    for question in (first, late):
+        with pytest.raises(OutOfOrder, match="Step 0 is out of order"):
+            pair.exchange.answer_sums("passive", 0, question)
+
+
+def test_a_question_repeated_while_it_is_decrypted_gets_the_same_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = exchange_pair(TINY)
+    question = pair.peer_sums(pair.exchange.encrypt_residuals(0, np.full((4, 1), 0.25)))
+    barrier = threading.Barrier(3)
+    decrypt = pair.exchange._cipher.decrypt
+
+    def meeting(*arguments: Any) -> DecryptedVector:
+        barrier.wait(5)
+        return decrypt(*arguments)
+
+    monkeypatch.setattr(pair.exchange._cipher, "decrypt", meeting)
+    with in_thread() as threads:
+        answers = list(threads.map(lambda _: pair.exchange.answer_sums("passive", 0, question), range(3)))
+    assert answers[0] is answers[1] is answers[2]
+
+
+def test_residuals_whose_check_outlasts_their_step_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = exchange_pair(PLAIN)
+    first, late = pair.peer_residuals(0), pair.peer_residuals(4)
+    held = Held(pair.exchange._cipher.check_residuals, first)
+    monkeypatch.setattr(pair.exchange._cipher, "check_residuals", held)
+    with in_thread() as threads:
+        sending = threads.submit(pair.exchange.receive_residuals, "passive", 0, late)
+        assert held.reached.wait(5)
+        pair.exchange.receive_residuals("passive", 0, first)
+        pair.exchange.receive_residuals("passive", 0, first)
+        for step in (0, 1):
+            pair.exchange.complete_step(step)
+        held.let_go.set()
+        with pytest.raises(OutOfOrder, match="Step 0 is out of order"):
+            sending.result(timeout=5)
 
 
 def test_an_answer_without_an_open_question_is_refused() -> None:
@@ -395,6 +469,19 @@ def test_an_epoch_that_was_not_run_cannot_be_kept() -> None:
                 trainings["active"].keep_epoch(epoch)
 
 
+def test_the_epoch_that_was_kept_stays_the_one() -> None:
+    with wired(random_problem(), PLAIN) as trainings:
+        run_together(trainings, 3)
+        passive = trainings["passive"]
+        passive.keep_epoch(1)
+        kept = passive.weights.copy()
+        passive.keep_epoch(1)
+        for epoch in (0, 2):
+            with pytest.raises(OutOfOrder, match="Training has ended with epoch 1"):
+                passive.keep_epoch(epoch)
+        np.testing.assert_array_equal(passive.weights, kept)
+
+
 @pytest.mark.parametrize("rows", [[], [37], [0, 10**9]])
 def test_scores_of_rows_that_do_not_exist_are_refused(rows: list[int]) -> None:
     with (
@@ -545,8 +632,8 @@ class ExchangeModel(RuleBasedStateMachine):
         if hasattr(self, "pair"):
             state = self.pair.exchange._peers["passive"]
             assert set(state.residuals) == set(self.residuals)
-            assert set(state.answers) == set(self.questions)
-            assert max(len(state.residuals), len(state.answers)) <= 3
+            assert set(state.questions) == set(self.questions)
+            assert max(len(state.residuals), len(state.questions)) <= 3
 
 
 ExchangeModel.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -4,8 +4,10 @@ import logging
 import re
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +18,10 @@ from services.common.errors import FederationError, InvalidMessage, NotAllowed, 
 from services.common.identity import Identity, Role
 from services.party.cipher import DecryptedVector
 from services.party.exchange import GradientExchange
+from services.party.training import PartyTraining
 from tests.integration.harness import (
     ACTIVE,
+    DirectPassive,
     Watcher,
     active_data,
     house,
@@ -269,6 +273,29 @@ def test_a_passive_party_serves_one_session_of_one_active_party_in_order(tmp_pat
         with pytest.raises(OutOfOrder, match=r"has ended: enough\."):
             party.join(ACTIVE, "one")
         party.end_session(ACTIVE, "two", "an unknown session is no concern of this party")
+
+
+def test_a_repeated_join_waits_for_the_first_and_gets_the_same_agreement_and_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gRPC sends a call again whose first copy may still be at work."""
+    made: list[PartyTraining] = []
+    original = PartyTraining.__init__
+
+    def counting(self: PartyTraining, *arguments: Any, **named: Any) -> None:
+        made.append(self)
+        original(self, *arguments, **named)
+
+    def thrice(self: DirectPassive, session_id: str) -> None:
+        with ThreadPoolExecutor(3) as threads:
+            agreements = list(threads.map(lambda _: self.party.join(self.caller, session_id), range(3)))
+        assert agreements[0] == agreements[1] == agreements[2]
+
+    monkeypatch.setattr(DirectPassive, "join", thrice)
+    monkeypatch.setattr(PartyTraining, "__init__", counting)
+    with house(tmp_path, settings=PLAIN) as home:
+        home.train()
+    assert [training.name for training in made].count("passive") == 1
 
 
 # -- what must not be seen --------------------------------------------------------------------------------------------

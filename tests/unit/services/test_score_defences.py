@@ -202,6 +202,27 @@ def test_a_gram_matrix_of_other_classes_is_refused_when_it_comes(shape: tuple[in
     submit(sessions, PASSIVE, agreement.session_id, 1, shares(columns=3), gram_of(0))
 
 
+@pytest.mark.parametrize("gram", [-np.eye(3), np.triu(np.ones((3, 3))), np.diag([1.0, 1.0, -1e-6])])
+def test_what_is_no_gram_matrix_is_refused_when_it_comes(gram: FloatArray) -> None:
+    sessions, agreement = begun([Watch([])], classes=3)
+    with pytest.raises(InvalidMessage, match="Expected a Gram matrix: symmetric, without negative eigenvalues"):
+        submit(sessions, PASSIVE, agreement.session_id, 1, shares(columns=3), gram)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-320, 1e-160, 1e160, 1e307])
+def test_a_gram_matrix_of_any_size_is_taken_and_gives_finite_scores(scale: float) -> None:
+    sessions, agreement = begun([load("score_scheme1"), load("score_scheme2")], classes=3)
+    assert np.isfinite(delivered(sessions, agreement, gram=np.diag([3.0, 2.0, 1.0]) * scale, columns=3)).all()
+
+
+def test_another_gram_matrix_for_the_same_request_is_refused() -> None:
+    sessions, agreement = begun([Watch([])], classes=3)
+    for _ in range(2):
+        submit(sessions, PASSIVE, agreement.session_id, 1, shares(columns=3), gram_of(1))
+    with pytest.raises(OutOfOrder, match="other scores for request 1"):
+        submit(sessions, PASSIVE, agreement.session_id, 1, shares(columns=3), gram_of(2))
+
+
 def test_scheme_1_refuses_to_deliver_without_it_and_names_what_works() -> None:
     sessions, agreement = begun([load("score_scheme1")], classes=3)
     with pytest.raises(OutOfOrder, match=r"score_scheme1 needs the Gram matrix.*score_scheme3 or class_label"):

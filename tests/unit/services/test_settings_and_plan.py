@@ -270,6 +270,14 @@ def test_what_protects_nothing_is_said_in_plain_words() -> None:
         assert words in warning
 
 
+def test_early_stopping_on_defended_scores_is_warned_of() -> None:
+    stopping = _agreement(patience=3)
+    assert warnings_of(stopping, insecure_transport=False) == []
+    (warning,) = warnings_of(replace(stopping, score_defences=("score_noise",)), insecure_transport=False)
+    assert "score_noise leaves them" in warning
+    assert "set patience to 0" in warning
+
+
 def test_an_agreement_that_describes_a_party_otherwise_than_it_did_itself_is_refused() -> None:
     agreement = _agreement()
     said = replace(agreement.active, truncates_answers=True)
