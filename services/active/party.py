@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attacks import AuxiliaryRows
 from services.active.attack_host import AttackHost, Knowledge
 from services.active.interfaces import Coordinator, EpochOutcome, JobObserver, JobOutcome, PassiveParty
-from services.common.agreement import TrainingPlan
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder, UnknownRecord
 from services.common.metrics import StageTimer
 from services.common.settings import Settings
@@ -92,9 +92,10 @@ class ActiveParty:
     @property
     def warnings(self) -> list[str]:
         training = self._training
-        if training is None:
-            return []
-        return [*warnings_of(training.agreement, insecure_transport=self._insecure_transport), *self._guard_warnings]
+        return self._warnings_of(training.agreement) if training else []
+
+    def _warnings_of(self, agreement: Agreement) -> list[str]:
+        return [*warnings_of(agreement, insecure_transport=self._insecure_transport), *self._guard_warnings]
 
     # -- the job ---------------------------------------------------------------------------------------------------
 
@@ -186,6 +187,8 @@ class ActiveParty:
         )
         channels = channels_of(agreement, self.name, len(training.rows.train))
         self._guard_warnings = guard(agreement, channels, self._settings.guard)
+        for warning in self._warnings_of(agreement):
+            _log.warning("%s", warning)
         self._adversary.begin(training)
         self._record.begin(agreement)
         self._record.note(

@@ -153,6 +153,8 @@ class PassiveParty:
         )
         channels = channels_of(agreement, self.name, len(training.rows.train))
         warnings = guard(agreement, channels, self._settings.guard)
+        for warning in warnings:
+            _log.warning("%s", warning)
         self._adversary.begin(training)
         self._record.begin(agreement)
         self._record.note(

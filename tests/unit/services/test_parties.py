@@ -298,6 +298,17 @@ def test_a_repeated_join_waits_for_the_first_and_gets_the_same_agreement_and_key
     assert [training.name for training in made].count("passive") == 1
 
 
+def test_each_party_reads_in_its_own_log_what_its_answers_give_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING), house(tmp_path, settings=small_settings()) as home:
+        home.train()
+        warned = {record.name: record.getMessage() for record in caplog.records if "equations" in record.getMessage()}
+        assert set(warned) == {"services.active.party", "services.passive.party"}
+        assert "residuals of passive" in warned["services.passive.party"]
+        assert any("512-bit" in record.getMessage() for record in caplog.records)
+
+
 # -- what must not be seen --------------------------------------------------------------------------------------------
 
 
