@@ -1,8 +1,9 @@
 """What a defence is: a frozen set of options that says where it sits, what it changes and what it promises.
 
-A defence of each stage has one method, called by the service where it sits (or by an experiment):
+A defence of each stage has its methods, called by the service where it sits (or by an experiment):
 
-    residuals    protect_residuals     a party's residual shares, before they are encrypted
+    residuals    protect_residuals     a party's residual shares, before they are encrypted;
+                 check, prediction     when a session begins: whether it can work, and what to expect
     answers      (none)                a key holder's decrypted answers: who names one answers modulo 2^w
     features     transform_features    a party's own features, before a session uses them
     parameters   disclose              a passive party's parameters, when they are disclosed
@@ -12,8 +13,9 @@ A defence of each stage has one method, called by the service where it sits (or 
 All are pure functions of their arguments, but for the noise, which comes from a ``NoiseSource``.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,17 @@ from defences.noise import NoiseSource
 FloatArray = NDArray[np.float64]
 Place = Literal["active", "passive", "coordinator", "lab"]
 Stage = Literal["residuals", "answers", "features", "parameters", "scores", "training"]
+Kept = Literal["scores", "decision", "nothing"]
+Need = Literal["parameter_gram", "unit_features"]
+Replaced = Literal["scores", "disclosed parameters", ""]
+
+# What a service calls of a defence of each stage; of the others nothing.
+METHODS: Mapping[Stage, tuple[str, ...]] = {
+    "residuals": ("check", "prediction", "protect_residuals"),
+    "features": ("transform_features",),
+    "parameters": ("disclose",),
+    "scores": ("protect_scores",),
+}
 
 
 class DefenceError(ValueError):
@@ -35,16 +48,33 @@ class DefenceSpec:
 
     sits: the roles whose service applies it (lab: no service does). stages: what it works on.
     keeps: what stays the same for the active party: its scores, its decision (the arg max), or neither.
-    needs: what the service must bring besides: "parameter_gram" (``ScoreContext``).
+    needs: what the service must bring besides: "parameter_gram" (``ScoreContext``), "unit_features" (the features that
+    the party trains on lie in [0, 1]).
     replaces: what it puts its own in place of; two defences that replace the same thing contradict each other.
+    leaves_unit_range: whether it may put features outside [0, 1] in the place of features in it.
+    Raises ValueError for a word that isn't among those that each field knows: it would be a defence that nobody calls.
     """
 
     sits: tuple[Place, ...]
     stages: tuple[Stage, ...]
-    keeps: Literal["scores", "decision", "nothing"]
+    keeps: Kept
     source: str
-    needs: tuple[Literal["parameter_gram"], ...] = ()
-    replaces: Literal["scores", "disclosed parameters", ""] = ""
+    needs: tuple[Need, ...] = ()
+    replaces: Replaced = ""
+    leaves_unit_range: bool = False
+
+    def __post_init__(self) -> None:
+        words: dict[str, tuple[tuple[str, ...], Any]] = {
+            "sits": (self.sits, Place),
+            "stages": (self.stages, Stage),
+            "keeps": ((self.keeps,), Kept),
+            "needs": (self.needs, Need),
+            "replaces": ((self.replaces,), Replaced),
+        }
+        for field, (given, known) in words.items():
+            if isinstance(given, str) or not set(given) <= set(get_args(known)):
+                choices = ", ".join(repr(word) for word in get_args(known))
+                raise ValueError(f"A defence's spec has {field} from {choices}, not {getattr(self, field)!r}.")
 
 
 class Defence(Protocol):
@@ -60,9 +90,10 @@ class Defence(Protocol):
 class TrainingTerms:
     """Public numbers of a session of Protocol 1, seen from one party.
 
-    role: of the party whose residuals these are. steps: T; rows: s of the largest batch; residual_limit: what the
-    fixed point holds, exclusive, in magnitude. columns: of the residuals, 1 for two classes. row_norm: the largest
-    2-norm of this party's own rows, which no other party is told.
+    role: of the party whose residuals these are. steps: T; rows: s of the smallest batch, batches differ by one row at
+    most; residual_limit: what the fixed point holds, exclusive, in magnitude, infinite without encryption. columns: of
+    the residuals, 1 for two classes. row_norm: the largest 2-norm of this party's own rows, which no other party is
+    told.
     """
 
     role: Literal["active", "passive"]
@@ -82,7 +113,7 @@ class ResidualDefence(Defence, Protocol):
         """Raises DefenceError, before training, for terms under which it can't work."""
 
     def prediction(self, terms: TrainingTerms) -> Any:
-        """What theory expects of a session for the run's record: a dataclass of numbers and texts."""
+        """What theory expects of a session, for the run's record: a dataclass of numbers and texts, or None."""
 
     def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms, noise: NoiseSource) -> FloatArray:
         """Residual shares of one step, (rows, columns), as this party will encrypt them."""

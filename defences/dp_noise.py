@@ -1,6 +1,7 @@
 """Noise on the residuals before they are encrypted (Hu, section 6, Algorithm 3). Every party adds its own."""
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +30,8 @@ DEFAULT_EPSILON = 0.5
 
 # Of one column of residuals over a whole run: a hundred columns together stay below one in a million.
 _OVERFLOW_CHANCE = 1e-8
+# The widest residuals that a session may agree on (services.common.agreement); with more than 38 fraction bits, less.
+_MOST_INTEGER_BITS = 14
 _BOUND_FAILURE = 0.01
 _TWO_CLASSES = "dp_noise computes sigma for two classes only, as the paper's formula does: give sigma for more."
 _GIVEN = "Sigma was given, not computed: it stands for no epsilon and no delta."
@@ -40,18 +43,19 @@ class NoisePrediction:
 
     sigma: of this party's shares. levels: the calculator's answer with its assumptions, None when sigma was given.
     note: that sigma was given, or that this party's own rows are too long for what epsilon stands for; else empty.
-    first_step_success: the label party's: how often the sign of a noisy f tells its label at the first step,
-        Phi(2 / sigma). best_success: the most that all noisy shares of a record, one per epoch, tell of its label.
+    first_step_success: how often the sign of a noisy f tells its label at the first step, Phi(2 / sigma).
+        best_success: the most that all noisy shares of a record, one per epoch, tell of its label. Both are None at a
+        passive party: its noise hides no label, and it doesn't know whether the label party adds any.
     gradient_error: at most sigma / (4 sqrt(s)), the root mean square per step of what this party's noise adds to the
         gradient of the others.
-    guaranteed_steps: T~ of Theorem 6.6, but for a chance of 1 %, with the noise of the noisier party. It bounds
-        theta^T x, not what is seen of it.
+    guaranteed_steps: T~ of Theorem 6.6, but for a chance of 1 %, with the noise of the noisier party (this party's
+        where sigma was given). It bounds theta^T x, not what is seen of it.
     """
 
     sigma: float
     levels: NoiseLevels | None
-    first_step_success: float
-    best_success: float
+    first_step_success: float | None
+    best_success: float | None
     gradient_error: float
     guaranteed_steps: int
     note: str
@@ -104,7 +108,7 @@ class DpNoise:
             raise ValueError(f"Expected steps to be at least 1, got {self.steps}.")
         if self.sigma is None:
             return
-        if not 0 < self.sigma < math.inf:
+        if not 0 < self.sigma <= sys.float_info.max:
             raise ValueError(f"Expected sigma to be a positive, finite number, got {self.sigma}.")
         if self.epsilon is not None:
             raise ValueError(f"Expected epsilon or sigma, got both ({self.epsilon} and {self.sigma}): drop one.")
@@ -135,8 +139,8 @@ class DpNoise:
         return NoisePrediction(
             sigma=sigma,
             levels=levels,
-            first_step_success=best_success(sigma, 1),
-            best_success=best_success(sigma, terms.epochs),
+            first_step_success=best_success(sigma, 1) if terms.role == "active" else None,
+            best_success=best_success(sigma, terms.epochs) if terms.role == "active" else None,
             gradient_error=sigma / (4 * math.sqrt(terms.rows)),
             guaranteed_steps=noisy_guaranteed_steps(terms.learning_rate, 0.0, u),
             note=_GIVEN if levels is None else _too_long(terms.row_norm),
@@ -151,17 +155,25 @@ class DpNoise:
         if terms.columns > 1 and self.sigma is None:
             raise DefenceError(_TWO_CLASSES)
         sigma, signal = self.sigma_for(terms), self._largest_share(terms)
-        deviation = largest_deviation(terms.steps * terms.rows, _OVERFLOW_CHANCE)
+        largest_batch = terms.rows + 1
+        deviation = largest_deviation(terms.steps * largest_batch, _OVERFLOW_CHANCE)
         needed = signal + deviation * sigma
         if needed < terms.residual_limit:
             return
-        fitting = (terms.residual_limit - signal) / deviation
-        remedies = [f"set residual_integer_bits to {math.floor(math.log2(needed)) + 1}"]
-        if fitting > 0:
-            remedies += [*self._weaker(sigma / fitting), f"give a sigma of {_rounded_down(fitting)} or less instead"]
+        if not math.isfinite(needed):
+            raise DefenceError(
+                f"dp_noise would add noise of standard deviation {sigma:.4g} to residuals of up to {signal:.4g}, which "
+                "exceeds every float64: give a larger epsilon, a smaller sigma or a smaller gradient_bound."
+            )
+        bits = math.floor(math.log2(needed)) + 1
+        agreeable = bits <= _MOST_INTEGER_BITS
+        wider = [f"set residual_integer_bits to {bits}"] if agreeable else []
+        weaker = self._weaker((terms.residual_limit - signal) / deviation, sigma)
+        remedies = [*wider, *weaker] or ["give a larger epsilon, a smaller sigma or a smaller gradient_bound"]
         raise DefenceError(
             f"dp_noise would add noise of standard deviation {sigma:.4g} to residuals whose fixed point ends at "
-            f"{terms.residual_limit:g}, and over {terms.steps} steps of {terms.rows} rows it would reach {needed:.4g}: "
+            f"{terms.residual_limit:g}, and over {terms.steps} steps of up to {largest_batch} rows it would reach "
+            f"{needed:.4g}{'' if agreeable else f', which no residual_integer_bits up to {_MOST_INTEGER_BITS} hold'}: "
             f"{', or '.join(remedies)}."
         )
 
@@ -197,13 +209,17 @@ class DpNoise:
         products = 4 * self.gradient_bound - 2
         return products + LABEL_TERM if terms.role == "active" else products
 
-    def _weaker(self, factor: float) -> list[str]:
-        """How to make sigma smaller by ``factor`` > 1, in words, if an epsilon below 1 does."""
-        if self.sigma is not None:
+    def _weaker(self, fitting: float, sigma: float) -> list[str]:
+        """How to come from a sigma down to one that fits, in words; empty where none is positive."""
+        if fitting <= 0:
             return []
-        epsilon = self._epsilon * (factor if self.reading == "lemma" else factor**2)
-        shown = math.ceil(epsilon * 1000) / 1000
-        return [f"set epsilon to {shown:g} or more"] if shown < 1 else []
+        given = f"give a sigma of {_rounded_down(fitting)} or less instead"
+        factor = sigma / fitting
+        epsilon = self._epsilon * (factor if self.reading == "lemma" else factor * factor)
+        # From 1 on the formula says nothing, nor to who gave sigma.
+        if self.sigma is not None or epsilon > 0.999:
+            return [given]
+        return [f"set epsilon to {math.ceil(epsilon * 1000) / 1000:g} or more", given]
 
 
 def _too_long(row_norm: float) -> str:

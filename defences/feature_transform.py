@@ -66,6 +66,7 @@ class FeatureTransform:
             keeps="nothing" if self.at == "training" else "scores",
             source="Rassouli VII-A: Prop. 4, Theorem 3, Remark 6",
             replaces="disclosed parameters" if self.at == "disclosure" else "",
+            leaves_unit_range=self.at == "training" and self.kind == "random",
         )
 
     def transform_features(self, features: FloatArray, noise: NoiseSource) -> FloatArray:

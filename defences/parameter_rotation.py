@@ -24,6 +24,7 @@ features were scaled to [0, 1]. The error that is promised is that of an adversa
 that leave [0, 1] tell it that it shouldn't, and an error beyond that of guessing 1/2 everywhere protects nothing more.
 """
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -52,7 +53,8 @@ class Distortion:
     """What to disclose, and what it does.
 
     weights: (k, d). case: the paper's. epsilon: the g aimed at; capped: whether the cap is less than what was asked.
-    interpretability: the g reached, within 1e-9 of the mean squared parameter of epsilon.
+    interpretability: the g reached, within 1e-9 of the mean squared parameter of epsilon. Both are 0 where parameters
+    are so small that their squares are none that a float64 holds.
     error: MSE per feature of half* (for d < k that of ls, too) on the features that the distortion was fitted to.
     """
 
@@ -65,15 +67,23 @@ class Distortion:
 
 
 def distort(
-    weights: FloatArray, features: FloatArray, epsilon: float | None, *, case: Case | None = None, share: float = 1.0
+    weights: FloatArray,
+    features: FloatArray,
+    epsilon: float | None,
+    *,
+    relative: bool = False,
+    case: Case | None = None,
+    share: float = 1.0,
 ) -> Distortion:
     """The W_n with g = epsilon that half* errs most with. Nothing in it is secret: the same arguments give the same.
 
-    weights: (k, d) class rows; features: the party's own, (n, d) in [0, 1]. epsilon: g of eq. 33; None for the cap.
+    weights: (k, d) class rows; features: the party's own, (n, d) in [0, 1]. epsilon: g of eq. 33, as a multiple of the
+    mean squared parameter where ``relative``; None for the cap.
     case: by (k, d) when None; two classes and d > 1 can take "i" in place of "iv" (Varasteh, Figure 9).
     share: of epsilon, or of the cap where that is less, to aim at.
     Class rows that don't differ tell nothing and come back as they are. Raises DefenceError for arguments that don't
-    fit each other, features outside [0, 1], or an epsilon below 0.
+    fit each other, features outside [0, 1], an epsilon below 0, or parameters that are no numbers, all subnormal, or so
+    large that their squares exceed float64's range.
     """
     k, d = _checked_shape(weights, features)
     natural: Case = "iii" if d == 1 else "iv" if k == 2 else "i" if d >= k else "ii"
@@ -88,20 +98,44 @@ def distort(
     except ValueError as error:
         raise DefenceError(f"parameter_rotation works against attacks that assume [0, 1]. {error}") from None
     # In units of the parameters, so that what the searches call small doesn't depend on how large these are.
-    unit = float(np.sqrt(np.mean(weights**2)))
-    aim = _Aim(asked / unit**2 if unit else 0.0, share)
+    unit = _root_mean_square(weights) or 1.0
+    # Factor by factor: the square of a small unit is 0 long before the parameters are.
+    aim = _Aim(asked if relative else asked / unit / unit, share)
+    scaled = weights / unit
     method = {"i": _rotated, "ii": _rotated, "iii": _free_single, "iv": _free_binary}[chosen]
-    differ = row_space(equations(weights)).rank > 0
-    distorted, most = method(weights / unit, own, aim) if differ else (weights, 0.0)
-    disclosed = unit * distorted if aim.within(most) > 0 else weights.copy()
+    differ = row_space(equations(scaled)).rank > 0
+    distorted, most = method(scaled, own, aim) if differ else (scaled, 0.0)
+    if aim.within(most) == 0:
+        distorted = scaled
+    wanted, cap = (asked * unit * unit if relative else asked), most * unit * unit
     return Distortion(
-        weights=disclosed,
+        weights=weights.copy() if distorted is scaled else unit * distorted,
         case=chosen,
-        epsilon=share * min(asked, unit**2 * most),
-        capped=unit**2 * most < asked,
-        interpretability=interpretability(weights, disclosed),
-        error=disclosed_errors(equations(weights), equations(disclosed), own).half_star,
+        epsilon=share * min(wanted, cap),
+        capped=cap < wanted,
+        interpretability=interpretability(scaled, distorted) * unit * unit,
+        error=disclosed_errors(equations(scaled), equations(distorted), own).half_star,
     )
+
+
+def _root_mean_square(weights: FloatArray) -> float:
+    """Of (k, d) parameters, without squaring any. Raises DefenceError where g, or what they become, has no number."""
+    largest = float(np.abs(weights).max(initial=0.0))
+    if largest == 0:
+        return 0.0
+    root = largest * float(np.sqrt(np.mean((weights / largest) ** 2)))
+    # g is at most 4 mean squares.
+    if not np.isfinite(4 * root * root):
+        raise DefenceError(
+            f"The parameters are up to {largest:.3g} large, and their squares exceed every float64: lower the learning "
+            "rate and train again."
+        )
+    if largest < sys.float_info.min:
+        raise DefenceError(
+            f"The parameters are at most {largest:.3g}, too small to be distorted: raise the learning rate or lower "
+            "l2, and train again."
+        )
+    return root
 
 
 @dataclass(frozen=True)
@@ -358,6 +392,8 @@ def _free_single(weights: FloatArray, _: Moments, aim: _Aim) -> tuple[FloatArray
     differences = np.diff(without_shift, axis=0)
     start = without_shift.T @ weights[:, 0]
     gram = differences.T @ differences
+    if aim.within(most) == 0:
+        return weights, most
     radius = np.sqrt(k * aim.within(most))
     ends = [
         _best_ratio(_Ratio(np.zeros_like(gram), sign * gram @ start / 2, 0.0, gram), start, radius)
@@ -375,6 +411,8 @@ def _free_binary(weights: FloatArray, own: Moments, aim: _Aim) -> tuple[FloatArr
     d = weights.shape[1]
     true = weights[1] - weights[0]
     most = _NEAREST * float(true @ true) / (4 * d)
+    if aim.within(most) == 0:
+        return weights, most
     correlated, shift = own.about_zero @ true, np.broadcast_to(own.mean - 0.25, (d, d))
     ratio = _Ratio((shift + shift.T) / 2, -correlated, float(true @ correlated), np.eye(d))
     change = _best_ratio(ratio, true, 2 * np.sqrt(d * aim.within(most))) - true
@@ -406,8 +444,6 @@ def _best_ratio(ratio: _Ratio, centre: FloatArray, radius: float) -> FloatArray:
     inside the sphere is better.
     """
     best, value = centre, ratio(centre)
-    if radius == 0:
-        return best
     for _ in range(_DINKELBACH_STEPS):
         quadratic = ratio.quadratic - value * ratio.norm
         point = centre + _best_on_sphere(quadratic, quadratic @ centre + ratio.linear, radius)
@@ -465,6 +501,7 @@ class ParameterRotation:
         stages=("parameters",),
         keeps="scores",
         source="Varasteh V-B, eq. 33-52",
+        needs=("unit_features",),
         replaces="disclosed parameters",
     )
     epsilon: float | None = 0.5
@@ -472,7 +509,7 @@ class ParameterRotation:
     secret: Secret = "epsilon"  # noqa: S105 - says what is kept secret
 
     def __post_init__(self) -> None:
-        if self.epsilon is not None and not (np.isfinite(self.epsilon) and self.epsilon > 0):
+        if self.epsilon is not None and not 0 < self.epsilon <= sys.float_info.max:
             raise ValueError(f"Expected epsilon to be a positive number or None, got {self.epsilon}.")
         if self.secret not in get_args(Secret):
             raise ValueError(f"Expected secret to be one of {', '.join(get_args(Secret))}, got {self.secret!r}.")
@@ -482,9 +519,10 @@ class ParameterRotation:
 
         features: the party's own, (n, d) in [0, 1]: K_0 and mu are theirs. Raises DefenceError (see `distort`).
         """
-        scale = float(np.mean(weights**2)) if self.relative else 1.0
-        epsilon = None if self.epsilon is None else self.epsilon * scale
-        if self.secret == "sign" and not noise.integers(2, 1)[0]:  # noqa: S105 - as above
-            return weights
-        share = float(noise.integers(2**53, 1)[0]) / 2**53 if self.secret == "epsilon" else 1.0  # noqa: S105 - as above
-        return distort(weights, features, epsilon, share=share).weights
+        share = 1.0
+        if self.secret == "sign":  # noqa: S105 - as above
+            # The true parameters are share 0 of a distortion, so that what can't be distorted is refused either way.
+            share = float(noise.integers(2, 1)[0])
+        elif self.secret == "epsilon":  # noqa: S105 - as above
+            share = float(noise.integers(2**53, 1)[0]) / 2**53
+        return distort(weights, features, self.epsilon, relative=self.relative, share=share).weights

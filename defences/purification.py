@@ -76,8 +76,8 @@ class Purification:
             raise ValueError(f"Expected hidden to be at least 1, or none for half the classes, got {self.hidden}.")
         if self.epochs < 1:
             raise ValueError(f"Expected epochs to be at least 1, got {self.epochs}.")
-        if self.seed < 0:
-            raise ValueError(f"Expected seed to be at least 0, got {self.seed}.")
+        if not 0 <= self.seed < 2**64:
+            raise ValueError(f"Expected seed to be from 0 to 2^64 - 1, which is what torch takes, got {self.seed}.")
         if self.scores:
             _read_scores(self.scores)
 

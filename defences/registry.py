@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from defences.base import Defence
+from defences.base import METHODS, Defence
 from vfl.plugins import PluginRegistry
 
 
@@ -31,7 +31,20 @@ REGISTRY = PluginRegistry("defence", ENTRY_POINT_GROUP, _BUILT_IN, UnknownDefenc
 
 names = REGISTRY.names
 defence_class = REGISTRY.class_of
-load = REGISTRY.load
+
+
+def load(name: str, /, **options: Any) -> Any:
+    """A defence by name, with its options.
+
+    Raises UnknownDefence, and ValueError for options that it doesn't take, or where it lacks what its stages call for.
+    """
+    defence = REGISTRY.load(name, **options)
+    called = [method for stage in defence.spec.stages for method in METHODS.get(stage, ())]
+    if lacking := [method for method in called if not callable(getattr(defence, method, None))]:
+        raise ValueError(
+            f"{name} works on {', '.join(defence.spec.stages)} and lacks {', '.join(lacking)}, which its service calls."
+        )
+    return defence
 
 
 def load_all(chosen: Sequence[str], options: Mapping[str, Mapping[str, Any]]) -> tuple[Defence, ...]:

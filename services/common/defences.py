@@ -1,25 +1,43 @@
 """Which defences a service applies: those named in its settings that sit with its role."""
 
 import logging
+from collections.abc import Mapping
 
 import defences
 from defences import Defence, NoiseSource
+from defences.base import Stage
 from services.common.identity import Role
 from services.common.settings import Settings
 
 _log = logging.getLogger(__name__)
 
+# What each role's service calls a defence for.
+APPLIED: Mapping[Role, tuple[Stage, ...]] = {
+    Role.ACTIVE: ("residuals", "answers"),
+    Role.PASSIVE: ("residuals", "answers", "features", "parameters"),
+    Role.COORDINATOR: ("scores",),
+}
+
 
 def load_defences(settings: Settings, role: Role) -> tuple[Defence, ...]:
     """The named defences that this role applies, in the order given; others get a line in the log.
 
-    Raises UnknownDefence or ValueError at once: a service with a wrong name, option or combination doesn't start.
+    Raises UnknownDefence or ValueError at once: a service with a wrong name, option or combination doesn't start, nor
+    one with a defence that nothing here would call.
     """
     chosen = defences.load_all(settings.defences, settings.defence_options)
     for defence in chosen:
         if role not in defence.spec.sits:
             _log.warning("%s is a defence of the %s: ignored here.", defence.name, " and the ".join(defence.spec.sits))
-    return tuple(defence for defence in chosen if role in defence.spec.sits)
+    here = tuple(defence for defence in chosen if role in defence.spec.sits)
+    for defence in here:
+        if not set(defence.spec.stages) & set(APPLIED[role]):
+            raise ValueError(
+                f"{defence.name} sits at the {role} and works on {', '.join(defence.spec.stages)}, and that service "
+                f"applies defences of {', '.join(APPLIED[role])} only: drop it, or correct its spec."
+            )
+        _log.info("Defends with %r.", defence)
+    return here
 
 
 def noise_source(settings: Settings) -> NoiseSource:

@@ -1,5 +1,6 @@
 """The defences of one party's service, by the place where they act."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, cast
@@ -20,6 +21,8 @@ from services.common.identity import Role
 from services.common.settings import Settings, SettingsError
 
 FloatArray = NDArray[np.float64]
+
+_log = logging.getLogger(__name__)
 
 
 class PartyDefences:
@@ -47,7 +50,8 @@ class PartyDefences:
 
     def predictions(self, terms: TrainingTerms) -> list[dict[str, Any]]:
         """What theory expects of each residual defence in a session, for the run's record."""
-        return [{"defence": one.name, **asdict(one.prediction(terms))} for one in self._residuals]
+        expected = [(one.name, one.prediction(terms)) for one in self._residuals]
+        return [{"defence": name, **asdict(prediction)} for name, prediction in expected if prediction is not None]
 
     def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms) -> FloatArray:
         """This party's residual shares of a step as they may be encrypted: (rows, columns)."""
@@ -77,7 +81,10 @@ class PartyDefences:
 
 
 def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
-    """Raises SettingsError for defences that have nothing to work on under these settings, or the wrong thing."""
+    """Raises SettingsError for defences that can't work under these settings or together.
+
+    Those that merely have nothing to do get a line in the log: an audit runs the same defences without encryption.
+    """
     distorting, transforming = _names_of_stage(chosen, "parameters"), _names_of_stage(chosen, "features")
     if distorting and not settings.disclose:
         raise SettingsError(
@@ -89,10 +96,22 @@ def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
             f"{transforming} changes this party's features, and the model of PLUMBLINE_MODEL was trained on those that "
             "it had: drop one of them."
         )
+    leaving = ", ".join(one.name for one in chosen if one.spec.leaves_unit_range)
+    bound = ", ".join(one.name for one in chosen if "unit_features" in one.spec.needs)
+    if leaving and bound:
+        raise SettingsError(
+            f"{leaving} takes this party's features out of [0, 1], and {bound} needs them there: drop one of them, or "
+            "choose a transform that stays inside, such as feature_transform's kind=negate or kind=permutation."
+        )
+    training = _names_of_stage(chosen, "residuals", "answers")
+    if training and settings.installed_model:
+        _log.warning("With PLUMBLINE_MODEL nothing is trained here: there is nothing to protect by %s.", training)
+    elif (truncating := _names_of_stage(chosen, "answers")) and settings.cipher == "plain":
+        _log.warning("%s has nothing to truncate without encryption (cipher=plain).", truncating)
 
 
-def _names_of_stage(chosen: Sequence[Defence], stage: str) -> str:
-    return ", ".join(defence.name for defence in _of_stage(chosen, stage))
+def _names_of_stage(chosen: Sequence[Defence], *stages: str) -> str:
+    return ", ".join(defence.name for defence in chosen if set(stages) & set(defence.spec.stages))
 
 
 def _of_stage(chosen: Sequence[Defence], stage: str) -> tuple[Defence, ...]:

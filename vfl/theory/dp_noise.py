@@ -13,6 +13,7 @@ takes T = 30, its number of epochs. It matters little: the term with T is 0.2 % 
 """
 
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -75,9 +76,9 @@ def noise_levels(
 ) -> NoiseLevels:
     """sigma_A and sigma_B of Hu (71)-(72).
 
-    epochs: e. steps: T, of the whole run. rows: s of a batch. learning_rate: eta. gradient_bound: G.
+    epochs: e. steps: T, of the whole run. rows: s of the smallest batch. learning_rate: eta. gradient_bound: G.
     Raises ValueError for an epsilon outside (0, 1), where Lemma D.4 says nothing, a delta outside (0, 1), eta > 1
-    (Lemma D.2), G <= 1/2 (eq. 41), fewer steps than epochs, or an unknown reading.
+    (Lemma D.2), G <= 1/2 (eq. 41), fewer steps than epochs, an unknown reading, or a sigma beyond float64's range.
     """
     check_budget(epsilon, delta)
     check_reading(reading)
@@ -90,24 +91,34 @@ def noise_levels(
         raise ValueError(
             f"Expected epochs >= 1, rows >= 1 and no fewer steps than epochs, got {epochs}, {rows} and {steps}."
         )
-    drift = 8 * (gradient_bound * epochs * learning_rate) ** 2 * steps / rows
-    active = math.sqrt(drift + (8 * gradient_bound) ** 2 * epochs)
-    passive = math.sqrt(drift + (8 * gradient_bound - 4) ** 2 * epochs)
-    squared = 2 * math.log(5 / (4 * delta))
+    # The logarithm of 5 / (4 delta), which the quotient of a tiny delta has no number for.
+    squared = 2 * (math.log(5 / 4) - math.log(delta))
 
     def sigma(sensitivity: float) -> float:
         if reading == "lemma":
             return math.sqrt(squared) * sensitivity / epsilon
-        return math.sqrt(squared * sensitivity / epsilon)
+        return math.sqrt(squared * sensitivity) / math.sqrt(epsilon)
 
+    try:
+        drift = 8 * (gradient_bound * epochs * learning_rate) ** 2 * steps / rows
+        active = math.sqrt(drift + (8 * gradient_bound) ** 2 * epochs)
+        passive = math.sqrt(drift + (8 * gradient_bound - 4) ** 2 * epochs)
+        sigmas = sigma(active), sigma(passive)
+    except OverflowError:
+        sigmas = math.inf, math.inf
+    if not all(map(math.isfinite, sigmas)):
+        raise ValueError(
+            f"Sigma for epsilon = {epsilon:g} and gradient_bound = {gradient_bound:g} exceeds every float64: raise "
+            "epsilon, or lower gradient_bound or the number of steps."
+        )
     return NoiseLevels(
         reading=reading,
         epsilon=epsilon,
         delta=delta,
         sensitivity_active=active,
         sensitivity_passive=passive,
-        sigma_active=sigma(active),
-        sigma_passive=sigma(passive),
+        sigma_active=sigmas[0],
+        sigma_passive=sigmas[1],
         assumptions=_assumptions(gradient_bound, reading),
     )
 
@@ -131,7 +142,8 @@ def check_reading(reading: str) -> None:
 
 def check_gradient_bound(gradient_bound: float) -> None:
     """Raises ValueError for a G under which eq. (41) leaves no room for theta."""
-    if not 0.5 < gradient_bound < math.inf:
+    # Compared with the largest float, which a whole number may exceed without being infinite.
+    if not 0.5 < gradient_bound <= sys.float_info.max:
         raise ValueError(f"Expected gradient_bound to be a finite number above 1/2, got {gradient_bound}.")
 
 

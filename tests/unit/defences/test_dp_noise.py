@@ -14,9 +14,11 @@ from scipy.stats import kstest, norm
 import defences
 from defences import DefenceError, NoiseSource, TrainingTerms
 from defences.dp_noise import DEFAULT_EPSILON, DpNoise
+from services.common.agreement import TrainingPlan
+from services.common.errors import InvalidMessage
 from vfl.crypto.fixed_point import FixedPoint
 from vfl.learning import ResidualScheme
-from vfl.theory.dp_noise import Reading, noise_levels
+from vfl.theory.dp_noise import Reading, largest_deviation, noise_levels
 
 TERMS = TrainingTerms(role="active", epochs=30, steps=1500, rows=256, learning_rate=0.01, residual_limit=2.0**14)
 
@@ -141,16 +143,90 @@ def test_every_remedy_that_is_named_works(
         told = str(error)
     else:
         return
-    found = re.search(r"residual_integer_bits to (\d+)", told)
-    assert found is not None
-    wider = replace(terms, residual_limit=2.0 ** int(found[1]))
-    defence.check(wider)
-    with pytest.raises(DefenceError):
-        defence.check(replace(wider, residual_limit=wider.residual_limit / 2))
+    assert "set " in told or "give a " in told or "give a larger epsilon" in told
+    widest = replace(terms, residual_limit=2.0**14)
+    if found := re.search(r"residual_integer_bits to (\d+)", told):
+        assert int(found[1]) <= 14
+        wider = replace(terms, residual_limit=2.0 ** int(found[1]))
+        defence.check(wider)
+        with pytest.raises(DefenceError):
+            defence.check(replace(wider, residual_limit=wider.residual_limit / 2))
+    else:
+        with pytest.raises(DefenceError):
+            defence.check(widest)
     if found := re.search(r"epsilon to ([\d.]+) or more", told):
         replace(defence, epsilon=float(found[1])).check(terms)
     if found := re.search(r"sigma of ([\d.e-]+) or less", told):
         DpNoise(sigma=float(found[1]), gradient_bound=bound).check(terms)
+
+
+def test_bits_that_no_plan_agrees_on_are_no_remedy() -> None:
+    """The agreement takes up to 14: what TrainingPlan refuses must not be what a refusal recommends."""
+    with pytest.raises(
+        DefenceError, match=r"no residual_integer_bits up to 14 hold: set epsilon to 0\.\d+ or more, or give"
+    ):
+        DpNoise(epsilon=0.03).check(TERMS)
+    told = (
+        r"no residual_integer_bits up to 14 hold: give a larger epsilon, a smaller sigma or a smaller gradient_bound\.$"
+    )
+    with pytest.raises(DefenceError, match=told):
+        DpNoise(epsilon=0.01, gradient_bound=50.0).check(replace(TERMS, residual_limit=2.0**7))
+    with pytest.raises(InvalidMessage, match="from 1 to 14"):
+        TrainingPlan(residual_integer_bits=15).check()
+    TrainingPlan(residual_integer_bits=14).check()
+
+
+def test_what_is_checked_is_the_larger_batch_that_a_session_may_have() -> None:
+    """rows are those of the smallest batch; others have one more."""
+    deviation = largest_deviation(1500 * 257, 1e-8)
+    fitting = (2.0**14 - 4) / deviation
+    DpNoise(sigma=math.nextafter(fitting, 0) * (1 - 1e-12)).check(TERMS)
+    with pytest.raises(DefenceError, match="1500 steps of up to 257 rows"):
+        DpNoise(sigma=fitting * (1 + 1e-12)).check(TERMS)
+
+
+@pytest.mark.parametrize("limit", [2.0**7, math.inf])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"epsilon": 1e-310},
+        {"epsilon": 1e-320},
+        {"gradient_bound": 1e200},
+        {"gradient_bound": 1e308, "sigma": 1.0},
+        {"sigma": 1e308},
+        {"steps": 10**400},
+    ],
+)
+def test_numbers_that_overflow_are_refused_with_a_sentence(options: dict[str, Any], limit: float) -> None:
+    """Also without encryption, where any finite noise fits."""
+    with pytest.raises(DefenceError, match=r"exceeds every float64: (raise|give a larger) epsilon"):
+        defences.load("dp_noise", **options).check(replace(TERMS, residual_limit=limit, rows=1))
+
+
+@pytest.mark.parametrize("option", ["sigma", "gradient_bound", "epsilon", "delta"])
+def test_whole_numbers_beyond_every_float_are_refused_at_once(option: str) -> None:
+    options: dict[str, Any] = {option: 10**400}
+    with pytest.raises(ValueError, match=f"Expected {option} to be"):
+        DpNoise(**options)
+    with pytest.raises(ValueError, match=f"[Ee]xpected {option} to be"):
+        defences.load("dp_noise", **options)
+
+
+@pytest.mark.parametrize("reading", ["lemma", "printed"])
+@pytest.mark.parametrize("options", [{"delta": 1e-320}, {"epsilon": 1e-300}, {"epsilon": 1e-300, "delta": 5e-324}])
+def test_tiny_budgets_are_computed_where_float64_holds_them(options: dict[str, Any], reading: Reading) -> None:
+    """A refusal names a remedy, and without a limit nothing is in the way."""
+    for bound in (1.0, 4095.999999999):
+        defence = DpNoise(gradient_bound=bound, reading=reading, **options)
+        assert math.isfinite(defence.sigma_for(TERMS))
+        defence.check(replace(TERMS, residual_limit=math.inf))
+        defence.prediction(TERMS)
+        with pytest.raises(DefenceError, match=r"give a sigma of|give a larger epsilon"):
+            defence.check(replace(TERMS, residual_limit=2.0**7))
+        try:
+            defence.check(TERMS)
+        except DefenceError as error:
+            assert "give a sigma of" in str(error)  # noqa: PT017 - it may fit, too
 
 
 def test_noise_that_passes_the_check_can_be_encoded() -> None:
@@ -212,3 +288,11 @@ def test_the_prediction_of_a_budget_tells_what_it_assumes() -> None:
     assert predicted.best_success == pytest.approx(norm.cdf(2 * math.sqrt(30) / 197.181), abs=1e-6)
     assert (predicted.guaranteed_steps, passive.guaranteed_steps) == (4, 4)
     assert passive.sigma < predicted.sigma
+
+
+@pytest.mark.parametrize("options", [{}, {"sigma": 3.0}])
+def test_a_passive_partys_prediction_says_nothing_of_labels(options: dict[str, Any]) -> None:
+    """They are hidden by the label party's noise, and whether it adds any is not for this party to know."""
+    predicted = DpNoise(**options).prediction(replace(TERMS, role="passive"))
+    assert (predicted.first_step_success, predicted.best_success) == (None, None)
+    assert predicted.gradient_error > 0

@@ -264,6 +264,17 @@ def test_it_replaces_disclosed_parameters_only_at_disclosure() -> None:
         defences.load_all(["feature_transform", "parameter_rotation"], {})
 
 
+@pytest.mark.parametrize("kind", AT_TRAINING)
+def test_it_says_whether_features_stay_in_the_unit_cube(kind: Kind) -> None:
+    corners = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
+    moved = [
+        FeatureTransform(kind, "training").transform_features(corners, defences.NoiseSource(seed)) for seed in range(20)
+    ]
+    leaves = bool(np.min(moved) < 0 or np.max(moved) > 1)
+    assert FeatureTransform(kind, "training").spec.leaves_unit_range == leaves == (kind == "random")
+    assert not FeatureTransform(kind, "disclosure").spec.leaves_unit_range
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -105,6 +105,77 @@ def test_units_of_the_parameters_do_not_matter(case: Case, k: int, d: int) -> No
     assert scaled.error == pytest.approx(found.error, rel=1e-6)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("exponent", [-300, -170, -155, -5, 0, 5, 100, 152])
+@pytest.mark.parametrize(("case", "k", "d"), CASES)
+def test_g_is_met_however_small_or_large_the_parameters_are(case: Case, k: int, d: int, exponent: int) -> None:
+    """Relative to the mean squared parameter, whose own number is 0 for the smallest."""
+    weights, features = model(k + d, k, d)
+    scale = 10.0**exponent
+    share = 0.5 * float(np.var(weights, axis=0).mean() / np.mean(weights**2))  # below every case's cap
+    found = distort(scale * weights, features, share, relative=True)
+    assert found.case == case
+    moved = found.weights / scale - weights
+    assert np.mean(moved**2) == pytest.approx(share * np.mean(weights**2), rel=1e-6)
+    assert found.error == pytest.approx(distort(weights, features, share, relative=True).error, rel=1e-5)
+    if abs(exponent) <= 100:
+        assert found.epsilon == pytest.approx(share * np.mean((scale * weights) ** 2))
+        assert found.interpretability == pytest.approx(found.epsilon, rel=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=SEEDS,
+    shape=st.sampled_from([(2, 1), (5, 1), (2, 3), (4, 2), (3, 4)]),
+    exponent=st.floats(-323, 308),
+    relative=st.booleans(),
+    secret=st.sampled_from(["none", "sign", "epsilon"]),
+)
+def test_the_defence_works_or_says_why_not_at_every_scale(
+    seed: int, shape: tuple[int, int], exponent: float, relative: bool, secret: str
+) -> None:
+    weights, features = model(seed, *shape)
+    scaled = weights / np.abs(weights).max() * 10.0**exponent
+    defence = rotation(secret, relative=relative, epsilon=0.1)
+    try:
+        disclosed = defence.disclose(scaled, features, defences.NoiseSource(seed))
+    except defences.DefenceError as error:
+        assert not -307 < exponent < 150, error  # noqa: PT017 - most scales are not refused
+        assert "train again" in str(error)  # noqa: PT017
+        return
+    assert disclosed.shape == shape
+    assert np.isfinite(disclosed).all()
+
+
+@pytest.mark.parametrize("secret", ["none", "sign", "epsilon"])
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        (np.nan, "NaN or infinity"),
+        (np.inf, "NaN or infinity"),
+        (1e155, "squares exceed every float64: lower the learning rate"),
+        (1e300, "squares exceed every float64: lower the learning rate"),
+        (1e-310, "too small to be distorted"),
+    ],
+)
+def test_parameters_that_have_no_g_are_refused_whatever_the_secret_is(secret: str, bad: float, told: str) -> None:
+    weights, features = model(0, 3, 4)
+    for seed in range(4):  # both signs
+        with pytest.raises(defences.DefenceError, match=told):
+            rotation(secret).disclose(bad * weights / np.abs(weights).max(), features, defences.NoiseSource(seed))
+        with pytest.raises(defences.DefenceError, match="min-max encoder"):
+            rotation(secret).disclose(weights, 4 * features - 2, defences.NoiseSource(seed))
+
+
+@pytest.mark.filterwarnings("error")
+def test_class_rows_that_hardly_differ_come_back_as_they_are() -> None:
+    """Case iii and iv move what differs, and here is nothing to move."""
+    for weights in (np.array([[1.0, 0.0], [1.0, 1e-170]]), np.array([[1.0], [1.0 + 1e-15], [1.0]])):
+        features = np.random.default_rng(0).random((9, weights.shape[1]))
+        np.testing.assert_array_equal(distort(weights, features, 0.1).weights, weights)
+
+
 def test_zero_epsilon_and_equal_class_rows_leave_the_parameters_alone() -> None:
     for k, d in ((3, 4), (2, 3), (4, 1), (5, 3)):
         weights, features = model(k + d, k, d)

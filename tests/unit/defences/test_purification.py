@@ -174,5 +174,6 @@ def test_options_out_of_range_are_refused() -> None:
         Purification(hidden=0)
     with pytest.raises(ValueError, match="Expected epochs to be at least 1"):
         Purification(epochs=0)
-    with pytest.raises(ValueError, match="Expected seed to be at least 0"):
-        Purification(seed=-1)
+    for seed in (-1, 2**64):
+        with pytest.raises(ValueError, match="Expected seed to be from 0 to"):
+            Purification(seed=seed)

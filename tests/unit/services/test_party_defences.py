@@ -254,7 +254,87 @@ def test_a_transform_at_disclosure_goes_with_an_installed_model(tmp_path: Path) 
     assert PartyDefences.of(settings, Role.PASSIVE).names == ("feature_transform",)
 
 
+@pytest.mark.parametrize("kind", ["random", "negate", "permutation"])
+def test_features_that_leave_the_unit_cube_dont_go_with_what_needs_them_there(kind: str) -> None:
+    """Known when the process starts, not after parties were aligned."""
+    both = load_settings(
+        defences="feature_transform,parameter_rotation",
+        defence_options={"feature_transform": {"at": "training", "kind": kind}},
+        disclose=True,
+    )
+    if kind == "random":
+        told = (
+            r"feature_transform takes this party's features out of \[0, 1\], and parameter_rotation needs them there: "
+            r"drop one.*kind=negate or kind=permutation"
+        )
+        with pytest.raises(SettingsError, match=told):
+            PartyDefences.of(both, Role.PASSIVE)
+        return
+    party = PartyDefences.of(both, Role.PASSIVE)
+    moved = party.transform_features(np.random.default_rng(0).random((9, 3)))
+    party.disclose(np.random.default_rng(1).normal(size=(2, 3)), moved)
+
+
+def test_truncation_without_encryption_is_told_that_it_has_nothing_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        for role in (Role.ACTIVE, Role.PASSIVE):
+            PartyDefences.of(load_settings(defences="response_truncation"), role)
+            PartyDefences.of(load_settings(defences="dp_noise", cipher="plain"), role)
+        assert caplog.messages == []
+        assert PartyDefences.of(load_settings(defences="response_truncation", cipher="plain"), Role.ACTIVE).names
+    assert caplog.messages == ["response_truncation has nothing to truncate without encryption (cipher=plain)."]
+
+
+@pytest.mark.parametrize("cipher", ["paillier", "plain"])
+def test_defences_of_training_are_told_that_an_installed_model_has_none(
+    cipher: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    settings = load_settings(defences="dp_noise,response_truncation", model=tmp_path / "model.npz", cipher=cipher)
+    with caplog.at_level(logging.WARNING):
+        assert len(PartyDefences.of(settings, Role.PASSIVE).names) == 2
+    assert caplog.messages == [
+        "With PLUMBLINE_MODEL nothing is trained here: there is nothing to protect by dp_noise, response_truncation."
+    ]
+
+
 # -- loading ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("role", "stages", "applied"),
+    [
+        (Role.ACTIVE, ("features", "parameters"), "residuals, answers"),
+        (Role.ACTIVE, ("scores",), "residuals, answers"),
+        (Role.PASSIVE, ("scores",), "residuals, answers, features, parameters"),
+        (Role.COORDINATOR, ("answers",), "scores"),
+        (Role.COORDINATOR, ("training",), "scores"),
+    ],
+)
+def test_a_defence_that_its_service_has_no_place_for_stops_it(
+    role: Role, stages: tuple[Any, ...], applied: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def misplaced(*stages: Any) -> Any:
+        spec = DefenceSpec((role.value,), stages, "nothing", "a test")  # type: ignore[arg-type]
+        return type("Misplaced", (), {"name": "misplaced", "spec": spec})()
+
+    loaded = [misplaced(*stages)]
+    monkeypatch.setattr("defences.load_all", lambda names, options: tuple(loaded))
+    told = (
+        f"misplaced sits at the {role} and works on {', '.join(stages)}, and that service applies defences of {applied}"
+    )
+    with pytest.raises(ValueError, match=f"{told} only: drop it, or correct its spec"):
+        load_defences(load_settings(), role)
+    loaded[:] = [misplaced(*stages, applied.split(", ")[0])]
+    assert load_defences(load_settings(), role) == tuple(loaded)
+
+
+def test_every_built_in_defence_has_a_place_where_it_sits() -> None:
+    places = {Role.ACTIVE: "active", Role.PASSIVE: "passive", Role.COORDINATOR: "coordinator"}
+    for name in defences.names():
+        settings = load_settings(defences=name)
+        sits = load_all([name], {})[0].spec.sits
+        applied = {place for role, place in places.items() if load_defences(settings, role)}
+        assert applied == set(sits) - {"lab"}, name
 
 
 def test_a_service_takes_what_sits_with_its_role_in_the_order_given_and_says_what_it_ignores(
