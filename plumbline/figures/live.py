@@ -16,7 +16,7 @@ from defences.dp_noise import DpNoise
 from plumbline.audit import AuditRequest, run_audit
 from plumbline.findings import STAGES
 
-_MOST_INTEGER_BITS = 24
+_MOST_INTEGER_BITS = 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ def run_live(request: AuditRequest) -> LiveRun:
 def residual_integer_bits(
     options: Mapping[str, Any], *, epochs: int, steps: int, rows: int, learning_rate: float, least: int = 7
 ) -> int:
-    """The fixed point that dp_noise with these options needs, in integer bits. Raises DefenceError above 24."""
+    """The fixed point that dp_noise with these options needs, in integer bits. Raises DefenceError above 14."""
     defence = DpNoise(**options)
     for bits in range(least, _MOST_INTEGER_BITS + 1):
         terms = [TrainingTerms(role, epochs, steps, rows, learning_rate, 2.0**bits) for role in ("active", "passive")]
