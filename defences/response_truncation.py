@@ -1,4 +1,4 @@
-"""The key holder answers modulo 2^w: no room for more than the honest sums (this project's answer to Hu 5.2)."""
+"""The key holder answers modulo 2^w: room for what honest sums take, no more (this project's answer to Hu 5.2)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,12 +12,14 @@ class ResponseTruncation:
 
     Guarantee. Training is bit for bit the same: masks are uniform in Z_n, and an honest sum below 2^(w-1) in magnitude
     comes back from its residue modulo 2^w (but for a wrap with probability below 2^w / n, see ``vfl.crypto.unmask``).
-    Algorithm 2's u - 1 further sums lie above bit w: the peer gets none of their bits, but for whether the masked
-    sum passed n, which shows as an offset by n mod 2^w.
+    Algorithm 2's u - 1 further sums lie above bit w: of these sums, each below n, the peer gets no bit, but for whether
+    the masked sum passed n, which shows as an offset by n mod 2^w.
 
-    Not stopped: the honest d sums themselves (s <= d determines the residual), single residuals that a peer asks for
-    in their place, the slots between the wanted ones where several rows share a ciphertext, and residuals that are no
-    more than signs: from zero weights the first ones are the labels, for which a few equations are enough.
+    Not stopped: the honest d sums themselves (s <= d determines the residual); single residuals that a peer asks for in
+    their place, and with multipliers of its own the leading bits of a second one per answer, as the number of times
+    that its sum passed n (``vfl.crypto.AnswerCapacity.equations`` counts both); the slots between the wanted ones where
+    several rows share a ciphertext; and labels, which take fewer equations than numbers do while weights are near
+    their start, and fewest from zero weights.
     """
 
     name: ClassVar[str] = "response_truncation"

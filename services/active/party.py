@@ -186,7 +186,7 @@ class ActiveParty:
             defences=self._defences,
         )
         channels = channels_of(agreement, self.name, len(training.rows.train))
-        self._guard_warnings = guard(agreement, channels, self._settings.guard)
+        self._guard_warnings = guard(agreement, channels, self._settings.guard, noisy=self._defences.changes_residuals)
         for warning in self._warnings_of(agreement):
             _log.warning("%s", warning)
         self._adversary.begin(training)

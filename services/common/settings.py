@@ -95,7 +95,7 @@ class Settings(BaseSettings):
         default_factory=dict, description='Their options as JSON: {"dp_noise": {"epsilon": 0.5}}.'
     )
     guard: Literal["warn", "refuse", "off"] = Field(
-        "warn", description="A session whose answers hold as many equations as a batch has rows: warn, refuse or off."
+        "warn", description="Of a session whose answers could tell residuals or labels: warn, refuse or off."
     )
 
     auxiliary: str = Field(

@@ -75,6 +75,11 @@ class PartyDefences:
         return weights
 
     @property
+    def changes_residuals(self) -> bool:
+        """Whether residuals are encrypted as they are, or with noise on them."""
+        return bool(self._residuals)
+
+    @property
     def distorts_parameters(self) -> bool:
         """Whether what is disclosed may differ from what was trained."""
         return bool(self._parameters)

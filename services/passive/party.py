@@ -152,7 +152,7 @@ class PassiveParty:
             defences=self._defences,
         )
         channels = channels_of(agreement, self.name, len(training.rows.train))
-        warnings = guard(agreement, channels, self._settings.guard)
+        warnings = guard(agreement, channels, self._settings.guard, noisy=self._defences.changes_residuals)
         for warning in warnings:
             _log.warning("%s", warning)
         self._adversary.begin(training)

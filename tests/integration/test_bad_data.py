@@ -75,10 +75,6 @@ def test_a_misspelt_variable_stops_the_service_with_the_close_match(tmp_path: Pa
     assert "Did you mean PLUMBLINE_BATCH_SIZE?" in serve("coordinator", tmp_path, BATCHSIZE="4")
 
 
-def test_an_operator_serves_nothing(tmp_path: Path) -> None:
-    assert "choose coordinator, active or passive" in serve("operator", tmp_path)
-
-
 SETTINGS = {"cipher": "plain", "batch_size": 8, "epochs": 1, "step_timeout": 10}
 
 

@@ -5,7 +5,7 @@ what an honest sender asks for but what an answer has room for. Hu (5.2) counts 
 answer; a peer that asks for single residuals fits more, since they take fewer bits than sums. Packing leaves less room
 than one value per plaintext does, seldom none; and with several rows per ciphertext it adds equations that an honest
 sender sees as well, in the slots between the wanted ones. ``truncate`` cuts every answer to the bits that an honest one
-occupies.
+occupies: these hold single residuals as well, and what is left beside a full one holds the leading bits of another.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,18 @@ from vfl.crypto.packing import PackingLayout, slot_bits
 # at least this much longer than an honest answer.
 WRAP_BITS = 64
 
+# What a share of the residual takes beyond its fraction: initial weights keep a party's theta^T x within (-2, 2), with
+# its sign. The format's integer bits are no measure: they may be raised, for noise, without a share becoming longer.
+# A label term or noise makes shares longer, never shorter, and fewer of them fit then.
+_SHARE_INTEGER_BITS = 2
+
 
 @dataclass(frozen=True)
 class AnswerCapacity:
     """The decryption channel of one step towards one peer.
 
     answer_bits: of each answer, those that reach the peer. sums: d k, what an honest peer asks for. sum_bits: B, what
-    one of them takes. residual_bits: what a single residual takes.
+    one of them takes. residual_bits: what a single residual takes, see ``answer_capacity``.
     """
 
     answer_bits: tuple[int, ...]
@@ -34,11 +39,14 @@ class AnswerCapacity:
 
     @property
     def equations(self) -> int:
-        """The most equations that fit, all about one column of the residual if the peer so wishes.
+        """The most residuals that an answer tells whole or in part, over all answers of the step.
 
-        Coefficients are the peer's choice: with a single one, of one row, an equation takes no more than a residual.
+        Coefficients are the peer's choice: with a single one, of one row, an equation takes no more than a residual,
+        and all of them may be about one column. Bits that are left over count as one more per answer, since they tell
+        a part of it. A peer gets at the part in truncated answers too: of a multiple a = 0 mod 2^w of a residual g,
+        what is left modulo n and then 2^w is -floor(a g / n) n, the leading bits of g, beside a full residual.
         """
-        return sum(bits // self.residual_bits for bits in self.answer_bits)
+        return sum(-(-bits // self.residual_bits) for bits in self.answer_bits)
 
     @property
     def spare_bits(self) -> int:
@@ -81,7 +89,12 @@ def answer_capacity(
     key_bits: int,
     truncated: bool,
 ) -> AnswerCapacity:
-    """The capacity towards a peer; arguments as in ``honest_answer_bits``."""
+    """The capacity towards a peer; arguments as in ``honest_answer_bits``.
+
+    A residual counts as residual_format.fraction_bits + 2 bits: a share in (-2, 2), which is what initial weights make
+    of features in [0, 1]. One with a label term takes up to 1 + log2 k more (|f| < 4 for two classes), one with noise
+    more still. Weights of ``initialisation=normal`` make those of a passive party shorter, by five bits or so.
+    """
     honest = honest_answer_bits(
         rows=rows,
         features=features,
@@ -92,7 +105,7 @@ def answer_capacity(
     )
     bits = honest if truncated else (key_bits - 1,) * len(honest)
     sum_bits = slot_bits(rows, residual_format, feature_format)
-    return AnswerCapacity(bits, features * columns, sum_bits, (residual_format.bound - 1).bit_length() + 1)
+    return AnswerCapacity(bits, features * columns, sum_bits, residual_format.fraction_bits + _SHARE_INTEGER_BITS)
 
 
 def truncate(answers: Sequence[int], bits: Sequence[int]) -> tuple[int, ...]:

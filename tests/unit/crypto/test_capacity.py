@@ -1,7 +1,7 @@
 """What an answer has room for, and what is left of it modulo 2^w: counting, the wire's integers, and real Paillier."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -106,12 +106,16 @@ def test_there_is_room_for_what_honest_peers_ask_and_truncation_never_adds_any(c
         assert capacity.sums == chosen.features * chosen.columns <= capacity.equations
         assert capacity.spare_equations == capacity.equations - capacity.sums
         assert capacity.spare_bits == sum(capacity.answer_bits) - capacity.sums * capacity.sum_bits >= 0
+        # Nothing that fits is left out, and no answer is credited with more than a part of one residual on top.
+        whole = capacity.equations * capacity.residual_bits - sum(capacity.answer_bits)
+        assert 0 <= whole < len(capacity.answer_bits) * capacity.residual_bits
     assert len(truncated.answer_bits) == len(open_channel.answer_bits)
     assert all(short < long for short, long in zip(truncated.answer_bits, open_channel.answer_bits, strict=True))
     assert truncated.equations <= open_channel.equations
     layout = chosen.layout
     if layout is None:
-        assert (truncated.equations, truncated.spare_bits) == (truncated.sums, 0)
+        # 57 to 66 bits hold a residual of 34, and a part of another.
+        assert (truncated.equations, truncated.spare_bits) == (2 * truncated.sums, 0)
     elif layout.rows_per_ciphertext == 1 and layout.classes == 1:
         # One slot per sum: nothing to spare either.
         assert truncated.spare_bits == 0
@@ -120,19 +124,19 @@ def test_there_is_room_for_what_honest_peers_ask_and_truncation_never_adds_any(c
 @pytest.mark.parametrize(
     ("chosen", "truncated", "answers", "equations"),
     [
-        # A residual takes 40 bits, of which 2047 bits hold 51. A sum of 64 products takes 63.
-        (session(64, 15), False, 15, 15 * 51),
-        (session(64, 15), True, 15, 15),
-        (session(64, 15, columns=3), False, 45, 45 * 51),
-        (session(64, 15, columns=3), True, 45, 45),
+        # A residual takes 34 bits: 2047 bits hold 60, and a part of one. A sum of 64 products takes 63, one and a part.
+        (session(64, 15), False, 15, 15 * 61),
+        (session(64, 15), True, 15, 15 * 2),
+        (session(64, 15, columns=3), False, 45, 45 * 61),
+        (session(64, 15, columns=3), True, 45, 45 * 2),
         # 2046 - 64 bits hold 31 slots: the widest party's 16 columns take one answer, cut to the peer's 15 * 63 bits.
-        (session(64, 15, packed=True, widest=16), False, 1, 51),
-        (session(64, 15, packed=True, widest=16), True, 1, 15 * 63 // 40),
+        (session(64, 15, packed=True, widest=16), False, 1, 61),
+        (session(64, 15, packed=True, widest=16), True, 1, 15 * 63 // 34 + 1),
         # At 512 bits there are 7 slots.
-        (session(64, 14, key_bits=512, packed=True), False, 2, 2 * 12),
-        (session(64, 14, key_bits=512, packed=True), True, 2, 2 * (7 * 63 // 40)),
+        (session(64, 14, key_bits=512, packed=True), False, 2, 2 * 16),
+        (session(64, 14, key_bits=512, packed=True), True, 2, 2 * (7 * 63 // 34 + 1)),
         # Eight columns in answers of seven: the last one is cut to its single slot.
-        (session(64, 8, key_bits=512, packed=True, widest=14), True, 2, 7 * 63 // 40 + 1),
+        (session(64, 8, key_bits=512, packed=True, widest=14), True, 2, 7 * 63 // 34 + 1 + 2),
     ],
 )
 def test_capacities_counted_by_hand(chosen: Session, truncated: bool, answers: int, equations: int) -> None:
@@ -156,13 +160,34 @@ def test_algorithm_2_gets_no_more_equations_than_are_counted(key_bits: int) -> N
     assert plan.equations <= chosen.capacity(truncated=False).equations
 
 
+@pytest.mark.parametrize("truncated", [False, True])
+def test_a_wider_format_for_noise_doesnt_make_residuals_fewer(truncated: bool) -> None:
+    """residual_integer_bits is what a session allows for; its shares are no longer for it."""
+    counts = [
+        answer_capacity(
+            rows=64,
+            features=15,
+            columns=1,
+            layout=None,
+            residual_format=FixedPoint(32, integer_bits),
+            feature_format=UNIT,
+            key_bits=2048,
+            truncated=truncated,
+        )
+        for integer_bits in (7, 10, 14)
+    ]
+    assert [one.residual_bits for one in counts] == [34] * 3
+    assert counts[0].equations <= counts[1].equations <= counts[2].equations
+
+
 def test_an_answer_holds_as_many_single_residuals_as_are_counted(small_keys: KeyPair) -> None:
-    """Powers of two in the place of features put 12 residuals of 40 bits side by side into one plaintext."""
+    """Powers of two in the place of features put 15 residuals of 34 bits side by side into one plaintext."""
     key, private = small_keys
     capacity = session(64, 1, key_bits=512).capacity(truncated=False)
-    width, rows = capacity.residual_bits, capacity.equations
-    assert (width, rows) == (40, 12)
-    shares = np.random.default_rng(0).integers(-RESIDUAL.bound + 1, RESIDUAL.bound, size=rows) * 2.0**-32
+    width, rows = capacity.residual_bits, 15
+    # One of 511 bits is left, which counts.
+    assert (width, capacity.equations) == (34, rows + 1)
+    shares = np.random.default_rng(0).integers(-(2**33) + 1, 2**33, size=rows) * 2.0**-32
     answer = 1
     for row, ciphertext in enumerate(encrypt_vector(private, shares).ciphertexts):
         answer = answer * int(powmod(ciphertext, 1 << width * row, key.n_squared)) % key.n_squared
@@ -171,12 +196,53 @@ def test_an_answer_holds_as_many_single_residuals_as_are_counted(small_keys: Key
     np.testing.assert_array_equal(np.array(read) * 2.0**-32, shares)
 
 
+def test_a_truncated_answer_tells_one_residual_and_the_leading_bits_of_another(small_keys: KeyPair) -> None:
+    """Of a multiple a = 0 mod 2^w of a residual g, only how often a g passes n is left modulo n and then 2^w.
+
+    That is floor(a g / n), the leading bits of g, and n is public. A multiple of n mod 2^w of another residual lies
+    above it. Labels of 30 rows, 15 of them read to their last bit, from 15 truncated and masked answers.
+    """
+    key, private = small_keys
+    rows, features = 30, 15
+    capacity = session(rows, features, key_bits=512).capacity(truncated=True)
+    w, modulus = capacity.answer_bits[0], 1 << capacity.answer_bits[0]
+    generator = np.random.default_rng(1)
+    labels = generator.choice([-1, 1], rows)
+    shares = np.rint((generator.uniform(-1, 1, rows) - 2 * labels) * 2**32) / 2**32
+    residual = encrypt_vector(private, shares)
+    # |f| < 4 takes 35 bits; the part of the other one takes what is left.
+    part = w - 35
+    full_factor, part_factor = (key.n << part) % modulus, round(key.n / (1 << 35 - part + w)) << w
+    crafted = tuple(
+        int(powmod(residual.ciphertexts[row], full_factor, key.n_squared))
+        * int(powmod(residual.ciphertexts[row + features], part_factor, key.n_squared))
+        % key.n_squared
+        for row in range(features)
+    )
+    asked = replace(residual, ciphertexts=crafted, shape=(features, 1), is_product=True)
+    masked, mask = mask_vector(asked)
+    short = truncate(decrypt_integers(private, masked), capacity.answer_bits)
+    read = np.empty(rows)
+    for row, (answer, summand) in enumerate(zip(short, mask.summands, strict=True)):
+        # 2^part g - q: the wraps q, to which the mask may add one, and above them a full residual.
+        value = (answer - summand) * pow(key.n, -1, modulus) % modulus
+        wraps = -((value + (1 << part - 1)) % (1 << part) - (1 << part - 1))
+        full = (value + wraps >> part) % (1 << 35)
+        read[row] = (full - (full >> 34 << 35)) * 2.0**-32
+        read[row + features] = wraps * 2.0 ** (35 - part - 32)
+    np.testing.assert_array_equal(read[:features], shares[:features])
+    np.testing.assert_allclose(read[features:], shares[features:], atol=2.0 ** (37 - part - 32))
+    np.testing.assert_array_equal(np.sign(-read), labels)
+    told, whole_only = rows, sum(bits // capacity.residual_bits for bits in capacity.answer_bits)
+    assert whole_only < told <= capacity.equations
+
+
 def test_what_counting_equations_doesnt_see_labels_take_a_bit_each_where_weights_start_at_zero(
     small_keys: KeyPair,
 ) -> None:
     """Powers of two once more, a bit apart: at the first step f = -2 y, and one truncated answer holds 27 labels.
 
-    A residual counts as an unknown of 40 bits. Where its other bits are known, as with initialisation=zero at step 0,
+    A residual counts as an unknown of 34 bits. Where its other bits are known, as with initialisation=zero at step 0,
     the w bits of a truncated answer determine w - 34 signs, whatever the guard counts.
     """
     key, private = small_keys
@@ -184,7 +250,7 @@ def test_what_counting_equations_doesnt_see_labels_take_a_bit_each_where_weights
     (w,) = honest_answer_bits(
         rows=rows, features=1, columns=1, layout=None, residual_format=RESIDUAL, feature_format=UNIT
     )
-    assert session(rows, 1).capacity(truncated=True).equations == 1
+    assert session(rows, 1).capacity(truncated=True).equations == 2
     labels = np.random.default_rng(3).integers(0, 2, rows)
     residual = encrypt_vector(private, 2.0 - 4.0 * labels)
     answer = 1
@@ -305,7 +371,10 @@ def test_w_is_one_bit_wider_than_the_largest_sums_need(small_keys: KeyPair) -> N
 def test_what_lies_above_w_doesnt_reach_the_peer_but_for_whether_it_wrapped(
     small_keys: KeyPair, data: st.DataObject
 ) -> None:
-    """Plaintexts that agree modulo 2^w give one truncated answer under one mask, or differ by n where one passes n."""
+    """Plaintexts that agree modulo 2^w give one truncated answer under one mask, or differ by n where one passes n.
+
+    So it is for sums that lie in [0, n), as Algorithm 2's do. A peer that makes them pass n many times reads how often.
+    """
     key, _ = small_keys
     w, n = 63, key.n
     low = data.draw(st.integers(0, 2**w - 1))

@@ -682,7 +682,7 @@ def test_each_party_counts_its_own_answers_and_the_active_one_warns(tmp_path: Pa
             # 38 or 39 training rows in five steps.
             assert channel["rows"] == 7
             assert channel["sum_bits"] == 60
-            assert channel["equations"] == (12 if packing else 3 * 12)
+            assert channel["equations"] == (16 if packing else 3 * 16)
             assert len(record["guard"]) == 1
         assert home.record()["guard"][0] in home.active.warnings
 
@@ -691,7 +691,7 @@ def test_each_party_counts_its_own_answers_and_the_active_one_warns(tmp_path: Pa
 def test_refuse_stops_the_session_of_whoever_says_so_before_any_answer(
     tmp_path: Path, answers: list[tuple[str, DecryptedVector]], who: str
 ) -> None:
-    strict, lenient = small_settings(guard="refuse"), small_settings(guard="off")
+    strict, lenient = (small_settings(guard=mode, packing=False) for mode in ("refuse", "off"))
     with house(
         tmp_path,
         settings=strict if who == "active" else lenient,
@@ -703,9 +703,36 @@ def test_refuse_stops_the_session_of_whoever_says_so_before_any_answer(
     assert answers == []
 
 
-def test_with_both_truncating_and_batches_above_d_refuse_lets_the_session_through(tmp_path: Path) -> None:
+def test_a_party_that_adds_noise_is_warned_and_not_refused(tmp_path: Path) -> None:
+    strict = small_settings(guard="refuse", packing=False, residual_integer_bits=8)
+    noise = with_defences(load("dp_noise", sigma=5.0))
+    with house(tmp_path, settings=strict, active_defences=noise, passive_defences=noise) as home:
+        home.train()
+        assert any("the residuals of active" in warning for warning in home.record()["guard"])
+
+
+def test_a_passive_party_refuses_a_learning_rate_that_leaves_its_weights_where_they_are(
+    tmp_path: Path, answers: list[tuple[str, DecryptedVector]]
+) -> None:
+    """Two epochs of five steps: seven rows in each, six equations about them."""
+    still = {"packing": False, "learning_rate": 1e-9}
+    with house(
+        tmp_path,
+        settings=small_settings(guard="off", **still),
+        passive_settings=small_settings(guard="refuse", **still),
+        passive_defences=with_defences(TRUNCATION),
+    ) as home:
+        with pytest.raises(FederationError, match=r"learning_rate=1e-09 .* 10 steps.*PLUMBLINE_GUARD=refuse"):
+            home.train()
+        assert answers == []
+        home.settings = small_settings(guard="off", packing=False)
+        home.train()
+
+
+def test_with_both_truncating_and_batches_far_above_d_refuse_lets_the_session_through(tmp_path: Path) -> None:
+    """Three answers hold three residuals and three parts, six equations: four labels each, and 38 training rows."""
     defences = with_defences(TRUNCATION)
-    settings = small_settings(guard="refuse")
+    settings = small_settings(guard="refuse", packing=False, batch_size=38)
     with house(tmp_path, settings=settings, active_defences=defences, passive_defences=defences) as home:
         home.train()
         assert home.record()["guard"] == home.record("passive")["guard"] == []

@@ -1,20 +1,36 @@
 """The batch guard: equations of every answer counted before one is given, and what the sentence promises."""
 
+import itertools
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import OutOfOrder
+from services.party.cipher import DecryptedVector
 from services.party.formats import CipherFormats
-from services.party.guard import Channel, Mode, channels_of, guard
-from vfl.crypto import PackingImpossible
-from vfl.learning import BatchSchedule
+from services.party.guard import LABELS_PER_EQUATION, Channel, Mode, channels_of, guard
+from tests.integration.harness import Problem, run_together, wired
+from vfl.crypto import (
+    PackingImpossible,
+    decrypt_integers,
+    encrypt_vector,
+    keygen,
+    mask_vector,
+    matvec,
+    truncate,
+    unmask,
+)
+from vfl.data import snap_to_grid
+from vfl.learning import BatchSchedule, ResidualScheme, initial_weights
 
+FloatArray = NDArray[np.float64]
 UNPACKED = TrainingPlan(packing=False, batch_size=64)
 
 
@@ -47,12 +63,14 @@ def channel(agreement: Agreement, key_holder: str = "active", rows: int = 64) ->
     # 39 bits of residual, 16 of a feature, log2 s for the sum, two for the bound itself and the sign.
     [(1, 57), (64, 63), (65, 63), (128, 64), (256, 65), (512, 66), (1024, 67)],
 )
-def test_unpacked_answers_of_2048_bits_hold_51_residuals_each_whatever_a_sum_takes(batch_size: int, bits: int) -> None:
+def test_unpacked_answers_of_2048_bits_tell_of_61_residuals_each_whatever_a_sum_takes(
+    batch_size: int, bits: int
+) -> None:
     found = channel(agreed(replace(UNPACKED, batch_size=batch_size)))
-    assert (found.capacity.sum_bits, found.capacity.residual_bits) == (bits, 40)
-    assert (len(found.capacity.answer_bits), found.capacity.equations) == (15, 15 * 51)
+    assert (found.capacity.sum_bits, found.capacity.residual_bits) == (bits, 34)
+    assert (len(found.capacity.answer_bits), found.capacity.equations) == (15, 15 * 61)
     assert found.capacity.spare_bits == 15 * (2047 - bits)
-    assert found.capacity.spare_equations == 15 * 50
+    assert found.capacity.spare_equations == 15 * 60
 
 
 def test_the_peers_own_features_count_and_every_column_of_the_residual() -> None:
@@ -66,20 +84,22 @@ def test_packed_answers_hold_what_their_plaintext_does_and_truncated_ones_what_t
     # 2046 bits hold 32 slots of 63: the widest party's 16 columns take one answer.
     plan = replace(UNPACKED, packing=True)
     found = channel(agreed(plan))
-    assert (found.capacity.answer_bits, found.capacity.equations) == ((2047,), 51)
-    # The 945 bits of 15 sums also hold 23 residuals.
+    assert (found.capacity.answer_bits, found.capacity.equations) == ((2047,), 61)
+    # The 945 bits of 15 sums also hold 27 residuals and a part of one.
     truncated = channel(agreed(plan, truncating=("active",)))
-    assert (truncated.capacity.answer_bits, truncated.capacity.equations) == ((15 * 63,), 23)
+    assert (truncated.capacity.answer_bits, truncated.capacity.equations) == ((15 * 63,), 28)
 
 
-def test_unpacked_and_truncated_there_is_room_for_the_honest_sums_and_not_a_bit_more() -> None:
+def test_unpacked_and_truncated_there_is_not_a_bit_to_spare_and_each_sum_has_the_room_of_a_residual_and_a_part() -> (
+    None
+):
     found = channel(agreed(truncating=("active",)))
-    assert (found.capacity.equations, found.capacity.spare_bits, found.capacity.spare_equations) == (15, 0, 0)
+    assert (found.capacity.equations, found.capacity.spare_bits, found.capacity.spare_equations) == (30, 0, 15)
 
 
 def test_a_peer_that_truncates_does_not_narrow_ones_own_answers() -> None:
     found = channel(agreed(truncating=("passive",)))
-    assert found.capacity.equations == 15 * 51
+    assert found.capacity.equations == 15 * 61
 
 
 def test_every_peer_has_its_channel() -> None:
@@ -105,10 +125,10 @@ def test_the_record_says_it_in_numbers() -> None:
         "answer_bits": 15 * 2047,
         "sums": 15,
         "sum_bits": 63,
-        "residual_bits": 40,
-        "equations": 765,
+        "residual_bits": 34,
+        "equations": 915,
         "spare_bits": 15 * (2047 - 63),
-        "spare_equations": 750,
+        "spare_equations": 900,
     }
 
 
@@ -116,24 +136,45 @@ def test_the_record_says_it_in_numbers() -> None:
 
 
 def test_as_many_equations_as_rows_are_too_many_and_one_fewer_is_not() -> None:
-    agreement = agreed(truncating=("active",))
-    assert channel(agreement, rows=15).is_solvable
-    assert not channel(agreement, rows=16).is_solvable
+    agreement = agreed(truncating=("passive",))
+    at, above = (channel(agreement, "passive", rows) for rows in (32, 33))
+    assert (at.capacity.equations, at.is_solvable, at.is_telling) == (32, True, True)
+    assert (above.is_solvable, above.is_telling) == (False, False)
+
+
+def test_labels_take_a_quarter_of_the_equations_and_the_sentence_says_which_of_the_two_it_is() -> None:
+    """30 equations for 15 sums: to be solved for up to 30 rows, labels up to 120."""
+    agreement = agreed(replace(UNPACKED, batch_size=200), truncating=("active",))
+    found = {rows: channel(agreement, rows=rows) for rows in (30, 31, 120, 121)}
+    assert [(one.is_solvable, one.is_telling) for one in found.values()] == [
+        (True, True),
+        (False, True),
+        (False, True),
+        (False, False),
+    ]
+    assert "it can solve for the residuals of active" in found[30].warning
+    for rows in (31, 120):
+        assert "solve for the residuals of active (" not in found[rows].warning
+        assert "labels follow from fewer equations than rows" in found[rows].warning
+        assert "up to 4 from each" in found[rows].warning
+        assert "dp_noise at active" in found[rows].warning
+    # Only the label party's residuals tell labels.
+    assert not channel(agreed(replace(UNPACKED, batch_size=200), truncating=("passive",)), "passive", 33).is_telling
 
 
 def test_the_smallest_batch_counts_however_large_the_others_are() -> None:
-    agreement = agreed(truncating=("active",), features=(16, 15))
-    uneven = replace(agreement, plan=replace(UNPACKED, batch_size=30))
-    assert {len(batch) for batch in BatchSchedule(np.arange(31), 30, 1).epoch(0)} == {15, 16}
-    found = channel(uneven, rows=31)
-    assert (found.rows, found.is_solvable) == (15, True)
-    assert not channel(uneven, rows=30).is_solvable
+    agreement = agreed(truncating=("passive",), features=(7, 15))
+    uneven = replace(agreement, plan=replace(UNPACKED, batch_size=28))
+    assert {len(batch) for batch in BatchSchedule(np.arange(29), 28, 1).epoch(0)} == {14, 15}
+    found = channel(uneven, "passive", rows=29)
+    assert (found.rows, found.is_telling) == (14, True)
+    assert not channel(uneven, "passive", rows=28).is_telling
 
 
 def test_warn_says_it_refuse_stops_and_off_is_silent() -> None:
-    agreement = agreed()
-    channels = [channel(agreement), channel(agreed(truncating=("active",)))]
-    assert [one.is_solvable for one in channels] == [True, False]
+    agreement = agreed(replace(UNPACKED, batch_size=121))
+    channels = [channel(agreement, rows=121), channel(with_truncation(agreement, "active"), rows=121)]
+    assert [one.is_telling for one in channels] == [True, False]
     assert guard(agreement, channels, "warn") == [channels[0].warning]
     with pytest.raises(OutOfOrder, match=r"Hu, section 5\.2.*\(PLUMBLINE_GUARD=refuse\)"):
         guard(agreement, channels, "refuse")
@@ -145,29 +186,63 @@ def test_warn_says_it_refuse_stops_and_off_is_silent() -> None:
 
 
 def test_zero_weights_are_warned_of_by_the_party_whose_labels_they_show() -> None:
-    plan = replace(UNPACKED, initialisation="zero")
+    plan = replace(UNPACKED, initialisation="zero", batch_size=121)
     agreement = agreed(plan, truncating=("active", "passive"))
-    (warning,) = guard(agreement, channels_of(agreement, "active", 64), "warn")
+    (warning,) = guard(agreement, channels_of(agreement, "active", 121), "warn")
+    assert "exact signs follow from far fewer equations" in warning
     assert "choose initialisation=xavier" in warning
-    assert guard(agreement, channels_of(agreement, "passive", 64), "warn") == []
+    assert guard(agreement, channels_of(agreement, "passive", 121), "warn") == []
     with pytest.raises(OutOfOrder, match=r"Theorem 4\.1"):
-        guard(agreement, channels_of(agreement, "active", 64), "refuse")
+        guard(agreement, channels_of(agreement, "active", 121), "refuse")
 
 
 def test_the_sentence_has_both_numbers_both_names_and_both_remedies() -> None:
-    warning = channel(agreed(), rows=1599).warning
-    assert "passive can put 765 equations into the answers of one step, a batch has 63 rows" in warning
-    assert "solve for the residuals of active" in warning
-    assert "choose a batch_size of 800, or" in warning
-    assert "response_truncation at active (15 equations)" in warning
+    warning = channel(agreed(), "passive", rows=1999).warning
+    assert "active can put 976 equations into the answers of one step, a batch has 62 rows" in warning
+    assert "it can solve for the residuals of passive" in warning
+    assert "choose a batch_size of 1000, or" in warning
+    assert "response_truncation at passive (32 equations)" in warning
 
 
-@pytest.mark.parametrize("rows", [14, 15])
-def test_truncation_is_no_remedy_where_the_honest_sums_are_enough(rows: int) -> None:
-    found = channel(agreed(replace(UNPACKED, batch_size=rows)), rows=rows)
+def test_where_neither_a_batch_nor_truncation_is_enough_both_together_may_be() -> None:
+    """All of breast_cancer unpacked: 398 training rows, 915 equations or 30."""
+    found = channel(agreed(), rows=398)
+    assert "To prevent it, response_truncation at active with a batch_size of 133." in found.warning
+    larger = agreed(replace(UNPACKED, batch_size=133), truncating=("active",))
+    assert not channel(larger, rows=398).is_telling
+    smaller = agreed(replace(UNPACKED, batch_size=132), truncating=("active",))
+    assert channel(smaller, rows=398).is_telling
+    # With truncation on already, noise is the other way to keep labels; the larger batch is named first.
+    truncating = channel(agreed(truncating=("active",)), rows=398)
+    assert "choose a batch_size of 133, or dp_noise at active" in truncating.warning
+    # Bits reserved for truncation change the layout: here it takes larger batches than without, and isn't named.
+    wide = channel(agreed(TrainingPlan(batch_size=32), features=(20, 20)), rows=10_000)
+    assert "To prevent it, choose a batch_size of 1000." in wide.warning
+
+
+def test_the_default_session_on_breast_cancer_is_warned_of_labels_and_what_the_sentence_names_is_silent() -> None:
+    """383 training rows: 2 % of the records are missing at each party. Decision 0005 has these numbers."""
+    plan, both = TrainingPlan(), ("active", "passive")
+    assert {len(batch) for batch in BatchSchedule(np.arange(383), plan.batch_size, 1).epoch(0)} == {63, 64}
+    for truncating, equations in (((), (61, 61)), (both, (28, 30))):
+        active, passive = (channel(agreed(plan, truncating=truncating), who, 383) for who in both)
+        assert (active.capacity.equations, passive.capacity.equations) == equations
+        assert (active.is_solvable, active.is_telling, passive.is_telling) == (False, True, False)
+        first = "choose" if truncating else "response_truncation at active with"
+        assert f"To prevent it, {first} packing=off and a batch_size of 128, or dp_noise at active" in active.warning
+    silent = agreed(replace(plan, packing=False, batch_size=128), truncating=both)
+    assert guard(silent, [*channels_of(silent, "active", 383), *channels_of(silent, "passive", 383)], "refuse") == []
+    # Packed, not even all rows in one batch are enough.
+    assert channel(agreed(replace(plan, batch_size=383), truncating=both), rows=383).is_telling
+
+
+@pytest.mark.parametrize("rows", [14, 30])
+def test_where_the_honest_sums_are_enough_only_noise_helps(rows: int) -> None:
+    found = channel(agreed(replace(UNPACKED, batch_size=rows)), "passive", rows=rows)
     assert found.is_solvable
     assert "response_truncation" not in found.warning
-    assert "It takes more records to prevent." in found.warning
+    assert "batch_size" not in found.warning
+    assert "To prevent it, dp_noise at passive" in found.warning
 
 
 def test_truncation_is_not_offered_to_who_truncates_already() -> None:
@@ -212,7 +287,8 @@ def test_truncation_leaves_the_honest_slots_and_nothing_more(agreement: Agreemen
         gaps = -capacity.sums // agreement.residual_columns % layout.columns_per_answer
         assert capacity.spare_bits == gaps * (agreement.residual_columns - 1) * capacity.sum_bits
     if layout is None:
-        assert capacity.equations == capacity.sums
+        # 57 bits of a single row at least, 65 of 300 rows with signed features at most; a residual takes 34.
+        assert capacity.equations == 2 * capacity.sums
 
 
 def test_a_narrow_peer_of_a_wide_party_gets_its_own_sums_only() -> None:
@@ -225,39 +301,196 @@ def test_a_session_that_fits_its_keys_just_so_is_counted_all_the_same() -> None:
     agreement = agreed(TrainingPlan(batch_size=64, key_bits=512), classes=8)
     assert CipherFormats(agreement).layout is not None
     found = channel(agreement, rows=300)
-    assert found.is_solvable
+    assert found.is_telling
     assert "response_truncation" not in found.warning
 
 
-@given(agreements())
-def test_truncation_holds_what_the_sentence_promises(agreement: Agreement) -> None:
+@given(agreements(), st.sampled_from(["active", "passive"]))
+def test_truncation_holds_what_the_sentence_promises(agreement: Agreement, who: str) -> None:
     """The layout with bits reserved for truncation is another one than the session's without."""
     try:
-        found, truncated = channel(agreement, rows=300), channel(with_truncation(agreement, "active"), rows=300)
+        found = channel(agreement, who, rows=300)
+        truncated = channel(with_truncation(agreement, who), who, rows=300)
     except PackingImpossible:
         assume(False)
         raise
-    promised = re.search(r"response_truncation at active \((\d+) equations\)", found.warning)
-    assert (promised is not None) == (found.is_solvable and not truncated.is_solvable)
+    promised = re.search(rf"response_truncation at {who} \((\d+) equations\)", found.warning)
+    assert (promised is not None) == (found.is_telling and not truncated.is_telling)
     assert promised is None or int(promised[1]) == truncated.capacity.equations
 
 
+@given(agreements(), st.sampled_from(["active", "passive"]), st.integers(300, 3000))
+def test_a_batch_size_that_the_sentence_names_is_large_enough(agreement: Agreement, who: str, rows: int) -> None:
+    try:
+        found = channel(agreement, who, rows)
+    except PackingImpossible:
+        assume(False)
+        raise
+    for first, unpacked, batch_size in re.findall(
+        r"(response_truncation at \S+ with|choose)( packing=off and)? a batch_size of (\d+)", found.warning
+    ):
+        changed = agreement if first == "choose" else with_truncation(agreement, who)
+        packing = agreement.plan.packing and not unpacked
+        larger = replace(changed, plan=replace(agreement.plan, batch_size=int(batch_size), packing=packing))
+        assert found.is_telling
+        assert not channel(larger, who, rows).is_telling
+
+
 @pytest.mark.parametrize(
-    ("plan", "training_rows", "helps"),
+    ("plan", "who", "training_rows", "helps"),
     [
-        (TrainingPlan(batch_size=16, key_bits=512), 280, True),
-        (TrainingPlan(batch_size=32), 280, True),
-        # More equations than there are rows: no batch_size works.
-        (UNPACKED, 398, False),
+        (TrainingPlan(batch_size=16, key_bits=512), "passive", 280, True),
+        (TrainingPlan(batch_size=32), "passive", 280, True),
+        (TrainingPlan(batch_size=32), "active", 2000, True),
+        # More equations than there are rows, or than a quarter of them: no batch_size works.
+        (UNPACKED, "passive", 398, False),
+        (TrainingPlan(batch_size=32), "active", 240, False),
     ],
 )
-def test_the_batch_size_that_the_sentence_names_is_large_enough(
-    plan: TrainingPlan, training_rows: int, helps: bool
+def test_a_batch_size_is_named_where_there_is_one(
+    plan: TrainingPlan, who: str, training_rows: int, helps: bool
 ) -> None:
-    found = channel(agreed(plan), rows=training_rows)
-    assert found.is_solvable, "this test needs a warning"
-    named = re.search(r"batch_size of (\d+)", found.warning)
-    assert (named is not None) == helps
-    if named is not None:
-        larger = replace(plan, batch_size=int(named[1]))
-        assert not channel(agreed(larger), rows=training_rows).is_solvable
+    found = channel(agreed(plan), who, training_rows)
+    assert found.is_telling, "this test needs a warning"
+    assert ("choose a batch_size of" in found.warning) == helps
+
+
+# -- labels from fewer equations than rows ----------------------------------------------------------------------------
+
+
+def labels_told(sums: FloatArray) -> FloatArray:
+    """Labels in {-1, 1} of groups of rows, one (groups,) sum of shares each, with the weights 1, 1/2, 1/4 and 1/8.
+
+    What all rows' shares have in common besides -2 y is searched for: it is the same for all groups.
+    """
+    coefficients = 2.0 ** -np.arange(LABELS_PER_EQUATION)
+    candidates = np.array(list(itertools.product([-1.0, 1.0], repeat=LABELS_PER_EQUATION)))
+    common = np.linspace(-1.9, 1.9, 761)
+    expected = common[:, None] * coefficients.sum() - 2.0 * (candidates @ coefficients)
+    distances = np.abs(sums[None, :, None] - expected[:, None, :])
+    best = np.minimum(distances.min(axis=2), 0.5).sum(axis=1).argmin()
+    labels: FloatArray = candidates[distances[best].argmin(axis=1)].ravel()
+    return labels
+
+
+def test_private_random_weights_hide_the_labels_of_no_more_rows_than_the_guard_warns_of() -> None:
+    """60 rows of breast_cancer, 15 packed and truncated sums as an honest peer asks for: no more than it is sent.
+
+    Xavier weights of the label party, 15 columns and a bias. The larger class has 63 % of the records.
+    """
+    features, labels = load_breast_cancer(return_X_y=True)
+    low, high = features.min(axis=0), features.max(axis=0)
+    own = np.hstack([((features - low) / (high - low))[:, :15], np.ones((len(features), 1))])
+    rows, sums = 15 * LABELS_PER_EQUATION, 15
+    agreement = agreed(replace(UNPACKED, batch_size=rows, key_bits=512), truncating=("active",))
+    formats = CipherFormats(agreement)
+    bits = formats.answer_bits("active", "passive")
+    assert bits is not None
+    _, private = keygen(512, insecure=True)
+    # Column j asks for rows 4 j to 4 j + 3: features like any others.
+    matrix = np.kron(np.eye(sums), 2.0 ** -np.arange(LABELS_PER_EQUATION)[:, None])
+    right = []
+    for seed in range(8):
+        generator = np.random.default_rng(seed)
+        weights = initial_weights("xavier", 16, 1, total_features=31, generator=generator)
+        batch = generator.choice(len(own), rows, replace=False)
+        shares = ResidualScheme(2).active_share(own[batch] @ weights, labels[batch])
+        masked, mask = mask_vector(matvec(matrix, encrypt_vector(private, shares), features=formats.feature))
+        answers = unmask(mask, truncate(decrypt_integers(private, masked), bits), bits=bits)
+        right.append((labels_told(answers[:, 0]) == 2 * labels[batch] - 1).mean())
+    assert np.mean(right) > 0.75
+    (warning,) = guard(agreement, channels_of(agreement, "active", rows), "warn")
+    assert "a batch has 60 rows" in warning
+    assert "labels follow from fewer equations than rows" in warning
+
+
+# -- weights that stand still -----------------------------------------------------------------------------------------
+
+
+def standing(learning_rate: float, epochs: int = 6) -> Agreement:
+    """200 training rows in 4 steps of 50; 20 equations of a truncating party per step reach them in 3 epochs."""
+    plan = replace(UNPACKED, batch_size=50, key_bits=512, epochs=epochs, learning_rate=learning_rate)
+    return agreed(plan, features=(10, 5), truncating=("passive",))
+
+
+def standstill_warnings(agreement: Agreement, rows: int = 200) -> list[str]:
+    return guard(agreement, channels_of(agreement, "passive", rows), "warn")
+
+
+def test_weights_stand_still_below_a_learning_rate_of_one_over_the_steps_that_tell_of_every_row() -> None:
+    found = channel(standing(0.5), "passive", 200)
+    assert (found.rows, found.capacity.equations, found.is_telling) == (50, 20, False)
+    assert found.steps_until_told == 12
+    assert standstill_warnings(standing(1 / 12)) == []
+    # Three epochs are enough for the peer.
+    assert len(standstill_warnings(standing(1 / 12 - 1e-6, epochs=3))) == 1
+    (warning,) = standstill_warnings(standing(1 / 12 - 1e-6))
+    assert "for 12 steps, of 24 in this session" in warning
+    assert "the same residuals of passive, and active can solve" in warning
+    with pytest.raises(OutOfOrder, match=r"learning_rate=1e-09 .*PLUMBLINE_GUARD=refuse"):
+        guard(standing(1e-9), channels_of(standing(1e-9), "passive", 200), "refuse")
+
+
+@pytest.mark.parametrize("learning_rate", [1e-9, 0.01, 1 / 12 - 1e-6])
+def test_both_remedies_against_standing_still_work(learning_rate: float) -> None:
+    (warning,) = standstill_warnings(standing(learning_rate))
+    named = re.search(r"choose a learning_rate of (\S+) or more, or fewer than (\d+) epochs", warning)
+    assert named is not None
+    assert (named[1], named[2]) == ("0.084", "3")
+    assert standstill_warnings(standing(float(named[1]))) == []
+    assert standstill_warnings(standing(learning_rate, epochs=int(named[2]) - 1)) == []
+
+
+def test_labels_reach_the_peer_in_a_quarter_of_the_steps() -> None:
+    agreement = replace(standing(1e-3), parties=agreed(features=(10, 5), truncating=("active",)).parties)
+    found = channel(agreement, rows=200)
+    # Ten equations tell of forty rows.
+    assert (found.capacity.equations, found.is_telling, found.steps_until_told) == (10, False, 2 * 4)
+
+
+@settings(deadline=None)
+@given(
+    st.integers(2, 100_000),
+    st.integers(1, 512),
+    st.integers(1, 60),
+    st.booleans(),
+)
+def test_the_default_learning_rate_never_stands_still(rows: int, batch_size: int, features: int, packing: bool) -> None:
+    agreement = agreed(TrainingPlan(batch_size=batch_size, packing=packing), features=(features, features))
+    for who in ("active", "passive"):
+        assert not any("learning_rate" in text for text in guard(agreement, channels_of(agreement, who, rows), "warn"))
+
+
+def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> None:
+    """Honest messages of seven epochs: 220 independent equations, by ten in each step, for the 200 rows."""
+    generator = np.random.default_rng(0)
+    blocks = {
+        "active": snap_to_grid(np.hstack([generator.uniform(size=(200, 9)), np.ones((200, 1))])),
+        "passive": snap_to_grid(generator.uniform(size=(200, 5))),
+    }
+    problem = Problem(blocks, np.arange(200) % 2, 2)
+    plan = replace(standing(1e-9, epochs=7).plan, validation_fraction=0.0, test_fraction=0.0)
+    answers: list[FloatArray] = []
+    with wired(problem, plan) as trainings:
+        active, passive = trainings["active"], trainings["passive"]
+        gradient_share = active.exchange.gradient_share
+
+        def keeping(peer: str, answer: DecryptedVector) -> FloatArray:
+            answers.append(gradient_share(peer, answer))
+            return answers[-1]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(active.exchange, "gradient_share", keeping)
+            hidden = passive.weights.copy()
+            run_together(trainings, plan.epochs)
+        batches = [batch for epoch in range(plan.epochs) for batch in active.schedule.epoch(epoch)]
+    equations = np.zeros((10 * len(batches), 200))
+    for step, batch in enumerate(batches):
+        equations[10 * step : 10 * step + 10, batch] = blocks["active"][batch].T
+    recovered = np.linalg.lstsq(equations, np.vstack(answers), rcond=None)[0]
+    np.testing.assert_allclose(recovered, blocks["passive"] @ hidden, atol=1e-6)
+    # With truncation, which changes no gradient, the count of one step lets such a session through.
+    agreement = with_truncation(problem.agreement(plan), "passive")
+    assert not channel(agreement, "passive", 200).is_telling
+    with pytest.raises(OutOfOrder, match=r"learning_rate=1e-09 leaves weights almost where they are"):
+        guard(agreement, channels_of(agreement, "passive", 200), "refuse")
