@@ -3,9 +3,9 @@
 import json
 import math
 import platform
-import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from importlib.metadata import version
@@ -32,9 +32,11 @@ from services.common.defences import load_defences
 from services.common.identity import Role, role_of
 from services.common.settings import Settings, check_role, load_settings
 from services.party.defences import check_defences
-from vfl.data import dataset
+from vfl.data import column_blocks, dataset
 
 _VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "openmined-psi", "protobuf", "scikit-learn")
+# What attacks on predictions work with.
+_MET = frozenset({"scores", "parameters", "features"})
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,13 @@ class AuditRequest:
             raise ValueError("Give --data NAME (see `plumbline datasets`), or all of --active, --passive and --label.")
         if self.adversary not in ("active", "passive"):
             raise ValueError(f"--adversary is active or passive, got {self.adversary!r}.")
+        if self.name in (".", "..") or "/" in self.name or "\\" in self.name:
+            raise ValueError(
+                f"--name is part of the name of the run's folder, got {self.name!r}: leave out / and \\; "
+                "--runs says where the folder goes."
+            )
         if self.data:
-            dataset(self.data)
+            column_blocks(dataset(self.data).features, self.parties)
 
     @property
     def passive_names(self) -> list[str]:
@@ -144,9 +151,9 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
     parties are in the run's folder either way.
     """
     name = request.name or request.data or "audit"
-    run = request.runs / f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{name}"
+    request.party_settings(request.runs)  # what can't work is refused before anything is written
+    run = _new_folder(request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{name}")
     settings = request.party_settings((run / "parties").resolve())
-    run.mkdir(parents=True)
     if request.hidden is not None:
         parts = install_network(
             settings,
@@ -161,30 +168,44 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
         settings["active"] = {**settings["active"], "auxiliary": table}
     # Keys stay outside the run's folder and go with the run.
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
+        (run / "logs").mkdir()
         processes = LocalProcesses(
-            Path(scratch), settings, insecure_transport=request.settings.get("transport") == "insecure"
+            Path(scratch),
+            settings,
+            insecure_transport=request.settings.get("transport") == "insecure",
+            logs=run / "logs",
         )
         start = time.perf_counter()
-        try:
-            with Federation.start(processes) as federation, _progress(console) as progress:
-                federation.train(watch=_Watcher(progress))
-        finally:
-            (run / "logs").mkdir()
-            for log in Path(scratch).glob("*.log"):
-                shutil.copy(log, run / "logs")
+        with Federation.start(processes) as federation, _progress(console) as progress:
+            federation.train(watch=_Watcher(progress))
         elapsed = time.perf_counter() - start
     findings = read_findings(run / "parties", name)
     if in_lab := [defence.name for defence in request.loaded_defences() if "lab" in defence.spec.sits]:
         findings = replace(findings, defences={**findings.defences, "the lab": in_lab})
     leakage = read_leakage(run / "parties", request.passive_names)
     training = read_training_leakage(run / "parties")
-    _write(run, request, findings, leakage, training, elapsed)
+    unaware = unaware_words(request.loaded_defences())
+    _write(run, request, findings, leakage, training, elapsed, unaware)
     _print(console, findings, elapsed)
-    _print_leakage(console, leakage)
+    _print_leakage(console, leakage, unaware)
     _print_training_leakage(console, training)
     _print_predictions(console, findings)
     console.print(f"Report: {run / 'report.html'}", highlight=False)
     return run
+
+
+def _new_folder(parent: Path, name: str) -> Path:
+    """Make a folder of this name, with -2, -3 and so on where audits of the same second have made theirs."""
+    parent.mkdir(parents=True, exist_ok=True)
+    folder, number = parent / name, 1
+    while True:
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+            folder = parent / f"{name}-{number}"
+        else:
+            return folder
 
 
 def _progress(console: Console) -> Progress:
@@ -226,6 +247,7 @@ def _write(
     leakage: list[AttackFinding],
     training: list[TrainingFinding],
     elapsed: float,
+    unaware: str,
 ) -> None:
     facts = {
         "request": {key: str(value) if isinstance(value, Path) else value for key, value in asdict(request).items()},
@@ -236,7 +258,7 @@ def _write(
     results = {**asdict(findings), "attacks": [asdict(finding) for finding in leakage]}
     results["training_attacks"] = [asdict(finding) for finding in training]
     (run / "results.json").write_text(json.dumps(results, indent=1))
-    write_report(run / "report.html", findings, leakage, training, facts)
+    write_report(run / "report.html", findings, leakage, training, facts, unaware)
 
 
 def _print(console: Console, findings: Findings, elapsed: float) -> None:
@@ -298,10 +320,12 @@ def _print_predictions(console: Console, findings: Findings) -> None:
             console.print(f"{prediction['defence']} at {party} expects: {numbers}.", highlight=False)
 
 
-def _print_leakage(console: Console, leakage: list[AttackFinding]) -> None:
-    """One line per attack; the report has every column."""
+def _print_leakage(console: Console, leakage: list[AttackFinding], unaware: str) -> None:
+    """One line per attack; the report has every column. unaware: of the defences that these attacks don't know."""
     done = [finding for finding in leakage if finding.mse is not None]
     if done:
+        if unaware:
+            console.print(unaware, style="yellow", highlight=False, markup=False)
         table = Table(
             title="What the active party reconstructs",
             caption=f"Mean squared error per feature; guessing one half: {done[0].half:.4f}, zero: {done[0].zero:.4f}. "
@@ -346,6 +370,17 @@ def _leakage_cells(finding: AttackFinding) -> tuple[str, ...]:
         f"{finding.mse.low:.3f} to {finding.mse.high:.3f}",
         f"{finding.accuracy:.2f}",
         f"{worst.column} {worst.gain:.0%}" if worst.gain > 0 else "none",
+    )
+
+
+def unaware_words(applied: Sequence[Defence]) -> str:
+    """One sentence on the defences that attacks on predictions meet without knowing of them; empty without any."""
+    met = [defence.name for defence in applied if not _MET.isdisjoint(defence.spec.stages)]
+    if not met:
+        return ""
+    return (
+        f"These attacks don't know of {' and '.join(met)}: an adversary who does may get more; see docs/defences.md, "
+        '"What each one does not stop".'
     )
 
 

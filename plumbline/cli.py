@@ -4,16 +4,21 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
+from pydantic.fields import FieldInfo
 from rich.console import Console
+from rich.markup import escape
 
+from attacks.registry import names as attack_names
+from defences.registry import names as defence_names
 from services.common.identity import Role
 from services.common.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
 _out = Console(soft_wrap=True, highlight=False, markup=False)
+_ATTACKS, _DEFENCES = ", ".join(attack_names()), ", ".join(defence_names())
 _errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
 
@@ -32,36 +37,53 @@ def _plain_errors() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, FederationError, FederationFailed, ProcessFailed) as error:
-        _errors.print(f"plumbline: {error}", style="red")
+        words = _system_words(error) if isinstance(error, OSError) else error
+        _errors.print(f"plumbline: {words}", style="red")
         raise typer.Exit(2) from error
+
+
+def _system_words(error: OSError) -> str:
+    """What the operating system says, and what to do about it."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"Cannot use {error.filename} ({error.strerror}): check the path, or choose a place that you can write to."
 
 
 def _settings_help() -> str:
     lines = ["Settings are environment variables:"]
     for name, field in Settings.model_fields.items():
-        default = "" if field.default_factory or field.default in ("", None) else f" [{field.default}]"
-        lines.append(f"PLUMBLINE_{name.upper()}{default}: {field.description}")
-    # A blank line between paragraphs keeps each setting on a line of its own.
-    return "\n\n".join(lines)
+        facts = ["|".join(get_args(field.annotation))] if get_origin(field.annotation) is Literal else []
+        if "default:" not in str(field.description):
+            facts.append(f"default: {_default_words(field)}")
+        shown = f" [{'; '.join(facts)}]" if facts else ""
+        lines.append(f"PLUMBLINE_{name.upper()}{shown}: {field.description}")
+    # A blank line between paragraphs keeps each setting on a line of its own; what isn't escaped is taken for markup.
+    return escape("\n\n".join(lines))
+
+
+def _default_words(field: FieldInfo) -> str:
+    """A setting's default as one would write it into the environment."""
+    default = field.get_default(call_default_factory=True)
+    if isinstance(default, bool):
+        return str(default).lower()
+    return str(default) if default or default == 0 else "unset"
 
 
 @app.command(epilog=_settings_help())
-def serve(role: Annotated[Role, typer.Argument(help="coordinator, active or passive.")]) -> None:
+def serve(role: Annotated[Literal["coordinator", "active", "passive"], typer.Argument(help="What to run.")]) -> None:
     """Run one service of a federation until it is stopped.
 
     Example: PLUMBLINE_DATA=clients.csv PLUMBLINE_ID_COLUMN=client PLUMBLINE_CERTS=certs
     PLUMBLINE_PEERS=coordinator=10.0.0.1:50051,active=10.0.0.2:50051 plumbline serve passive
     """
     from services.common.bootstrap import configure_log
-    from services.common.settings import SettingsError, check_role, load_settings
+    from services.common.settings import check_role, load_settings
 
     with _plain_errors():
-        if role is Role.OPERATOR:
-            raise SettingsError("An operator serves nothing: choose coordinator, active or passive.")
         settings = load_settings()
-        check_role(settings, role)
-        configure_log(settings, settings.name or str(role))
-        _runner(role)(settings)
+        check_role(settings, Role(role))
+        configure_log(settings, settings.name or role)
+        _runner(Role(role))(settings)
 
 
 def _runner(role: Role) -> Callable[[Settings], None]:
@@ -111,8 +133,8 @@ def audit(
     label: Annotated[str, typer.Option(help="Label column of the active party's table.")] = "",
     id_column: Annotated[str, typer.Option("--id", help="Id column of all tables.")] = "id",
     parties: Annotated[int, typer.Option(min=2, help="Parties that a registered data set is dealt out to.")] = 2,
-    attacks: Annotated[str, typer.Option(help="Attacks, NAME,NAME; all: every one on predictions.")] = "",
-    defences: Annotated[str, typer.Option(help="Defences, NAME,NAME, in the order to apply them.")] = "",
+    attacks: Annotated[str, typer.Option(help=f"NAME,NAME; all: every one on predictions. Known: {_ATTACKS}.")] = "",
+    defences: Annotated[str, typer.Option(help=f"NAME,NAME, in the order to apply them. Known: {_DEFENCES}.")] = "",
     adversary: Annotated[str, typer.Option(help="Who mounts what either side can: active or passive.")] = "active",
     black_box: Annotated[bool, typer.Option("--black-box", help="Passive parties disclose no parameters.")] = False,
     auxiliary: Annotated[
@@ -295,8 +317,13 @@ def fetch(
     from rich.progress import DownloadColumn, Progress, TimeRemainingColumn
 
     from services.common.settings import load_settings
+    from vfl.data import dataset
     from vfl.data import fetch as fetch_files
 
+    with _plain_errors():
+        if not dataset(name).files:
+            _out.print(f"{name} comes with scikit-learn: there is nothing to fetch.")
+            return
     with _plain_errors(), Progress(*Progress.get_default_columns()[:3], DownloadColumn(), TimeRemainingColumn()) as bar:
         task = bar.add_task(name, total=None)
 

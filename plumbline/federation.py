@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from plumbline.training_leakage import TrainingFinding
 
 _START_SECONDS = 60.0
+# What services.common.errors tells callers of an error that isn't ours.
+_IN_A_LOG = "the service's log has the rest"
 
 
 class FederationFailed(RuntimeError):
@@ -107,7 +109,7 @@ class Federation:
             transport = _operator_transport(None if processes.insecure_transport else processes.certificates)
             deadline = time.monotonic() + _START_SECONDS
             for name, address in processes.addresses.items():
-                _await_health(transport.dial(address, name), deadline, processes.check, name)
+                _await_health(transport.dial(address, name), deadline, processes, name)
             settings = processes.settings["active"]
             fields = {key: settings[key] for key in TrainingPlan.__dataclass_fields__ if key in settings}
             fields["installed_model"] = bool(settings.get("model"))
@@ -154,7 +156,7 @@ class Federation:
         if self._processes is not None or changes:
             request.plan.CopyFrom(replace(self._plan, **changes).to_message())
         outcome: TrainingOutcome | None = None
-        with _own_words():
+        with self._own_words():
             for event in self._stub.Train(request):
                 watch(event)
                 if event.WhichOneof("event") == "result":
@@ -163,8 +165,28 @@ class Federation:
                         result.session_id, result.aligned_rows, result.epochs_run, result.kept_epoch
                     )
         if outcome is None:
-            raise FederationFailed("The job ended without a result; see the active party's log.")
+            where = self._processes.log("active") if self._processes else "its log"
+            raise FederationFailed(f"The job of the active party ended without a result; see {where}.")
         return outcome
+
+    @contextmanager
+    def _own_words(self) -> Iterator[None]:
+        """Turns a refused call into FederationFailed with what the party said, and where the rest of it is."""
+        try:
+            yield
+        except grpc.RpcError as error:
+            if not isinstance(error, grpc.Call):
+                raise
+            words = f"{error.code().name}: {error.details()}"
+            where = self._where_it_failed() if _IN_A_LOG in words else ""
+            raise FederationFailed(words + where) from error
+
+    def _where_it_failed(self) -> str:
+        """Which service's log it is: the one that was called passes on what others told it, whatever the status."""
+        if self._processes is None:
+            return " It is the active party's, or that of a party which the active party had called."
+        found = self._processes.logs_of_errors()
+        return "".join(f" It happened at {name}: see {log}." for name, log in found.items())
 
     def findings(self) -> list[AttackFinding | TrainingFinding]:
         """What the mounted attacks found, against the truth: local federations with ``attacks``, after ``train``."""
@@ -178,7 +200,7 @@ class Federation:
 
     def status(self) -> active_pb2.StatusReply:
         """The active party's stage, classes and warnings."""
-        with _own_words():
+        with self._own_words():
             return self._stub.Status(active_pb2.StatusRequest())
 
     def predict(self, ids: Iterable[str]) -> pd.DataFrame:
@@ -190,7 +212,7 @@ class Federation:
             for start in range(0, len(ids), PREDICTION_ROWS):
                 yield active_pb2.PredictRequest(ids=ids[start : start + PREDICTION_ROWS])
 
-        with _own_words():
+        with self._own_words():
             records = [record for reply in self._stub.Predict(requests()) for record in reply.records]
         missing = [np.nan] * len(classes)
         scores = pd.DataFrame(
@@ -204,20 +226,9 @@ class Federation:
 
     def predict_one(self, id: str) -> dict[str, float]:
         """Confidence scores of one record by class; raises FederationFailed when it is not aligned."""
-        with _own_words():
+        with self._own_words():
             scores = self._stub.PredictOne(active_pb2.PredictOneRequest(id=id)).scores
         return dict(zip(self.status().class_names, scores, strict=True))
-
-
-@contextmanager
-def _own_words() -> Iterator[None]:
-    """Turns a refused call into FederationFailed with what the party said."""
-    try:
-        yield
-    except grpc.RpcError as error:
-        if isinstance(error, grpc.Call):
-            raise FederationFailed(f"{error.code().name}: {error.details()}") from error
-        raise
 
 
 def _operator_transport(certificates: Path | None) -> Transport:
@@ -226,11 +237,11 @@ def _operator_transport(certificates: Path | None) -> Transport:
     return Transport(Identity(Role.OPERATOR, name), files, TrafficMeter())
 
 
-def _await_health(channel: grpc.Channel, deadline: float, still_alive: Callable[[], None], name: str) -> None:
+def _await_health(channel: grpc.Channel, deadline: float, processes: LocalProcesses, name: str) -> None:
     while time.monotonic() < deadline:
-        still_alive()
+        processes.check()
         if is_serving(channel):
             channel.close()
             return
         time.sleep(0.1)
-    raise FederationFailed(f"{name} did not answer within {_START_SECONDS:g} s; see its log.")
+    raise FederationFailed(f"{name} did not answer within {_START_SECONDS:g} s; see {processes.log(name)}.")

@@ -17,6 +17,8 @@ from services.common.identity import Identity, Role, role_of
 from services.common.settings import PREFIX
 
 _STOP_SECONDS = 5.0
+# What a service's log says before a traceback (services.common.errors).
+UNEXPECTED = "Unexpected error"
 
 
 class ProcessFailed(RuntimeError):
@@ -25,20 +27,31 @@ class ProcessFailed(RuntimeError):
 
 @dataclass
 class LocalProcesses:
-    """One process per party on this machine, all certificates in ``folder``/certs, a log per party in ``folder``.
+    """One process per party on this machine, all certificates in ``folder``/certs, a log per party in ``logs``.
 
     ``settings[name]`` are that party's own settings, by field name; addresses, certificates and names are added here.
+    ``logs``: a folder that exists; default: ``folder``.
     """
 
     folder: Path
     settings: Mapping[str, Mapping[str, object]]
     insecure_transport: bool = False
+    logs: Path | None = None
     addresses: dict[str, str] = field(default_factory=dict)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def certificates(self) -> Path:
         return self.folder / "certs"
+
+    def log(self, name: str) -> Path:
+        """Where one party's log is."""
+        return (self.logs or self.folder) / f"{name}.log"
+
+    def logs_of_errors(self) -> dict[str, Path]:
+        """The logs, by party, that hold an error that no party expected."""
+        logs = {name: self.log(name) for name in self._running}
+        return {name: log for name, log in logs.items() if UNEXPECTED in log.read_text(errors="replace")}
 
     def start(self) -> None:
         """Make certificates and start every party; returns at once."""
@@ -68,7 +81,7 @@ class LocalProcesses:
         # One thread per party: three parties share this machine's cores.
         environment.setdefault("OMP_NUM_THREADS", "1")
         environment.setdefault("OPENBLAS_NUM_THREADS", "1")
-        with (self.folder / f"{name}.log").open("ab") as log:
+        with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(  # noqa: S603 - our own module, no shell
                 [sys.executable, "-m", "plumbline", "serve", str(role)],
                 env=environment,
@@ -85,7 +98,7 @@ class LocalProcesses:
 
     def last_words(self, name: str, lines: int = 8) -> str:
         """The end of a party's log."""
-        return "\n".join((self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-lines:])
+        return "\n".join(self.log(name).read_text(errors="replace").splitlines()[-lines:])
 
     def process(self, name: str) -> subprocess.Popen[bytes]:
         return self._running[name]

@@ -22,9 +22,17 @@ def template(name: str) -> Template:
 
 
 def write_report(
-    path: Path, findings: Findings, leakage: list[AttackFinding], training: list[TrainingFinding], facts: dict[str, Any]
+    path: Path,
+    findings: Findings,
+    leakage: list[AttackFinding],
+    training: list[TrainingFinding],
+    facts: dict[str, Any],
+    unaware: str = "",
 ) -> None:
-    """Render the findings; ``facts`` are the run's request, versions and duration."""
+    """Render the findings; ``facts`` are the run's request, versions and duration.
+
+    ``unaware``: a sentence on the defences that attacks on predictions meet without knowing of them.
+    """
     path.write_text(
         template("report.html").render(
             findings=findings,
@@ -34,6 +42,7 @@ def write_report(
             stages=STAGES,
             expectations=expectations,
             assumptions=assumptions,
+            unaware=unaware,
             loss_curve=_loss_curve(findings),
             stage_bars=_stage_bars(findings) if findings.timings else None,
         )

@@ -5,14 +5,14 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from plumbline.figures.defences_page import write_defences
+from plumbline.figures.defences_page import stored_sections, write_defences
 from plumbline.figures.section import Section
 
 # Modules are imported when their section runs: some need torch.
@@ -41,8 +41,9 @@ def run_defences(
 
     quick: small samples and few repetitions, to see that everything works. Written, for each section NAME:
     ``defences-NAME.parquet``, one row per measurement, and ``defences-NAME-PLOT.svg``; and for all of them together
-    ``defences.json`` (settings, summaries, notes) and ``defences.html``. The same arguments give the same files, but
-    for what is a time (cost) or comes from keys of a live federation. Raises ValueError for a section that isn't known.
+    ``defences.json`` (settings, summaries, notes) and ``defences.html``, which keep the other sections of earlier runs.
+    The same arguments give the same files, but for what is a time (cost, when a section was made) or comes from keys
+    of a live federation. Raises ValueError for a section that isn't known, and as ``stored_sections`` does.
     """
     chosen = list(dict.fromkeys(SECTIONS if sections is None else sections))
     if not chosen:
@@ -50,19 +51,20 @@ def run_defences(
     for name in chosen:
         if name not in SECTIONS:
             raise ValueError(f"The evaluation has no section {name!r}: choose from {', '.join(SECTIONS)}.")
-    done: dict[str, Section] = {}
-    settings: dict[str, Any] = {"seed": seed, "quick": quick, "sections": chosen, "versions": _versions()}
+    stored_sections(folder)  # a folder that can't be used is refused before anything is measured
     for name in chosen:
         start = time.perf_counter()
         with console.status(f"{name} ..."), _without_chatter():
-            done[name] = _function(name)(data_dir, seed=seed, quick=quick)
+            section = _function(name)(data_dir, seed=seed, quick=quick)
+        made = datetime.now().isoformat(" ", "minutes")
+        settings = {"seed": seed, "quick": quick, "made": made, "versions": _versions()}
         # Written each time: what is done stays when a later section fails or is stopped.
-        page = write_defences(folder, done, settings)
+        page = write_defences(folder, {name: section}, settings)
         console.print(f"{name}: {time.perf_counter() - start:.0f} s", highlight=False)
-    if "matrix" in done:
-        from plumbline.figures.defences_matrix import print_matrix
+        if name == "matrix":
+            from plumbline.figures.defences_matrix import print_matrix
 
-        print_matrix(console, done["matrix"].data)
+            print_matrix(console, section.data)
     console.print(f"Report: {page}", highlight=False)
     return page
 

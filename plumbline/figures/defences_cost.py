@@ -38,6 +38,7 @@ _ROUNDS = 3
 _PARTY_FEATURES, _SCORES, _TIMED = 15, 1000, 30
 _TARGETS = {"response_truncation": 0.01}
 _TARGET = 0.05
+_LAB_ONLY, _TOO_FEW = "lab only", "too few runs to compare"
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def cost_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -
     fastest iteration), and one per defence for its own work. iteration_ratio: to the undefended run of the same round,
     or to the median of all of them for defences that no step waits for, which run once. own_ms: of each iteration;
     once_ms: of each session; per_1000_ms: of 1,000 scores.
-    quick: one round of dp_noise and response_truncation only.
+    quick: one round of dp_noise and response_truncation only, of which no time is compared.
     """
     bits = _noise_bits(_PLAN["epochs"])
     rounds, single = _trials(bits)
@@ -76,8 +77,8 @@ def cost_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -
         title="What the defences cost",
         data=data,
         summary=summary,
-        plots=(_plot(live),),
-        notes=tuple(_notes(live, summary, bits)),
+        plots=(_plot(live),) if _comparable(live) else (),
+        notes=tuple(_notes(live, own, summary, bits)),
     )
 
 
@@ -241,11 +242,16 @@ def _median_ms(work: Callable[[], object], repetitions: int = _TIMED) -> float:
 # --- what is shown ------------------------------------------------------------------------------------------------
 
 
+def _comparable(live: pd.DataFrame) -> bool:
+    """Whether times may be compared: one undefended run doesn't tell what equal runs differ by."""
+    return len(live[live["trial"] == UNDEFENDED]["round"].unique()) > 1
+
+
 def _summary(live: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
     """One row per trial. own share: of a training with the default plan.
 
     ratio: the median over parties and rounds. fastest ratio: of the fastest iterations of all rounds, which a busy
-    machine disturbs least; for trials that were repeated.
+    machine disturbs least; for trials that were repeated. Neither, where there are too few runs to compare.
     """
     plain = live[live["trial"] == UNDEFENDED]
     repeated = live[live["round"] < _ROUNDS].groupby("trial")["fastest_ms"].min()
@@ -269,7 +275,11 @@ def _summary(live: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
             row["own share of training"] = float(spent) / (steps * iteration)
         row["target"] = _verdict(trial, row, _spread(live)[1])
         rows.append(row)
-    return pd.DataFrame(rows)
+    summary = pd.DataFrame(rows)
+    if _comparable(live):
+        return summary
+    summary.loc[~summary["target"].isin(["", _LAB_ONLY]), "target"] = _TOO_FEW
+    return summary.drop(columns=["ratio", "fastest ratio"])
 
 
 def _verdict(trial: str, row: Mapping[str, Any], slowest: float) -> str:
@@ -279,7 +289,7 @@ def _verdict(trial: str, row: Mapping[str, Any], slowest: float) -> str:
     if trial.startswith(UNDEFENDED):
         return ""
     if np.isnan(share):
-        return "lab only"
+        return _LAB_ONLY
     if share < target and not ratio >= 1 + target:
         return f"below {target:.0%}: met"
     return f"below {target:.0%}: {'not resolved' if share < target and ratio <= slowest else 'not met'}"
@@ -323,23 +333,36 @@ def _spread(live: pd.DataFrame) -> tuple[float, float]:
     return float(ratios.min()), float(ratios.max())
 
 
-def _notes(live: pd.DataFrame, summary: pd.DataFrame, bits: int) -> list[str]:
-    low, high = _spread(live)
-    ratios: dict[str, float] = dict(zip(summary["defence"], summary["fastest ratio"], strict=True))
-    wire: dict[str, float] = dict(zip(summary["defence"], summary["bytes ratio"], strict=True))
-    shares: dict[str, float] = dict(zip(summary["defence"], summary["own share of training"], strict=True))
-    known = {name: share for name, share in shares.items() if not np.isnan(share)}
-    worst = max(known, key=lambda name: known[name])
-    told = [f"{ratios[name]:.3f} with {name}" for name in known if not np.isnan(ratios[name])]
-    notes = [
-        f"The fastest iterations of equal, undefended runs lie between {low:.2f} and {high:.2f} of their median. Those "
-        f"of all rounds together, as a multiple of the undefended: {', '.join(told)}. No step waits for the others.",
-        f"Own work, timed by itself: at most {known[worst]:.2%} of a training of {_DEFAULT_EPOCHS} epochs ({worst}).",
+def _notes(live: pd.DataFrame, own: pd.DataFrame, summary: pd.DataFrame, bits: int) -> list[str]:
+    by_defence = summary.set_index("defence")
+    shares = by_defence["own share of training"].dropna()
+    wire = by_defence["bytes ratio"]
+    fixed_point = (
         f"dp_noise's defaults need residual_integer_bits={bits} here and {_noise_bits(_DEFAULT_EPOCHS)} for "
         f"{_DEFAULT_EPOCHS} epochs, in place of 7: the run '{WIDE}' shows what the wider fixed point costs without "
-        f"noise: {ratios[WIDE]:.2f} of the time, {wire[WIDE]:.2f} of the bytes.",
+        "noise:"
+    )
+    if _comparable(live):
+        low, high = _spread(live)
+        ratios = by_defence["fastest ratio"]
+        told = [f"{ratios[name]:.3f} with {name}" for name in shares.index if not np.isnan(ratios[name])]
+        notes = [
+            f"The fastest iterations of equal, undefended runs lie between {low:.2f} and {high:.2f} of their median. "
+            f"Those of all rounds together, as a multiple of the undefended: {', '.join(told)}. No step waits for the "
+            "others.",
+            f"{fixed_point} {ratios[WIDE]:.2f} of the time, {wire[WIDE]:.2f} of the bytes.",
+        ]
+    else:
+        notes = [
+            "Too few runs to compare: with a single undefended one, nothing tells a defence's time from the machine's. "
+            "Own work and bytes are comparable; for the rest, run this section without --quick.",
+            f"{fixed_point} {wire[WIDE]:.2f} of the bytes.",
+        ]
+    notes += [
+        f"Own work, timed by itself: at most {shares.max():.2%} of a training of {_DEFAULT_EPOCHS} epochs "
+        f"({shares.idxmax()}).",
         f"response_truncation: {wire['response_truncation']:.3f} of the bytes of training, its own work "
-        f"{known['response_truncation']:.4%} of training (target: below 1 %).",
+        f"{shares['response_truncation']:.4%} of training (target: below 1 %).",
     ]
     purified = summary[summary["defence"] == "purification"].to_dict("records")
     if purified:
@@ -348,8 +371,8 @@ def _notes(live: pd.DataFrame, summary: pd.DataFrame, bits: int) -> list[str]:
             f"purification: {used:.2f} ms per 1,000 scores after training (target: below 1 ms), which takes "
             f"{fitted:.1f} s of CPU once, besides torch's import: the opening of a session waits for both."
         )
-    private = float(ratios["dp_sgd"])
-    notes.append(
-        f"dp_sgd takes {private:.1f} times as long as the same training in the lab without it; no federation waits."
-    )
-    return notes
+    private = float(own.loc[own["trial"] == "dp_sgd", "iteration_ratio"].iloc[0])
+    return [
+        *notes,
+        f"dp_sgd takes {private:.1f} times as long as the same training in the lab without it; no federation waits.",
+    ]

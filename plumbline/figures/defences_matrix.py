@@ -11,7 +11,8 @@ from rich.table import Table
 
 import attacks
 import defences
-from plumbline.figures.defences_prediction import BLIND, PREDICTION_ATTACKS, PSI, RECORDS, prediction_rows
+from plumbline.figures.defences_advice import GUESS, NONE, advice, best_errors
+from plumbline.figures.defences_prediction import PREDICTION_ATTACKS, PSI, RECORDS, prediction_rows
 from plumbline.figures.defences_training import DATASET, EXTENDED, LISTENING, UNMASKED, training_rows
 from plumbline.figures.page import svg_text
 from plumbline.figures.section import Plot, Section
@@ -19,8 +20,6 @@ from plumbline.figures.section import Plot, Section
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_NONE = "none"
-_GUESS = "guessing 1/2"
 _LIVE = {
     "label_recovery": "labels, listening",
     "feature_order": "a feature, listening",
@@ -54,14 +53,16 @@ def matrix_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False,
     plots = [_prediction_plot(data, case) for case in cases]
     if live:
         plots.append(_training_plot(data))
+    # A single feature is a drawing's matter: the tables are wide enough.
+    tabled = [case for case in cases if not case.endswith("d = 1")]
     return Section(
         name="matrix",
         title="Every defence against every attack",
         data=data,
-        # A single feature is a drawing's matter: the table is wide enough.
-        summary=_summary(data, [case for case in cases if not case.endswith("d = 1")]),
+        summary=_summary(data, tabled),
         plots=tuple(plots),
         notes=(*said, *_notes(data, cases)),
+        advice=advice(data, tabled),
     )
 
 
@@ -71,7 +72,7 @@ def matrix_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False,
 def _unmeasured(trained: pd.DataFrame) -> pd.DataFrame:
     """A row with the reason for each pair of a defence and a training attack that was not measured."""
     measured = set(zip(trained["defence"], trained["attack"], strict=True))
-    plain = trained[trained["defence"] == _NONE].set_index("attack")
+    plain = trained[trained["defence"] == NONE].set_index("attack")
     rows = []
     for defence in (PSI, *defences.names()):
         for attack in _training_attacks():
@@ -117,12 +118,12 @@ def _summary(data: pd.DataFrame, cases: Sequence[str]) -> pd.DataFrame:
     """
     predicted = data[data["phase"] == "prediction"]
     live = data[(data["phase"] == "training") & (data["status"] == "measured")]
-    rows: list[dict[str, Any]] = [{"defence": _NONE, "options": ""}, {"defence": _GUESS, "options": ""}]
+    rows: list[dict[str, Any]] = [{"defence": NONE, "options": ""}, {"defence": GUESS, "options": ""}]
     rows += predicted[["defence", "options"]].drop_duplicates().to_dict("records")  # type: ignore[arg-type]
     for row in rows:
         trial = _trial_words(row["defence"], row["options"])
         for case in cases:
-            errors = _best_errors(predicted[predicted["case"] == case], trial)
+            errors = best_errors(predicted[predicted["case"] == case], trial)
             row |= {f"{case}: {who}": value for who, value in errors.items()}
         of = predicted[(predicted["trial"] == trial) & (predicted["status"] != "not applicable")]
         if len(of):
@@ -139,21 +140,6 @@ def _summary(data: pd.DataFrame, cases: Sequence[str]) -> pd.DataFrame:
     return summary[[name for name in columns if name in summary]]
 
 
-def _best_errors(at: pd.DataFrame, trial: str) -> dict[str, float]:
-    """The least errors of attacks that look at scores or parameters.
-
-    unaware: of those who take what they get at its word and have no complete records. strongest: of all whom a
-    federation answers.
-    """
-    if trial == _GUESS:
-        return {"unaware": float(at[at["attack"] == "half"]["mse"].iloc[0])}
-    # With PSI alone, as all federations are, is what undefended means.
-    mine = at[(at["trial"] == (PSI if trial == _NONE else trial)) & ~at["attack"].isin(BLIND)]
-    mine = mine[mine["status"] != "refused"]
-    simple = (mine["adversary"] == "unaware") & (mine["attack"] != "shadow")
-    return {"unaware": float(mine[simple]["mse"].min()), "strongest": float(mine["mse"].min())}
-
-
 # --- plots --------------------------------------------------------------------------------------------------------
 
 
@@ -163,13 +149,13 @@ def _prediction_plot(data: pd.DataFrame, case: str) -> Plot:
     half = float(at[at["attack"] == "half"]["mse"].iloc[0])
     labels = [label for label, *_ in PREDICTION_ATTACKS if at[at["attack"] == label]["mse"].notna().any()]
     undefended = [float(at[at["attack"] == label]["mse_undefended"].iloc[0]) for label in labels]
-    best = _best_errors(at, _NONE)["strongest"]
-    lines: list[tuple[str, list[float], list[float]]] = [(_NONE, [*undefended, best], [0.0] * (len(labels) + 1))]
+    best = best_errors(at, NONE)["strongest"]
+    lines: list[tuple[str, list[float], list[float]]] = [(NONE, [*undefended, best], [0.0] * (len(labels) + 1))]
     for trial, part in at.groupby("trial", sort=False):
         plain = part[part["adversary"] == "unaware"].set_index("attack")
         errors = [float(plain["mse"].get(label, np.nan)) for label in labels]
         before = [float(plain["mse_undefended"].get(label, np.nan)) for label in labels]
-        strongest = _best_errors(at, str(trial))["strongest"]
+        strongest = best_errors(at, str(trial))["strongest"]
         changes = [(after - old) / half for after, old in zip(errors, before, strict=True)]
         lines.append((str(trial), [*errors, strongest], [*changes, (strongest - best) / half]))
     return Plot(
@@ -279,9 +265,9 @@ def _notes(data: pd.DataFrame, cases: Sequence[str]) -> list[str]:
 
 def _case_words(at: pd.DataFrame, case: str) -> str:
     """Which defences protect on this case: against the unaware, and against who knows."""
-    before = _best_errors(at, _NONE)
-    half = _best_errors(at, _GUESS)["unaware"]
-    errors = {trial: _best_errors(at, trial) for trial in at[at["status"] == "measured"]["trial"].unique()}
+    before = best_errors(at, NONE)
+    half = best_errors(at, GUESS)["unaware"]
+    errors = {trial: best_errors(at, trial) for trial in at[at["status"] == "measured"]["trial"].unique()}
     guarded, safe = ([name for name, best in errors.items() if best[who] >= (before[who] + half) / 2] for who in before)
     return (
         f"{case}: undefended, the best attack errs by {before['unaware']:.4f} ({before['strongest']:.4f} with complete "
@@ -300,8 +286,8 @@ _SETTING_OF = {
 
 def _training_words(live: pd.DataFrame, attack: str) -> str:
     of = live[live["attack"] == attack]
-    shares = [f"{row.right:.0%} with {row.defence}" for row in of[of["defence"] != _NONE].itertuples()]
-    plain = of[of["defence"] == _NONE].iloc[0]
+    shares = [f"{row.right:.0%} with {row.defence}" for row in of[of["defence"] != NONE].itertuples()]
+    plain = of[of["defence"] == NONE].iloc[0]
     ending = " Fresh randomness, the default, closes it." if attack == "randomiser_channel" else ""
     return f"{attack} ({_SETTING_OF[attack]}): {plain['right']:.0%} right undefended, {', '.join(shares)}.{ending}"
 
@@ -318,14 +304,14 @@ def print_matrix(console: Console, data: pd.DataFrame) -> None:
         table.add_column("defence", min_width=_NAME_WIDTH)
         for heading in (*shown, "strongest"):
             table.add_column(heading, justify="right", no_wrap=True)
-        best = _best_errors(at, _NONE)["strongest"]
+        best = best_errors(at, NONE)["strongest"]
         for trial, part in at.groupby("trial", sort=False):
             plain = part[part["adversary"] == "unaware"].set_index("attack")
             changes = [
                 float(plain["mse"].get(label, np.nan)) - float(plain["mse_undefended"].get(label, np.nan))
                 for label in shown
             ]
-            strongest = _best_errors(at, str(trial))["strongest"] - best
+            strongest = best_errors(at, str(trial))["strongest"] - best
             table.add_row(str(trial), *(_signed(change) for change in (*changes, strongest)))
         console.print(table)
 

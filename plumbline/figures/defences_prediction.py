@@ -14,9 +14,9 @@ import attacks
 import defences
 from defences import DefenceError, NoiseSource, ScoreContext, TrainingTerms
 from plumbline.figures.defences_adaptive import adaptive_adversaries
-from plumbline.figures.defences_scores import mean_divergence
 from plumbline.figures.hu_experiments import ResidualNoise, train_side_by_side
 from plumbline.figures.linear_models import TrainedModel, train
+from plumbline.figures.score_measures import mean_divergence
 from plumbline.metrics import attack_accuracy, mse_per_feature
 from vfl.data import DatasetNotFound
 from vfl.learning import BatchSchedule, class_rows, confidence_scores

@@ -19,9 +19,9 @@ from defences import NoiseSource
 from defences.feature_transform import FeatureTransform
 from defences.parameter_rotation import ParameterRotation
 from plumbline.figures.defences_adaptive import adaptive_adversaries
-from plumbline.figures.defences_scores import mean_divergence
 from plumbline.figures.linear_models import TrainedModel, train
 from plumbline.figures.page import svg_text
+from plumbline.figures.score_measures import mean_divergence
 from plumbline.figures.section import Plot, Section
 from plumbline.metrics import mse_per_feature
 from vfl.data import missing_files

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class PageTable:
     """A table of text. right: indices of the columns that are set flush right.
 
-    A row whose first cell is empty belongs to the one above it.
+    A row whose first cell is empty belongs to the one above it; a row of one cell is a heading of those below it.
     """
 
     caption: str

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from plumbline.figures.page import PageTable
+
 
 @dataclass(frozen=True)
 class Plot:
@@ -19,6 +21,7 @@ class Section:
     """name: file stem of the data. data: one row per measurement, tidy. summary: what the page shows as a table.
 
     notes: what the numbers say beside what the paper states, and what is simulated; plain sentences.
+    advice: what a reader can act on, for the top of the page; None where a section has no choice to offer.
     """
 
     name: str
@@ -27,3 +30,4 @@ class Section:
     summary: pd.DataFrame
     plots: tuple[Plot, ...]
     notes: tuple[str, ...]
+    advice: PageTable | None = None

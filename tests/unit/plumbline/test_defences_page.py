@@ -24,11 +24,13 @@ from plumbline.figures import defences as evaluation
 from plumbline.figures import defences_matrix
 from plumbline.figures.defences import SECTIONS, run_defences
 from plumbline.figures.defences_adaptive import Ask, adaptive_adversaries
-from plumbline.figures.defences_cost import UNDEFENDED, WIDE, _live_rows, _summary, _Trial
+from plumbline.figures.defences_advice import advice
+from plumbline.figures.defences_cost import UNDEFENDED, WIDE, _live_rows, _notes, _summary, _Trial
 from plumbline.figures.defences_matrix import matrix_section, print_matrix
 from plumbline.figures.defences_page import frame_table, write_defences
 from plumbline.figures.defences_prediction import PSI
 from plumbline.figures.live import LiveRun, residual_integer_bits
+from plumbline.figures.page import PageTable
 from plumbline.figures.section import Plot, Section
 from vfl.learning import confidence_scores
 
@@ -69,9 +71,8 @@ def test_files_hold_what_the_sections_have_and_are_the_same_every_time(tmp_path:
     for name, section in sections.items():
         pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "0" / f"defences-{name}.parquet"), section.data)
         assert written[0][f"defences-{name}-one.svg"].decode() == section.plots[0].svg
-    content = json.loads(written[0]["defences.json"])
-    assert content["settings"] == SETTINGS
-    first = content["sections"]["first"]
+    first = json.loads(written[0]["defences.json"])["sections"]["first"]
+    assert first["settings"] == SETTINGS
     assert first["notes"] == ["A note & more."]
     assert [row["kl"] for row in first["summary"]] == [0.012345, None, None, 2e-30]
     assert first["plots"] == [{"file": "defences-first-one.svg", "caption": "A <caption>."}]
@@ -86,6 +87,70 @@ def test_the_page_is_self_contained_and_shows_every_part(tmp_path: Path) -> None
     assert "quick run" not in html
     quick = write_defences(tmp_path, {"first": fake_section("first")}, {**SETTINGS, "quick": True}).read_text()
     assert "a quick run" in quick
+
+
+def test_what_another_run_measured_stays_on_the_page_as_it_was(tmp_path: Path) -> None:
+    # Once: the second run left nothing but its own section.
+    first = replace(fake_section("first"), advice=PageTable("Held.", ("against", "use"), [("label_recovery", "more")]))
+    write_defences(tmp_path, {"first": first}, {**SETTINGS, "made": "2026-01-02 03:04"})
+    before = json.loads((tmp_path / "defences.json").read_text())["sections"]["first"]
+    other = fake_section("second")
+    write_defences(tmp_path, {"second": other}, {**SETTINGS, "quick": True, "made": "2026-05-06 07:08"})
+    stored = json.loads((tmp_path / "defences.json").read_text())["sections"]
+    assert list(stored) == ["first", "second"]
+    assert stored["first"] == before
+    html = (tmp_path / "defences.html").read_text()
+    # Infinity isn't lost on the way.
+    assert html.count("∞") == 2
+    parts = html[: html.index('id="first"')], html[html.index('id="first"') : html.index('id="second"')]
+    assert "What to use against what" in parts[0]
+    assert "label_recovery" in parts[0]
+    assert "a full run, made 2026-01-02 03:04" in parts[1]
+    assert "quick" not in parts[1]
+    assert "a quick run" in html[html.index('id="second"') :]
+    # The same section again replaces itself, drawings included.
+    again = replace(other, plots=(replace(other.plots[0], name="second-two"),), title="Another title")
+    write_defences(tmp_path, {"second": again}, SETTINGS)
+    html = (tmp_path / "defences.html").read_text()
+    assert "Title of first" in html
+    assert "Another title" in html
+    assert "Title of second" not in html
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"defences-first-one.svg", "defences-second-two.svg"}
+
+
+@pytest.mark.parametrize("stored", ['{"sections": {"matrix": {"title": "old"}}}', "{}", "[", '{"sections": [1]}'])
+def test_a_page_of_another_version_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: str
+) -> None:
+    monkeypatch.setattr(evaluation, "_function", lambda name: pytest.fail("something ran"))
+    (tmp_path / "defences.json").write_text(stored)
+    with pytest.raises(ValueError, match="choose another folder with --out"):
+        run_defences(tmp_path, None, sections=["cost"], console=Console(file=io.StringIO()))
+    assert (tmp_path / "defences.json").read_text() == stored
+
+
+@pytest.mark.parametrize("place", ["a file", "/proc/nowhere", "/proc"])
+def test_a_place_that_cannot_be_written_to_is_refused_in_a_sentence_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr(evaluation, "_function", lambda name: pytest.fail("something ran"))
+    out = tmp_path / place
+    if place == "a file":
+        out.write_text("")
+    refused = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["figures", "defences", "--out", str(out)])
+    assert refused.exit_code == 2
+    assert f"Cannot use {out} (" in refused.output
+    assert "Errno" not in refused.output
+    assert "choose a place that you can write to" in refused.output
+
+
+def test_a_wide_table_has_its_first_columns_between_the_rows() -> None:
+    frame = pd.DataFrame({"set": ["s"] * 3, "way": ["v", "v", "w"], "start": list("aab"), "x": list("cdd")})
+    table = frame_table(frame.assign(**{f"number {number}": 1.5 for number in range(9)}))
+    assert table.headings[:3] == ("start", "x", "number 0")
+    assert table.right == set(range(2, 11))
+    numbers = ("1.500",) * 9
+    assert table.rows == [("s, v",), ("a", "c", *numbers), ("", "d", *numbers), ("s, w",), ("b", "d", *numbers)]
 
 
 def test_tables_show_a_group_once_and_numbers_short() -> None:
@@ -123,8 +188,8 @@ def test_chosen_sections_run_in_order_with_the_arguments_given(tmp_path: Path, m
     )
     assert called == [(name, {"seed": 7, "quick": True}) for name in ("scores", "cost")]
     content = json.loads((page.parent / "defences.json").read_text())
-    assert content["settings"]["sections"] == ["scores", "cost"]
-    assert content["settings"]["seed"] == 7
+    assert list(content["sections"]) == ["scores", "cost"]
+    assert all(section["settings"]["seed"] == 7 for section in content["sections"].values())
     assert isinstance(console.file, io.StringIO)
     assert f"Report: {page}" in console.file.getvalue()
 
@@ -261,6 +326,54 @@ def test_summary_plots_and_notes(matrix: Section) -> None:
     assert all("<svg" in plot.svg and plot.caption for plot in matrix.plots)
     assert any("label_recovery" in note and "50% with dp_noise" in note for note in matrix.notes)
     assert any(note.startswith("Alignment by PSI does not help") for note in matrix.notes)
+
+
+def test_the_page_leads_with_what_holds_and_what_that_costs(matrix: Section) -> None:
+    assert matrix.advice is not None
+    rows = {row[0] or "strongest": row for row in matrix.advice.rows}
+    assert len(matrix.advice.rows) == 4
+    unaware = rows["reconstruction from scores by who doesn't know the defence"]
+    assert unaware[1] == "breast_cancer, d = 15"
+    assert unaware[2].endswith("guessing 0.097")
+    noise = rows["label_recovery in training"]
+    assert noise[2:5] == ("100% right", "dp_noise", "50% right")
+    # No federation had anything against it.
+    assert rows["feature_order in training"][3] == "none holds"
+
+
+def test_of_defences_that_hold_the_cheapest_is_advised() -> None:
+    def rows_of(trial: str, mse: float, kl: float, accuracy: float) -> list[dict[str, Any]]:
+        shared: dict[str, Any] = {
+            "phase": "prediction",
+            "case": "c",
+            "adversary": "unaware",
+            "status": "measured",
+            "trial": trial,
+        }
+        shared |= {"defence": trial, "kl": kl, "model_accuracy": accuracy, "model_accuracy_undefended": 0.9}
+        return [{**shared, "attack": "half_star", "mse": mse}, {**shared, "attack": "half", "mse": 0.1}]
+
+    data = pd.DataFrame(
+        [
+            *rows_of(PSI, 0.02, 0.0, 0.9),
+            *rows_of("dear", 0.2, 0.0, 0.5),
+            *rows_of("moves scores", 0.07, np.inf, 0.9),
+            *rows_of("little", 0.065, 0.2, 0.9),
+            *rows_of("too weak", 0.05, 0.0, 0.9),
+        ]
+    )
+    unaware, strongest = advice(data, ["c"]).rows
+    assert unaware[1:] == (
+        "c",
+        "error 0.020, guessing 0.100",
+        "little",
+        "error 0.065",
+        "scores move by a KL of 0.2",
+        "moves scores, dear",
+    )
+    assert strongest[3] == "little"
+    weak, _ = advice(data[data["trial"].isin([PSI, "too weak"])], ["c"]).rows
+    assert weak[3:5] == ("none holds; too weak comes closest", "error 0.050")
 
 
 def test_the_console_shows_the_change_of_error(matrix: Section) -> None:
@@ -403,6 +516,23 @@ def test_costs_are_ratios_to_the_undefended_run_of_the_same_round() -> None:
     assert row["bytes ratio"] == pytest.approx(0.8)
     assert row["own share of training"] == pytest.approx(3 / 150)
     assert row["target"] == "below 1%: not met"
+
+
+def test_times_next_to_a_single_undefended_run_are_not_compared() -> None:
+    # Once: the quick run said that a defence made training faster.
+    runs = [(0, _Trial(UNDEFENDED), run_of(100, 50)), (0, _Trial(WIDE), run_of(90, 60))]
+    runs += [(0, _Trial("response_truncation", "response_truncation"), run_of(80, 40))]
+    live = _live_rows(runs)
+    names = ["response_truncation", "dp_sgd"]
+    own = pd.DataFrame({"trial": names, "defence": names, "own_ms": [0.3, np.nan], "iteration_ratio": [np.nan, 2.5]})
+    summary = _summary(live, own)
+    assert not {"ratio", "fastest ratio"} & set(summary)
+    assert list(summary["target"]) == ["", "", "too few runs to compare", "lab only"]
+    notes = _notes(live, own, summary, 9)
+    assert notes[0].startswith("Too few runs to compare")
+    assert "of the time" not in " ".join(notes)
+    assert any("1.20 of the bytes" in note for note in notes)
+    assert any("dp_sgd takes 2.5 times" in note for note in notes)
 
 
 @pytest.mark.parametrize("epochs", [1, 40])

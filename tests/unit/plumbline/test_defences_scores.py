@@ -10,7 +10,9 @@ pytest.importorskip("torch")
 import attacks
 import defences
 from defences import NoiseSource, ScoreContext
-from plumbline.figures.defences_scores import mean_divergence, scores_section, undone
+from plumbline.figures.defences_scores import scores_section
+from plumbline.figures.defences_scores_rassouli import undone
+from plumbline.figures.score_measures import mean_divergence
 from plumbline.figures.section import Section
 from vfl.learning import confidence_scores
 

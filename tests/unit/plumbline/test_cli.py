@@ -1,0 +1,93 @@
+"""The command's words: settings and names in its help, and what is refused in one sentence."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import attacks
+import defences
+from plumbline.cli import app
+from services.common.settings import Settings
+
+
+def run(*arguments: str, **environment: str) -> tuple[int, str]:
+    """Exit status and output, its lines joined."""
+    done = CliRunner(env={"COLUMNS": "250", **environment}).invoke(app, list(arguments))
+    return done.exit_code, " ".join(done.output.replace("│", " ").split())
+
+
+def test_the_help_of_serve_lists_every_setting_with_its_default_and_choices() -> None:
+    # Once: rich took [mtls] and every other text default for markup, and swallowed it.
+    _, shown = run("serve", "--help")
+    for line in (
+        "PLUMBLINE_TRANSPORT [mtls|insecure; default: mtls]: ",
+        "PLUMBLINE_CERTS [default: certs]: ",
+        "PLUMBLINE_LISTEN [default: 127.0.0.1:50051]: ",
+        "PLUMBLINE_ENCODER [minmax|standardise|unit_norm|none; default: minmax]: ",
+        "PLUMBLINE_PATIENCE [default: 0]: ",
+        "PLUMBLINE_L2 [default: 0.0]: ",
+        "PLUMBLINE_PACKING [default: true]: ",
+        "PLUMBLINE_ATTACKS [default: unset]: ",
+        "PLUMBLINE_PEERS [default: unset]: ",
+        "PLUMBLINE_NAME: This party's name; default: its role.",
+        "PLUMBLINE_LOG_LEVEL [DEBUG|INFO|WARNING|ERROR; default: INFO]: ",
+    ):
+        assert line in shown
+    for name, field in Settings.model_fields.items():
+        assert f"PLUMBLINE_{name.upper()}" in shown
+        assert str(field.description) in shown
+
+
+def test_serve_offers_what_it_runs() -> None:
+    assert "operator" not in run("serve", "--help")[1]
+    status, shown = run("serve", "operator")
+    assert status == 2
+    assert "'coordinator', 'active', 'passive'" in shown
+
+
+def test_the_help_of_audit_names_every_attack_and_defence() -> None:
+    _, shown = run("audit", "--help")
+    assert f"Known: {', '.join(attacks.names())}." in shown
+    assert f"Known: {', '.join(defences.names())}." in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--name", "../../evil"), "--name is part of the name of the run's folder, got '../../evil'"),
+        (("--parties", "15"), "13 columns cannot give each of 15 parties at least one: use fewer parties"),
+        (("--runs", "/proc/x"), "Cannot use /proc/x (No such file or directory): check the path, or choose"),
+        (("--runs", "FILE"), "Cannot use FILE (File exists): check the path, or choose a place that you can write to."),
+    ],
+)
+def test_an_audit_that_cannot_be_is_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "FILE").write_text("")
+    status, shown = run("audit", "--data", "wine", *arguments)
+    assert status == 2
+    assert words in shown
+    assert "Errno" not in shown
+    assert [path.name for path in tmp_path.iterdir()] == ["FILE"]
+
+
+def test_certificates_that_cannot_be_written_are_refused_in_a_sentence() -> None:
+    status, shown = run("certs", "--out", "/proc/y")
+    assert status == 2
+    assert "Cannot use /proc/y (" in shown
+
+
+def test_a_data_set_of_scikit_learn_is_not_said_to_be_in_the_folder(tmp_path: Path) -> None:
+    status, shown = run("datasets", "fetch", "wine", "--data-dir", str(tmp_path))
+    assert (status, shown) == (0, "wine comes with scikit-learn: there is nothing to fetch.")
+
+
+def test_the_help_needs_none_of_the_auditors_tools() -> None:
+    program = "import sys, plumbline.cli; print([n for n in ('torch', 'matplotlib', 'jinja2') if n in sys.modules])"
+    options: dict[str, Any] = {"capture_output": True, "text": True, "check": True}
+    assert subprocess.run([sys.executable, "-c", program], **options).stdout.strip() == "[]"

@@ -1,0 +1,104 @@
+"""What the operator is told when a request fails inside a service."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from plumbline.federation import Federation, FederationFailed
+from plumbline.processes import UNEXPECTED, LocalProcesses
+from protos.v1 import active_pb2_grpc
+from services.common.errors import OutOfOrder, abort_with
+
+INTERNAL = "Unexpected TypeError; the service's log has the rest."
+
+
+@dataclass
+class Failing(active_pb2_grpc.ActiveServicer):
+    """An active party whose Status ends with an error, and whose jobs end without a result."""
+
+    error: Exception
+
+    def Status(self, request: Any, context: grpc.ServicerContext) -> Any:
+        abort_with(context, self.error)
+
+    def Train(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        return iter(())
+
+    def Predict(self, request_iterator: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        return iter(())
+
+    def PredictOne(self, request: Any, context: grpc.ServicerContext) -> Any:
+        abort_with(context, self.error)
+
+
+@contextmanager
+def federation(processes: LocalProcesses | None, party: Failing) -> Iterator[Federation]:
+    server = grpc.server(ThreadPoolExecutor(1))
+    active_pb2_grpc.add_ActiveServicer_to_server(party, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield Federation(grpc.insecure_channel(f"127.0.0.1:{port}"), processes)
+    finally:
+        server.stop(None).wait()
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> LocalProcesses:
+    """Three parties with logs, the passive one's with a traceback."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    made = LocalProcesses(tmp_path, {}, logs=logs)
+    for name in ("coordinator", "active", "passive"):
+        made._running[name] = None  # type: ignore[assignment]
+        made.log(name).write_text("INFO started\n")
+    with made.log("passive").open("a") as log:
+        log.write("ERROR services.common.errors: Unexpected error\nTraceback (most recent call last):\n")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (TypeError("secret"), f"INTERNAL: {INTERNAL}"),
+        # How an active party tells of a passive one's.
+        (OutOfOrder(f"The session has ended: {INTERNAL}"), f"FAILED_PRECONDITION: The session has ended: {INTERNAL}"),
+    ],
+)
+def test_an_error_inside_a_service_names_it_and_its_log(
+    processes: LocalProcesses, caplog: pytest.LogCaptureFixture, error: Exception, words: str
+) -> None:
+    # Once: "the service's log has the rest", of whichever service.
+    with federation(processes, Failing(error)) as running, pytest.raises(FederationFailed) as failed:
+        running.status()
+    assert str(failed.value) == f"{words} It happened at passive: see {processes.log('passive')}."
+    # What a service's log says, which this goes by.
+    assert (UNEXPECTED in caplog.text) == isinstance(error, TypeError)
+
+
+def test_what_a_service_refuses_in_its_own_words_is_left_as_it_is(processes: LocalProcesses) -> None:
+    with federation(processes, Failing(OutOfOrder("not now"))) as running, pytest.raises(FederationFailed) as failed:
+        running.status()
+    assert str(failed.value) == "FAILED_PRECONDITION: not now"
+
+
+def test_of_a_federation_elsewhere_the_active_party_is_where_to_look() -> None:
+    with (
+        federation(None, Failing(TypeError("secret"))) as running,
+        pytest.raises(FederationFailed, match="It is the active party's, or that of a party"),
+    ):
+        running.status()
+
+
+def test_a_job_without_a_result_names_the_log(processes: LocalProcesses) -> None:
+    with (
+        federation(processes, Failing(TypeError("secret"))) as running,
+        pytest.raises(FederationFailed, match=r"without a result; see .*/logs/active\.log\.$"),
+    ):
+        running.train()
