@@ -55,7 +55,9 @@ def advice(data: pd.DataFrame, cases: list[str]) -> PageTable:
     rows += [_training_row(live[live["attack"] == attack], str(attack)) for attack in live["attack"].unique()]
     return PageTable(
         "Held: the adversary gets at most half-way from guessing to what it gets without a defence. Of the defences "
-        "that hold, the one that costs the model and its scores least; errors are mean squared errors per feature.",
+        "that hold, the one that costs the model and its scores least; errors are mean squared errors per feature. "
+        "Training attacks ran in federations of few steps, whose models are far from converged: there a change of "
+        "accuracy says little.",
         ("against", "on", "without a defence", "use", "what is left", "what it costs", "these hold as well"),
         rows,
     )
