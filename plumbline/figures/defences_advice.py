@@ -12,6 +12,8 @@ NONE = "none"
 GUESS = "guessing 1/2"
 # What a coin gets right; of values, guessing gets none.
 _CHANCE = {"label_recovery": 0.5, "auxiliary_ciphertext": 0.5}
+# What a session's own settings close before any defence is needed.
+_CLOSED = {"randomiser_channel": " (the default rerandomise=on closes it)"}
 _WHO = {"unaware": "doesn't know the defence", "strongest": "knows the defence and has complete records"}
 _SAME = 5e-4
 
@@ -104,7 +106,8 @@ def _training_row(of: pd.DataFrame, attack: str) -> tuple[str, ...]:
         if row["right"] <= (before + chance) / 2
     ]
     case = str(of["case"].iloc[0]).replace(", live:", ", real federations:")
-    return _row(f"{attack} in training", case, f"{before:.0%} right", held, ("none holds", ""))
+    against = f"{attack} in training{_CLOSED.get(attack, '')}"
+    return _row(against, case, f"{before:.0%} right", held, ("none holds", ""))
 
 
 def _held(trial: str, row: "pd.Series[float]", leaves: str) -> _Held:
