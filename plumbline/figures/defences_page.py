@@ -40,12 +40,15 @@ def stored_sections(folder: Path) -> dict[str, Any]:
         return {}
     try:
         sections: dict[str, Any] = json.loads(file.read_text())["sections"]
-        complete = all(_STORED.issubset(section) for section in sections.values())
+        complete = all(
+            _STORED.issubset(section) and all((folder / plot["file"]).exists() for plot in section["plots"])
+            for section in sections.values()
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
         complete = False
     if not complete:
         raise ValueError(
-            f"{file} is not of this version of Plumbline, so its sections can't be kept: "
+            f"{file} is not of this version of Plumbline, or its drawings are gone, so its sections can't be kept: "
             "choose another folder with --out, or move it away."
         )
     return sections

@@ -16,10 +16,10 @@ _TOLERANCE = 1e-6
 class AnsweredRecords:
     """The logits that each record was first asked about with, by each passive party's pseudonym of it.
 
-    Every share of the sum is fixed while the parameters are, and a passive party's pseudonyms change with its own. So
-    one honest passive party is enough: neither the active party nor another passive one can vary what is added to its
-    share. Without this an active party that lies about its own share finds, in some 300 questions, the one at which
-    the answer turns, whatever a defence rounds, adds or leaves out.
+    Every share of the sum is fixed between epochs, after which passive parties make new pseudonyms. So one honest
+    passive party is enough: neither the active party nor another passive one can vary what is added to its share.
+    Without this an active party that lies about its own share finds, in some 300 questions, the one at which the
+    answer turns, whatever a defence rounds, adds or leaves out.
     """
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from services.common.agreement import Agreement
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.formats import CipherFormats
 from vfl.crypto import AnswerCapacity, PackingImpossible
@@ -131,16 +131,29 @@ def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
     tells too much within one step is warned of already.
     """
     plan, needed = agreement.plan, channel.steps_until_told
+    rate = _rate_needed(plan, channel)
+    if rate is None:
+        return []
+    consequence = (
+        "can solve for what one step hides"
+        if channel.unknowns_per_equation == 1
+        else "gets as many equations as labels take, though not enough to solve for the residuals"
+    )
+    return [
+        f"learning_rate={plan.learning_rate:g} leaves weights almost where they are for {needed} steps, of "
+        f"{plan.epochs * channel.steps_per_epoch} in this session: their answers are about the same residuals of "
+        f"{channel.key_holder}, and {channel.peer} {consequence}. To prevent it, choose a learning_rate of "
+        f"{_rounded_up(rate)} or more, or fewer than {needed // channel.steps_per_epoch} epochs."
+    ]
+
+
+def _rate_needed(plan: TrainingPlan, channel: Channel) -> float | None:
+    """The learning rate from which on the weights move in time; None where the plan's does, or one step tells."""
+    needed = channel.steps_until_told
     planned = plan.epochs * channel.steps_per_epoch
     if channel.is_telling or needed > planned or plan.learning_rate * needed >= STANDSTILL:
-        return []
-    epochs = needed // channel.steps_per_epoch
-    return [
-        f"learning_rate={plan.learning_rate:g} leaves weights almost where they are for {needed} steps, of {planned} "
-        f"in this session: their answers are about the same residuals of {channel.key_holder}, and {channel.peer} can "
-        "solve for what one step hides. To prevent it, choose a learning_rate of "
-        f"{_rounded_up(STANDSTILL / needed)} or more, or fewer than {epochs} epochs."
-    ]
+        return None
+    return STANDSTILL / needed
 
 
 def _rounded_up(value: float) -> str:
@@ -169,32 +182,50 @@ def _counted(agreement: Agreement, key_holder: str, peer: str, training_rows: in
 
 def _remedies(agreement: Agreement, channel: Channel, training_rows: int) -> tuple[str, ...]:
     """What keeps the channel from telling too much, in words; noise where it tells labels, or nothing else helps."""
-    name, remedies = channel.key_holder, []
+    name, plan, remedies = channel.key_holder, agreement.plan, []
     larger = _sufficient_batch(agreement, channel, training_rows)
     if larger:
-        remedies.append(f"choose a batch_size of {larger}")
+        remedies.append(f"choose {larger.words(plan)}")
     truncating, truncates = _truncating(agreement, name), agreement.party(name).truncates_answers
     truncated = _counted_if_possible(truncating, channel, training_rows)
     if truncated and not truncated.is_telling:
-        remedies.append(f"response_truncation at {name} ({truncated.capacity.equations} equations)")
+        moving = _rate_words(plan, truncated)
+        remedies.append(f"response_truncation at {name} ({truncated.capacity.equations} equations){moving}")
     elif truncated and not truncates:
         smaller = _sufficient_batch(truncating, truncated, training_rows)
-        if smaller and (larger is None or smaller < larger):
-            remedies.append(f"response_truncation at {name} with a batch_size of {smaller}")
-    if not remedies and agreement.plan.packing:
+        if smaller and (larger is None or smaller.size < larger.size):
+            remedies.append(f"response_truncation at {name} with {smaller.words(plan)}")
+    if not remedies and plan.packing:
         # Large batches are packed with several rows per ciphertext, and the slots between the wanted ones count.
-        unpacked = replace(truncating, plan=replace(agreement.plan, packing=False))
-        batch_size = _sufficient_batch(unpacked, _counted(unpacked, name, channel.peer, training_rows), training_rows)
-        if batch_size:
+        unpacked = replace(truncating, plan=replace(plan, packing=False))
+        batch = _sufficient_batch(unpacked, _counted(unpacked, name, channel.peer, training_rows), training_rows)
+        if batch:
             first = "choose" if truncates else f"response_truncation at {name} with"
-            remedies.append(f"{first} packing=off and a batch_size of {batch_size}")
+            remedies.append(f"{first} packing=off and {batch.words(plan)}")
     if not remedies or not channel.is_solvable:
         # Only the key holder knows of its noise, and what it asks for is counted all the same.
         remedies.append(f"dp_noise at {name}, which hides residuals whatever is asked (this count then stays)")
     return tuple(remedies)
 
 
-def _sufficient_batch(agreement: Agreement, channel: Channel, training_rows: int) -> int | None:
+@dataclass(frozen=True)
+class _Batch:
+    """A batch size, and the channel that it makes."""
+
+    size: int
+    channel: Channel
+
+    def words(self, plan: TrainingPlan) -> str:
+        return f"a batch_size of {self.size}{_rate_words(plan, self.channel)}"
+
+
+def _rate_words(plan: TrainingPlan, channel: Channel) -> str:
+    """What a remedy needs besides, where the weights would otherwise stand still for too many of its steps."""
+    rate = _rate_needed(plan, channel)
+    return f" and a learning_rate of {_rounded_up(rate)} or more" if rate else ""
+
+
+def _sufficient_batch(agreement: Agreement, channel: Channel, training_rows: int) -> _Batch | None:
     """A batch size whose smallest batch has more rows than its answers tell of; None when there is none.
 
     The largest number of steps at which rows may suffice is tried first, then smaller ones by a hundredth; a larger
@@ -206,7 +237,7 @@ def _sufficient_batch(agreement: Agreement, channel: Channel, training_rows: int
         larger = replace(agreement, plan=replace(agreement.plan, batch_size=batch_size))
         counted = _counted_if_possible(larger, channel, training_rows)
         if counted and not counted.is_telling:
-            return batch_size
+            return _Batch(batch_size, counted)
         steps -= -(-steps // 100)
     return None
 

@@ -189,12 +189,14 @@ class PartyTraining:
         return self.parameters.partial_scores(self._features[indices])
 
     def _record_tokens(self, rows: Sequence[int]) -> tuple[int, ...]:
-        """A 64-bit pseudonym of each row's record, another one whenever this party's parameters change.
+        """A 64-bit pseudonym of each row's record, another one after each epoch, the same from training's end on.
 
-        Keyed BLAKE2b: nobody else can tell whose it is, or make one.
+        Keyed BLAKE2b: nobody else can tell whose it is, or make one. The weights are in the key so that no two states
+        of them can share a pseudonym; the epoch, since another party's may have changed where these stood still.
         """
-        weights = b"".join(part.tobytes() for part in self.parameters.weights)
-        key = hashlib.blake2b(weights, key=self._token_key).digest()
+        epochs = len(self._weights_after_epoch) if self._kept_epoch is None else self._kept_epoch + 1
+        state = epochs.to_bytes(8, "big") + b"".join(part.tobytes() for part in self.parameters.weights)
+        key = hashlib.blake2b(state, key=self._token_key).digest()
         return tuple(
             int.from_bytes(hashlib.blake2b(row.to_bytes(8, "big"), key=key, digest_size=8).digest(), "big")
             for row in rows

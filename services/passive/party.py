@@ -200,7 +200,9 @@ class PassiveParty:
     def contribute_scores(self, caller: Identity, session_id: str, request_id: int, rows: list[int]) -> None:
         """Send this party's partial scores of some aligned rows to the coordinator."""
         training = self._training_of(caller, session_id)
-        self._coordinator.submit_partial_scores(session_id, request_id, training.share_of(rows))
+        share = training.share_of(rows)
+        _log.info("Contributing to the scores of %d records (request %d).", len(rows), request_id)
+        self._coordinator.submit_partial_scores(session_id, request_id, share)
 
     def disclose_parameters(self, caller: Identity, session_id: str) -> DenseNetwork:
         """White box: this party's share of the model; raises OutOfOrder when it discloses nothing."""

@@ -129,6 +129,16 @@ def test_a_page_of_another_version_is_refused_before_anything_runs(
     assert (tmp_path / "defences.json").read_text() == stored
 
 
+def test_a_page_whose_drawings_are_gone_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation, "_function", lambda name: pytest.fail("something ran"))
+    write_defences(tmp_path, {"first": fake_section("first")}, SETTINGS)
+    (tmp_path / "defences-first-one.svg").unlink()
+    with pytest.raises(ValueError, match=r"its drawings are gone.* choose another folder with --out"):
+        run_defences(tmp_path, None, sections=["cost"], console=Console(file=io.StringIO()))
+
+
 @pytest.mark.parametrize("place", ["a file", "/proc/nowhere", "/proc"])
 def test_a_place_that_cannot_be_written_to_is_refused_in_a_sentence_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str

@@ -1,5 +1,6 @@
 """One answer per record: what is answered when a share is varied, records repeat, and parameters change."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from services.coordinator.answered import AnsweredRecords
 from services.coordinator.sessions import Sessions
 from services.party.defences import PartyDefences
 from services.party.training import PartyTraining
-from tests.integration.harness import ACTIVE, PASSIVE, House, house, small_settings, submit
+from tests.integration.harness import ACTIVE, PASSIVE, House, house, party_data, small_settings, submit
 from tests.unit.services.test_defended_training import INSTALLED, party_training
 from tests.unit.services.test_score_defences import SECOND, begun, shares
 from vfl.learning.networks import DenseNetwork
@@ -169,6 +170,15 @@ def test_a_record_keeps_its_pseudonym_as_long_as_parameters_are_the_same(
     assert there.record_tokens == back.record_tokens[::-1]
     assert len(set(there.record_tokens)) == len(ids)
     assert again[-1] <= set(there.record_tokens)
+
+
+@pytest.mark.parametrize("parties", [1, 2])
+def test_a_party_whose_weights_stand_still_refuses_no_honest_score(tmp_path: Path, parties: int) -> None:
+    """Found: where all of a party's columns are 0 its pseudonyms stayed, and the others' shares went on."""
+    still = replace(party_data(), features=np.zeros((60, 3)))
+    with house(tmp_path, settings=PLAIN, passive=[still, party_data(seed=2)][:parties], score_defences=[LABEL]) as home:
+        home.train(epochs=4)
+        assert len(home.active.predict([f"id-{row}" for row in range(60)])) == 60
 
 
 def test_pseudonyms_are_sent_only_where_scores_are_defended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -319,21 +319,44 @@ def test_truncation_holds_what_the_sentence_promises(agreement: Agreement, who: 
     assert promised is None or int(promised[1]) == truncated.capacity.equations
 
 
-@given(agreements(), st.sampled_from(["active", "passive"]), st.integers(300, 3000))
-def test_a_batch_size_that_the_sentence_names_is_large_enough(agreement: Agreement, who: str, rows: int) -> None:
+@given(
+    agreements(),
+    st.sampled_from(["active", "passive"]),
+    st.integers(300, 3000),
+    st.sampled_from([0.5, 0.3, 0.1, 0.01, 1e-6]),
+)
+def test_what_the_sentence_names_is_silent(agreement: Agreement, who: str, rows: int, learning_rate: float) -> None:
+    """Batch sizes, truncation and packing, with the learning rate that they need: applied whole, nothing is said."""
+    agreement = replace(agreement, plan=replace(agreement.plan, learning_rate=learning_rate))
     try:
         found = channel(agreement, who, rows)
     except PackingImpossible:
         assume(False)
         raise
-    for first, unpacked, batch_size in re.findall(
-        r"(response_truncation at \S+ with|choose)( packing=off and)? a batch_size of (\d+)", found.warning
-    ):
-        changed = agreement if first == "choose" else with_truncation(agreement, who)
-        packing = agreement.plan.packing and not unpacked
-        larger = replace(changed, plan=replace(agreement.plan, batch_size=int(batch_size), packing=packing))
+    rate = r"(?: and a learning_rate of ([\d.e-]+) or more)?"
+    batch = r"(response_truncation at \S+ with|choose)( packing=off and)? a batch_size of (\d+)"
+    for words, unpacked, batch_size, needed in re.findall(batch + rate, found.warning):
+        changed = agreement if words == "choose" else with_truncation(agreement, who)
+        plan = replace(
+            agreement.plan,
+            batch_size=int(batch_size),
+            packing=agreement.plan.packing and not unpacked,
+            learning_rate=float(needed or learning_rate),
+        )
+        remedied = replace(changed, plan=plan)
         assert found.is_telling
-        assert not channel(larger, who, rows).is_telling
+        assert guard(remedied, [channel(remedied, who, rows)], "refuse") == []
+    if named := re.search(rf"response_truncation at {who} \(\d+ equations\){rate}", found.warning):
+        plan = replace(agreement.plan, learning_rate=float(named[1] or learning_rate))
+        remedied = replace(with_truncation(agreement, who), plan=plan)
+        assert guard(remedied, [channel(remedied, who, rows)], "refuse") == []
+
+
+def test_a_remedy_at_a_small_learning_rate_names_the_one_that_it_needs() -> None:
+    """Found: who did as told was warned of the learning rate next."""
+    plan = TrainingPlan(learning_rate=0.1)
+    found = channel(agreed(plan), rows=383)
+    assert "packing=off and a batch_size of 128 and a learning_rate of 0.17 or more, or dp_noise" in found.warning
 
 
 @pytest.mark.parametrize(
@@ -446,6 +469,8 @@ def test_labels_reach_the_peer_in_a_quarter_of_the_steps() -> None:
     found = channel(agreement, rows=200)
     # Ten equations tell of forty rows.
     assert (found.capacity.equations, found.is_telling, found.steps_until_told) == (10, False, 2 * 4)
+    (warning,) = guard(agreement, [found], "warn")
+    assert "as many equations as labels take, though not enough to solve for the residuals" in warning
 
 
 @settings(deadline=None)
