@@ -15,7 +15,7 @@ decryption of a step is answered once. A peer can be at most one step ahead or b
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,10 +165,10 @@ class GradientExchange:
         with self._condition:
             self._step = step + 1
             for state in self._peers.values():
-                for old in [key for key in state.residuals if key < step]:
-                    del state.residuals[old]
-                for old in [key for key in state.questions if key < step]:
-                    del state.questions[old]
+                kept: dict[int, Any]
+                for kept in (state.residuals, state.questions):
+                    for old in [key for key in kept if key < step]:
+                        del kept[old]
 
     def await_keys(self) -> None:
         """Wait until every peer has shown its public key; raises PeerVanished after the timeout."""

@@ -15,12 +15,13 @@ Mode = Literal["warn", "refuse", "off"]
 
 # The label party's first shares are -2 y plus something small that rows largely share, so that an equation with the
 # coefficients 1, 1/2, 1/4, ... tells several labels. Measured on breast_cancer from Xavier weights: with 2, 3 and 4
-# rows per equation a search tells 90, 84 and 81 % of the labels; with 5 it is 70 %, where the larger class has 63 %.
+# rows per equation a search tells 97, 84 and 81 % of the labels; with 5 it is 70 %, where the larger class has 63 %.
+# Both thresholds: python -m benchmarks.guard_thresholds.
 LABELS_PER_EQUATION = 4
 
 # Learning rate times steps in which weights move by about what they are: a step moves theta^T x by the learning rate
 # times a quarter of |f| |x|^2, both near 2. Equations of 12 steps, as many as 200 rows take, gave the other party's
-# theta^T x to 0.04 of its spread at 0.1, to 0.3 at 1, and to 0.5 at 3: from 1 on they are estimates, not solutions.
+# theta^T x to 0.06 of its spread at 0.01, to 0.36 at 0.1, and to 0.85 at 1, where guessing its mean errs by 1.
 STANDSTILL = 1.0
 
 

@@ -1,6 +1,5 @@
 """The batch guard: equations of every answer counted before one is given, and what the sentence promises."""
 
-import itertools
 import re
 from dataclasses import replace
 
@@ -9,13 +8,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer
 
+from benchmarks.guard_thresholds import SUMS, error_of_stillness, first_shares, labels_right, labels_told
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.cipher import DecryptedVector
 from services.party.formats import CipherFormats
-from services.party.guard import LABELS_PER_EQUATION, Channel, Mode, channels_of, guard
+from services.party.guard import LABELS_PER_EQUATION, STANDSTILL, Channel, Mode, channels_of, guard
 from tests.integration.harness import Problem, run_together, wired
 from vfl.crypto import (
     PackingImpossible,
@@ -28,7 +27,7 @@ from vfl.crypto import (
     unmask,
 )
 from vfl.data import snap_to_grid
-from vfl.learning import BatchSchedule, ResidualScheme, initial_weights
+from vfl.learning import BatchSchedule
 
 FloatArray = NDArray[np.float64]
 UNPACKED = TrainingPlan(packing=False, batch_size=64)
@@ -381,30 +380,12 @@ def test_a_batch_size_is_named_where_there_is_one(
 # -- labels from fewer equations than rows ----------------------------------------------------------------------------
 
 
-def labels_told(sums: FloatArray) -> FloatArray:
-    """Labels in {-1, 1} of groups of rows, one (groups,) sum of shares each, with the weights 1, 1/2, 1/4 and 1/8.
-
-    What all rows' shares have in common besides -2 y is searched for: it is the same for all groups.
-    """
-    coefficients = 2.0 ** -np.arange(LABELS_PER_EQUATION)
-    candidates = np.array(list(itertools.product([-1.0, 1.0], repeat=LABELS_PER_EQUATION)))
-    common = np.linspace(-1.9, 1.9, 761)
-    expected = common[:, None] * coefficients.sum() - 2.0 * (candidates @ coefficients)
-    distances = np.abs(sums[None, :, None] - expected[:, None, :])
-    best = np.minimum(distances.min(axis=2), 0.5).sum(axis=1).argmin()
-    labels: FloatArray = candidates[distances[best].argmin(axis=1)].ravel()
-    return labels
-
-
 def test_private_random_weights_hide_the_labels_of_no_more_rows_than_the_guard_warns_of() -> None:
     """60 rows of breast_cancer, 15 packed and truncated sums as an honest peer asks for: no more than it is sent.
 
     Xavier weights of the label party, 15 columns and a bias. The larger class has 63 % of the records.
     """
-    features, labels = load_breast_cancer(return_X_y=True)
-    low, high = features.min(axis=0), features.max(axis=0)
-    own = np.hstack([((features - low) / (high - low))[:, :15], np.ones((len(features), 1))])
-    rows, sums = 15 * LABELS_PER_EQUATION, 15
+    rows, sums = SUMS * LABELS_PER_EQUATION, SUMS
     agreement = agreed(replace(UNPACKED, batch_size=rows, key_bits=512), truncating=("active",))
     formats = CipherFormats(agreement)
     bits = formats.answer_bits("active", "passive")
@@ -414,17 +395,20 @@ def test_private_random_weights_hide_the_labels_of_no_more_rows_than_the_guard_w
     matrix = np.kron(np.eye(sums), 2.0 ** -np.arange(LABELS_PER_EQUATION)[:, None])
     right = []
     for seed in range(8):
-        generator = np.random.default_rng(seed)
-        weights = initial_weights("xavier", 16, 1, total_features=31, generator=generator)
-        batch = generator.choice(len(own), rows, replace=False)
-        shares = ResidualScheme(2).active_share(own[batch] @ weights, labels[batch])
+        shares, labels = first_shares(rows, seed)
         masked, mask = mask_vector(matvec(matrix, encrypt_vector(private, shares), features=formats.feature))
         answers = unmask(mask, truncate(decrypt_integers(private, masked), bits), bits=bits)
-        right.append((labels_told(answers[:, 0]) == 2 * labels[batch] - 1).mean())
+        right.append((labels_told(answers[:, 0], LABELS_PER_EQUATION) == labels).mean())
     assert np.mean(right) > 0.75
     (warning,) = guard(agreement, channels_of(agreement, "active", rows), "warn")
     assert "a batch has 60 rows" in warning
     assert "labels follow from fewer equations than rows" in warning
+
+
+def test_five_rows_per_equation_tell_little_more_than_the_larger_class() -> None:
+    assert labels_right(2) > 0.9
+    assert labels_right(LABELS_PER_EQUATION) > 0.75
+    assert labels_right(LABELS_PER_EQUATION + 1) < 0.75
 
 
 # -- weights that stand still -----------------------------------------------------------------------------------------
@@ -519,3 +503,8 @@ def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> N
     assert not channel(agreement, "passive", 200).is_telling
     with pytest.raises(OutOfOrder, match=r"learning_rate=1e-09 leaves weights almost where they are"):
         guard(agreement, channels_of(agreement, "passive", 200), "refuse")
+
+
+def test_from_the_threshold_on_taking_weights_for_still_is_hardly_better_than_guessing() -> None:
+    assert error_of_stillness(STANDSTILL / 100) < 0.1
+    assert error_of_stillness(STANDSTILL) > 0.75
