@@ -15,6 +15,7 @@ from services.common.transport import Permissions, Transport
 
 _log = logging.getLogger(__name__)
 _STOP_GRACE_SECONDS = 2.0
+_SIGNAL_SECONDS = 0.25
 # A party's jobs, epochs and sends wait for each other: fewer threads than those at once would be a deadlock.
 MAX_THREADS = 64
 
@@ -42,7 +43,9 @@ def serve_until_stopped(
     server, port = transport.serve(settings.listen, register, permissions, service_names)
     _log.info("%s serves on port %d (%s).", transport.identity.name, port, settings.transport)
     on_started()
-    stopped.wait()
+    # Found by CI: a signal that reaches another thread wakes no endless wait, and is handled when this one wakes.
+    while not stopped.wait(_SIGNAL_SECONDS):
+        pass
     server.stop(_STOP_GRACE_SECONDS).wait()
     _log.info("%s has stopped.", transport.identity.name)
 
