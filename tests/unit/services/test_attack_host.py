@@ -78,5 +78,5 @@ def test_attacks_go_where_their_adversary_sits_and_others_are_ignored(caplog: py
 def test_an_unknown_name_or_option_stops_before_anything_is_served() -> None:
     with pytest.raises(attacks.UnknownAttack, match="half_star"):
         load_attacks(["half_moon"], {}, Role.ACTIVE)
-    with pytest.raises(ValueError, match=r"Its options: .*init"):
-        load_attacks(["gia"], {"gia": {"start": 1}}, Role.ACTIVE)
+    with pytest.raises(ValueError, match=r"Its options: .*solver"):
+        load_attacks(["rcc2"], {"rcc2": {"start": 1}}, Role.ACTIVE)
