@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint protos clean
+.PHONY: demo test lint platforms protos clean
 
 demo: $(VENV)/.installed
 	$(BIN)/plumbline audit --data breast_cancer --attacks half,half_star,rcc2 --name demo
@@ -17,6 +17,10 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m protos.generate --check
+
+# Wheels for every platform, and audit and unit tests on the other Pythons of this machine.
+platforms: $(VENV)/.installed-dev
+	$(BIN)/python -m scripts.platforms
 
 # Regenerate the committed stubs after a change of a .proto file.
 protos: $(VENV)/.installed-dev
