@@ -1,5 +1,5 @@
-# Two commands do all their own set-up on a machine with Python 3.11: `make demo` and `make test`.
-PYTHON ?= python3
+# Two commands do all their own set-up on a machine with Python 3.11 to 3.14: `make demo` and `make test`.
+# PYTHON=/path/to/python says which; otherwise the first that fits is taken.
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -27,7 +27,7 @@ protos: $(VENV)/.installed-dev
 	$(BIN)/python -m protos.generate
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	scripts/make-venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable .

@@ -127,7 +127,7 @@ def report(everything: Sequence[Check]) -> int:
     # One more than cores: the parties of an audit wait for each other at times.
     with ThreadPoolExecutor((os.cpu_count() or 1) + 1) as pool:
         for check, (result, output) in zip(everything, pool.map(_result, everything), strict=True):
-            print(f"{check.target:27}{check.subject:33}{result}", flush=True)
+            print(f"{check.target:27}{check.subject:34}{result}", flush=True)
             if result.startswith("FAILED"):
                 failed.append((check, output))
     for check, output in failed:
