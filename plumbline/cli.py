@@ -25,6 +25,12 @@ _errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 @app.callback()
 def plumbline() -> None:
     """Run a real vertical federation, attack it, defend it, and report what leaked."""
+    if sys.platform == "win32":
+        # Services are stopped by signals and private keys protected by file modes; nobody has tried either there.
+        _errors.print(
+            "plumbline: Windows lacks what Plumbline needs: run it inside WSL (`wsl --install`).", style="red"
+        )
+        raise typer.Exit(2)
 
 
 @contextmanager

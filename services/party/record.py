@@ -1,7 +1,6 @@
 """What one party writes of a run, into its own folder: terms, timings, traffic, its own weights; no other's data."""
 
 import json
-import resource
 import sys
 import threading
 from dataclasses import asdict
@@ -72,5 +71,7 @@ class RunRecord:
 
 def _peak_memory_bytes() -> int:
     """The largest resident size of this process so far; the system counts it in kilobytes, macOS in bytes."""
+    import resource  # Windows has none
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
