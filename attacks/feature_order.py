@@ -287,8 +287,10 @@ def _join(n: int, batch_count: int, edges: _Edges) -> tuple[IntArray, FloatArray
     nodes = batch_count + n
     # Costs are shifted by 1 because a sparse graph takes 0 for "no edge"; ranks keep their order exactly.
     ranks = 1.0 + np.argsort(np.argsort(cost, kind="stable"))
-    tree = minimum_spanning_tree(coo_array((ranks, (batches, batch_count + rows)), shape=(nodes, nodes)).tocsr())
-    products = coo_array((edges.values[edges.strong], (batches, batch_count + rows)), shape=(nodes, nodes)).tocsr()
+    # Before 1.17.1, the graph functions of scipy take 32-bit nodes only.
+    ends = batches.astype(np.intc), (batch_count + rows).astype(np.intc)
+    tree = minimum_spanning_tree(coo_array((ranks, ends), shape=(nodes, nodes)).tocsr())
+    products = coo_array((edges.values[edges.strong], ends), shape=(nodes, nodes)).tocsr()
     _, component = connected_components(tree, directed=False)
     node_values = np.full(nodes, np.nan)
     for root in np.unique(component[batches], return_index=True)[1]:
