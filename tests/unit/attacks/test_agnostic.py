@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
+
+pytest.importorskip("torch")
+
+import torch
 
 import attacks
 from attacks import AuxiliaryRows, PredictionView, ViewError

@@ -5,8 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
+
+pytest.importorskip("torch")
+
+import torch
 
 import attacks
 from attacks import PredictionView, ViewError

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 from scipy.stats import kstest
+
+pytest.importorskip("torch")
+
+import torch
 
 import defences
 from defences.dp_sgd import DpSgd

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
 
 from vfl.learning import confidence_scores

@@ -8,7 +8,7 @@ import sys
 AS_IF_ON_WINDOWS = """
 import importlib, os, pkgutil, signal, sys
 
-OURS = ("attacks", "defences", "plumbline", "protos", "services", "vfl")
+OURS = ("attacks", "defences", "plumbline", "services", "vfl")
 MODULES = ("fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty")
 FUNCTIONS = ("chown", "fork", "geteuid", "getuid", "killpg", "mkfifo", "sched_getaffinity", "setsid", "uname")
 SIGNALS = ("SIGALRM", "SIGCONT", "SIGHUP", "SIGKILL", "SIGSTOP", "SIGUSR1", "alarm", "pthread_kill", "pthread_sigmask")
