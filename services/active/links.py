@@ -1,6 +1,8 @@
 """The passive parties as plain Python objects over gRPC."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import cast
 
 import grpc
 import numpy as np
@@ -11,13 +13,14 @@ from services.common.errors import naming, naming_the_party
 from services.common.scores import matrix_of
 from services.common.wire import END_SECONDS
 from vfl.data import BlindedIds
+from vfl.data.psi import MOST_IDS
 from vfl.learning.networks import DenseNetwork, activation_named
 
 _IDS_PER_PART = 1_000
 # Seconds beyond the wait of whoever answers.
 _MARGIN = 5.0
 # Upper limit of what the set intersection takes per id and message.
-_ALIGNMENT_SECONDS_PER_ID = 0.001
+_ALIGNMENT_SECONDS_PER_ID = 0.0005
 
 
 @naming_the_party
@@ -34,28 +37,27 @@ class PassiveLink:
         request = passive_pb2.AlignmentSetupRequest(
             session_id=session_id, client_count=client_count, version=ALIGNMENT_VERSION
         )
-        replies = self._stub.SetUpAlignment(request, timeout=self._alignment_timeout(client_count))
+        # Its table may be larger by far than this party's.
+        replies = self._stub.SetUpAlignment(request, timeout=self._timeout + MOST_IDS * _ALIGNMENT_SECONDS_PER_ID)
         header = next(replies, passive_pb2.AlignmentPart())
         check_alignment_version(self.name, header.version)
         return BlindedIds(header.count, self._data_of(replies))
 
-    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> Iterator[bytes]:
-        """The party's answer as it arrives, while the request is still on its way."""
+    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds:
+        """The ids that were asked about, blinded by the party as well, as they arrive."""
 
         def parts() -> Iterator[passive_pb2.AlignmentPart]:
             for data in request:
                 yield passive_pb2.AlignmentPart(session_id=session_id, data=data)
 
-        return self._data_of(self._stub.Align(parts(), timeout=self._alignment_timeout(client_count)))
+        timeout = self._timeout + client_count * _ALIGNMENT_SECONDS_PER_ID
+        return BlindedIds(client_count, self._data_of(self._stub.Align(parts(), timeout=timeout)))
 
-    def _data_of(self, replies: Iterable[passive_pb2.AlignmentPart]) -> Iterator[bytes]:
-        with naming(self.name):
+    def _data_of(self, replies: Iterator[passive_pb2.AlignmentPart]) -> Iterator[bytes]:
+        # The transport's streams are generators: closing one that isn't read to its end ends the call.
+        with naming(self.name), closing(cast(Generator[passive_pb2.AlignmentPart, None, None], replies)):
             for part in replies:
                 yield part.data
-
-    def _alignment_timeout(self, ids: int) -> float:
-        """Seconds for one message of the set intersection; the passive party's own table may be larger by far."""
-        return self._timeout + 100 * _MARGIN + ids * _ALIGNMENT_SECONDS_PER_ID
 
     def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None:
         def parts() -> Iterator[passive_pb2.CommonIds]:

@@ -16,7 +16,7 @@ from attacks import AuxiliaryRows
 from services.active.attack_host import AttackHost, Knowledge
 from services.active.interfaces import Coordinator, EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.common.agreement import Agreement, TrainingPlan
-from services.common.alignment import alignment_refusals
+from services.common.alignment import alignment_context, alignment_refusals, closing
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder, UnknownRecord
 from services.common.metrics import StageTimer
 from services.common.settings import Settings
@@ -141,18 +141,18 @@ class ActiveParty:
         """Intersect ids with each passive party in turn, each time with what is left; fix the common order."""
         remaining: Sequence[str] = self._data.ids
         planned = 2 * len(self._passive_parties)
-        for turn, party in enumerate(self._passive_parties.values()):
-            client = PsiClient(remaining)
+        for turn, (name, party) in enumerate(self._passive_parties.items()):
             with alignment_refusals():
-                client.receive_setup(party.set_up_alignment(session_id, len(remaining)))
+                client = PsiClient(remaining, alignment_context(session_id, name))
+                with closing(party.set_up_alignment(session_id, len(remaining))) as setup:
+                    client.receive_setup(setup)
                 observer.step(2 * turn + 1, planned)
-                remaining = client.intersect(party.align(session_id, client.request(), len(remaining)))
+                with closing(party.align(session_id, client.request(), len(remaining))) as response:
+                    remaining = common_order(client.intersect(response.chunks))
             observer.step(2 * turn + 2, planned)
-        with alignment_refusals():
-            common_ids = common_order(remaining)
-        self._for_all_passive(lambda party: party.fix_order(session_id, common_ids))
-        self._row_of_id = {record: row for row, record in enumerate(common_ids)}
-        return rows_of(self._data.ids, common_ids)
+        self._for_all_passive(lambda party: party.fix_order(session_id, remaining))
+        self._row_of_id = {record: row for row, record in enumerate(remaining)}
+        return rows_of(self._data.ids, remaining)
 
     def _agree(self, session_id: str, rows: NDArray[np.int64]) -> PartyTraining:
         def end_when_refused(joining: Future[None]) -> None:

@@ -306,8 +306,8 @@ class DirectPassive:
     def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds:
         return self.party.set_up_alignment(self.caller, session_id, client_count)
 
-    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> Iterable[bytes]:
-        return self.party.align(self.caller, session_id, request)
+    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds:
+        return BlindedIds(client_count, self.party.align(self.caller, session_id, request))
 
     def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None:
         self.party.fix_order(self.caller, session_id, list(common_ids))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -85,7 +85,7 @@ def test_the_set_ups_order_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     orders = []
     for _ in range(2):
         server = PsiServer(names)
-        encoded = encode_to_curve([name.encode() for name in names], psi._DOMAIN)
+        encoded = encode_to_curve([name.encode() for name in names], psi._domain(""))
         in_table_order = [server._key.blind(point) for point in encoded]
         sent = points_of(server.setup(1).chunks)
         assert sorted(sent) == sorted(in_table_order)
@@ -125,7 +125,7 @@ def test_another_number_of_ids_than_declared_is_refused(asked: int, message: str
     server = PsiServer(["a", "b", "c"])
     server.setup(2)
     with pytest.raises(PsiError, match=message):
-        list(server.respond(PsiClient(["a", "b", "c"][:asked]).request()))
+        next(server.respond(PsiClient(["a", "b", "c"][:asked]).request()))
 
 
 def test_order_of_calls() -> None:
@@ -142,37 +142,113 @@ def test_order_of_calls() -> None:
         PsiClient(["a"]).intersect([])
 
 
-POINT = encode_to_curve([b"somebody"], b"test")[0]
+POINT, OTHER = encode_to_curve([b"somebody", b"somebody else"], b"test")
 TWIST = (2).to_bytes(32, "little")
+NOT_POINTS = {
+    "highest bit": POINT[:31] + bytes([POINT[31] | 128]),
+    "not canonical": b"\xff" * 32,
+    "twist": TWIST,
+    "zero": bytes(32),
+    "small order": (1).to_bytes(32, "little"),
+}
 MALFORMED = {
-    "empty part": [b""],
+    "empty part": [b"", POINT],
     "half a point": [POINT[:16]],
     "a point and a half": [POINT + POINT[:16]],
-    "highest bit": [POINT[:31] + bytes([POINT[31] | 128])],
-    "not canonical": [b"\xff" * 32],
-    "twist": [TWIST],
-    "zero": [bytes(32)],
-    "small order": [(1).to_bytes(32, "little")],
-    "nothing": [],
     "oversized part": [POINT * (psi.CHUNK_IDS + 1)],
 }
 
 
+def refusals(chunks: list[bytes], ids: list[str]) -> list[str]:
+    """What the server, the client that receives a set-up and the client that compares say to these chunks."""
+
+    def answered() -> None:
+        server = PsiServer(ids)
+        server.setup(len(ids))
+        assert not list(server.respond(chunks))
+
+    def received() -> None:
+        PsiClient(ids).receive_setup(BlindedIds(len(ids), chunks))
+
+    def compared() -> None:
+        client = PsiClient(ids)
+        client.receive_setup(PsiServer(ids).setup(len(ids)))
+        client.intersect(chunks)
+
+    said = []
+    for role in (answered, received, compared):
+        try:
+            role()
+            said.append("")
+        except PsiError as error:
+            said.append(str(error))
+    return said
+
+
 @pytest.mark.parametrize("chunks", MALFORMED.values(), ids=MALFORMED.keys())
 def test_malformed_messages_are_refused_by_both_sides(chunks: list[bytes]) -> None:
-    server = PsiServer(["a"])
-    server.setup(1)
-    with pytest.raises(PsiError):
-        list(server.respond(chunks))
-    with pytest.raises(PsiError):
-        PsiClient(["a"]).receive_setup(BlindedIds(1, chunks))
-    if (
-        chunks != MALFORMED["small order"]
-    ):  # in a response nothing is raised to a secret power: no id has it, that's all
-        client, other = PsiClient(["a"]), PsiServer(["a"])
-        client.receive_setup(other.setup(1))
-        with pytest.raises(PsiError):
-            client.intersect(chunks)
+    assert all("is malformed" in words for words in refusals(chunks, [f"{row}" for row in range(psi.CHUNK_IDS + 1)]))
+
+
+def test_a_message_of_nothing_is_refused_by_both_sides() -> None:
+    assert all("holds 0 ids where 1 were declared" in words for words in refusals([], ["a"]))
+
+
+@pytest.mark.parametrize("bad", NOT_POINTS.values(), ids=NOT_POINTS.keys())
+@pytest.mark.parametrize("place", ["alone", "last of a part", "a later part"])
+def test_what_is_no_point_is_refused_wherever_it_stands(bad: bytes, place: str) -> None:
+    chunks = {"alone": [bad], "last of a part": [POINT + OTHER + bad], "a later part": [POINT, bad]}[place]
+    server, receiver, comparer = refusals(chunks, [f"{row}" for row in range(len(b"".join(chunks)) // 32)])
+    if bad == NOT_POINTS["small order"]:
+        assert "a small order" in server
+        assert "a small order" in receiver
+        # A response isn't raised to a secret power: such a point is just nobody's.
+        assert comparer == ""
+    else:
+        assert all("not on the curve" in words for words in (server, receiver, comparer))
+
+
+def test_the_last_point_of_a_full_part_is_checked() -> None:
+    points = encode_to_curve([b"%d" % row for row in range(psi.CHUNK_IDS - 1)], b"test")
+    said = refusals([b"".join(points) + TWIST], [f"{row}" for row in range(psi.CHUNK_IDS)])
+    assert all("not on the curve" in words for words in said)
+
+
+def test_no_answer_before_the_whole_request_was_read() -> None:
+    """With an answer in hand the client could choose its next question."""
+    server, read = PsiServer(["a", "b"]), []
+    server.setup(3)
+
+    def request() -> Iterator[bytes]:
+        for point in (POINT, OTHER, encode_to_curve([b"third"], b"test")[0]):
+            read.append(point)
+            yield point
+
+    answers = server.respond(request())
+    assert len(next(answers)) == 3 * 32
+    assert len(read) == 3
+    short = PsiServer(["a", "b"])
+    short.setup(3)
+    with pytest.raises(PsiError, match="holds 2 ids where 3"):
+        next(short.respond([POINT, OTHER]))
+
+
+def test_another_alignments_points_are_nobodys() -> None:
+    server, client = PsiServer(["a", "b"], "one"), PsiClient(["a", "b"], "two")
+    client.receive_setup(server.setup(2))
+    assert client.intersect(server.respond(client.request())) == []
+    server, client = PsiServer(["a", "b"], "one"), PsiClient(["b", "a"], "one")
+    client.receive_setup(server.setup(2))
+    assert client.intersect(server.respond(client.request())) == ["b", "a"]
+
+
+def test_the_requests_order_tells_no_place_in_the_table() -> None:
+    names = [f"r{row}" for row in range(200)]
+    client = PsiClient(names)
+    in_table_order = [client._key.blind(p) for p in encode_to_curve([n.encode() for n in names], psi._domain(""))]
+    order = [in_table_order.index(point) for point in points_of(client.request())]
+    assert sorted(order) == list(range(200))
+    assert abs(np.corrcoef(order, range(200))[0, 1]) < 0.4
 
 
 def test_an_id_twice_is_refused_by_both_sides_even_in_disguise() -> None:
@@ -212,15 +288,11 @@ def test_a_set_up_of_no_id_or_of_too_many_is_refused_before_it_is_read(count: in
 
 @given(st.lists(st.binary(max_size=100), max_size=4))
 @settings(max_examples=200)
-def test_arbitrary_bytes_are_refused_by_both_sides(chunks: list[bytes]) -> None:
-    server, client = PsiServer(["a", "b"]), PsiClient(["a", "b"])
-    with pytest.raises(PsiError):
-        client.receive_setup(BlindedIds(2, chunks))
-    client.receive_setup(server.setup(2))
-    with pytest.raises(PsiError):
-        list(server.respond(chunks))
-    with pytest.raises(PsiError):
-        client.intersect(chunks)
+def test_arbitrary_bytes_are_taken_by_both_sides_only_as_two_points_or_refused_in_words(chunks: list[bytes]) -> None:
+    whole = b"".join(chunks)
+    said = refusals(chunks, ["a", "b"])
+    # Two random points are as likely as not to be on the curve; anything else never gets through.
+    assert all(said) or len(whole) == 64
 
 
 @given(place=st.integers(0, 63), bit=st.integers(0, 7))
@@ -234,7 +306,7 @@ def test_a_flipped_bit_is_refused_or_takes_its_id_out_of_the_intersection(place:
         found = client.intersect([bytes(response)])
     except PsiError:
         return
-    assert found == (["b"] if place < 32 else ["a"])
+    assert found == [client._asked[1 if place < 32 else 0]]
 
 
 @pytest.mark.parametrize("bad", [[], ["a", "a"], ["a", "\ud800"]])

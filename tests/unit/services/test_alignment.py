@@ -1,5 +1,6 @@
 """Alignment on the wire: the set-up's header, chunks both ways, and peers that speak another version of it."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,15 +10,15 @@ import pytest
 
 from protos.v1 import passive_pb2, passive_pb2_grpc
 from services.active.links import PassiveLink
-from services.common.alignment import ALIGNMENT_VERSION
-from services.common.errors import InvalidMessage, PeerVanished
+from services.common.alignment import ALIGNMENT_VERSION, alignment_context, closing
+from services.common.errors import InvalidMessage, OutOfOrder, PeerVanished
 from services.common.identity import Identity, Role
 from services.common.metrics import TrafficMeter
 from services.common.transport import Transport
 from services.passive import servicer as passive_servicer
 from services.passive.servicer import PassiveServicer
-from tests.integration.harness import house, party_data, refused, small_settings
-from vfl.data import BlindedIds, PsiClient, PsiServer
+from tests.integration.harness import ACTIVE, house, party_data, refused, small_settings
+from vfl.data import BlindedIds, PsiClient, PsiError, PsiServer
 
 Dial = Callable[[passive_pb2_grpc.PassiveServicer], grpc.Channel]
 
@@ -70,11 +71,11 @@ def test_two_parties_align_over_the_wire_in_several_chunks(
     with house(tmp_path, passive=[party_data(rows=range(20, 60))], settings=small_settings(cipher="plain")) as home:
         link = PassiveLink("passive", dial(PassiveServicer(home.passive["passive"])), 10.0)
         own = [f"id-{row}" for row in range(50)]
-        client = PsiClient(own)
+        client = PsiClient(own, alignment_context("one", "passive"))
         setup = link.set_up_alignment("one", len(own))
         assert setup.count == 40
         client.receive_setup(setup)
-        assert client.intersect(link.align("one", client.request(), len(own))) == own[20:]
+        assert client.intersect(link.align("one", client.request(), len(own)).chunks) == own[20:]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_a_request_that_ends_early_is_refused(tmp_path: Path, dial: Dial) -> Non
         link = PassiveLink("passive", dial(PassiveServicer(home.passive["passive"])), 10.0)
         list(link.set_up_alignment("one", 3).chunks)
         with pytest.raises(grpc.RpcError) as error:
-            list(link.align("one", PsiClient(["id-10", "id-11"]).request(), 3))
+            list(link.align("one", PsiClient(["id-10", "id-11"]).request(), 3).chunks)
         assert refused(error) == (
             grpc.StatusCode.INVALID_ARGUMENT,
             "The request holds 2 ids where 3 were declared: start a new alignment.",
@@ -150,3 +151,87 @@ def test_a_set_up_that_lies_about_its_count_is_refused(dial: Dial) -> None:
         assert isinstance(setup, BlindedIds)
         with pytest.raises(ValueError, match=r"declared|Expected a set-up"):
             PsiClient(["a"]).receive_setup(setup)
+
+
+def test_a_stream_that_is_no_longer_read_ends_at_both_sides(dial: Dial) -> None:
+    """An honest party that refuses a set-up half-way must not hold the other's thread until a deadline."""
+    ended = threading.Event()
+
+    class Endless(AnsweringPassive):
+        def SetUpAlignment(
+            self, request: passive_pb2.AlignmentSetupRequest, context: grpc.ServicerContext
+        ) -> Iterator[passive_pb2.AlignmentPart]:
+            context.add_callback(ended.set)
+            yield passive_pb2.AlignmentPart(version=ALIGNMENT_VERSION, count=10**6)
+            for chunk in PsiServer([f"r{row}" for row in range(10**5)]).setup(1).chunks:
+                yield passive_pb2.AlignmentPart(data=bytes(32) + chunk[32:])
+
+    link = PassiveLink("clinic", dial(Endless()), 10.0)
+    setup = link.set_up_alignment("one", 1)
+    with pytest.raises(PsiError, match="not on the curve") as error, closing(setup):
+        PsiClient(["a"]).receive_setup(setup)
+    # The traceback, still held here, must not keep the call open.
+    assert error.traceback
+    assert ended.wait(60)
+
+
+def test_what_one_party_blinded_is_another_partys_nonsense(tmp_path: Path) -> None:
+    """Relayed between two passive parties, by one who holds no id at all, points would tell what both have."""
+    settings = small_settings(cipher="plain")
+    with house(tmp_path, passive=[party_data(rows=range(20)), party_data(rows=range(20))], settings=settings) as home:
+        first, second = home.passive.values()
+        sets = [party.set_up_alignment(ACTIVE, "one", 20) for party in (first, second)]
+        blinded = [list(one.chunks) for one in sets]
+        crossed = [
+            b"".join(party.align(ACTIVE, "one", other)) for party, other in ((first, blinded[1]), (second, blinded[0]))
+        ]
+        points = [{one[start : start + 32] for start in range(0, len(one), 32)} for one in crossed]
+        assert [len(one) for one in points] == [20, 20]
+        assert not points[0] & points[1]
+
+
+def test_an_ended_session_answers_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vfl.data.psi.CHUNK_IDS", 1)
+    with house(tmp_path, settings=small_settings(cipher="plain")) as home:
+        party = home.passive["passive"]
+        for end in (
+            lambda: party.end_session(ACTIVE, "one", "enough."),
+            lambda: party.set_up_alignment(ACTIVE, "two", 1),
+        ):
+            setup = party.set_up_alignment(ACTIVE, "one", 3)
+            answers = party.align(ACTIVE, "one", PsiClient(["id-10", "id-11", "id-12"]).request())
+            next(iter(setup.chunks))
+            next(answers)
+            end()
+            for stream in (iter(setup.chunks), answers):
+                with pytest.raises(OutOfOrder, match="The session has ended"):
+                    next(stream)
+            party.set_up_alignment(ACTIVE, "another", 1)
+
+
+def test_a_refused_set_up_ends_nothing_and_uses_nothing_up(tmp_path: Path) -> None:
+    with house(tmp_path, settings=small_settings(cipher="plain")) as home:
+        party = home.passive["passive"]
+        party.set_up_alignment(ACTIVE, "one", 2)
+        with pytest.raises(InvalidMessage, match="Expected a client with"):
+            party.set_up_alignment(ACTIVE, "two", 0)
+        assert list(party.align(ACTIVE, "one", PsiClient(["id-10", "id-11"]).request()))
+        assert party.set_up_alignment(ACTIVE, "two", 1)
+
+
+def test_the_passive_party_logs_who_asks_about_how_many_ids(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    with house(tmp_path, settings=small_settings(cipher="plain")) as home:
+        party = home.passive["passive"]
+        party.set_up_alignment(ACTIVE, "one\nforged line", 2)
+        list(party.align(ACTIVE, "one\nforged line", PsiClient(["id-10", "id-11"]).request()))
+    assert r"active begins session 'one\nforged line' and will ask about 2 ids." in caplog.messages
+    assert "Sent 2 blinded ids." in caplog.messages
+
+
+def test_nothing_in_common_with_the_first_of_two_parties_is_said_so(tmp_path: Path) -> None:
+    with (
+        house(tmp_path, passive=[party_data(rows=range(100, 120)), party_data(rows=range(20))]) as home,
+        pytest.raises(InvalidMessage, match="have no id in common"),
+    ):
+        home.train()
