@@ -19,16 +19,13 @@ from importlib import import_module
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attacks.base import AttackSpec
 from attacks.equation_solving import FEASIBLE, LinearSystem, box_solutions, check_option, linear_system, white_box
 from attacks.equation_solving import project_onto_solutions as project
 from attacks.views import PredictionView
+from vfl.arrays import BoolArray, FloatArray
 from vfl.theory.prediction import RowSpace
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 _log = logging.getLogger(__name__)
 

@@ -19,15 +19,12 @@ from importlib import import_module
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from attacks.base import AttackSpec, PredictionAttack, require
 from attacks.views import PredictionView
+from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.theory.prediction import RowSpace, equations, row_space
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 SCORE_FLOOR = 1e-300
 
@@ -58,7 +55,7 @@ class LinearSystem:
         solutions: FloatArray = self.coordinates @ self.space.basis.T
         return solutions
 
-    def restricted_to(self, features: NDArray[np.int64]) -> "LinearSystem":
+    def restricted_to(self, features: IntArray) -> "LinearSystem":
         """The same equations over some features, which must include all that have a weight."""
         space = RowSpace(self.space.left, self.space.singular_values, self.space.basis[features])
         return LinearSystem(self.matrix[:, features], self.right_hand_sides, space, self.coordinates)

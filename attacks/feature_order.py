@@ -12,18 +12,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from attacks.base import AttackSpec
 from attacks.label_recovery import LabelRecovery, label_party_products
 from attacks.training_views import StepSolution, TrainingView, require_training, solve_steps
+from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.theory.training import SATURATION, TURNING_POINT, gradient_scale, minimax_polynomial, minimax_product
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 NO_SET = -1
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from attacks.base import AttackSpec
@@ -24,16 +23,13 @@ from attacks.training_views import (
     solve_steps,
 )
 from attacks.views import ViewError
+from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.theory.training import (
     gradient_scale,
     guaranteed_steps,
     initial_product_bound,
     residual,
 )
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 UNRESOLVED = -1
 

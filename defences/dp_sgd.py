@@ -10,18 +10,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from defences.base import DefenceSpec
+from vfl.arrays import FloatArray, IntArray
 from vfl.learning.networks import Activation, VerticalNetwork
 
 if TYPE_CHECKING:
     import torch
 
     from vfl.learning.lab import Layers
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 _LARGEST_EPSILON = 100

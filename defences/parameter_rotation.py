@@ -31,15 +31,14 @@ from importlib import import_module
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from defences.base import DefenceError, DefenceSpec
 from defences.noise import NoiseSource
+from vfl.arrays import FloatArray
 from vfl.theory.distortion import disclosed_errors, interpretability
 from vfl.theory.prediction import Moments, equations, moments, row_space
 
-FloatArray = NDArray[np.float64]
 Case = Literal["i", "ii", "iii", "iv"]
 Secret = Literal["none", "sign", "epsilon"]
 

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from defences.base import DefenceError, DefenceSpec, FloatArray, ScoreContext
+from defences.base import DefenceError, DefenceSpec, ScoreContext
+from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 from vfl.learning.networks import DenseNetwork
 

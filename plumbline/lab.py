@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from defences.dp_sgd import DpSgd
 from services.common.settings import load_settings
 from services.party.features import load_party_data
+from vfl.arrays import FloatArray
 from vfl.data import common_order, encode_labels, rows_of
 from vfl.learning import split_rows
 from vfl.learning.networks import activation_named, save_network
@@ -91,7 +91,7 @@ class _JoinedTraining:
         indices, self.class_names = encode_labels(labels)
         self.labels = indices[rows_of(self.data["active"].ids, self.ids)]
 
-    def features(self, name: str) -> NDArray[np.float64]:
+    def features(self, name: str) -> FloatArray:
         """A party's encoded features of the training rows."""
         data = self.data[name]
         return data.encoded(rows_of(data.ids, self.ids), self.settings[name].feature_fraction_bits)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plumbline.metrics import (
     Interval,
@@ -17,8 +16,7 @@ from plumbline.metrics import (
     is_discrete,
     mse_per_feature,
 )
-
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def read_leakage(folder: Path, passive_parties: list[str]) -> list[AttackFinding
 class _Truth:
     """The passive features behind the attacked rows, and what else an auditor needs to judge reconstructions."""
 
-    def __init__(self, folder: Path, passive_parties: list[str], rows: NDArray[np.int64]) -> None:
+    def __init__(self, folder: Path, passive_parties: list[str], rows: IntArray) -> None:
         blocks, self._owners, self._names = [], list[str](), list[str]()
         for party in passive_parties:
             with np.load(folder / f"{party}-features.npz", allow_pickle=False) as content:

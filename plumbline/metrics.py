@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray, IntArray
 
 # A column with at most this many values counts as discrete.
 _DISCRETE_VALUES = 20
@@ -33,7 +32,7 @@ def mse_per_feature(truth: FloatArray, estimate: FloatArray) -> float:
 
 
 def attack_accuracy(
-    truth: FloatArray, estimate: FloatArray, *, held_out: FloatArray, held_out_labels: NDArray[np.int64]
+    truth: FloatArray, estimate: FloatArray, *, held_out: FloatArray, held_out_labels: IntArray
 ) -> float:
     """Share of records whose reconstruction an independent classifier labels like the original (Jiang eq. 24).
 
@@ -88,6 +87,6 @@ def conditional_entropy(truth: FloatArray, estimate: FloatArray) -> float:
     return _entropy(joint.ravel()) - _entropy(joint.sum(axis=1))
 
 
-def _entropy(counts: NDArray[np.float64] | NDArray[np.int64]) -> float:
+def _entropy(counts: FloatArray | IntArray) -> float:
     probabilities = counts[counts > 0] / counts.sum()
     return float(-(probabilities * np.log2(probabilities)).sum())

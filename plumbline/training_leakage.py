@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 import attacks
 from attacks.equation_solving import HalfStar, linear_system, project_onto_solutions
@@ -19,10 +18,10 @@ from defences.parameter_rotation import ParameterRotation
 from defences.purification import Purification
 from defences.score_distortion import ClassLabel, ScoreNoise, ScoreRounding
 from defences.score_schemes import ScoreScheme1, ScoreScheme2, ScoreScheme3
+from vfl.arrays import BoolArray, FloatArray
 from vfl.learning import confidence_scores
 from vfl.theory.score_noise import strongest_noise
 
-FloatArray = NDArray[np.float64]
 # Shifts of the active party's own share of the logits in, delivered scores out; both (n + t, k): the attacked records,
 # then the auxiliary ones.
 Ask = Callable[[FloatArray], FloatArray]
@@ -200,9 +199,9 @@ def _without_scheme2(view: attacks.PredictionView, defence: ScoreScheme2) -> Flo
     return cleared
 
 
-def _decided(view: attacks.PredictionView) -> NDArray[np.bool_]:
+def _decided(view: attacks.PredictionView) -> BoolArray:
     scores = _scores(view)
-    chosen: NDArray[np.bool_] = np.arange(scores.shape[1]) == scores.argmax(axis=1)[:, None]
+    chosen: BoolArray = np.arange(scores.shape[1]) == scores.argmax(axis=1)[:, None]
     return chosen
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import defences
 from defences import NoiseSource, ScoreContext, TrainingTerms
@@ -26,8 +25,6 @@ from plumbline.figures.page import svg_text
 from plumbline.figures.section import Plot, Section
 from vfl.crypto.capacity import truncate
 from vfl.data import fit_encoder, load_dataset
-
-FloatArray = NDArray[np.float64]
 
 DATASET = "breast_cancer"
 UNDEFENDED, WIDE = "none", "none, noise's fixed point"

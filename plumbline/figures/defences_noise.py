@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from plumbline.figures.hu_experiments import (
@@ -30,6 +29,7 @@ from plumbline.figures.hu_experiments import (
     train_side_by_side,
 )
 from plumbline.figures.section import Plot, Section
+from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data import DatasetNotFound, column_blocks, encode_labels, load_dataset
 from vfl.learning import BatchSchedule, initial_weights
 from vfl.theory.dp_noise import (
@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas.api.typing import DataFrameGroupBy
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 EPSILONS = (0.1, 0.2, 0.5)
 DELTA = 0.1

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import attacks
 import defences
@@ -18,11 +17,11 @@ from plumbline.figures.hu_experiments import ResidualNoise, train_side_by_side
 from plumbline.figures.linear_models import TrainedModel, train
 from plumbline.figures.score_measures import mean_divergence
 from plumbline.metrics import attack_accuracy, mse_per_feature
+from vfl.arrays import FloatArray
 from vfl.data import DatasetNotFound
 from vfl.learning import BatchSchedule, class_rows, confidence_scores
 from vfl.theory.distortion import interpretability
 
-FloatArray = NDArray[np.float64]
 # Of attacks by label: their error and accuracy, or the reason why they can't be mounted.
 _Outcomes = dict[str, dict[str, Any]]
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import attacks
 import defences
@@ -22,6 +21,7 @@ from plumbline.figures.page import svg_text
 from plumbline.figures.score_measures import mean_divergence, mean_where, score_utility
 from plumbline.figures.section import Plot
 from plumbline.metrics import attack_accuracy, mse_per_feature
+from vfl.arrays import FloatArray, IntArray
 from vfl.data import PsiClient, PsiServer, common_order, row_ids, rows_of
 from vfl.learning import confidence_scores
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
@@ -30,8 +30,6 @@ from vfl.theory.inversion import auxiliary_threshold
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # Keeps the noise of defences apart from the public streams of the same seed.
 _NOISE_STREAM = 0x5C02

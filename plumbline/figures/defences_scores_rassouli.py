@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 import attacks
@@ -22,12 +21,10 @@ from plumbline.figures.page import svg_text
 from plumbline.figures.score_measures import mean_divergence, mean_where, score_utility
 from plumbline.figures.section import Plot
 from plumbline.metrics import mse_per_feature
+from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.learning import confidence_scores
 from vfl.theory.prediction import moments
 from vfl.theory.score_noise import largest_noisy_error, strongest_noise
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _SCORE_FLOOR = 1e-300
 
@@ -161,7 +158,7 @@ def _clamped_half_star(view: attacks.PredictionView, logits: FloatArray) -> Floa
     return estimates.clip(0, 1)
 
 
-def _without_class(view: attacks.PredictionView, rows: NDArray[np.bool_], gone: int) -> attacks.PredictionView:
+def _without_class(view: attacks.PredictionView, rows: BoolArray, gone: int) -> attacks.PredictionView:
     """The view of some rows by a model that lacks a class: ratios of the other classes' scores are as they were."""
     if view.weights_active is None or view.bias is None:
         raise AssertionError

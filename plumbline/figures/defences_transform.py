@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 import attacks
@@ -24,6 +23,7 @@ from plumbline.figures.page import svg_text
 from plumbline.figures.score_measures import mean_divergence
 from plumbline.figures.section import Plot, Section
 from plumbline.metrics import mse_per_feature
+from vfl.arrays import FloatArray
 from vfl.data import missing_files
 from vfl.theory.distortion import greatest_ls_error
 from vfl.theory.prediction import equations, moments
@@ -31,7 +31,6 @@ from vfl.theory.prediction import equations, moments
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = NDArray[np.float64]
 _Piece = TypeVar("_Piece")
 
 NONE = "none"

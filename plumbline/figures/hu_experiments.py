@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, extend
 from attacks.training_views import Equations, solve_shares
+from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.crypto.fixed_point import RESIDUAL, FixedPoint
 from vfl.data import (
     column_blocks,
@@ -32,9 +32,6 @@ from vfl.data.registry import WHOLE_ROW_UNIT_NORM
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, split_rows
 from vfl.theory.training import copies, guaranteed_steps, initial_product_bound, sum_bits
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 Advance = Callable[[], object]
 Observe = Callable[[IntArray, FloatArray, FloatArray], object]
 

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from vfl.arrays import FloatArray, IntArray
 
 
 def mean_divergence(scores: FloatArray, delivered: FloatArray) -> float:

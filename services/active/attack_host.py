@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import attacks
 from services.party.training import PartyTraining
+from vfl.arrays import FloatArray, IntArray
 from vfl.learning import class_rows
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
 
 _log = logging.getLogger(__name__)
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -33,12 +31,12 @@ class Knowledge:
     disclosed: tuple[DenseNetwork, ...] | None
     auxiliary: attacks.AuxiliaryRows | None = None
 
-    def own_features(self, rows: NDArray[np.int64]) -> FloatArray:
+    def own_features(self, rows: IntArray) -> FloatArray:
         """This party's features of these rows, without the bias that training adds."""
         features = self.training.features_of(rows)
         return features if self.training.agreement.plan.installed_model else features[:, :-1]
 
-    def view(self, rows: NDArray[np.int64], scores: FloatArray) -> attacks.PredictionView:
+    def view(self, rows: IntArray, scores: FloatArray) -> attacks.PredictionView:
         """The view of predictions of ``rows``, (n, classes) scores; raises ViewError when the pieces don't fit."""
         own_bias = not self.training.agreement.plan.installed_model
         train_rows = self.training.rows.train
@@ -113,7 +111,7 @@ class AttackHost:
             self._outcomes.append(outcome)
         self._write(batch, indices, estimates)
 
-    def _write(self, batch: int, rows: NDArray[np.int64], estimates: Mapping[str, FloatArray]) -> None:
+    def _write(self, batch: int, rows: IntArray, estimates: Mapping[str, FloatArray]) -> None:
         if self._folder is None:
             return
         self._folder.mkdir(parents=True, exist_ok=True)

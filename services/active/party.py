@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import grpc
 import numpy as np
-from numpy.typing import NDArray
 
 from attacks import AuxiliaryRows
 from services.active.attack_host import AttackHost, Knowledge
@@ -28,13 +27,12 @@ from services.party.features import PartyData
 from services.party.guard import channels_of, guard
 from services.party.record import RunRecord
 from services.party.training import PartyTraining, Peer
+from vfl.arrays import FloatArray, IntArray
 from vfl.data import PsiClient, PsiError, Table, common_order, encode_labels, rows_of
 from vfl.learning import log_loss
 from vfl.learning.networks import load_network
 
 _log = logging.getLogger(__name__)
-
-FloatArray = NDArray[np.float64]
 
 
 class ActiveParty:
@@ -136,7 +134,7 @@ class ActiveParty:
         _log.info("Stage: %s.", stage)
         observer.stage(stage)
 
-    def _align(self, session_id: str, observer: JobObserver) -> NDArray[np.int64]:
+    def _align(self, session_id: str, observer: JobObserver) -> IntArray:
         """Intersect ids with each passive party in turn, each time with what is left; fix the common order."""
         remaining: Sequence[str] = self._data.ids
         planned = 3 * len(self._passive_parties)
@@ -156,7 +154,7 @@ class ActiveParty:
         self._row_of_id = {record: row for row, record in enumerate(common_ids)}
         return rows_of(self._data.ids, common_ids)
 
-    def _agree(self, session_id: str, rows: NDArray[np.int64]) -> PartyTraining:
+    def _agree(self, session_id: str, rows: IntArray) -> PartyTraining:
         def end_when_refused(joining: Future[None]) -> None:
             """A passive party that doesn't join ends the session: nobody waits for it until the timeout."""
             if error := joining.exception():

@@ -24,6 +24,7 @@ from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.party.cipher import Cipher, DecryptedVector, PaillierCipher, Protect, Unmask, WireVector, make_cipher
 from services.party.training import PartyTraining
+from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import (
     CipherVector,
     PrivateKey,
@@ -33,8 +34,6 @@ from vfl.crypto import (
 )
 
 _log = logging.getLogger(__name__)
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass
@@ -173,7 +172,7 @@ class ChannelCipher(PaillierCipher):
         self.readings: dict[str, dict[int, FloatArray]] = {}
         self.answers = 0
         self.credible_answers = 0
-        self.rows_of_step: Mapping[int, NDArray[np.int64]] = {}
+        self.rows_of_step: Mapping[int, IntArray] = {}
         self._rows_to_read: dict[int, tuple[int, ...]] = {}
         super().__init__(agreement, name, protect)
 
@@ -368,6 +367,6 @@ class TrainingAdversary:
                 np.savez(file, allow_pickle=False, **arrays)
 
 
-def _batches(training: PartyTraining) -> list[NDArray[np.int64]]:
+def _batches(training: PartyTraining) -> list[IntArray]:
     """Rows of every planned step, from the public schedule."""
     return [batch for epoch in range(training.agreement.plan.epochs) for batch in training.schedule.epoch(epoch)]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from services.common.agreement import Agreement
 from services.common.errors import Diverged, InvalidMessage
 from services.party.formats import CipherFormats
+from vfl.arrays import FloatArray
 from vfl.crypto import (
     PROOF_ROOTS,
     CipherVector,
@@ -39,8 +39,6 @@ from vfl.crypto import (
     truncate,
     unmask,
 )
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from defences import (
     Defence,
     FeatureDefence,
@@ -19,8 +16,7 @@ from defences import (
 from services.common.defences import load_defences, noise_source
 from services.common.identity import Role
 from services.common.settings import Settings, SettingsError
-
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray
 
 _log = logging.getLogger(__name__)
 

@@ -17,14 +17,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.metrics import StageTimer
 from services.party.cipher import Cipher, DecryptedVector, PublicKeyShown, Unmask, WireVector
+from vfl.arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
 T = TypeVar("T")
 
 

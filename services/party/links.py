@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 
 import grpc
-import numpy as np
-from numpy.typing import NDArray
 
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, exchange_pb2, exchange_pb2_grpc
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
@@ -13,6 +11,7 @@ from services.common.identity import Role
 from services.common.scores import PartialScores, matrix_of
 from services.common.wire import END_SECONDS, parts_of
 from services.party.cipher import DecryptedVector, PublicKeyShown, WireVector
+from vfl.arrays import FloatArray
 
 # Seconds that a call has beyond the wait of whoever answers it.
 _JOIN_MARGIN = 5.0
@@ -89,7 +88,7 @@ class CoordinatorLink:
     def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
         self._stub.SubmitPartialScores(share.to_message(session_id, request_id), timeout=self._timeout)
 
-    def score(self, session_id: str, request_id: int, products: NDArray[np.float64]) -> NDArray[np.float64]:
+    def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         """Confidence scores, (rows, classes)."""
         message = PartialScores(products).to_message(session_id, request_id)
         reply = self._stub.Score(message, timeout=self._timeout)

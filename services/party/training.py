@@ -9,7 +9,6 @@ from concurrent.futures import Executor
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from defences import DefenceError, TrainingTerms
 from services.common.agreement import Agreement
@@ -19,11 +18,9 @@ from services.common.scores import PartialScores
 from services.party.cipher import Cipher, DecryptedVector, Protect, PublicKeyShown, WireVector, make_cipher
 from services.party.defences import PartyDefences
 from services.party.exchange import GradientExchange
+from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, ResidualScheme, class_rows, initial_weights, smallest_batch, split_rows
 from vfl.learning.networks import DenseNetwork
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 class Peer(Protocol):

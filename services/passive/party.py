@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
@@ -24,6 +23,7 @@ from services.party.features import PartyData
 from services.party.guard import channels_of, guard
 from services.party.record import RunRecord
 from services.party.training import PartyTraining, Peer
+from vfl.arrays import IntArray
 from vfl.data import PsiError, PsiServer, rows_of
 from vfl.learning.networks import DenseNetwork, load_network
 
@@ -45,7 +45,7 @@ class _Session:
         self.session_id = session_id
         self.active = active
         self.psi: PsiServer | None = None
-        self.rows: NDArray[np.int64] | None = None
+        self.rows: IntArray | None = None
         self.joining = threading.Lock()
         self.training: PartyTraining | None = None
         self.ended: str | None = None
@@ -131,7 +131,7 @@ class PassiveParty:
                 session.training = self._join(caller, session_id, session.rows)
             return session.training.agreement
 
-    def _join(self, caller: Identity, session_id: str, rows: NDArray[np.int64]) -> PartyTraining:
+    def _join(self, caller: Identity, session_id: str, rows: IntArray) -> PartyTraining:
         own = self._data.describe(self.name, len(rows), truncates_answers=self._defences.truncates_answers)
         agreement = self._coordinator.join_session(session_id, own)
         if agreement.active.name != caller.name:

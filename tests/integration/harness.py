@@ -12,7 +12,6 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from attacks.training_views import TrainingAttack
 from defences import ScoreDefence
@@ -38,6 +37,7 @@ from services.party.features import PartyData
 from services.party.record import RunRecord
 from services.party.training import PartyTraining, Peer
 from services.passive.party import PassiveParty
+from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
     DATASETS,
     common_order,
@@ -51,9 +51,6 @@ from vfl.data import (
     snap_to_grid,
 )
 from vfl.learning import BatchSchedule, initial_weights, split_rows, train_centrally
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 SESSION = "session"
 # Small keys for speed; the tests at 2048 bits say so.

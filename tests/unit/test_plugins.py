@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_type_hin
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import attacks
 import defences
 from attacks.registry import REGISTRY as ATTACKS
 from defences.registry import REGISTRY as DEFENCES
+from vfl.arrays import FloatArray
 from vfl.plugins import PluginRegistry
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Everything:
 
     weights: Mapping[str, float] | None = None
     pairs: tuple[tuple[int, float], ...] = ()
-    array: NDArray[np.float64] | None = None
+    array: FloatArray | None = None
     opaque: Opaque | None = None
     choice: Literal["a", "b"] = "a"
     call: Callable[[float], float] = abs

@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from vfl.arrays import FloatArray, IntArray
+
 if TYPE_CHECKING:
     import pandas as pd
     from sqlalchemy.engine import URL
 
-Features = npt.NDArray[np.float64]
+Features = FloatArray
 Labels = npt.NDArray[np.object_]
 
 FORMATS = "a path ending in .csv, .csv.gz or .parquet, or a database URL ending in ?table=NAME"
@@ -135,7 +137,7 @@ def class_names(labels: Iterable[object]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def encode_labels(labels: Iterable[object]) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+def encode_labels(labels: Iterable[object]) -> tuple[IntArray, tuple[str, ...]]:
     """Class indices (n,) in 0..k-1 and the k class names of `class_names` that they index."""
     values = list(labels)
     names = class_names(values)

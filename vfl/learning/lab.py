@@ -12,19 +12,18 @@ from typing import get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from vfl.arrays import FloatArray, IntArray
 from vfl.learning.approximation import confidence_scores
 from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork
 
-FloatArray = NDArray[np.float64]
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
 
 _VALIDATION_FRACTION = 0.2
 _ACTIVATIONS = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "relu": torch.relu}
 
 
-def as_tensor(values: NDArray[np.float64] | NDArray[np.int64]) -> torch.Tensor:
+def as_tensor(values: FloatArray | IntArray) -> torch.Tensor:
     """A copy of the array as a tensor of the same type, so that neither changes with the other."""
     return torch.from_numpy(np.array(values))
 
@@ -69,7 +68,7 @@ def scores_of(network: VerticalNetwork, features_active: FloatArray, features_pa
 
 def train_linear(
     features: FloatArray,
-    labels: NDArray[np.int64],
+    labels: IntArray,
     *,
     classes: int | None = None,
     epochs: int = 200,
@@ -97,7 +96,7 @@ def train_linear(
 def train_network(
     features_active: FloatArray,
     features_passive: FloatArray,
-    labels: NDArray[np.int64],
+    labels: IntArray,
     *,
     hidden: Sequence[int] = (8,),
     activation: Activation = "sigmoid",
@@ -152,7 +151,7 @@ class _Plan:
             raise ValueError(f"Expected patience >= 1 or None, got {self.patience}.")
 
 
-def _classes(labels: NDArray[np.int64], classes: int | None, rows: int) -> int:
+def _classes(labels: IntArray, classes: int | None, rows: int) -> int:
     if labels.shape != (rows,) or rows < 2:
         raise ValueError(f"Expected at least two rows and one label per row, got {labels.shape} labels, {rows} rows.")
     k = int(labels.max()) + 1 if classes is None else classes
@@ -165,7 +164,7 @@ def _train(
     parts: list[Layers],
     activation: Activation,
     blocks: Sequence[FloatArray],
-    labels: NDArray[np.int64],
+    labels: IntArray,
     plan: _Plan,
     generator: torch.Generator,
 ) -> None:

@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import attacks
 from attacks import chebyshev
 from attacks.equation_solving import linear_system, project_onto_solutions
+from vfl.arrays import FloatArray
 from vfl.data.encoders import fit_encoder
 from vfl.data.registry import DatasetNotFound, load_dataset
 from vfl.learning.approximation import confidence_scores
 from vfl.theory.prediction import RowSpace, row_space, sample_ordering
-
-FloatArray = NDArray[np.float64]
 
 DATA_DIR = os.environ.get("PLUMBLINE_DATA_DIR")
 

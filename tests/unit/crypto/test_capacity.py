@@ -4,7 +4,6 @@ import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from gmpy2 import powmod
 from hypothesis import assume, given, settings
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, compress, extend, split
 from tests.unit.crypto.conftest import KeyPair
+from vfl.arrays import FloatArray
 from vfl.crypto import (
     RESIDUAL,
     WRAP_BITS,
@@ -34,7 +34,6 @@ from vfl.crypto import (
 )
 from vfl.theory.training import sum_bits
 
-FloatArray = npt.NDArray[np.float64]
 UNIT = FixedPoint(16, 0, signed=False)
 SIGNED = FixedPoint(16, 0)
 

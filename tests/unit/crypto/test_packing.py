@@ -4,18 +4,17 @@ import dataclasses
 import itertools
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vfl.arrays import IntArray
 from vfl.crypto import RESIDUAL, WRAP_BITS, FixedPoint, InvalidAnswer, PackingImpossible, PackingLayout, choose_layout
 
 UNIT = FixedPoint(16, 0, signed=False)
-Integers = npt.NDArray[np.int64]
 
 
-def plain_product(layout: PackingLayout, X: Integers, g: Integers) -> list[int]:
+def plain_product(layout: PackingLayout, X: IntArray, g: IntArray) -> list[int]:
     """What the plaintexts of the answers are, by plain integer arithmetic."""
     packed = layout.pack_residual(g)
     virtual = layout.virtual_matrix(X).tolist()

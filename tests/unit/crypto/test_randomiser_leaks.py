@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import gmpy2
 import numpy as np
-import numpy.typing as npt
 import pytest
 from gmpy2 import invert, mpz, powmod
 
+from vfl.arrays import FloatArray
 from vfl.crypto import (
     CipherVector,
     FixedPoint,
@@ -98,7 +98,7 @@ def attack() -> SmoothKeyAttack:
     return SmoothKeyAttack(512, random.Random(1))  # noqa: S311
 
 
-def columns_recovered(attack: SmoothKeyAttack, answers: CipherVector, X: npt.NDArray[np.float64]) -> int:
+def columns_recovered(attack: SmoothKeyAttack, answers: CipherVector, X: FloatArray) -> int:
     columns = UNIT.encode(X).T.tolist()
     return sum(attack.column(answer) == column for answer, column in zip(answers.ciphertexts, columns, strict=True))
 

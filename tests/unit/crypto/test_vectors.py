@@ -5,11 +5,11 @@ import itertools
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from vfl.arrays import FloatArray
 from vfl.crypto import (
     RESIDUAL,
     CipherVector,
@@ -37,11 +37,10 @@ KeyPair = tuple[PublicKey, PrivateKey]
 
 UNIT = FixedPoint(16, 0, signed=False)
 COARSE = FixedPoint(8, 2)
-Array = npt.NDArray[np.float64]
 few_examples = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def exact_product(X: Array, g: Array, residual: FixedPoint, features: FixedPoint) -> Array:
+def exact_product(X: FloatArray, g: FloatArray, residual: FixedPoint, features: FixedPoint) -> FloatArray:
     """X.T @ g of the fixed-point values, each entry rounded to float64 once, at the end."""
     integers: Any = features.encode(X).astype(object).T @ residual.encode(g).astype(object)
     scale = 2 ** (residual.fraction_bits + features.fraction_bits)
@@ -50,7 +49,7 @@ def exact_product(X: Array, g: Array, residual: FixedPoint, features: FixedPoint
 
 def random_problem(
     seed: int, rows: int, columns: int, classes: int, features: FixedPoint, residual: FixedPoint
-) -> tuple[Array, Array]:
+) -> tuple[FloatArray, FloatArray]:
     """X and g that reach their bounds: a quarter of the entries lies there."""
     rng = np.random.default_rng(seed)
     low = -1.0 if features.signed else 0.0

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.linalg import expm
 from scipy.optimize import NonlinearConstraint, minimize
 
 import attacks
 import defences
 from defences.parameter_rotation import Case, ParameterRotation, distort
+from vfl.arrays import FloatArray
 from vfl.learning.approximation import confidence_scores
 from vfl.theory.distortion import (
     binary_error,
@@ -24,8 +24,6 @@ from vfl.theory.distortion import (
     single_feature_error,
 )
 from vfl.theory.prediction import equations, mean_squared_error, moments
-
-FloatArray = NDArray[np.float64]
 
 SEEDS = st.integers(0, 2**32 - 1)
 CASES: list[tuple[Case, int, int]] = [("i", 3, 3), ("i", 4, 9), ("ii", 5, 2), ("ii", 4, 3), ("iii", 2, 1)]

@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 
+from vfl.arrays import FloatArray, IntArray
 from vfl.learning import ResidualScheme, confidence_scores, log_loss
-
-FloatArray = NDArray[np.float64]
 
 
 def softmax(logits: FloatArray) -> FloatArray:
@@ -50,7 +48,7 @@ def test_the_binary_residual_is_the_first_order_expansion_of_the_sigmoid_minus_t
 
 
 def test_two_classes_of_the_multiclass_formula_are_hus_binary_residual_shared_by_two_columns() -> None:
-    def multiclass(products: FloatArray, labels: NDArray[np.int64], classes: int) -> FloatArray:
+    def multiclass(products: FloatArray, labels: IntArray, classes: int) -> FloatArray:
         centred: FloatArray = products - products.mean(axis=1, keepdims=True)
         return centred + 1.0 - classes * np.eye(classes)[labels]
 
@@ -63,7 +61,7 @@ def test_two_classes_of_the_multiclass_formula_are_hus_binary_residual_shared_by
     np.testing.assert_allclose(multiclass(two, labels, 2), np.hstack([-hu, hu]) / 2)
 
 
-def expanded_loss(products: FloatArray, labels: NDArray[np.int64], classes: int) -> float:
+def expanded_loss(products: FloatArray, labels: IntArray, classes: int) -> float:
     """The cross-entropy, expanded to second order at 0, mean over rows."""
     logits = np.hstack([-products / 2, products / 2]) if classes == 2 else products
     mean = logits.mean(axis=1)

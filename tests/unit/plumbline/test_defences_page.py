@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -32,9 +31,9 @@ from plumbline.figures.defences_prediction import PSI
 from plumbline.figures.live import LiveRun, residual_integer_bits
 from plumbline.figures.page import PageTable
 from plumbline.figures.section import Plot, Section
+from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 
-FloatArray = NDArray[np.float64]
 SETTINGS = {"seed": 3, "quick": False, "versions": {"numpy": "2"}}
 
 

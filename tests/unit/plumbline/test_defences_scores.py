@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 
 pytest.importorskip("torch")
 
@@ -15,8 +14,6 @@ from plumbline.figures.defences_scores_rassouli import undone
 from plumbline.figures.score_measures import mean_divergence
 from plumbline.figures.section import Section
 from vfl.learning import confidence_scores
-
-FloatArray = NDArray[np.float64]
 
 
 @pytest.fixture(scope="module")

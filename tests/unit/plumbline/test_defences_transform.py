@@ -3,12 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 
 from plumbline.figures.defences_transform import ATTACKS, CAUTIOUS, DEFENCES, HALF, NONE, transform_section
 from plumbline.figures.section import Section
-
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 from rich.console import Console
 
 from attacks.label_recovery import LabelRecovery
@@ -35,6 +34,7 @@ from plumbline.figures.hu_experiments import (
 )
 from plumbline.figures.hu_page import write_hu
 from plumbline.figures.hu_statements import statements_of
+from vfl.arrays import BoolArray
 from vfl.data import DatasetNotFound
 from vfl.learning import BatchSchedule, train_centrally
 from vfl.theory.training import simulate_oracle
@@ -70,7 +70,7 @@ def test_training_and_kept_labels_are_those_of_the_reference_and_of_label_recove
     weights = np.hstack([np.zeros((27, 1)), 0.2 * generator.normal(size=(27, 1))])
     squared_norm = float((np.hstack(blocks) ** 2).sum(axis=1).max())
     limits: list[int] = []
-    expected: list[list[NDArray[np.bool_]]] = []
+    expected: list[list[BoolArray]] = []
     for column, kind in enumerate(("zero", "xavier")):
         start = weights[:, [column]]
         oracle = simulate_oracle(

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 
 from plumbline import metrics
+from vfl.arrays import FloatArray
 
 RNG = np.random.default_rng(3)
 
@@ -42,7 +42,7 @@ def test_attack_accuracy_is_one_for_the_truth_and_chance_for_noise() -> None:
     features = labels[:, None] + RNG.normal(0, 0.1, (600, 3))
     held_out, attacked = slice(0, 400), slice(400, 600)
 
-    def accuracy(estimate: NDArray[np.float64]) -> float:
+    def accuracy(estimate: FloatArray) -> float:
         return metrics.attack_accuracy(
             features[attacked], estimate, held_out=features[held_out], held_out_labels=labels[held_out]
         )
@@ -76,7 +76,7 @@ def test_an_unrelated_reconstruction_leaves_almost_all_entropy() -> None:
 @given(
     arrays(np.float64, 40, elements=st.sampled_from([0.0, 0.5, 1.0])), arrays(np.float64, 40, elements=st.floats(0, 1))
 )
-def test_seeing_an_estimate_never_adds_entropy(truth: NDArray[np.float64], estimate: NDArray[np.float64]) -> None:
+def test_seeing_an_estimate_never_adds_entropy(truth: FloatArray, estimate: FloatArray) -> None:
     remaining = metrics.conditional_entropy(truth, estimate)
     assert -1e-12 <= remaining <= metrics.entropy(truth) + 1e-12
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from defences import load
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
@@ -20,9 +19,9 @@ from services.party.training import PartyTraining
 from tests.integration.harness import ACTIVE, PASSIVE, House, house, party_data, small_settings, submit
 from tests.unit.services.test_defended_training import INSTALLED, party_training
 from tests.unit.services.test_score_defences import SECOND, begun, shares
+from vfl.arrays import FloatArray
 from vfl.learning.networks import DenseNetwork
 
-FloatArray = NDArray[np.float64]
 PLAIN = small_settings(cipher="plain")
 LABEL = load("class_label")
 

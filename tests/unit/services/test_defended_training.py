@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, compress, extend
 from attacks.label_recovery import LabelRecovery, sign_solutions
@@ -42,11 +41,11 @@ from tests.integration.harness import (
     weights_of,
     wired,
 )
+from vfl.arrays import FloatArray
 from vfl.crypto import from_bytes, mask_vector
 from vfl.learning import BatchSchedule, ResidualScheme, class_rows, initial_weights, split_rows
 from vfl.learning.networks import DenseNetwork
 
-FloatArray = NDArray[np.float64]
 PLAIN = small_settings(cipher="plain")
 TRUNCATION = load("response_truncation")
 INSTALLED = Agreement(

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from benchmarks.guard_thresholds import SUMS, error_of_stillness, first_shares, labels_right, labels_told
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
@@ -16,6 +15,7 @@ from services.party.cipher import DecryptedVector
 from services.party.formats import CipherFormats
 from services.party.guard import LABELS_PER_EQUATION, STANDSTILL, Channel, Mode, channels_of, guard
 from tests.integration.harness import Problem, run_together, wired
+from vfl.arrays import FloatArray
 from vfl.crypto import (
     PackingImpossible,
     decrypt_integers,
@@ -29,7 +29,6 @@ from vfl.crypto import (
 from vfl.data import snap_to_grid
 from vfl.learning import BatchSchedule
 
-FloatArray = NDArray[np.float64]
 UNPACKED = TrainingPlan(packing=False, batch_size=64)
 
 

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import defences
 from defences import Defence, DefenceError, DefenceSpec, NoiseSource, TrainingTerms, UnknownDefence, load_all
@@ -18,8 +17,8 @@ from services.common.defences import load_defences, noise_source
 from services.common.identity import Role
 from services.common.settings import SettingsError, load_settings
 from services.party.defences import PartyDefences
+from vfl.arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
 TERMS = TrainingTerms("passive", epochs=2, steps=10, rows=8, learning_rate=0.5, residual_limit=128.0)
 
 

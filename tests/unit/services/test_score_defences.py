@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from defences import DefenceError, DefenceSpec, NoiseSource, ScoreContext, ScoreDefence, load
 from protos.v1 import common_pb2
@@ -28,9 +27,9 @@ from tests.integration.harness import (
     small_settings,
     submit,
 )
+from vfl.arrays import FloatArray
 from vfl.learning import class_rows, confidence_scores
 
-FloatArray = NDArray[np.float64]
 SECOND = Identity(Role.PASSIVE, "passive-2")
 
 

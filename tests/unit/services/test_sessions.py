@@ -8,13 +8,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, Role
 from services.coordinator.sessions import Sessions
 from tests.integration.harness import ACTIVE, PASSIVE, SMALL_PLAN, submit
+from vfl.arrays import FloatArray
 
 SECOND = Identity(Role.PASSIVE, "passive-2")
 STRANGER = Identity(Role.PASSIVE, "stranger")
@@ -53,7 +53,7 @@ def begun(*, classes: int = 2, passive: Sequence[Identity] = (PASSIVE,)) -> tupl
     return sessions, session_id
 
 
-def shares(rows: int = 4, columns: int = 1, seed: int = 0) -> NDArray[np.float64]:
+def shares(rows: int = 4, columns: int = 1, seed: int = 0) -> FloatArray:
     return np.random.default_rng(seed).normal(size=(rows, columns))
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import attacks
+from vfl.arrays import FloatArray
 from vfl.learning.approximation import confidence_scores
 from vfl.theory.distortion import (
     binary_error,
@@ -22,8 +22,6 @@ from vfl.theory.distortion import (
     worst_transform,
 )
 from vfl.theory.prediction import Moments, equations, mean_squared_error, moments, prediction_errors
-
-FloatArray = NDArray[np.float64]
 
 SEEDS = st.integers(0, 2**32 - 1)
 CLASSES, FEATURES = st.integers(2, 6), st.integers(1, 8)

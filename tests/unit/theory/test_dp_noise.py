@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.stats import norm
 
+from vfl.arrays import FloatArray, IntArray
 from vfl.learning import ResidualScheme
 from vfl.theory.dp_noise import (
     READINGS,
@@ -31,7 +31,6 @@ from vfl.theory.dp_noise import (
 )
 from vfl.theory.training import guaranteed_steps
 
-FloatArray = NDArray[np.float64]
 BINARY = ResidualScheme(2)
 
 
@@ -117,7 +116,7 @@ def test_one_record_moves_the_shares_by_no_more_than_the_sensitivity(
     orders = [rng.permutation(rows) for _ in range(epochs)]
     start = rng.uniform(-1, 1, (width, 1)) / 2
 
-    def shares(x: FloatArray, y: NDArray[np.int64]) -> tuple[list[FloatArray], list[FloatArray], float]:
+    def shares(x: FloatArray, y: IntArray) -> tuple[list[FloatArray], list[FloatArray], float]:
         theta, active, passive, longest = start, [], [], 0.0
         for order in orders:
             for first in range(0, rows, batch):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import attacks
+from vfl.arrays import FloatArray
 from vfl.learning.approximation import confidence_scores
 from vfl.theory.prediction import (
     equations,
@@ -18,8 +18,6 @@ from vfl.theory.prediction import (
     row_space,
     sample_ordering,
 )
-
-FloatArray = NDArray[np.float64]
 
 
 def federation(seed: int, k: int, d: int, n: int = 40) -> tuple[attacks.PredictionView, FloatArray]:

@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import attacks
+from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 from vfl.theory.prediction import moments, prediction_errors
 from vfl.theory.score_noise import largest_noisy_error, noisy_error, strongest_noise
-
-FloatArray = NDArray[np.float64]
 
 SHAPES = [(2, 1), (2, 6), (3, 1), (4, 2), (4, 3), (6, 5), (6, 18), (10, 3)]
 
