@@ -13,7 +13,7 @@ from attacks.base import AttackSpec, require
 from attacks.gradient_inversion import disclosed_model
 from attacks.views import PredictionView
 from vfl.arrays import FloatArray
-from vfl.learning.lab import Layers, as_tensor, initial_layers, torch_layers, torch_partial_scores
+from vfl.learning.torch_training import Layers, as_tensor, initial_layers, torch_layers, torch_partial_scores
 
 
 @dataclass(frozen=True)

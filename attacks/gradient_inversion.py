@@ -13,8 +13,8 @@ import torch
 from attacks.base import AttackSpec, require
 from attacks.views import PredictionView, ViewError
 from vfl.arrays import FloatArray
-from vfl.learning.lab import as_tensor, torch_layers, torch_partial_scores
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
+from vfl.learning.torch_training import as_tensor, torch_layers, torch_partial_scores
 
 Distance = Literal["mse", "kld"]
 

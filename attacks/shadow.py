@@ -13,8 +13,8 @@ from attacks.base import AttackSpec, require
 from attacks.gradient_inversion import Distance, GradientInversion, distance_to, linear_part
 from attacks.views import AuxiliaryRows, PredictionView, ViewError
 from vfl.arrays import FloatArray
-from vfl.learning.lab import as_tensor, check_structure, dense_network, initial_layers, torch_partial_scores
 from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork
+from vfl.learning.torch_training import as_tensor, check_structure, dense_network, initial_layers, torch_partial_scores
 
 
 @dataclass(frozen=True)

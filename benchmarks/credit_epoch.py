@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from plumbline.audit import AuditRequest, run_audit
+from plumbline.audit.run import AuditRequest, run_audit
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from rich.table import Table
 import attacks
 from attacks.chebyshev import centres_coincide
 from attacks.equation_solving import linear_system, project_onto_solutions
-from plumbline.figures.linear_models import TrainedModel, train
+from plumbline.figures.simulation.linear_models import TrainedModel, train
 from vfl.arrays import FloatArray, IntArray
 from vfl.data.registry import DatasetNotFound
 

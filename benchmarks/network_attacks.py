@@ -23,8 +23,8 @@ from attacks import AuxiliaryRows, PredictionView
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import encode_labels, fit_encoder, load_dataset, missing_files
 from vfl.learning import confidence_scores
-from vfl.learning.lab import dense_network, initial_layers, scores_of, train_linear
 from vfl.learning.networks import VerticalNetwork
+from vfl.learning.torch_training import dense_network, initial_layers, scores_of, train_linear
 
 RECORDS = 1000
 LOOPED_RECORDS = 10

@@ -113,7 +113,7 @@ def fit_autoencoder(training_scores: FloatArray, hidden: int | None, epochs: int
     try:
         import torch
 
-        from vfl.learning.lab import as_tensor, dense_network, initial_layers, torch_partial_scores
+        from vfl.learning.torch_training import as_tensor, dense_network, initial_layers, torch_partial_scores
     except ModuleNotFoundError as error:
         raise DefenceError("purification needs torch: pip install 'plumbline[lab]'") from error
 

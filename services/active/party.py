@@ -12,21 +12,21 @@ import grpc
 import numpy as np
 
 from attacks import AuxiliaryRows
-from services.active.attack_host import AttackHost, Knowledge
 from services.active.interfaces import Coordinator, EpochOutcome, JobObserver, JobOutcome, PassiveParty
+from services.adversary.predictions import AttackHost, Knowledge
+from services.adversary.training import TrainingAdversary
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder, UnknownRecord
-from services.common.metrics import StageTimer
+from services.common.meters import StageTimer
 from services.common.settings import Settings
 from services.common.wire import PREDICTION_ROWS
-from services.party.adversary import TrainingAdversary
 from services.party.consent import check_consent, warnings_of
-from services.party.defences import PartyDefences
-from services.party.exchange import GradientExchange
 from services.party.features import PartyData
 from services.party.guard import channels_of, guard
+from services.party.party_defences import PartyDefences
+from services.party.party_training import PartyTraining, Peer
 from services.party.record import RunRecord
-from services.party.training import PartyTraining, Peer
+from services.protocol1.exchange import GradientExchange
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import PsiClient, PsiError, Table, common_order, encode_labels, rows_of
 from vfl.learning import log_loss

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from services.common.agreement import PartyDescription
 from services.common.settings import Settings, SettingsError
-from services.party.defences import PartyDefences
+from services.party.party_defences import PartyDefences
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
     DATASETS,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from services.common.agreement import Agreement
-from services.common.metrics import TrafficMeter
+from services.common.meters import TrafficMeter
 from vfl.arrays import FloatArray, IntArray
 
 

@@ -9,20 +9,20 @@ from typing import Protocol
 
 import numpy as np
 
+from services.adversary.training import TrainingAdversary
 from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.identity import Identity
-from services.common.metrics import StageTimer
+from services.common.meters import StageTimer
 from services.common.scores import PartialScores
 from services.common.settings import Settings
-from services.party.adversary import TrainingAdversary
 from services.party.consent import check_consent
-from services.party.defences import PartyDefences
-from services.party.exchange import GradientExchange
 from services.party.features import PartyData
 from services.party.guard import channels_of, guard
+from services.party.party_defences import PartyDefences
+from services.party.party_training import PartyTraining, Peer
 from services.party.record import RunRecord
-from services.party.training import PartyTraining, Peer
+from services.protocol1.exchange import GradientExchange
 from vfl.arrays import IntArray
 from vfl.data import PsiError, PsiServer, rows_of
 from vfl.learning.networks import DenseNetwork, load_network

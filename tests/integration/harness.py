@@ -15,28 +15,28 @@ import pytest
 
 from attacks.training_views import TrainingAttack
 from defences import ScoreDefence
-from plumbline.audit import AuditRequest
+from plumbline.audit.run import AuditRequest
 from plumbline.federation import Federation
 from plumbline.processes import LocalProcesses
-from services.active.attack_host import AttackHost
 from services.active.interfaces import EpochOutcome
 from services.active.party import ActiveParty
+from services.adversary.predictions import AttackHost
+from services.adversary.training import TrainingAdversary
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.certificates import CertificateFiles
 from services.common.identity import Identity, Role, role_of
-from services.common.metrics import StageTimer, TrafficMeter
+from services.common.meters import StageTimer, TrafficMeter
 from services.common.scores import PartialScores
 from services.common.settings import Settings, load_settings
 from services.common.transport import Transport
 from services.coordinator.sessions import Sessions
-from services.party.adversary import TrainingAdversary
-from services.party.cipher import DecryptedVector, PublicKeyShown, WireVector, make_cipher
-from services.party.defences import PartyDefences
-from services.party.exchange import GradientExchange
 from services.party.features import PartyData
+from services.party.party_defences import PartyDefences
+from services.party.party_training import PartyTraining, Peer
 from services.party.record import RunRecord
-from services.party.training import PartyTraining, Peer
 from services.passive.party import PassiveParty
+from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector, make_cipher
+from services.protocol1.exchange import GradientExchange
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
     DATASETS,

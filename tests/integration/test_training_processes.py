@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from plumbline.federation import Federation
-from plumbline.findings import read_findings
-from plumbline.leakage import AttackFinding
+from plumbline.judge.predictions import AttackFinding
+from plumbline.judge.summary import read_findings
 from services.common.agreement import TrainingPlan
 from tests.integration.harness import (
     largest_difference,

@@ -15,7 +15,7 @@ import defences
 from attacks.registry import REGISTRY as ATTACKS
 from defences.registry import REGISTRY as DEFENCES
 from vfl.arrays import FloatArray
-from vfl.plugins import PluginRegistry
+from vfl.plugin_registry import PluginRegistry
 
 if TYPE_CHECKING:
     from fractions import Fraction

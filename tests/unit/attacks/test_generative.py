@@ -11,8 +11,8 @@ import attacks
 from attacks import PredictionView, ViewError
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
-from vfl.learning.lab import dense_network, initial_layers, scores_of
 from vfl.learning.networks import VerticalNetwork
+from vfl.learning.torch_training import dense_network, initial_layers, scores_of
 
 torch.set_num_threads(1)
 

@@ -14,8 +14,8 @@ from scipy.stats import kstest
 import defences
 from defences.dp_sgd import DpSgd
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning.lab import initial_layers, scores_of
 from vfl.learning.networks import Activation
+from vfl.learning.torch_training import initial_layers, scores_of
 from vfl.theory.dp_noise import gaussian_epsilon
 
 torch.set_num_threads(1)

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from vfl.learning import confidence_scores
-from vfl.learning.lab import (
+from vfl.learning.networks import Activation, DenseNetwork
+from vfl.learning.torch_training import (
     as_tensor,
     dense_network,
     initial_layers,
@@ -19,7 +20,6 @@ from vfl.learning.lab import (
     train_linear,
     train_network,
 )
-from vfl.learning.networks import Activation, DenseNetwork
 
 torch.set_num_threads(1)
 

@@ -7,13 +7,13 @@ import pytest
 from rich.console import Console
 
 import defences
-from plumbline import audit
-from plumbline.audit import AuditRequest, run_audit, unaware_words
-from plumbline.findings import Findings
-from plumbline.leakage import AttackFinding, ColumnLeakage
-from plumbline.metrics import Interval
+from plumbline.audit import run as audit
+from plumbline.audit.report import write_report
+from plumbline.audit.run import AuditRequest, run_audit, unaware_words
+from plumbline.judge.measures import Interval
+from plumbline.judge.predictions import AttackFinding, ColumnLeakage
+from plumbline.judge.summary import Findings
 from plumbline.processes import LocalProcesses
-from plumbline.report import write_report
 from vfl.data import SplitError
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from defences import TrainingTerms
 from defences.dp_noise import DpNoise
-from plumbline.figures.defences_noise import DELTA, EPSILONS, INITIALISATIONS, noise_section
-from plumbline.figures.hu_experiments import LEARNING_RATE, ResidualNoise, train_side_by_side
-from plumbline.figures.section import Section
+from plumbline.figures.defences.noise import DELTA, EPSILONS, INITIALISATIONS, noise_section
+from plumbline.figures.hu.experiments import LEARNING_RATE, ResidualNoise, train_side_by_side
+from plumbline.figures.page.section import Section
 from vfl.learning import BatchSchedule
 from vfl.theory.dp_noise import READINGS, sign_success
 

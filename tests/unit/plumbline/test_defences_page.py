@@ -19,18 +19,18 @@ import defences
 from defences import DefenceError, NoiseSource, ScoreContext, TrainingTerms
 from defences.dp_noise import DpNoise
 from plumbline.cli import app
-from plumbline.figures import defences as evaluation
-from plumbline.figures import defences_matrix
-from plumbline.figures.defences import SECTIONS, run_defences
-from plumbline.figures.defences_adaptive import Ask, adaptive_adversaries
-from plumbline.figures.defences_advice import advice
-from plumbline.figures.defences_cost import UNDEFENDED, WIDE, _live_rows, _notes, _summary, _Trial
-from plumbline.figures.defences_matrix import matrix_section, print_matrix
-from plumbline.figures.defences_page import frame_table, write_defences
-from plumbline.figures.defences_prediction import PSI
-from plumbline.figures.live import LiveRun, residual_integer_bits
-from plumbline.figures.page import PageTable
-from plumbline.figures.section import Plot, Section
+from plumbline.figures.defences import matrix as defences_matrix
+from plumbline.figures.defences import study as evaluation
+from plumbline.figures.defences.adaptive import Ask, adaptive_adversaries
+from plumbline.figures.defences.advice import advice
+from plumbline.figures.defences.against_predictions import PSI
+from plumbline.figures.defences.cost import UNDEFENDED, WIDE, _live_rows, _notes, _summary, _Trial
+from plumbline.figures.defences.matrix import matrix_section, print_matrix
+from plumbline.figures.defences.page import frame_table, write_defences
+from plumbline.figures.defences.study import SECTIONS, run_defences
+from plumbline.figures.page.elements import PageTable
+from plumbline.figures.page.section import Plot, Section
+from plumbline.figures.simulation.live import LiveRun, residual_integer_bits
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.figures.defences_rotation import (
+from plumbline.figures.defences.rotation import (
     AS_DISCLOSED,
     CLAMPED,
     HALF,
@@ -17,7 +17,7 @@ from plumbline.figures.defences_rotation import (
     SECRETS,
     rotation_section,
 )
-from plumbline.figures.section import Section
+from plumbline.figures.page.section import Section
 
 
 @pytest.fixture(scope="module")

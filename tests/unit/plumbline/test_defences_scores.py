@@ -9,10 +9,10 @@ pytest.importorskip("torch")
 import attacks
 import defences
 from defences import NoiseSource, ScoreContext
-from plumbline.figures.defences_scores import scores_section
-from plumbline.figures.defences_scores_rassouli import undone
-from plumbline.figures.score_measures import mean_divergence
-from plumbline.figures.section import Section
+from plumbline.figures.defences.schemes import undone
+from plumbline.figures.defences.scores import scores_section
+from plumbline.figures.page.section import Section
+from plumbline.figures.simulation.score_measures import mean_divergence
 from vfl.learning import confidence_scores
 
 

@@ -16,9 +16,8 @@ from rich.console import Console
 
 from attacks.label_recovery import LabelRecovery
 from attacks.training_views import simulated_view
-from plumbline.figures import hu
-from plumbline.figures.hu import run_hu
-from plumbline.figures.hu_experiments import (
+from plumbline.figures.hu import study as hu
+from plumbline.figures.hu.experiments import (
     HU_EXPERIMENTS,
     INITIALISATIONS,
     EquationFacts,
@@ -32,8 +31,9 @@ from plumbline.figures.hu_experiments import (
     summary_of,
     train_side_by_side,
 )
-from plumbline.figures.hu_page import write_hu
-from plumbline.figures.hu_statements import statements_of
+from plumbline.figures.hu.page import write_hu
+from plumbline.figures.hu.statements import statements_of
+from plumbline.figures.hu.study import run_hu
 from vfl.arrays import BoolArray
 from vfl.data import DatasetNotFound
 from vfl.learning import BatchSchedule, train_centrally

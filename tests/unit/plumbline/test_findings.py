@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from defences import TrainingTerms, load
-from plumbline.findings import assumptions, expectations
+from plumbline.judge.summary import assumptions, expectations
 
 TERMS = TrainingTerms(role="active", epochs=2, steps=12, rows=64, learning_rate=0.5, residual_limit=4096.0)
 

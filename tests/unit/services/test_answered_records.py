@@ -14,8 +14,8 @@ from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.scores import PartialScores
 from services.coordinator.answered import AnsweredRecords
 from services.coordinator.sessions import Sessions
-from services.party.defences import PartyDefences
-from services.party.training import PartyTraining
+from services.party.party_defences import PartyDefences
+from services.party.party_training import PartyTraining
 from tests.integration.harness import ACTIVE, PASSIVE, House, house, party_data, small_settings, submit
 from tests.unit.services.test_defended_training import INSTALLED, party_training
 from tests.unit.services.test_score_defences import SECOND, begun, shares

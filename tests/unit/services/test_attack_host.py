@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import attacks
-from services.active.attack_host import AttackHost, Knowledge
+from services.adversary.load import load_attacks
+from services.adversary.predictions import AttackHost, Knowledge
 from services.common.identity import Role
-from services.party.plugins import load_attacks
 from vfl.learning import class_rows, confidence_scores
 
 

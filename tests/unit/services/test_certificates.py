@@ -16,7 +16,7 @@ from services.common.certificates import (
     issue_certificate,
 )
 from services.common.identity import Identity, Role, role_of
-from services.common.metrics import TrafficMeter
+from services.common.meters import TrafficMeter
 from services.common.transport import Transport
 
 PASSIVE = Identity(Role.PASSIVE, "bank")

@@ -14,16 +14,16 @@ from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, com
 from attacks.label_recovery import LabelRecovery, sign_solutions
 from attacks.training_views import TrainingAttack
 from defences import Defence, DefenceError, DefenceSpec, NoiseSource, TrainingTerms, load
-from plumbline.training_leakage import TrainingFinding, read_training_leakage
+from plumbline.judge.training import TrainingFinding, read_training_leakage
+from services.adversary.training import AuxiliaryCipher
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import Diverged, FederationError, InvalidMessage, OutOfOrder
 from services.common.identity import Identity
 from services.coordinator.sessions import Sessions
-from services.party.adversary import AuxiliaryCipher
-from services.party.cipher import DecryptedVector, PaillierCipher, Unmask, WireVector
-from services.party.defences import PartyDefences
-from services.party.exchange import GradientExchange
-from services.party.training import PartyTraining, Peer
+from services.party.party_defences import PartyDefences
+from services.party.party_training import PartyTraining, Peer
+from services.protocol1.cipher import DecryptedVector, PaillierCipher, Unmask, WireVector
+from services.protocol1.exchange import GradientExchange
 from tests.integration.harness import (
     ACTIVE,
     SMALL_PLAN,
@@ -644,7 +644,7 @@ def test_who_asks_for_the_extra_sums_all_the_same_gets_noise_that_tells_nothing_
         return encrypt(self, step, residual)
 
     monkeypatch.setattr(GradientExchange, "encrypt_residuals", watching)
-    monkeypatch.setattr("services.party.adversary.AuxiliaryCipher", StubbornCipher)
+    monkeypatch.setattr("services.adversary.training.AuxiliaryCipher", StubbornCipher)
     monkeypatch.setattr(StubbornCipher, "kept", [])
     with house(
         tmp_path,

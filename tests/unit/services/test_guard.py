@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from benchmarks.guard_thresholds import SUMS, error_of_stillness, first_shares, labels_right, labels_told
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import OutOfOrder
-from services.party.cipher import DecryptedVector
-from services.party.formats import CipherFormats
 from services.party.guard import LABELS_PER_EQUATION, STANDSTILL, Channel, Mode, channels_of, guard
+from services.protocol1.cipher import DecryptedVector
+from services.protocol1.formats import CipherFormats
 from tests.integration.harness import Problem, run_together, wired
 from vfl.arrays import FloatArray
 from vfl.crypto import (

@@ -16,9 +16,9 @@ from scipy.stats import chi2
 from services.common.agreement import Agreement
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, UnknownRecord
 from services.common.identity import Identity, Role
-from services.party.cipher import DecryptedVector
-from services.party.exchange import GradientExchange
-from services.party.training import PartyTraining
+from services.party.party_training import PartyTraining
+from services.protocol1.cipher import DecryptedVector
+from services.protocol1.exchange import GradientExchange
 from tests.integration.harness import (
     ACTIVE,
     DirectPassive,
@@ -405,7 +405,7 @@ def test_what_a_key_holder_decrypts_looks_uniform_and_would_not_without_the_mask
     assert statistic() < limit
 
     seen.clear()
-    monkeypatch.setattr("services.party.cipher.mask_vector", _without_mask)
+    monkeypatch.setattr("services.protocol1.cipher.mask_vector", _without_mask)
     with house(tmp_path, settings=settings) as home:
         home.train()
     assert statistic() > limit

@@ -13,10 +13,10 @@ import pytest
 
 import defences
 from defences import Defence, DefenceError, DefenceSpec, NoiseSource, TrainingTerms, UnknownDefence, load_all
-from services.common.defences import load_defences, noise_source
+from services.common.applied_defences import load_defences, noise_source
 from services.common.identity import Role
 from services.common.settings import SettingsError, load_settings
-from services.party.defences import PartyDefences
+from services.party.party_defences import PartyDefences
 from vfl.arrays import FloatArray
 
 TERMS = TrainingTerms("passive", epochs=2, steps=10, rows=8, learning_rate=0.5, residual_limit=128.0)
@@ -209,7 +209,7 @@ def test_without_a_source_noise_is_the_systems() -> None:
 def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Defence]:
     """What the settings are taken to name, for a test to fill."""
     found: list[Defence] = []
-    monkeypatch.setattr("services.party.defences.load_defences", lambda settings, role: tuple(found))
+    monkeypatch.setattr("services.party.party_defences.load_defences", lambda settings, role: tuple(found))
     return found
 
 

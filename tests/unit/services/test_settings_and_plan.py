@@ -16,9 +16,9 @@ from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.identity import Role
 from services.common.settings import SettingsError, check_role, load_settings
-from services.party.cipher import make_cipher
 from services.party.consent import check_consent, warnings_of
 from services.party.features import load_party_data
+from services.protocol1.cipher import make_cipher
 from tests.integration.harness import small_settings
 
 # -- settings ---------------------------------------------------------------------------------------------------------

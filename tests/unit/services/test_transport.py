@@ -18,14 +18,14 @@ from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.certificates import CertificateFiles, create_federation_certificates, issue_certificate
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role, role_of
-from services.common.metrics import TrafficMeter
+from services.common.meters import TrafficMeter
 from services.common.transport import Transport
 from services.common.wire import PART_BYTES
-from services.party import exchange_servicer
-from services.party.cipher import DecryptedVector, WireVector, make_cipher
-from services.party.exchange import GradientExchange
-from services.party.links import PeerLink, vector_parts
-from services.party.training import PartyTraining, Peer
+from services.party.coordinator_link import PeerLink, vector_parts
+from services.party.party_training import PartyTraining, Peer
+from services.protocol1 import servicer as exchange_servicer
+from services.protocol1.cipher import DecryptedVector, WireVector, make_cipher
+from services.protocol1.exchange import GradientExchange
 from tests.integration.harness import (
     SESSION,
     SMALL_PLAN,
