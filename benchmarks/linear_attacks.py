@@ -22,11 +22,12 @@ from rich.console import Console
 from rich.table import Table
 
 import attacks
-from attacks.chebyshev import centres_coincide
-from attacks.equation_solving import linear_system, project_onto_solutions
+from attacks.box_projection import project_onto_solutions
+from attacks.linear_system import linear_system
+from attacks.relaxed_centres import centres_coincide
 from plumbline.figures.simulation.linear_models import TrainedModel, train
 from vfl.arrays import FloatArray, IntArray
-from vfl.data.registry import DatasetNotFound
+from vfl.data.datasets import DatasetNotFound
 
 CURVE_DATASETS = ("bank", "robot", "satellite", "synthetic")
 CURVE_ATTACKS = ("zero", "random_guess", "half", "ls", "clamped_ls", "cls", "half_star", "rcc1", "rcc2")

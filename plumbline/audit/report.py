@@ -4,26 +4,17 @@ import io
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, Template, select_autoescape
 from markupsafe import Markup
 
+from plumbline.html import template
 from plumbline.judge.predictions import AttackFinding
-from plumbline.judge.summary import STAGES, Findings, assumptions, expectations
+from plumbline.judge.summary import STAGES, RunSummary, assumptions, expectations
 from plumbline.judge.training import TrainingFinding
-
-_ENVIRONMENT = Environment(
-    loader=PackageLoader("plumbline"), autoescape=select_autoescape(default=True), trim_blocks=True, lstrip_blocks=True
-)
-
-
-def template(name: str) -> Template:
-    """One of the pages in ``plumbline/templates``."""
-    return _ENVIRONMENT.get_template(name)
 
 
 def write_report(
     path: Path,
-    findings: Findings,
+    findings: RunSummary,
     leakage: list[AttackFinding],
     training: list[TrainingFinding],
     facts: dict[str, Any],
@@ -65,7 +56,7 @@ def _axes(width: float, height: float) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _loss_curve(findings: Findings) -> Markup | None:
+def _loss_curve(findings: RunSummary) -> Markup | None:
     losses = [epoch["validation_loss"] for epoch in findings.epochs]
     if len(losses) < 2 or any(loss != loss for loss in losses):
         return None
@@ -78,7 +69,7 @@ def _loss_curve(findings: Findings) -> Markup | None:
     return _figure_svg(figure)
 
 
-def _stage_bars(findings: Findings) -> Markup:
+def _stage_bars(findings: RunSummary) -> Markup:
     figure, axes = _axes(5.5, 0.8 + 0.45 * len(findings.timings))
     colours = ("#1b6ca8", "#c9d3dc", "#2a9d8f", "#e9a23b", "#c8553d", "#6b4c9a")
     left = [0.0] * len(findings.timings)

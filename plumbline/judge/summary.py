@@ -30,7 +30,7 @@ class PartyTiming:
 
 
 @dataclass(frozen=True)
-class Findings:
+class RunSummary:
     """Results of one run; ``accuracy`` and ``auc`` are on the test rows (NaN without any)."""
 
     name: str
@@ -68,7 +68,7 @@ class Findings:
         return float(np.mean([epoch["seconds"] for epoch in self.epochs])) if self.epochs else 0.0
 
 
-def read_findings(folder: Path, name: str) -> Findings:
+def read_summary(folder: Path, name: str) -> RunSummary:
     """Read the records of all parties in ``folder``; raises OSError or KeyError when the active party's is missing."""
     records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
     active = records["active"]
@@ -78,7 +78,7 @@ def read_findings(folder: Path, name: str) -> Findings:
         traffic.update(record["bytes_by_message"])
     labels = np.array(active.get("test_labels", []), dtype=np.int64)
     scores = np.array(active.get("test_scores", []), dtype=np.float64)
-    return Findings(
+    return RunSummary(
         name=name,
         aligned_rows=active["agreement"]["parties"][0]["aligned_rows"],
         test_rows=len(labels),

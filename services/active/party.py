@@ -24,9 +24,10 @@ from services.party.consent import check_consent, warnings_of
 from services.party.features import PartyData
 from services.party.guard import channels_of, guard
 from services.party.party_defences import PartyDefences
-from services.party.party_training import PartyTraining, Peer
+from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from services.protocol1.exchange import GradientExchange
+from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import PsiClient, PsiError, Table, common_order, encode_labels, rows_of
 from vfl.learning import log_loss

@@ -17,11 +17,12 @@ from services.adversary.training import TrainingAdversary
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.identity import Role
 from services.common.settings import Settings
-from services.party.coordinator_link import CoordinatorLink, PeerLink
+from services.party.coordinator_link import CoordinatorLink
 from services.party.features import load_party_data
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.protocol1 import servicer as exchange_servicer
+from services.protocol1.peer_link import PeerLink
 from vfl.data import load_table
 
 _log = logging.getLogger(__name__)

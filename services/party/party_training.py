@@ -6,7 +6,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,21 +16,12 @@ from services.common.errors import Diverged, FederationError, InvalidMessage, Ou
 from services.common.meters import StageTimer
 from services.common.scores import PartialScores
 from services.party.party_defences import PartyDefences
-from services.protocol1.cipher import Cipher, DecryptedVector, Protect, PublicKeyShown, WireVector, make_cipher
+from services.protocol1.cipher import Cipher, Protect, make_cipher
 from services.protocol1.exchange import GradientExchange
+from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, ResidualScheme, class_rows, initial_weights, smallest_batch, split_rows
 from vfl.learning.networks import DenseNetwork
-
-
-class Peer(Protocol):
-    """The other end of Protocol 1, wherever it is."""
-
-    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None: ...
-
-    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None: ...
-
-    def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector: ...
 
 
 class PartyTraining:

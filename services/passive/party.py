@@ -20,9 +20,10 @@ from services.party.consent import check_consent
 from services.party.features import PartyData
 from services.party.guard import channels_of, guard
 from services.party.party_defences import PartyDefences
-from services.party.party_training import PartyTraining, Peer
+from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from services.protocol1.exchange import GradientExchange
+from services.protocol1.peer import Peer
 from vfl.arrays import IntArray
 from vfl.data import PsiError, PsiServer, rows_of
 from vfl.learning.networks import DenseNetwork, load_network

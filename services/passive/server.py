@@ -8,13 +8,14 @@ from services.adversary.training import TrainingAdversary
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.identity import Role
 from services.common.settings import Settings
-from services.party.coordinator_link import CoordinatorLink, PeerLink
+from services.party.coordinator_link import CoordinatorLink
 from services.party.features import load_party_data
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.passive import servicer
 from services.passive.party import PassiveParty
 from services.protocol1 import servicer as exchange_servicer
+from services.protocol1.peer_link import PeerLink
 
 
 def run(settings: Settings) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from attacks.training_views import TrainingAttack
 from defences import ScoreDefence
-from plumbline.audit.run import AuditRequest
+from plumbline.audit.request import AuditRequest
 from plumbline.federation import Federation
 from plumbline.processes import LocalProcesses
 from services.active.interfaces import EpochOutcome
@@ -32,11 +32,12 @@ from services.common.transport import Transport
 from services.coordinator.sessions import Sessions
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
-from services.party.party_training import PartyTraining, Peer
+from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from services.passive.party import PassiveParty
 from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector, make_cipher
 from services.protocol1.exchange import GradientExchange
+from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
     DATASETS,

@@ -9,7 +9,7 @@ import pytest
 
 from plumbline.federation import Federation
 from plumbline.judge.predictions import AttackFinding
-from plumbline.judge.summary import read_findings
+from plumbline.judge.summary import read_summary
 from services.common.agreement import TrainingPlan
 from tests.integration.harness import (
     largest_difference,
@@ -36,7 +36,7 @@ def test_the_defaults_at_2048_bits_equal_plain_training_and_learn_breast_cancer(
     with Federation.start(local_processes(tmp_path, parties=parties)) as federation:
         federation.train()
         assert_parity(federation, "breast_cancer", TrainingPlan())
-    findings = read_findings(tmp_path / "parties", "breast_cancer")
+    findings = read_summary(tmp_path / "parties", "breast_cancer")
     assert findings.agreement["plan"]["key_bits"] == 2048
     assert findings.agreement["plan"]["cipher"] == "paillier"
     assert len(findings.warnings) == parties - 1

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from vfl.arrays import IntArray
-from vfl.data.registry import RegistryTable
+from vfl.data.datasets import RegistryTable
 from vfl.data.tables import Table
 
 

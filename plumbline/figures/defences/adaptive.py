@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import attacks
-from attacks.equation_solving import HalfStar, linear_system, project_onto_solutions
+from attacks.box_projection import project_onto_solutions
+from attacks.equation_solving import HalfStar
+from attacks.linear_system import linear_system
 from defences import Defence
 from defences.feature_transform import FeatureTransform
 from defences.parameter_rotation import ParameterRotation

@@ -13,9 +13,9 @@ import attacks
 import defences
 from defences import DefenceError, NoiseSource, ScoreContext, TrainingTerms
 from plumbline.figures.defences.adaptive import adaptive_adversaries
-from plumbline.figures.hu.experiments import ResidualNoise, train_side_by_side
 from plumbline.figures.simulation.linear_models import TrainedModel, train
 from plumbline.figures.simulation.score_measures import mean_divergence
+from plumbline.figures.simulation.side_by_side import ResidualNoise, train_side_by_side
 from plumbline.judge.measures import attack_accuracy, mse_per_feature
 from vfl.arrays import FloatArray
 from vfl.data import DatasetNotFound

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.audit.run import AuditRequest
+from plumbline.audit.request import AuditRequest
 from plumbline.figures.simulation.live import LiveRun, residual_integer_bits, run_live
 from vfl.data import load_dataset
 

@@ -19,7 +19,7 @@ import pandas as pd
 import defences
 from defences import NoiseSource, ScoreContext, TrainingTerms
 from defences.purification import fit_autoencoder, random_scores
-from plumbline.audit.run import AuditRequest
+from plumbline.audit.request import AuditRequest
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
 from plumbline.figures.simulation.live import LiveRun, residual_integer_bits, run_live

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.audit.report import template
 from plumbline.figures.page.elements import PageTable, inline, json_text
 from plumbline.figures.page.section import Section
+from plumbline.html import template
 
 # A longer table is folded away: the drawings and notes are what a reader comes for.
 _OPEN_ROWS = 40

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from plumbline.figures.defences.inversion import MODELS, InversionPlan, privacy_utility, utility_notes, utility_plot
+from plumbline.figures.defences.inversion import MODELS, InversionPlan, privacy_utility
+from plumbline.figures.defences.inversion_page import utility_notes, utility_plot
 from plumbline.figures.defences.schemes import CURVES, trade_off, trade_off_notes, trade_off_plot
 from plumbline.figures.page.section import Section
 from plumbline.figures.simulation.linear_models import train

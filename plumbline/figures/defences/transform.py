@@ -6,24 +6,21 @@ SIMULATION: models are trained in one place, on all parties' columns; no service
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 import attacks
-from attacks.equation_solving import HalfStar, linear_system
 from defences import NoiseSource
 from defences.feature_transform import FeatureTransform
-from defences.parameter_rotation import ParameterRotation
-from plumbline.figures.defences.adaptive import adaptive_adversaries
+from plumbline.figures.defences.informed import CAUTIOUS, given, half_where_nothing_fits, informed_errors, with_records
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
 from plumbline.figures.simulation.linear_models import TrainedModel, train
 from plumbline.figures.simulation.score_measures import mean_divergence
 from plumbline.judge.measures import mse_per_feature
-from vfl.arrays import FloatArray
 from vfl.data import missing_files
 from vfl.theory.distortion import greatest_ls_error
 from vfl.theory.prediction import equations, moments
@@ -31,21 +28,20 @@ from vfl.theory.prediction import equations, moments
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_Piece = TypeVar("_Piece")
-
 NONE = "none"
+
+
 DEFENCES = {
     "-I, retrained": FeatureTransform("negate", "training"),
     "random, retrained": FeatureTransform("random", "training"),
     "random, disclosed": FeatureTransform("random", "disclosure"),
     "H*, disclosed": FeatureTransform("optimal", "disclosure"),
 }
+
+
 ATTACKS = ("ls", "clamped_ls", "cls", "half_star", "rcc1", "rcc2")
 HALF = "half"
-CAUTIOUS = "rcc2, 1/2 where nothing fits"
 _FALLBACKS = {"satellite": "digits", "bank": "breast_cancer", "robot": "wine", "synthetic": "synthetic"}
-# Scores of disclosed parameters' records fit them to rounding; those that no x in the box explains are far off.
-_FITS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -155,7 +151,7 @@ def _window(model: TrainedModel, passive: list[int], plan: _Plan, noise: NoiseSo
     weights = model.weights[:, passive]
     bound = greatest_ls_error(equations(weights), moments(own).about_zero)
     for name, view in ((NONE, plain), *_defended(model, plain, passive, noise)):
-        divergence = mean_divergence(_given(plain.scores), _given(view.scores))
+        divergence = mean_divergence(given(plain.scores), given(view.scores))
         shared = {"defence": name, "kl": divergence, "bound": bound}
         for attack in ATTACKS:
             estimate = attacks.load(attack).reconstruct(view)
@@ -179,49 +175,6 @@ def _defended(
         yield name, with_records(view, trained, passive, own)
 
 
-# --- shared with the section on rotations -------------------------------------------------------------------------
-
-
-def with_records(
-    view: attacks.PredictionView, model: TrainedModel, passive: list[int], own: FloatArray
-) -> attacks.PredictionView:
-    """The view of who also has 2 d + 2 complete training records; ``own``: the passive columns as they truly are."""
-    count = 2 * len(passive) + 2
-    known = replace(model, features=model.features_train).view(passive, count)[0]
-    auxiliary = attacks.AuxiliaryRows(known.features_active, own[:count], _given(known.scores))
-    return replace(view, auxiliary=auxiliary)
-
-
-def informed_errors(
-    defence: FeatureTransform | ParameterRotation, view: attacks.PredictionView, truth: FloatArray
-) -> Iterator[tuple[str, float]]:
-    """What those who know the defence do, and how much their half*, clamped to [0, 1], then errs per feature.
-
-    view: with the records of ``with_records``.
-    """
-    count = len(_given(view.auxiliary).scores)
-    for aware in adaptive_adversaries(defence, view, _unasked, 0):
-        estimate = attacks.load("half_star").reconstruct(_given(aware.view)).clip(0, 1)
-        yield aware.words.replace(str(count), "2 d + 2"), mse_per_feature(truth, estimate)
-
-
-def half_where_nothing_fits(view: attacks.PredictionView, estimate: FloatArray) -> FloatArray:
-    """rcc2's (n, d) estimates, but 1/2 for records whose equations they, the closest points of [0, 1], don't solve."""
-    system = linear_system(HalfStar(), view)
-    residuals = np.abs(estimate @ system.matrix.T - system.right_hand_sides).max(axis=1, keepdims=True)
-    return np.where(residuals < _FITS, estimate, 0.5)
-
-
-def _unasked(_: FloatArray) -> FloatArray:
-    raise AssertionError  # these adversaries ask nothing more
-
-
-def _given(piece: _Piece | None) -> _Piece:
-    if piece is None:
-        raise AssertionError  # all views here have it; this tells the type checker
-    return piece
-
-
 # --- what is shown ------------------------------------------------------------------------------------------------
 
 
@@ -234,7 +187,11 @@ def _summary(data: pd.DataFrame) -> pd.DataFrame:
 
 
 _COLOURS = {NONE: "#1b6ca8", "-I, retrained": "#c8553d", "random, retrained": "#2a9d8f"}
+
+
 _COLOURS |= {"random, disclosed": "#7b5ea7", "H*, disclosed": "#e0a030"}
+
+
 _STYLES = {
     NONE: "o-",
     "-I, retrained": "s--",

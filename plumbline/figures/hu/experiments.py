@@ -8,62 +8,44 @@ equations have full rank, and ``EquationFacts`` measures where they have it. Alg
 The paper leaves open how features are scaled and whether there is an intercept. Each ``Reading`` is one answer.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, extend
 from attacks.training_views import Equations, solve_shares
-from vfl.arrays import BoolArray, FloatArray, IntArray
+from plumbline.figures.simulation.records import FRACTION_BITS, Reading, Records, scaled_features
+from plumbline.figures.simulation.side_by_side import (
+    BATCH_SIZE,
+    FAILURE,
+    LEARNING_RATE,
+    MEASURES,
+    Advance,
+    Trajectory,
+    train_side_by_side,
+)
+from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.fixed_point import RESIDUAL, FixedPoint
 from vfl.data import (
     column_blocks,
-    fit_encoder,
     is_signed,
     magnitude_bits,
-    rows_to_unit_norm,
-    snap_to_grid,
 )
-from vfl.data.registry import WHOLE_ROW_UNIT_NORM
-from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, split_rows
+from vfl.learning import BatchSchedule, initial_weights
 from vfl.theory.training import copies, guaranteed_steps, initial_product_bound, sum_bits
 
-Advance = Callable[[], object]
-Observe = Callable[[IntArray, FloatArray, FloatArray], object]
-
 INITIALISATIONS = ("zero", "xavier", "kaiming")
-BATCH_SIZE = 256
-LEARNING_RATE = 0.01
 KEY_BITS = 2048
 IOTA = 64
-
-FRACTION_BITS = 16
 SHARE_STEP = 2.0**-RESIDUAL.fraction_bits
-TEST_FRACTION = 0.1
-FAILURE = 0.01
 _FACT_BATCHES = 3
-MEASURES = ("accuracy_train", "accuracy_test", "success_step", "success_kept", "theta_norm")
+
+
 # Keeps the secret initial weights and the planted shares apart from the public streams of the same seed.
 _WEIGHT_STREAM, _SHARE_STREAM = 0x4855, 0x4653
-
-Scaling = Literal["whole_row_unit_norm", "unit_norm", "none", "standardise", "bounded"]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One way to read the paper's preparation.
-
-    scaling: whole_row_unit_norm and bounded (standardised, then rows longer than 1 shortened to 1) need the whole row:
-    SIMULATION. unit_norm is each party's own half; standardise is fitted on the training rows; none is as loaded.
-    """
-
-    name: str
-    scaling: Scaling
-    intercept: bool
 
 
 @dataclass(frozen=True)
@@ -99,174 +81,6 @@ HU_EXPERIMENTS: dict[str, Experiment] = {
         None,
     ),
 }
-
-SIMULATION_WORDS = {
-    "whole_row_unit_norm": f"unit-norm rows: {WHOLE_ROW_UNIT_NORM}",
-    "bounded": "bounded rows: after standardising, every row longer than 1 was divided by its 2-norm over the columns "
-    "of all parties: real parties could not compute it without showing each other their features.",
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Records:
-    """A data set in memory. features: (n, d) as loaded; labels: (n,) 0 or 1; train_rows: published, None if not."""
-
-    features: FloatArray
-    labels: IntArray
-    train_rows: int | None
-
-    def rows_of(self, seed: int) -> tuple[IntArray, IntArray]:
-        """Training and test rows: the published ones, or nine to one by ``seed``."""
-        if self.train_rows is not None:
-            return np.arange(self.train_rows), np.arange(self.train_rows, len(self.labels))
-        rows = split_rows(len(self.labels), validation_fraction=0.0, test_fraction=TEST_FRACTION, seed=seed)
-        return rows.train, rows.test
-
-
-def scaled_features(records: Records, scaling: Scaling, train: IntArray) -> FloatArray:
-    """(n, d) features of a reading on the 16-bit grid, without the intercept."""
-    features = records.features
-    if scaling == "whole_row_unit_norm":
-        features = rows_to_unit_norm(features)
-    elif scaling == "unit_norm":
-        blocks = column_blocks(features.shape[1], 2)
-        features = np.hstack([rows_to_unit_norm(features[:, block.start : block.stop]) for block in blocks])
-    elif scaling in ("standardise", "bounded"):
-        features = fit_encoder("standardise", features[train]).transform(features)
-        if scaling == "bounded":
-            features = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1.0)
-    return snap_to_grid(features, FRACTION_BITS)
-
-
-# --- training and the label attack ------------------------------------------------------------------------------
-
-
-class KeptLabels:
-    """``LabelRecovery``'s overall estimate, epoch by epoch: a row's guaranteed label, else what most steps say.
-
-    One column per training; guaranteed: (c,) T_eps of each. ``tests`` hold it against ``LabelRecovery`` itself.
-    """
-
-    def __init__(self, rows: int, guaranteed: IntArray) -> None:
-        shape = (rows, len(guaranteed))
-        self._limits = guaranteed
-        self._sure = np.zeros(shape, dtype=np.bool_)
-        self._seen = np.zeros(shape, dtype=np.bool_)
-        # The guaranteed label, or the one that the earliest step gave: it decides ties.
-        self._first = np.zeros(shape, dtype=np.bool_)
-        self._votes = np.zeros(shape, dtype=np.int64)
-
-    def add(self, rows: IntArray, steps: IntArray, told: BoolArray) -> None:
-        """One epoch's (m, c) labels of ``rows`` (m,), each at most once, told at ``steps`` (m,)."""
-        guaranteed = steps[:, None] < self._limits
-        self._first[rows] = np.where(self._seen[rows], self._first[rows], told)
-        self._seen[rows] = True
-        self._sure[rows] |= guaranteed
-        self._votes[rows] += np.where(told, 1, -1)
-
-    @property
-    def labels(self) -> BoolArray:
-        """(rows, c): whether the label is 1."""
-        # T_eps ends a run of first steps: a guaranteed row's first label is its guaranteed one.
-        by_vote = np.where(self._votes == 0, self._first, self._votes > 0)
-        return np.where(self._sure, self._first, by_vote)
-
-
-@dataclass(frozen=True, eq=False)
-class ResidualNoise:
-    """The noise of Algorithm 3 on c trainings side by side.
-
-    active: (d,), the columns of the label party. sigma_active, sigma_passive: (c,), of the noise Z^A on the label
-    party's shares of f and Z^B on the other's.
-    """
-
-    active: BoolArray
-    sigma_active: FloatArray
-    sigma_passive: FloatArray
-    generator: np.random.Generator
-
-    def disturb(self, batch: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """f + Z^A (s, c), what the other party can solve for, and the sums (d, c) that the gradient is made of."""
-        solved = residual + self.sigma_active * self.generator.standard_normal(residual.shape)
-        known = residual + self.sigma_passive * self.generator.standard_normal(residual.shape)
-        return solved, np.where(self.active[:, None], batch.T @ known, batch.T @ solved)
-
-
-@dataclass(frozen=True, eq=False)
-class Trajectory:
-    """c trainings side by side, after each epoch. Measures: (epochs, c).
-
-    success_step: share of the epoch's training rows whose label is -sign(f) at the step that uses them (Criterion 4.2).
-    success_kept: share of training rows whose label ``LabelRecovery`` has after this epoch, from all steps so far.
-    first_wrong_step: (c,) the first step, from 0, at which Criterion 4.2 errs; -1 when it never does.
-    weights: (d, c), final.
-    """
-
-    accuracy_train: FloatArray
-    accuracy_test: FloatArray
-    success_step: FloatArray
-    success_kept: FloatArray
-    theta_norm: FloatArray
-    first_wrong_step: IntArray
-    weights: FloatArray
-
-
-def train_side_by_side(
-    features: FloatArray,
-    labels: IntArray,
-    weights: FloatArray,
-    *,
-    test: IntArray,
-    schedule: BatchSchedule,
-    epochs: int,
-    guaranteed: IntArray,
-    learning_rate: float = LEARNING_RATE,
-    noise: ResidualNoise | None = None,
-    observe: Observe | None = None,
-    advance: Advance | None = None,
-) -> Trajectory:
-    """Hu eq. 3-6 for every column of ``weights`` (d, c) on the same batches, and the label attack on each step.
-
-    features: (n, d), an intercept's column included; labels: (n,) 0 or 1; guaranteed: (c,) T_eps of each column.
-    noise: of Algorithm 3; what the attack then has is f with it. observe: is given every step's rows (s,), their f
-    and what the attack has of it, both (s, c). advance: is called after every epoch.
-    """
-    scheme = ResidualScheme(2)
-    theta = weights.copy()
-    train = schedule.train_rows
-    kept = KeptLabels(len(labels), guaranteed)
-    first_wrong = np.full(theta.shape[1], -1, dtype=np.int64)
-    measures: dict[str, list[FloatArray]] = {name: [] for name in MEASURES}
-    truth = labels[:, None] == 1
-    for epoch in range(epochs):
-        batches = list(schedule.epoch(epoch))
-        order, ends = np.concatenate(batches), np.cumsum([len(rows) for rows in batches])
-        shuffled, targets = features[order], labels[order]
-        told = np.empty((len(order), theta.shape[1]), dtype=np.bool_)
-        for rows, end in zip(batches, ends, strict=True):
-            part = slice(end - len(rows), end)
-            batch = shuffled[part]
-            residual = scheme.active_share(batch @ theta, targets[part])
-            seen, sums = (residual, batch.T @ residual) if noise is None else noise.disturb(batch, residual)
-            if observe is not None:
-                observe(rows, residual, seen)
-            told[part] = seen < 0
-            theta = theta - learning_rate * scheme.gradient_scale(len(batch)) * sums
-        steps = np.repeat(epoch * len(batches) + np.arange(len(batches)), np.diff(ends, prepend=0))
-        kept.add(order, steps, told)
-        right = told == truth[order]
-        for column in np.flatnonzero((first_wrong < 0) & ~right.all(axis=0)):
-            first_wrong[column] = steps[right[:, column].argmin()]
-        decided = (features @ theta > 0) == truth
-        measures["accuracy_train"].append(decided[train].mean(axis=0))
-        measures["accuracy_test"].append(decided[test].mean(axis=0))
-        measures["success_step"].append(right.mean(axis=0))
-        measures["success_kept"].append((kept.labels == truth)[train].mean(axis=0))
-        measures["theta_norm"].append(np.linalg.norm(theta, axis=0))
-        if advance is not None:
-            advance()
-    arrays = {name: np.array(values) for name, values in measures.items()}
-    return Trajectory(**arrays, first_wrong_step=first_wrong, weights=theta)
 
 
 # --- the equations behind f -------------------------------------------------------------------------------------

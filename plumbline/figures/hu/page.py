@@ -9,21 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.audit.report import template
-from plumbline.figures.hu.experiments import (
-    BATCH_SIZE,
-    HU_EXPERIMENTS,
-    INITIALISATIONS,
-    IOTA,
-    KEY_BITS,
-    LEARNING_RATE,
-    MEASURES,
-    SIMULATION_WORDS,
-    EquationFacts,
-    summary_of,
-)
+from plumbline.figures.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, IOTA, KEY_BITS, EquationFacts, summary_of
 from plumbline.figures.hu.statements import statements_of
 from plumbline.figures.page.elements import PageTable, inline, json_text, svg_text
+from plumbline.figures.simulation.records import SIMULATION_WORDS
+from plumbline.figures.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE, MEASURES
+from plumbline.html import template
 
 
 def write_hu(folder: Path, results: pd.DataFrame, facts: Sequence[EquationFacts]) -> Path:

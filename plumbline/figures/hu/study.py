@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from plumbline.figures.hu.experiments import HU_EXPERIMENTS, Records, run_experiment, summary_of
+from plumbline.figures.hu.experiments import HU_EXPERIMENTS, run_experiment, summary_of
 from plumbline.figures.hu.page import shown, write_hu
+from plumbline.figures.simulation.records import Records
 from vfl.data import (
     RegistryTable,
     encode_labels,

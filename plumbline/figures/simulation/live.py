@@ -13,7 +13,8 @@ from rich.console import Console
 
 from defences import DefenceError, TrainingTerms
 from defences.dp_noise import DpNoise
-from plumbline.audit.run import AuditRequest, run_audit
+from plumbline.audit.request import AuditRequest
+from plumbline.audit.run import run_audit
 from plumbline.judge.summary import STAGES
 
 _MOST_INTEGER_BITS = 14

@@ -8,8 +8,9 @@ import pytest
 
 import attacks
 from vfl.arrays import FloatArray
+from vfl.data.catalogue import load_dataset
+from vfl.data.datasets import DatasetNotFound
 from vfl.data.encoders import fit_encoder
-from vfl.data.registry import DatasetNotFound, load_dataset
 
 DATA_DIR = os.environ.get("PLUMBLINE_DATA_DIR")
 

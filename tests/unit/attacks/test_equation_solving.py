@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attacks
-from attacks.equation_solving import SCORE_FLOOR, linear_system, project_onto_solutions
+from attacks.box_projection import project_onto_solutions
+from attacks.linear_system import SCORE_FLOOR, linear_system
 from vfl.arrays import FloatArray
 from vfl.learning.approximation import confidence_scores
 from vfl.theory.prediction import row_space

@@ -28,7 +28,7 @@ from vfl.data import (
     load_dataset,
     missing_files,
 )
-from vfl.data.registry import WHOLE_ROW_UNIT_NORM
+from vfl.data.catalogue import WHOLE_ROW_UNIT_NORM
 
 BUNDLED = {
     "breast_cancer": ((569, 30), {"malignant": 212, "benign": 357}),

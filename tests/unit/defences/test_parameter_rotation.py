@@ -13,7 +13,8 @@ from scipy.optimize import NonlinearConstraint, minimize
 
 import attacks
 import defences
-from defences.parameter_rotation import Case, ParameterRotation, distort
+from defences.distortion import Case, distort
+from defences.parameter_rotation import ParameterRotation
 from vfl.arrays import FloatArray
 from vfl.learning.approximation import confidence_scores
 from vfl.theory.distortion import (

@@ -8,11 +8,13 @@ from rich.console import Console
 
 import defences
 from plumbline.audit import run as audit
+from plumbline.audit.console import print_leakage, unaware_words
 from plumbline.audit.report import write_report
-from plumbline.audit.run import AuditRequest, run_audit, unaware_words
+from plumbline.audit.request import AuditRequest
+from plumbline.audit.run import run_audit
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, ColumnLeakage
-from plumbline.judge.summary import Findings
+from plumbline.judge.summary import RunSummary
 from plumbline.processes import LocalProcesses
 from vfl.data import SplitError
 
@@ -70,7 +72,7 @@ def attack(name: str, *columns: ColumnLeakage) -> AttackFinding:
 def report(folder: Path, leakage: list[AttackFinding], unaware: str = "") -> str:
     plan = {"cipher": "plain", "batch_size": 8}
     parties = [{"name": name, "feature_count": 2, "aligned_rows": 10} for name in ("active", "passive")]
-    findings = Findings(
+    findings = RunSummary(
         name="r",
         aligned_rows=10,
         test_rows=10,
@@ -121,7 +123,7 @@ def test_the_report_says_above_the_table_which_defences_the_attacks_do_not_know(
     assert "don&#39;t know of score_scheme1" in html
     assert html.index("know of score_scheme1") < html.index("95 % interval")
     console = Console(file=io.StringIO(), width=200)
-    audit._print_leakage(console, [attack("half_star", column("a", 0.9))], words)
+    print_leakage(console, [attack("half_star", column("a", 0.9))], words)
     assert isinstance(console.file, io.StringIO)
     assert "What each one does not stop" in console.file.getvalue()
 

@@ -11,9 +11,10 @@ import pytest
 
 from defences import TrainingTerms
 from defences.dp_noise import DpNoise
-from plumbline.figures.defences.noise import DELTA, EPSILONS, INITIALISATIONS, noise_section
-from plumbline.figures.hu.experiments import LEARNING_RATE, ResidualNoise, train_side_by_side
+from plumbline.figures.defences.noise import noise_section
+from plumbline.figures.defences.noise_trainings import DELTA, EPSILONS, INITIALISATIONS
 from plumbline.figures.page.section import Section
+from plumbline.figures.simulation.side_by_side import LEARNING_RATE, ResidualNoise, train_side_by_side
 from vfl.learning import BatchSchedule
 from vfl.theory.dp_noise import READINGS, sign_success
 

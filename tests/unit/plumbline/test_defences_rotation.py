@@ -6,7 +6,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.figures.defences.rotation import (
+from plumbline.figures.defences.rotation import rotation_section
+from plumbline.figures.defences.rotation_page import (
     AS_DISCLOSED,
     CLAMPED,
     HALF,
@@ -15,7 +16,6 @@ from plumbline.figures.defences.rotation import (
     REPEATS,
     RESCALES,
     SECRETS,
-    rotation_section,
 )
 from plumbline.figures.page.section import Section
 

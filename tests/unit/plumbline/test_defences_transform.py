@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.figures.defences.transform import ATTACKS, CAUTIOUS, DEFENCES, HALF, NONE, transform_section
+from plumbline.figures.defences.informed import CAUTIOUS
+from plumbline.figures.defences.transform import ATTACKS, DEFENCES, HALF, NONE, transform_section
 from plumbline.figures.page.section import Section
 from vfl.arrays import FloatArray
 

@@ -21,19 +21,17 @@ from plumbline.figures.hu.experiments import (
     HU_EXPERIMENTS,
     INITIALISATIONS,
     EquationFacts,
-    KeptLabels,
-    Records,
     auxiliary_plan,
     equation_facts,
     rank_and_condition,
     run_experiment,
-    scaled_features,
     summary_of,
-    train_side_by_side,
 )
 from plumbline.figures.hu.page import write_hu
 from plumbline.figures.hu.statements import statements_of
 from plumbline.figures.hu.study import run_hu
+from plumbline.figures.simulation.records import Records, scaled_features
+from plumbline.figures.simulation.side_by_side import KeptLabels, train_side_by_side
 from vfl.arrays import BoolArray
 from vfl.data import DatasetNotFound
 from vfl.learning import BatchSchedule, train_centrally

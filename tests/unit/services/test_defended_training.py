@@ -11,19 +11,21 @@ import numpy as np
 import pytest
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, compress, extend
-from attacks.label_recovery import LabelRecovery, sign_solutions
+from attacks.label_recovery import LabelRecovery
+from attacks.sign_search import sign_solutions
 from attacks.training_views import TrainingAttack
 from defences import Defence, DefenceError, DefenceSpec, NoiseSource, TrainingTerms, load
 from plumbline.judge.training import TrainingFinding, read_training_leakage
-from services.adversary.training import AuxiliaryCipher
+from services.adversary.ciphers import AuxiliaryCipher
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import Diverged, FederationError, InvalidMessage, OutOfOrder
 from services.common.identity import Identity
 from services.coordinator.sessions import Sessions
 from services.party.party_defences import PartyDefences
-from services.party.party_training import PartyTraining, Peer
+from services.party.party_training import PartyTraining
 from services.protocol1.cipher import DecryptedVector, PaillierCipher, Unmask, WireVector
 from services.protocol1.exchange import GradientExchange
+from services.protocol1.peer import Peer
 from tests.integration.harness import (
     ACTIVE,
     SMALL_PLAN,

@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.meters import StageTimer
-from services.party.party_training import Peer
 from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector
+from services.protocol1.peer import Peer
 from tests.integration.harness import (
     SMALL_PLAN,
     ExchangePair,

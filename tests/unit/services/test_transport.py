@@ -21,11 +21,12 @@ from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
 from services.common.transport import Transport
 from services.common.wire import PART_BYTES
-from services.party.coordinator_link import PeerLink, vector_parts
-from services.party.party_training import PartyTraining, Peer
+from services.party.party_training import PartyTraining
 from services.protocol1 import servicer as exchange_servicer
 from services.protocol1.cipher import DecryptedVector, WireVector, make_cipher
 from services.protocol1.exchange import GradientExchange
+from services.protocol1.peer import Peer
+from services.protocol1.peer_link import PeerLink, vector_parts
 from tests.integration.harness import (
     SESSION,
     SMALL_PLAN,

@@ -8,93 +8,27 @@ the source; scaling is each party's own business (`vfl.data.encoders`), except w
 from __future__ import annotations
 
 import difflib
-import gzip
 import struct
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from vfl.data.datasets import Dataset, DatasetError, DatasetNotFound, RegistryTable
 from vfl.data.encoders import rows_to_unit_norm
-from vfl.data.tables import Features, Labels, class_names
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-class DatasetError(ValueError):
-    """A data set's raw files are damaged or not the expected ones."""
-
-
-class DatasetNotFound(DatasetError):
-    """No such data set, or its raw files are not there."""
-
-
-@dataclass(frozen=True, eq=False)
-class RegistryTable:
-    """A public data set before it is split among parties.
-
-    features: (n, d) float64. feature_names: d names. labels: (n,) object array of str or int. class_names: k
-    names as by `tables.class_names`. train_rows: the first train_rows rows are the published training set,
-    None where none was published. simulation: what was done to the data that real parties could not do, in
-    sentences for the report; empty otherwise. notes: other facts a reader of results needs.
-    """
-
-    name: str
-    features: Features
-    feature_names: tuple[str, ...]
-    labels: Labels
-    class_names: tuple[str, ...]
-    train_rows: int | None = None
-    simulation: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Raw:
-    """What a loader delivers."""
-
-    features: npt.NDArray[Any]
-    feature_names: Sequence[str]
-    labels: Sequence[object] | npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A registry entry.
-
-    rows, features, classes: what loading must deliver (features without id and label). uci / openml: number
-    of the data set there. folder and files: where the raw files lie in the data directory and what they are
-    called (no files: it comes with scikit-learn). sample_file, sample_rows: a published excerpt used where
-    the full file is missing. train_rows, simulation, notes: see RegistryTable.
-    """
-
-    name: str
-    title: str
-    loader: Callable[[Path], _Raw]
-    rows: int
-    features: int
-    classes: int
-    citation: str
-    licence: str
-    uci: int | None = None
-    openml: int | None = None
-    folder: str = ""
-    files: tuple[str, ...] = ()
-    sample_file: str | None = None
-    sample_rows: int | None = None
-    train_rows: int | None = None
-    simulation: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def task(self) -> Literal["binary", "multiclass"]:
-        return "binary" if self.classes == 2 else "multiclass"
-
+from vfl.data.loaders import (
+    DRIVE_FILES,
+    existing_file,
+    load_adult,
+    load_bank,
+    load_credit,
+    load_drive,
+    load_grid,
+    load_headless,
+    load_mnist01,
+    load_sklearn,
+)
+from vfl.data.tables import class_names
 
 WHOLE_ROW_UNIT_NORM = (
     "Every row was divided by its 2-norm over the columns of all parties, as in Hu's experiments on MNIST: "
@@ -125,9 +59,9 @@ def missing_files(name: str, data_dir: Path | None) -> tuple[str, ...]:
     if data_dir is None:
         return entry.files
     folder = data_dir / entry.folder
-    if entry.sample_file and _existing(folder / entry.sample_file):
+    if entry.sample_file and existing_file(folder / entry.sample_file):
         return ()
-    return tuple(file for file in entry.files if _existing(folder / file) is None)
+    return tuple(file for file in entry.files if existing_file(folder / file) is None)
 
 
 def load_dataset(name: str, data_dir: Path | None, *, whole_row_unit_norm: bool = False) -> RegistryTable:
@@ -191,153 +125,24 @@ def _folder(entry: Dataset, data_dir: Path | None) -> Path:
     return folder
 
 
-def _existing(path: Path) -> Path | None:
-    """The file of this name, plain or with .gz added."""
-    return next((at for at in (path, path.with_name(f"{path.name}.gz")) if at.is_file()), None)
-
-
-def _read(folder: Path, file: str, **options: Any) -> pd.DataFrame:
-    import pandas as pd
-
-    # keep_default_na: "NA"-like categories are categories.
-    path = _existing(folder / file) or folder / file
-    frame: pd.DataFrame = pd.read_csv(path, keep_default_na=False, **options)
-    return frame
-
-
-# --- loaders ------------------------------------------------------------------------------------------------
-
-
-def _load_sklearn(name: str, label_names: bool) -> Callable[[Path], _Raw]:
-    """A loader for scikit-learn's load_<name>; labels are its target names or, for digits, the digits."""
-
-    def load(_: Path) -> _Raw:
-        import sklearn.datasets
-
-        bunch = getattr(sklearn.datasets, f"load_{name}")()
-        labels = bunch.target_names[bunch.target] if label_names else bunch.target
-        return _Raw(bunch.data, [str(feature) for feature in bunch.feature_names], labels)
-
-    return load
-
-
-def _load_bank(dropped: str) -> Callable[[Path], _Raw]:
-    """A loader for bank without one column, categories replaced by the mean label of their rows."""
-
-    def load(folder: Path) -> _Raw:
-        import pandas as pd
-
-        frame = _read(folder, "bank-additional-full.csv", sep=";")
-        labels = frame.pop("y")
-        frame = frame.drop(columns=dropped)
-        positive = (labels == "yes").astype(float)
-        for name in frame.columns:
-            if not pd.api.types.is_numeric_dtype(frame[name].dtype):
-                frame[name] = positive.groupby(frame[name]).transform("mean")
-        return _Raw(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
-
-    return load
-
-
-_ADULT_COLUMNS = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
-    "native-country",
-    "income",
-]
-
-
-def _load_adult(folder: Path) -> _Raw:
-    import pandas as pd
-
-    # comment: adult.test starts with "|1x3 Cross validator".
-    parts = [
-        _read(folder, file, header=None, names=_ADULT_COLUMNS, skipinitialspace=True, comment="|")
-        for file in ("adult.data", "adult.test")
-    ]
-    frame = pd.concat(parts, ignore_index=True)
-    # adult.test's labels end with a full stop.
-    labels = frame.pop("income").str.removesuffix(".")
-    for name in frame.columns:
-        if not pd.api.types.is_numeric_dtype(frame[name].dtype):
-            frame[name] = np.unique(frame[name].to_numpy(dtype=str), return_inverse=True)[1]
-    return _Raw(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
-
-
-def _load_headless(files: Sequence[str], sep: str, feature_names: Sequence[str]) -> Callable[[Path], _Raw]:
-    """A loader for files without a header, all features numeric, the label in the last column."""
-
-    def load(folder: Path) -> _Raw:
-        parts = [_read(folder, file, header=None, sep=sep) for file in files]
-        features = np.concatenate([part.iloc[:, :-1].to_numpy(np.float64) for part in parts])
-        labels = [label for part in parts for label in part.iloc[:, -1].tolist()]
-        return _Raw(features, feature_names, labels)
-
-    return load
-
-
-def _load_drive(folder: Path) -> _Raw:
-    full, sample = _DRIVE_FILES
-    file = full if _existing(folder / full) else sample
-    return _load_headless([file], r"\s+", [f"current_{i}" for i in range(1, 49)])(folder)
-
-
-def _load_grid(folder: Path) -> _Raw:
-    frame = _read(folder, "Data_for_UCI_named.csv")
-    labels = frame.pop("stabf")
-    # stab is the continuous outcome: its sign is the label.
-    frame = frame.drop(columns="stab")
-    return _Raw(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
-
-
-def _load_credit(folder: Path) -> _Raw:
-    frame = _read(folder, "UCI_Credit_Card.csv").drop(columns="ID")
-    labels = frame.pop("default.payment.next.month")
-    return _Raw(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
-
-
-def _load_mnist01(folder: Path) -> _Raw:
-    images = np.concatenate([_read_idx(folder / f"{part}-images-idx3-ubyte", 3) for part in ("train", "t10k")])
-    digits = np.concatenate([_read_idx(folder / f"{part}-labels-idx1-ubyte", 1) for part in ("train", "t10k")])
-    kept = digits <= 1
-    pixels = images[kept].reshape(-1, 784) / 255.0
-    return _Raw(pixels, [f"pixel_{row}_{column}" for row in range(28) for column in range(28)], digits[kept])
-
-
-def _read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
-    """An idx file of unsigned bytes. Raises ValueError for another header or a truncated file."""
-    at = _existing(path) or path
-    data = gzip.decompress(at.read_bytes()) if at.suffix == ".gz" else at.read_bytes()
-    magic, *shape = struct.unpack_from(f">{1 + dimensions}I", data)
-    if magic != 0x0800 + dimensions:
-        raise ValueError("not an idx file of unsigned bytes")
-    return np.frombuffer(data, dtype=np.uint8, offset=4 * (1 + dimensions)).reshape(shape)
-
-
 # --- the registry -------------------------------------------------------------------------------------------
 
 _CC_BY = "CC BY 4.0"
-_DRIVE_FILES = ("Sensorless_drive_diagnosis.txt", "Sensorless_drive_diagnosis_sample2200.txt")
+
+
 _BANK_SIMULATION = (
     "Categories were replaced by the share of label `yes` among all rows of the category: "
     "this needs the labels, which a real passive party does not have."
 )
+
+
 _BANK_READING = (
     "Rassouli VIII maps each category 'to its average in each class'. With two classes the averages are p "
     "and 1 - p, "
     "so p, the mean label, is used."
 )
+
+
 _BANK_CITATION = (
     "Moro, S., Rita, P., Cortez, P. (2014). Bank Marketing. UCI Machine Learning Repository. "
     "https://doi.org/10.24432/C5K306"
@@ -348,7 +153,7 @@ def _bank(name: str, dropped: str, why: str) -> Dataset:
     return Dataset(
         name=name,
         title=f"Bank Marketing without `{dropped}`",
-        loader=_load_bank(dropped),
+        loader=load_bank(dropped),
         rows=41_188,
         features=19,
         classes=2,
@@ -366,7 +171,7 @@ _ENTRIES = (
     Dataset(
         name="breast_cancer",
         title="Breast Cancer Wisconsin (Diagnostic)",
-        loader=_load_sklearn("breast_cancer", label_names=True),
+        loader=load_sklearn("breast_cancer", label_names=True),
         rows=569,
         features=30,
         classes=2,
@@ -379,7 +184,7 @@ _ENTRIES = (
     Dataset(
         name="digits",
         title="Optical Recognition of Handwritten Digits (test part, 8 x 8)",
-        loader=_load_sklearn("digits", label_names=False),
+        loader=load_sklearn("digits", label_names=False),
         rows=1_797,
         features=64,
         classes=10,
@@ -391,7 +196,7 @@ _ENTRIES = (
     Dataset(
         name="wine",
         title="Wine",
-        loader=_load_sklearn("wine", label_names=True),
+        loader=load_sklearn("wine", label_names=True),
         rows=178,
         features=13,
         classes=3,
@@ -410,7 +215,7 @@ _ENTRIES = (
     Dataset(
         name="adult",
         title="Adult",
-        loader=_load_adult,
+        loader=load_adult,
         rows=48_842,
         features=14,
         classes=2,
@@ -429,7 +234,7 @@ _ENTRIES = (
     Dataset(
         name="satellite",
         title="Statlog (Landsat Satellite)",
-        loader=_load_headless(
+        loader=load_headless(
             ["sat.trn", "sat.tst"], r"\s+", [f"pixel{p}_band{b}" for p in range(1, 10) for b in range(1, 5)]
         ),
         rows=6_435,
@@ -447,7 +252,7 @@ _ENTRIES = (
     Dataset(
         name="pendigits",
         title="Pen-Based Recognition of Handwritten Digits",
-        loader=_load_headless(
+        loader=load_headless(
             ["pendigits.tra", "pendigits.tes"],
             ",",
             [f"{axis}{point}" for point in range(1, 9) for axis in "xy"],
@@ -466,7 +271,7 @@ _ENTRIES = (
     Dataset(
         name="grid",
         title="Electrical Grid Stability Simulated Data",
-        loader=_load_grid,
+        loader=load_grid,
         rows=10_000,
         features=12,
         classes=2,
@@ -485,7 +290,7 @@ _ENTRIES = (
     Dataset(
         name="robot",
         title="Wall-Following Robot Navigation Data",
-        loader=_load_headless(["sensor_readings_24.data"], ",", [f"ultrasound_{i}" for i in range(1, 25)]),
+        loader=load_headless(["sensor_readings_24.data"], ",", [f"ultrasound_{i}" for i in range(1, 25)]),
         rows=5_456,
         features=24,
         classes=4,
@@ -499,7 +304,7 @@ _ENTRIES = (
     Dataset(
         name="drive",
         title="Dataset for Sensorless Drive Diagnosis",
-        loader=_load_drive,
+        loader=load_drive,
         rows=58_509,
         features=48,
         classes=11,
@@ -508,15 +313,15 @@ _ENTRIES = (
         licence=_CC_BY,
         uci=325,
         folder="drive",
-        files=_DRIVE_FILES[:1],
-        sample_file=_DRIVE_FILES[1],
+        files=DRIVE_FILES[:1],
+        sample_file=DRIVE_FILES[1],
         sample_rows=2_200,
         notes=("Rows are ordered by class: a batch of consecutive rows holds one class.",),
     ),
     Dataset(
         name="credit",
         title="Default of Credit Card Clients",
-        loader=_load_credit,
+        loader=load_credit,
         rows=30_000,
         features=23,
         classes=2,
@@ -532,7 +337,7 @@ _ENTRIES = (
     Dataset(
         name="mnist01",
         title="MNIST, digits 0 and 1",
-        loader=_load_mnist01,
+        loader=load_mnist01,
         rows=14_780,
         features=784,
         classes=2,
@@ -547,5 +352,6 @@ _ENTRIES = (
         notes=("Pixels are divided by 255.",),
     ),
 )
+
 
 DATASETS: dict[str, Dataset] = {entry.name: entry for entry in _ENTRIES}
