@@ -11,14 +11,8 @@ from plumbline.federation import Federation
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import read_summary
 from services.common.agreement import TrainingPlan
-from tests.integration.harness import (
-    largest_difference,
-    local_processes,
-    quick_federation,
-    registered_problem,
-    train_plainly,
-    weights_of,
-)
+from tests.harness.exchanges import largest_difference, train_plainly
+from tests.harness.processes import local_processes, quick_federation, registered_problem, weights_of
 
 
 def assert_parity(federation: Federation, data: str, plan: TrainingPlan) -> None:

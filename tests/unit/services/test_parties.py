@@ -19,17 +19,9 @@ from services.common.identity import Identity, Role
 from services.party.party_training import PartyTraining
 from services.protocol1.cipher import DecryptedVector
 from services.protocol1.exchange import GradientExchange
-from tests.integration.harness import (
-    ACTIVE,
-    DirectPassive,
-    Watcher,
-    active_data,
-    house,
-    names_of,
-    party_data,
-    small_settings,
-    weights_of,
-)
+from tests.harness.exchanges import names_of
+from tests.harness.parties import ACTIVE, DirectPassive, Watcher, active_data, house, party_data, small_settings
+from tests.harness.processes import weights_of
 from vfl.crypto import CipherVector, Mask
 
 PLAIN = small_settings(cipher="plain")

@@ -27,17 +27,17 @@ from services.protocol1.cipher import DecryptedVector, WireVector, make_cipher
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer import Peer
 from services.protocol1.peer_link import PeerLink, vector_parts
-from tests.integration.harness import (
+from tests.harness.exchanges import (
     SESSION,
     SMALL_PLAN,
     ExchangePair,
     exchange_pair,
     largest_difference,
     problem_of,
-    refused,
     run_together,
     train_plainly,
 )
+from tests.harness.processes import refused
 
 NAMES = ["coordinator", "active", "passive", "operator", "stranger"]
 TINY = replace(SMALL_PLAN, key_bits=256)

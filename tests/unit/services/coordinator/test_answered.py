@@ -16,9 +16,9 @@ from services.coordinator.answered import AnsweredRecords
 from services.coordinator.sessions import Sessions
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
-from tests.integration.harness import ACTIVE, PASSIVE, House, house, party_data, small_settings, submit
-from tests.unit.services.test_defended_training import INSTALLED, party_training
-from tests.unit.services.test_score_defences import SECOND, begun, shares
+from tests.harness.defended import INSTALLED, party_training
+from tests.harness.parties import ACTIVE, PASSIVE, House, house, party_data, small_settings, submit
+from tests.harness.shares import SECOND, begun, shares
 from vfl.arrays import FloatArray
 from vfl.learning.networks import DenseNetwork
 

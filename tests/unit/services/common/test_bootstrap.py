@@ -11,7 +11,7 @@ import pytest
 
 from services.common.bootstrap import serve_until_stopped
 from services.common.transport import Transport
-from tests.integration.harness import small_settings
+from tests.harness.parties import small_settings
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,8 @@ from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, Role
 from services.coordinator.sessions import Sessions
-from tests.integration.harness import ACTIVE, PASSIVE, SMALL_PLAN, submit
+from tests.harness.exchanges import SMALL_PLAN
+from tests.harness.parties import ACTIVE, PASSIVE, submit
 from vfl.arrays import FloatArray
 
 SECOND = Identity(Role.PASSIVE, "passive-2")

@@ -19,7 +19,7 @@ from services.common.settings import SettingsError, check_role, load_settings
 from services.party.consent import check_consent, warnings_of
 from services.party.features import load_party_data
 from services.protocol1.cipher import make_cipher
-from tests.integration.harness import small_settings
+from tests.harness.parties import small_settings
 
 # -- settings ---------------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,7 @@
 """Score defences at the coordinator: on what is delivered, in order, with what they need, the same when asked again."""
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,24 +12,14 @@ from defences import DefenceError, DefenceSpec, NoiseSource, ScoreContext, Score
 from protos.v1 import common_pb2
 from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder
-from services.common.identity import Identity, Role
+from services.common.identity import Identity
 from services.common.scores import PartialScores
 from services.coordinator.sessions import Sessions
-from tests.integration.harness import (
-    ACTIVE,
-    PASSIVE,
-    SMALL_PLAN,
-    House,
-    Watcher,
-    active_data,
-    house,
-    small_settings,
-    submit,
-)
+from tests.harness.exchanges import SMALL_PLAN
+from tests.harness.parties import ACTIVE, PASSIVE, House, Watcher, active_data, house, small_settings, submit
+from tests.harness.shares import SECOND, begun, shares
 from vfl.arrays import FloatArray
 from vfl.learning import class_rows, confidence_scores
-
-SECOND = Identity(Role.PASSIVE, "passive-2")
 
 
 @dataclass(frozen=True)
@@ -73,30 +62,6 @@ class Watch:
         if context.parameter_gram is None:
             raise DefenceError("watch needs the Gram matrix of a linear model: train one.")
         return scores
-
-
-def begun(
-    defences: Sequence[ScoreDefence],
-    *,
-    classes: int = 2,
-    passive: Sequence[Identity] = (PASSIVE,),
-    noise: NoiseSource | None = None,
-    installed: bool = False,
-) -> tuple[Sessions, Agreement]:
-    """A session that all have joined."""
-    sessions = Sessions(5, defences, noise)
-    plan = replace(SMALL_PLAN, installed_model=installed)
-    session_id = sessions.open(ACTIVE, plan, classes, tuple(party.name for party in passive))
-    with ThreadPoolExecutor() as threads:
-        joining = [
-            threads.submit(sessions.join, caller, session_id, PartyDescription(caller.name, 3, 0, False, 100))
-            for caller in (ACTIVE, *passive)
-        ]
-    return sessions, joining[0].result()
-
-
-def shares(rows: int = 5, columns: int = 1, seed: int = 0) -> FloatArray:
-    return np.random.default_rng(seed).normal(size=(rows, columns))
 
 
 def gram_of(seed: int, classes: int = 3) -> FloatArray:
