@@ -1,4 +1,4 @@
-"""The distortion: g is met, half* errs as predicted, nothing that was tried errs more, and secrets are secret."""
+"""parameter_rotation: what each secret discloses, what repeats, what is refused, and what it does not stop."""
 
 import sys
 from subprocess import run

@@ -1,4 +1,4 @@
-"""Training with defences on, whole parties in one process: what peers see, what stays exact, what is refused when."""
+"""Training with noise on the residuals, whole parties in one process: what peers see, what is refused when."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Protocol 1's state machine: order, repetition, replacement, silence. Plain values where only the order matters."""
+"""Protocol 1's state machine: order, repetition, replacement. Plain values where only the order matters."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The evaluation of the defences: page and files, command, matrix without federations, adaptive adversaries, cost."""
+"""The evaluation of the defences: page and files, and the command that writes them."""
 
 import io
 import json
