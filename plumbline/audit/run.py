@@ -30,7 +30,7 @@ from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_leakage
 from plumbline.processes import LocalProcesses
 
-_VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "openmined-psi", "protobuf", "scikit-learn")
+_VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "protobuf", "scikit-learn")
 
 
 def run_audit(request: AuditRequest, console: Console) -> Path:

@@ -17,7 +17,7 @@ from vfl.data.encoders import (
     snap_to_grid,
 )
 from vfl.data.fetch import FetchError, fetch
-from vfl.data.psi import EmptyIntersection, PsiClient, PsiError, PsiServer, common_order, rows_of
+from vfl.data.psi import BlindedIds, EmptyIntersection, PsiClient, PsiError, PsiServer, common_order, rows_of
 from vfl.data.readers import load_table
 from vfl.data.split import (
     SplitError,
@@ -32,6 +32,7 @@ from vfl.data.tables import Table, TableError, class_names, encode_labels, table
 __all__ = [
     "DATASETS",
     "ENCODER_KINDS",
+    "BlindedIds",
     "Dataset",
     "DatasetError",
     "DatasetNotFound",
