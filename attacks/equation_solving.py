@@ -1,6 +1,6 @@
 """Attacks that solve the scores' linear equations A x = b (Rassouli, sections III-V: eq. 5-6, 22; CLS of section IV).
 
-What all of them share is here: the equations, and the projection of a point onto their solutions in the box.
+What all of them share stands in ``linear_system`` (the equations) and ``box_projection`` (their solutions in the box).
 
 Behaviour where the paper's assumptions fail, the same for every attack of this family and never NaN:
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from attacks.base import AttackSpec
-from attacks.feature_ratios import NO_SET, Observation, edges_of, join
+from attacks.feature_ratios import NO_SET, Observation, edges_of, join_batches
 from attacks.label_recovery import LabelRecovery, label_party_products
 from attacks.training_views import StepSolution, TrainingView, require_training, solve_steps
 from vfl.arrays import FloatArray, IntArray
@@ -198,7 +198,7 @@ def order_feature(
     edges = edges_of(observations)
     if not edges.strong.any():
         return _unknown(view, peer_features, "Every product of the feature is zero to rounding: it says nothing.")
-    sets, ratios = join(view.n, len(observations), edges)
+    sets, ratios = join_batches(view.n, len(observations), edges)
     count = int(sets.max()) + 1
     values = np.full(view.n, np.nan)
     errors = np.full(count, np.inf)

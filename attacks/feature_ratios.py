@@ -57,7 +57,7 @@ def edges_of(observations: list[Observation]) -> _Edges:
     return _Edges(joined[0], joined[1], joined[2], joined[3], strong)
 
 
-def join(n: int, batch_count: int, edges: _Edges) -> tuple[IntArray, FloatArray]:
+def join_batches(n: int, batch_count: int, edges: _Edges) -> tuple[IntArray, FloatArray]:
     """Sortable sets and ratios of n rows: (n,) and (n,), the largest set first, NO_SET and NaN where nothing is known.
 
     Batches and rows are the nodes of a graph, joined by v = theta x. Along the tree of the relatively most exact

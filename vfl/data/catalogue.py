@@ -129,19 +129,16 @@ def _folder(entry: Dataset, data_dir: Path | None) -> Path:
 
 _CC_BY = "CC BY 4.0"
 
-
 _BANK_SIMULATION = (
     "Categories were replaced by the share of label `yes` among all rows of the category: "
     "this needs the labels, which a real passive party does not have."
 )
-
 
 _BANK_READING = (
     "Rassouli VIII maps each category 'to its average in each class'. With two classes the averages are p "
     "and 1 - p, "
     "so p, the mean label, is used."
 )
-
 
 _BANK_CITATION = (
     "Moro, S., Rita, P., Cortez, P. (2014). Bank Marketing. UCI Machine Learning Repository. "
@@ -352,6 +349,5 @@ _ENTRIES = (
         notes=("Pixels are divided by 255.",),
     ),
 )
-
 
 DATASETS: dict[str, Dataset] = {entry.name: entry for entry in _ENTRIES}

@@ -26,7 +26,6 @@ _FAMILIES = {
     "dp_sgd": "#8e6bbf",
 }
 
-
 _MARKERS = ("o", "s", "^")
 _UTILITY_FIGURES = {"linear": "14", "network": "15"}
 

@@ -18,7 +18,6 @@ from vfl.data import DatasetNotFound, encode_labels, load_dataset
 
 _SEEDS, _QUICK_SEEDS, _QUICK_EPOCHS = 5, 2, 3
 
-
 _CASES = (
     NoiseCase("mnist01", "MNIST, digits 0 and 1", Reading("unit-norm rows", "whole_row_unit_norm", False), 30),
     NoiseCase(
@@ -27,7 +26,6 @@ _CASES = (
     NoiseCase("credit", "Default of credit card clients", Reading("standardised, intercept", "standardise", True), 10),
     NoiseCase("credit", "Default of credit card clients", Reading("bounded rows, intercept", "bounded", True), 10),
 )
-
 
 # As measured, one of its features is longer than all others together: standardised first.
 _FALLBACK = NoiseCase("breast_cancer", "Breast cancer", Reading("bounded rows", "bounded", False), 30, 32)

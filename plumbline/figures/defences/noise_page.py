@@ -176,7 +176,6 @@ _PANELS = (
     ("theta_norm", "||theta||", ""),
 )
 
-
 _COLOURS = {float("inf"): "#444444", 0.5: "#1b6ca8", 0.2: "#c8553d", 0.1: "#2a9d8f"}
 
 

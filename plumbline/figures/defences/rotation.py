@@ -69,7 +69,6 @@ _FULL = _Plan(
     draws=50,
 )
 
-
 _QUICK = _Plan(datasets=2, trade_off=(0.3,), far=(2.0,), sizes=2, levels=(0.1,), windows=1, records=25, draws=5)
 
 

@@ -30,14 +30,12 @@ if TYPE_CHECKING:
 
 NONE = "none"
 
-
 DEFENCES = {
     "-I, retrained": FeatureTransform("negate", "training"),
     "random, retrained": FeatureTransform("random", "training"),
     "random, disclosed": FeatureTransform("random", "disclosure"),
     "H*, disclosed": FeatureTransform("optimal", "disclosure"),
 }
-
 
 ATTACKS = ("ls", "clamped_ls", "cls", "half_star", "rcc1", "rcc2")
 HALF = "half"

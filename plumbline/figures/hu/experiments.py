@@ -43,7 +43,6 @@ IOTA = 64
 SHARE_STEP = 2.0**-RESIDUAL.fraction_bits
 _FACT_BATCHES = 3
 
-
 # Keeps the secret initial weights and the planted shares apart from the public streams of the same seed.
 _WEIGHT_STREAM, _SHARE_STREAM = 0x4855, 0x4653
 

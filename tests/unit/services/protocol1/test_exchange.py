@@ -439,5 +439,4 @@ class ExchangeModel(RuleBasedStateMachine):
 
 ExchangeModel.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
-
 TestExchangeModel = ExchangeModel.TestCase
