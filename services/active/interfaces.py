@@ -4,14 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from vfl.arrays import FloatArray
 from vfl.data import BlindedIds
 from vfl.learning.networks import DenseNetwork
-
-FloatArray = NDArray[np.float64]
 
 
 class Coordinator(Protocol):

@@ -18,7 +18,7 @@ from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
 from services.common.certificates import CertificateFiles
 from services.common.errors import NotAllowed, NotIdentified, abort_with
 from services.common.identity import INSECURE_IDENTITY_KEY, Identity, Role, caller_identity, role_of
-from services.common.metrics import TrafficMeter
+from services.common.meters import TrafficMeter
 
 _log = logging.getLogger(__name__)
 

@@ -7,23 +7,24 @@ from concurrent.futures import Executor
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from services.adversary.training import TrainingAdversary
 from services.common.agreement import Agreement, PartyDescription
 from services.common.alignment import alignment_context, alignment_refusals
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.identity import Identity
-from services.common.metrics import StageTimer
+from services.common.meters import StageTimer
 from services.common.scores import PartialScores
 from services.common.settings import Settings
-from services.party.adversary import TrainingAdversary
 from services.party.consent import check_consent
-from services.party.defences import PartyDefences
-from services.party.exchange import GradientExchange
 from services.party.features import PartyData
 from services.party.guard import channels_of, guard
+from services.party.party_defences import PartyDefences
+from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
-from services.party.training import PartyTraining, Peer
+from services.protocol1.exchange import GradientExchange
+from services.protocol1.peer import Peer
+from vfl.arrays import IntArray
 from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.data import BlindedIds, PsiServer, rows_of
 from vfl.learning.networks import DenseNetwork, load_network
@@ -46,7 +47,7 @@ class _Session:
         self.session_id = session_id
         self.active = active
         self.psi: PsiServer | None = None
-        self.rows: NDArray[np.int64] | None = None
+        self.rows: IntArray | None = None
         self.joining = threading.Lock()
         self.training: PartyTraining | None = None
         self.ended: str | None = None
@@ -149,7 +150,7 @@ class PassiveParty:
                 session.training = self._join(caller, session_id, session.rows)
             return session.training.agreement
 
-    def _join(self, caller: Identity, session_id: str, rows: NDArray[np.int64]) -> PartyTraining:
+    def _join(self, caller: Identity, session_id: str, rows: IntArray) -> PartyTraining:
         own = self._data.describe(self.name, len(rows), truncates_answers=self._defences.truncates_answers)
         agreement = self._coordinator.join_session(session_id, own)
         if agreement.active.name != caller.name:
