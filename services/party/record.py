@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from services.common.agreement import Agreement
-from services.common.metrics import TrafficMeter
+from services.common.meters import TrafficMeter
+from vfl.arrays import FloatArray, IntArray
 
 
 class RunRecord:
@@ -38,7 +38,7 @@ class RunRecord:
         with self._lock:
             self._content.update(facts)
 
-    def finish(self, weights: NDArray[np.float64], feature_names: tuple[str, ...]) -> None:
+    def finish(self, weights: FloatArray, feature_names: tuple[str, ...]) -> None:
         """Write the record and this party's own weights, one row per feature."""
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ class RunRecord:
         self.write()
 
     def keep_features(
-        self, features: NDArray[np.float64], feature_names: tuple[str, ...], labels: NDArray[np.int64] | None = None
+        self, features: FloatArray, feature_names: tuple[str, ...], labels: IntArray | None = None
     ) -> None:
         """Write this party's own encoded table, in the common order, for an auditor who may read its folder."""
         if self._folder is not None:
