@@ -32,7 +32,7 @@ GRPC = {
 GRPC_FOR_NOW = {"services/active/party.py"}
 # Roles mirror each other, and so do studies.
 MIRRORED = {
-    "services": {"party.py", "server.py", "servicer.py"},
+    "services": {"party.py", "requirements.py", "server.py", "servicer.py"},
     "plumbline": {"page.py", "study.py"},
 }
 MOST_LINES, MOST_LINES_OF_A_TEST = 400, 500
