@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
-import grpc
 import numpy as np
 
 from attacks import AuxiliaryRows
@@ -17,7 +16,7 @@ from services.adversary.predictions import AttackHost, Knowledge
 from services.adversary.training import TrainingAdversary
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.alignment import alignment_refusals
-from services.common.errors import FederationError, InvalidMessage, OutOfOrder, UnknownRecord
+from services.common.errors import InvalidMessage, OutOfOrder, UnknownRecord, described
 from services.common.meters import StageTimer
 from services.common.settings import Settings
 from services.common.wire import PREDICTION_ROWS
@@ -157,7 +156,7 @@ class ActiveParty:
         def end_when_refused(joining: Future[None]) -> None:
             """A passive party that doesn't join ends the session: nobody waits for it until the timeout."""
             if error := joining.exception():
-                self._coordinator.end_session(session_id, _describe(error))
+                self._coordinator.end_session(session_id, described(error))
 
         joining = [self.executor.submit(party.join, session_id) for party in self._passive_parties.values()]
         for joined in joining:
@@ -252,7 +251,7 @@ class ActiveParty:
     def _end_after(epoch_of_other: Future[None], training: PartyTraining) -> None:
         """When a passive party stops in mid-epoch, don't wait for its next message until the timeout."""
         if error := epoch_of_other.exception():
-            training.exchange.end(_describe(error))
+            training.exchange.end(described(error))
 
     def _validation_loss(self, training: PartyTraining) -> float:
         rows = training.rows.validation
@@ -301,7 +300,7 @@ class ActiveParty:
 
     def _fail(self, session_id: str, error: Exception) -> None:
         self.stage = "failed"
-        self.failure = _describe(error)
+        self.failure = described(error)
         if self._training is not None:
             self._training.exchange.end("the active party's job has failed.")
             self._training = None
@@ -314,7 +313,7 @@ class ActiveParty:
                 try:
                     end(session_id, "the active party's job has failed.")
                 except Exception as unreachable:
-                    _log.warning("Could not end the session everywhere: %s", _describe(unreachable))
+                    _log.warning("Could not end the session everywhere: %s", described(unreachable))
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:
         _first_failure([self.executor.submit(action, party) for party in self._passive_parties.values()])
@@ -381,10 +380,3 @@ def _first_failure(futures: Iterable[Future[None]]) -> None:
     wait(futures)
     for future in futures:
         future.result()
-
-
-def _describe(error: BaseException) -> str:
-    """An error in words that its own party may read."""
-    if isinstance(error, grpc.RpcError) and isinstance(error, grpc.Call):
-        return f"{error.code().name}: {error.details()}"
-    return str(error) if isinstance(error, FederationError | ValueError) else f"{type(error).__name__}: {error}"

@@ -7,8 +7,9 @@ import numpy as np
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
-from services.common.errors import naming, naming_the_party
+from services.common.errors import OutOfOrder, PeerRefused
 from services.common.scores import matrix_of
+from services.common.statuses import naming, naming_the_party
 from services.common.wire import END_SECONDS
 from vfl.data import BlindedIds
 from vfl.learning.networks import DenseNetwork, activation_named
@@ -86,12 +87,12 @@ class PassiveLink:
 
     def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
         """The party's share of the model, None when it discloses nothing (black box)."""
+        request = passive_pb2.SessionRequest(session_id=session_id)
         try:
-            reply = self._stub.DiscloseParameters(
-                passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout
-            )
-        except grpc.RpcError as error:
-            if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+            with naming(self.name):
+                reply = self._stub.DiscloseParameters(request, timeout=self._timeout)
+        except PeerRefused as refused:
+            if refused.kind is OutOfOrder:
                 return None
             raise
         return DenseNetwork(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
-from services.common import errors, transport
+from services.common import statuses, transport
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.certificates import CertificateFiles, create_federation_certificates, issue_certificate
 from services.common.errors import OutOfOrder
@@ -160,7 +160,7 @@ def test_a_caller_who_hangs_up_in_mid_stream_leaves_no_traceback(
 ) -> None:
     # Once: the servicer's own iterator raises grpc.RpcError, which is logged as "Unexpected error" with a traceback.
     reading, logged, released = threading.Event(), threading.Event(), threading.Event()
-    read_vector, abort_with = exchange_servicer._read_vector, errors.abort_with
+    read_vector, abort_with = exchange_servicer._read_vector, statuses.abort_with
 
     def observed_read(parts: Iterator[common_pb2.CipherVectorPart]) -> object:
         reading.set()
