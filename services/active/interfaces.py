@@ -4,22 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from vfl.arrays import FloatArray
 from vfl.data import BlindedIds
 from vfl.learning.networks import DenseNetwork
-
-
-class Coordinator(Protocol):
-    """What the active party needs of the coordinator."""
-
-    def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str: ...
-
-    def join_session(self, session_id: str, party: PartyDescription) -> Agreement: ...
-
-    def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray: ...
-
-    def end_session(self, session_id: str, reason: str) -> None: ...
 
 
 class PassiveParty(Protocol):

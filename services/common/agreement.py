@@ -6,7 +6,7 @@ from typing import Any
 
 from protos.v1 import common_pb2
 from services.common.errors import InvalidMessage
-from vfl.learning import INITIALISATIONS
+from vfl.learning import INITIALISATIONS, residual_columns
 
 CIPHERS = {"paillier": common_pb2.CIPHER_PAILLIER, "plain": common_pb2.CIPHER_PLAIN}
 _CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
@@ -141,14 +141,9 @@ class Agreement:
         return tuple(party for party in self.parties if party.name != name)
 
     @property
-    def score_columns(self) -> int:
-        """Columns of partial scores: an installed model has one per class, a trained binary one a single product."""
-        return 1 if self.classes == 2 and not self.plan.installed_model else self.classes
-
-    @property
     def residual_columns(self) -> int:
-        """Columns of the residual: one for two classes, else one per class."""
-        return 1 if self.classes == 2 else self.classes
+        """Columns of the residual."""
+        return residual_columns(self.classes)
 
     @property
     def total_features(self) -> int:

@@ -36,8 +36,8 @@ class Refusal(grpc.RpcError, grpc.Call):
     def is_active(self) -> bool:
         return False
 
-    def time_remaining(self) -> float | None:
-        return None
+    def time_remaining(self) -> float:
+        return 0.0
 
     def cancel(self) -> bool:
         return False

@@ -21,7 +21,7 @@ from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
 from services.common.transport import Transport
 from services.common.wire import PART_BYTES
-from services.party.party_training import PartyTraining
+from services.party.party_training import PartyTraining, TrainingMeans
 from services.protocol1 import servicer as exchange_servicer
 from services.protocol1.cipher import DecryptedVector, WireVector, make_cipher
 from services.protocol1.exchange import GradientExchange
@@ -293,10 +293,9 @@ def _train_over_the_wire(certificates: Path, rows: int, columns: int, plan: Trai
                 name,
                 problem.blocks[name],
                 problem.labels if name == "active" else None,
-                peers,
-                generator=np.random.default_rng(100 + number),
-                timeout=60,
-                executor=stack.enter_context(ThreadPoolExecutor()),
+                TrainingMeans(
+                    peers, np.random.default_rng(100 + number), 60, stack.enter_context(ThreadPoolExecutor())
+                ),
             )
         return largest_difference(run_together(trainings, 1), train_plainly(problem, plan))
 
