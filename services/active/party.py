@@ -30,7 +30,15 @@ _log = logging.getLogger(__name__)
 
 
 class ActiveParty:
-    """Thread-safe. Runs one job at a time and predicts with the last one that finished."""
+    """Runs one job at a time and predicts with the last one that finished. Thread-safe.
+
+    Attributes:
+        labels: class indices, one per record of the own table.
+        class_names: by class index.
+        stage: idle, failed, or what the job is doing; serving when it has finished.
+        failure: why the last job failed; empty when it didn't.
+        executor: threads for jobs.
+    """
 
     def __init__(
         self,

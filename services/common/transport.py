@@ -75,7 +75,13 @@ Permissions = Mapping[str, frozenset[Role]]
 
 @dataclass(frozen=True)
 class Transport:
-    """How this party connects: with its certificate, or INSECURE (``certificates is None``), for tests only."""
+    """Makes this party's connections and servers, with its certificate or, for tests only, INSECURE.
+
+    Attributes:
+        identity: who this party is.
+        certificates: what mTLS needs; None is INSECURE.
+        meter: counts the bytes of the calls that this party makes.
+    """
 
     identity: Identity
     certificates: CertificateFiles | None
@@ -83,6 +89,7 @@ class Transport:
 
     @property
     def is_insecure(self) -> bool:
+        """Whether nothing is encrypted and no identity is checked."""
         return self.certificates is None
 
     def dial(self, address: str, peer: str) -> grpc.Channel:

@@ -268,7 +268,7 @@ class PartyTraining:
         return self._installed or DenseNetwork((self.weights,), (np.zeros(self.weights.shape[1]),))
 
     def features_of(self, rows: IntArray) -> FloatArray:
-        """This party's own features of rows of the common order."""
+        """This party's own features of rows of the common order, (len(rows), d)."""
         return self._features[rows]
 
     def labels_of(self, rows: IntArray) -> IntArray:

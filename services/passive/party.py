@@ -34,7 +34,12 @@ class _Session:
 
 
 class PassiveParty:
-    """Thread-safe. Holds one session at a time; when the active party opens another, the one before ends."""
+    """Holds one session at a time; when the active party opens another, the one before ends. Thread-safe.
+
+    Attributes:
+        name: the party's, as its certificate states it.
+        executor: threads for epochs and attacks.
+    """
 
     def __init__(self, context: PartyContext) -> None:
         self.name = context.name
@@ -113,6 +118,8 @@ class PassiveParty:
     def run_epoch(
         self, caller: Identity, session_id: str, epoch: int, on_step: Callable[[int, StageTimer], None]
     ) -> None:
+        """Train one epoch, writing each step's timings to the record and calling ``on_step`` after it."""
+
         def recorded(step: int, timer: StageTimer) -> None:
             self._record.add_step(step, timer.seconds)
             on_step(step, timer)
@@ -120,6 +127,7 @@ class PassiveParty:
         self._training_of(caller, session_id).run_epoch(epoch, recorded)
 
     def finish_training(self, caller: Identity, session_id: str, kept_epoch: int) -> None:
+        """Keep the weights of one epoch, write the record and mount the training attacks."""
         training = self._training_of(caller, session_id)
         training.keep_epoch(kept_epoch)
         self._record.finish(training.weights, self._data.feature_names)
@@ -150,6 +158,7 @@ class PassiveParty:
         return training.disclosed_parameters()
 
     def end_session(self, caller: Identity, session_id: str, reason: str) -> None:
+        """End the session when its active party says so; another session's end changes nothing."""
         session = self._session
         if session is not None and session.session_id == session_id:
             if caller.name != session.active:
