@@ -23,7 +23,10 @@ _ALIGNMENT_SECONDS_PER_ID = 0.001
 
 @naming_the_party
 class PassiveLink:
-    """One passive party over a channel; no answer within ``timeout`` seconds raises PeerVanished, a refusal PeerRefused."""
+    """One passive party over a channel, ``timeout`` seconds for each answer.
+
+    Every method raises PeerVanished when no answer comes, and PeerRefused with the other's words when it refuses.
+    """
 
     def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
         self.name = name

@@ -16,7 +16,10 @@ _JOIN_MARGIN = 5.0
 
 @naming_the_party
 class CoordinatorLink:
-    """The coordinator over a channel; no answer within ``timeout`` seconds raises PeerVanished, a refusal PeerRefused."""
+    """The coordinator over a channel, ``timeout`` seconds for each answer.
+
+    Every method raises PeerVanished when no answer comes, and PeerRefused with the other's words when it refuses.
+    """
 
     def __init__(self, channel: grpc.Channel, timeout: float) -> None:
         self.name = str(Role.COORDINATOR)

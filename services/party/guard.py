@@ -197,7 +197,7 @@ def _counted(agreement: Agreement, key_holder: str, peer: str, training_rows: in
 
 
 def _remedies(agreement: Agreement, channel: Channel, training_rows: int) -> tuple[str, ...]:
-    """What keeps the channel from telling too much, in words; with noise where labels are told or nothing else helps."""
+    """What keeps the channel from telling too much; noise as well where labels are told or nothing else helps."""
     name, plan, remedies = channel.key_holder, agreement.plan, []
     larger = _sufficient_batch(agreement, channel, training_rows)
     if larger:

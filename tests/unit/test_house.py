@@ -33,6 +33,7 @@ MIRRORED = {
     "plumbline": {"page.py", "study.py"},
 }
 MOST_LINES, MOST_LINES_OF_A_TEST = 400, 500
+MOST_ARGUMENTS = 7
 # File, and why it may be longer.
 LONGER: dict[str, str] = {}
 
@@ -107,3 +108,15 @@ def test_studies_do_not_import_each_other() -> None:
             if name.startswith("plumbline.figures."):
                 study = name.split(".")[2]
                 assert study not in studies - {own}, f"{name_of(path)} imports {name}"
+
+
+def test_functions_of_services_take_few_arguments() -> None:
+    crowded = {
+        f"{name_of(path)}: {node.name}"
+        for path in files_of("services")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        and len([one for one in (*node.args.args, *node.args.kwonlyargs) if one.arg not in ("self", "cls")])
+        > MOST_ARGUMENTS
+    }
+    assert not crowded
