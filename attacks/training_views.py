@@ -15,6 +15,7 @@ import numpy as np
 from attacks.base import AttackSpec
 from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
+from vfl.learning.approximation import residual_columns
 from vfl.learning.initialisation import INITIALISATIONS
 from vfl.theory.training import Approximation, OracleRun, check_approximation
 
@@ -107,8 +108,8 @@ class TrainingView:
 
     @property
     def columns(self) -> int:
-        """Columns of a residual: 1 for two classes, one per class otherwise."""
-        return 1 if self.classes == 2 else self.classes
+        """Columns of a residual."""
+        return residual_columns(self.classes)
 
     @property
     def label_party_features(self) -> int:

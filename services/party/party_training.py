@@ -6,6 +6,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,37 @@ from vfl.learning import BatchSchedule, ResidualScheme, class_rows, initial_weig
 from vfl.learning.networks import DenseNetwork
 
 
-class PartyTraining:
-    """Weights and training of party ``name`` under an agreement.
+@dataclass(frozen=True)
+class TrainingMeans:
+    """What a party trains with in one session, besides its data.
 
-    ``features``: (aligned rows, d) in the common order, on the fixed-point grid; the active party's last column is
-    the constant 1, its bias. ``labels``: (aligned rows,) class indices, the active party's only.
-    ``generator`` draws the initial weights and must be private to this party. ``installed`` is this party's part of
-    a model that was trained elsewhere; then there is nothing to train.
+    Attributes:
+        peers: the other ends of Protocol 1, by name.
+        generator: draws the initial weights; private to this party.
+        timeout: seconds to wait for a peer's message.
+        executor: threads for what is sent to several peers at once.
+        cipher: makes the party's cipher of a session.
+        defences: what the party applies to residuals and parameters.
+    """
+
+    peers: Mapping[str, Peer]
+    generator: np.random.Generator
+    timeout: float
+    executor: Executor
+    cipher: Callable[[Agreement, str, Protect], Cipher] = make_cipher
+    defences: PartyDefences = field(default_factory=PartyDefences)
+
+
+class PartyTraining:
+    """Trains one party's weights under an agreement and makes its partial scores. Thread-safe.
+
+    Attributes:
+        agreement: the session's public terms.
+        name: the party's name in it.
+        rows: training, validation and test rows of the common order.
+        schedule: the public order of batches.
+        weights: (d, columns), as they stand.
+        exchange: the party's half of Protocol 1.
     """
 
     def __init__(
@@ -39,22 +64,30 @@ class PartyTraining:
         name: str,
         features: FloatArray,
         labels: IntArray | None,
-        peers: Mapping[str, Peer],
-        *,
-        generator: np.random.Generator,
-        timeout: float,
-        executor: Executor,
+        means: TrainingMeans,
         installed: DenseNetwork | None = None,
-        cipher: Callable[[Agreement, str, Protect], Cipher] = make_cipher,
-        defences: PartyDefences | None = None,
     ) -> None:
+        """Make weights, keys and the exchange of party ``name``.
+
+        Args:
+            agreement: the session's public terms.
+            name: the party's name in it.
+            features: (aligned rows, d) in the common order, on the fixed-point grid; the active party's last column
+                is the constant 1, its bias.
+            labels: class indices, (aligned rows,); the active party's only.
+            means: what the party trains with.
+            installed: the party's part of a model that was trained elsewhere; then there is nothing to train.
+
+        Raises:
+            InvalidMessage: when an installed model doesn't fit the table, or a defence doesn't fit the terms.
+        """
         plan = agreement.plan
         self.agreement = agreement
         self.name = name
         self._features = features
         self._labels = labels
-        self._peers = peers
-        self._executor = executor
+        self._peers = means.peers
+        self._executor = means.executor
         self._scheme = ResidualScheme(agreement.classes)
         self._installed = installed
         self._disclosed: DenseNetwork | None = None
@@ -75,7 +108,7 @@ class PartyTraining:
             features.shape[1],
             self._scheme.columns,
             total_features=agreement.total_features,
-            generator=generator,
+            generator=means.generator,
         )
         self._penalty = np.full((features.shape[1], 1), plan.l2)
         if labels is not None:
@@ -85,7 +118,7 @@ class PartyTraining:
         self._token_key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         steps = self.schedule.steps_per_epoch * plan.epochs
-        self._defences = defences or PartyDefences()
+        self._defences = means.defences
         self._terms = TrainingTerms(
             role="passive" if labels is None else "active",
             epochs=plan.epochs,
@@ -98,11 +131,11 @@ class PartyTraining:
         )
         self._rehearse()
         self.exchange = GradientExchange(
-            cipher(agreement, name, self._protect),
-            peers,
+            means.cipher(agreement, name, self._protect),
+            means.peers,
             steps=steps,
             rows_of_step=self.schedule.rows_of_step,
-            timeout=timeout,
+            timeout=means.timeout,
         )
 
     def show_public_key(self) -> None:
@@ -235,7 +268,7 @@ class PartyTraining:
         return self._installed or DenseNetwork((self.weights,), (np.zeros(self.weights.shape[1]),))
 
     def features_of(self, rows: IntArray) -> FloatArray:
-        """This party's own features of rows of the common order."""
+        """This party's own features of rows of the common order, (len(rows), d)."""
         return self._features[rows]
 
     def labels_of(self, rows: IntArray) -> IntArray:

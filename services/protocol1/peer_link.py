@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import grpc
 
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
-from services.common.errors import InvalidMessage, naming_the_party
+from services.common.errors import InvalidMessage
+from services.common.statuses import naming_the_party
 from services.common.wire import parts_of
 from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector
 

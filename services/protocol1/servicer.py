@@ -6,8 +6,8 @@ import grpc
 
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 from services.common.errors import InvalidMessage
-from services.common.identity import Role, require_caller
-from services.common.transport import Permissions
+from services.common.identity import Role
+from services.common.transport import Permissions, require_caller
 from services.common.wire import joined, parts_of
 from services.protocol1.cipher import PublicKeyShown, WireVector
 from services.protocol1.exchange import GradientExchange

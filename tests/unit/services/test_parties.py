@@ -295,10 +295,10 @@ def test_each_party_reads_in_its_own_log_what_its_answers_give_away(
 ) -> None:
     with caplog.at_level(logging.WARNING), house(tmp_path, settings=small_settings()) as home:
         home.train()
-        warned = {record.name: record.getMessage() for record in caplog.records if "equations" in record.getMessage()}
-        assert set(warned) == {"services.active.party", "services.passive.party"}
-        assert "residuals of passive" in warned["services.passive.party"]
-        assert any("512-bit" in record.getMessage() for record in caplog.records)
+        warned = [record.getMessage() for record in caplog.records]
+        assert [text.startswith("active can put") for text in warned if "residuals of passive" in text] == [True]
+        assert [text.startswith("passive can put") for text in warned if "residuals of active" in text] == [True]
+        assert len([text for text in warned if "512-bit" in text]) == 2
 
 
 # -- what must not be seen --------------------------------------------------------------------------------------------
