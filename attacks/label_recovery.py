@@ -7,11 +7,12 @@ T_eps, because |g^A| obeys Lemma 4.4's recursion too (``vfl.theory.training.guar
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
-from attacks.base import AttackSpec
+from attacks.base import AttackSpec, require
+from attacks.recovered_labels import UNRESOLVED, Method, RecoveredLabels, Source, StepLabels
 from attacks.sign_search import TooManyCandidates, sign_solutions
 from attacks.training_views import (
     ORACLE,
@@ -19,7 +20,6 @@ from attacks.training_views import (
     OwnStep,
     StepSolution,
     TrainingView,
-    require_training,
     solve_steps,
 )
 from attacks.views import ViewError
@@ -30,48 +30,6 @@ from vfl.theory.training import (
     initial_product_bound,
     residual,
 )
-
-UNRESOLVED = -1
-Method = Literal["criterion_4.2", "theorem_4.1", "theorem_F.2", "none"]
-
-
-@dataclass(frozen=True, eq=False)
-class StepLabels:
-    """What one step says.
-
-    rows: (s,). labels: (s,) class indices, UNRESOLVED where it says nothing. margin: (s,) by how much f would have to
-    change for another label. guaranteed: (s,) whether theory promises it. rank, condition_number: of the step's
-    equations. source: "f", "label_share" (of the label party alone), or "none". reason: why nothing, if so.
-    """
-
-    step: int
-    rows: IntArray
-    labels: IntArray
-    margin: FloatArray
-    guaranteed: BoolArray
-    rank: int
-    condition_number: float
-    method: Method
-    source: Literal["f", "label_share", "none"]
-    reason: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class RecoveredLabels:
-    """labels: (n,) class indices, or UNRESOLVED. guaranteed: (n,) whether theory promises the row's label.
-
-    unresolved: indices of the rows of the attacked batches without a label. steps: one estimate per step.
-    guaranteed_steps: T_eps, None where the approximation has no such limit; epsilon: the bound behind it.
-    reason: why there is no label at all; empty when there is one.
-    """
-
-    labels: IntArray
-    guaranteed: BoolArray
-    unresolved: IntArray
-    steps: tuple[StepLabels, ...]
-    guaranteed_steps: int | None
-    epsilon: float
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,7 +71,7 @@ class LabelRecovery:
         """Recover the labels of all rows in the view's batches. Raises ViewError for the active party's view."""
         if view.role != "passive" or view.label_party is None:
             raise ViewError("label_recovery is a passive party's attack: the active party has the labels.")
-        require_training(self, view)
+        require(self, view)
         solutions = solve_steps(view, tolerance=self.tolerance)
         if view.linear and view.label_party_features == 0:
             epsilon, limit = 0.0, None
@@ -249,9 +207,7 @@ def label_party_products(
     return products
 
 
-def _observed(
-    view: TrainingView, solution: StepSolution
-) -> tuple[FloatArray | None, Literal["f", "label_share", "none"]]:
+def _observed(view: TrainingView, solution: StepSolution) -> tuple[FloatArray | None, Source]:
     if solution.residual is not None:
         return solution.residual, "f"
     party = ORACLE if not view.linear else str(view.label_party)
@@ -330,7 +286,7 @@ def _step(
     margin: FloatArray,
     guaranteed: BoolArray,
     method: Method,
-    source: Literal["f", "label_share", "none"],
+    source: Source,
     reason: str = "",
 ) -> StepLabels:
     own: OwnStep = solution.own
@@ -381,4 +337,4 @@ def _overall(view: TrainingView, steps: tuple[StepLabels, ...], limit: int | Non
     reason = ""
     if len(unresolved) == len(seen):
         reason = next((step.reason for step in steps if step.reason), "No step says anything about a label.")
-    return RecoveredLabels(labels, guaranteed, unresolved, steps, limit, epsilon, reason)
+    return RecoveredLabels(labels, guaranteed, unresolved, steps, limit, epsilon, reason, view.steps_per_epoch)

@@ -180,13 +180,13 @@ class ActiveParty:
             executor=self.executor,
             installed=load_network(self._settings.model) if self._settings.model else None,
             cipher=self._adversary.cipher,
+            observer=self._adversary,
             defences=self._defences,
         )
         channels = channels_of(agreement, self.name, len(training.rows.train))
         self._guard_warnings = guard(agreement, channels, self._settings.guard, noisy=self._defences.changes_residuals)
         for warning in self._warnings_of(agreement):
             _log.warning("%s", warning)
-        self._adversary.begin(training)
         self._record.begin(agreement)
         self._record.note(
             warnings=warnings_of(agreement, insecure_transport=self._insecure_transport),

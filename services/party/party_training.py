@@ -6,7 +6,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,12 +16,19 @@ from services.common.errors import Diverged, FederationError, InvalidMessage, Ou
 from services.common.meters import StageTimer
 from services.common.scores import PartialScores
 from services.party.party_defences import PartyDefences
-from services.protocol1.cipher import Cipher, Protect, make_cipher
+from services.protocol1.cipher import Cipher, make_cipher
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, ResidualScheme, class_rows, initial_weights, smallest_batch, split_rows
 from vfl.learning.networks import DenseNetwork
+
+
+class TrainingObserver(Protocol):
+    """Sees what a party computes for itself in training."""
+
+    def own_share(self, step: int, share: FloatArray) -> None:
+        """The party's (rows, columns) share of the residual of a step, before its own defences change it."""
 
 
 class PartyTraining:
@@ -30,7 +37,7 @@ class PartyTraining:
     ``features``: (aligned rows, d) in the common order, on the fixed-point grid; the active party's last column is
     the constant 1, its bias. ``labels``: (aligned rows,) class indices, the active party's only.
     ``generator`` draws the initial weights and must be private to this party. ``installed`` is this party's part of
-    a model that was trained elsewhere; then there is nothing to train.
+    a model that was trained elsewhere; then there is nothing to train. ``observer`` is told this party's own shares.
     """
 
     def __init__(
@@ -45,7 +52,8 @@ class PartyTraining:
         timeout: float,
         executor: Executor,
         installed: DenseNetwork | None = None,
-        cipher: Callable[[Agreement, str, Protect], Cipher] = make_cipher,
+        cipher: Callable[[Agreement, str], Cipher] = make_cipher,
+        observer: TrainingObserver | None = None,
         defences: PartyDefences | None = None,
     ) -> None:
         plan = agreement.plan
@@ -85,6 +93,7 @@ class PartyTraining:
         self._token_key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         steps = self.schedule.steps_per_epoch * plan.epochs
+        self._observer = observer
         self._defences = defences or PartyDefences()
         self._terms = TrainingTerms(
             role="passive" if labels is None else "active",
@@ -98,7 +107,7 @@ class PartyTraining:
         )
         self._rehearse()
         self.exchange = GradientExchange(
-            cipher(agreement, name, self._protect),
+            cipher(agreement, name),
             peers,
             steps=steps,
             rows_of_step=self.schedule.rows_of_step,
@@ -249,8 +258,10 @@ class PartyTraining:
         session_id = self.agreement.session_id
         features = self._features[batch]
         residual = self._residual_share(features @ self.weights, batch)
+        if self._observer is not None:
+            self._observer.own_share(step, residual)
         with timer.stage("encrypt"):
-            encrypted = self.exchange.encrypt_residuals(step, residual)
+            encrypted = self.exchange.encrypt_residuals(step, self._protect(residual))
         sending = [
             self._executor.submit(peer.send_residuals, session_id, step, encrypted) for peer in self._peers.values()
         ]

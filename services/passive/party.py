@@ -151,13 +151,13 @@ class PassiveParty:
             executor=self.executor,
             installed=load_network(self._settings.model) if self._settings.model else None,
             cipher=self._adversary.cipher,
+            observer=self._adversary,
             defences=self._defences,
         )
         channels = channels_of(agreement, self.name, len(training.rows.train))
         warnings = guard(agreement, channels, self._settings.guard, noisy=self._defences.changes_residuals)
         for warning in warnings:
             _log.warning("%s", warning)
-        self._adversary.begin(training)
         self._record.begin(agreement)
         self._record.note(
             defences=list(self._defences.names),
