@@ -1,6 +1,7 @@
 """rcc1 and rcc2: equal to cvxpy, feasible, ordered as Theorem 1 says, and the certificate that the two coincide."""
 
 import os
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -176,9 +177,8 @@ def test_rcc1_says_how_many_records_are_certified_and_who_solved_the_rest() -> N
         f"{200 - certified} records are solved by the batched interior point, to 1e-7.",
     )
     if _has_cvxpy():
-        few = attacks.PredictionView(
-            **{**vars(view), "features_active": view.features_active[:2], "scores": view.scores[:2]}
-        )
+        assert view.scores is not None
+        few = replace(view, features_active=view.features_active[:2], scores=view.scores[:2])
         notes = attacks.reconstruct(attacks.load_prediction("rcc1", solver="cvxpy"), few).notes
         assert notes == ("2 records are solved one by one by cvxpy.",)
     assert attacks.reconstruct(attacks.load_prediction("half"), view).notes == ()
