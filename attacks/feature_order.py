@@ -76,13 +76,15 @@ class RecoveredFeatures:
 class FeatureOrder:
     """Lemmas 3.3-3.4, Theorem 3.5 and Remark 4.9, for every peer with a single feature, by any party.
 
-    tolerance: largest rounding error or contradiction of a solved share. scale_tolerance: a scale of larger relative
-    standard error is not reported.
+    Attributes:
+        tolerance: largest rounding error or contradiction of a solved share.
+        scale_tolerance: a scale of larger relative standard error is not reported.
 
-    A passive party attacks the label party with the labels it recovers first (Remark 4.9); a bias beside the single
-    feature must be known, as zero initialisation makes it. Peers of more features are listed with the reason (Theorem
-    3.6: any rotation of them gives the same shares). A non-linear approximation gives f only: there the peer must be
-    the only one, and its product is read off f (E.1, F.1) with the labels, so the adversary is the active party.
+    A passive party attacks the label party with the labels it recovers first (Remark 4.9). A bias beside the single
+    feature must be known, as zero initialisation makes it.
+    Peers of more features are listed with the reason (Theorem 3.6: any rotation of them gives the same shares).
+    A non-linear approximation gives f only. There the peer must be the only one, and its product is read off f (E.1,
+    F.1) with the labels, so the adversary is the active party.
     """
 
     tolerance: float = 1e-6

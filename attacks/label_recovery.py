@@ -36,12 +36,13 @@ from vfl.theory.training import (
 class LabelRecovery:
     """Criterion 4.2, y = -sign(f), for as long as theory lets it (T_eps) and beyond, flagged; Theorem 4.1 for d_A = 0.
 
-    squared_norm: the largest ||x||^2 of a whole row, which the adversary must assume: 1 as in the paper, 2 with
-    unit-norm rows and a bias. Raised to what its own features and the bias already come to. Only the guarantee depends
-    on it: it is as good as this assumption about the others' features.
-    failure: probability with which a random initialisation may break the guarantee.
-    tolerance: largest rounding error or contradiction of a solved share.
-    free_signs: Theorem 4.1's search takes 2^(free_signs / 2) steps per batch; batches that need more are left out.
+    Attributes:
+        squared_norm: the largest ||x||^2 of a whole row, which the adversary must assume: 1 as in the paper, 2 with
+            unit-norm rows and a bias. It is raised to what its own features and the bias already come to. Only the
+            guarantee depends on it, and is as good as this assumption about the others' features.
+        failure: probability with which a random initialisation may break the guarantee.
+        tolerance: largest rounding error or contradiction of a solved share.
+        free_signs: Theorem 4.1's search takes 2^(free_signs / 2) steps per batch; batches that need more are left out.
 
     Where it applies:
     - d_A = 0: the label party has no feature but perhaps its bias. Then g^A is 0, or the bias, which zero

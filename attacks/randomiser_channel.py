@@ -326,6 +326,7 @@ class _SubgroupLogarithm:
         self._giant_step = invert(power, self._prime)
 
     def of(self, element: mpz) -> int:
+        """The logarithm of an element of the subgroup; raises ValueError for any other."""
         for start in range(0, self._order, _BABY_STEPS):
             step = self._baby_steps.get(element)
             if step is not None:

@@ -28,9 +28,12 @@ _RESERVED = frozenset({"attack", "party", "kind", "status", "seconds"})
 
 
 class TrainingAdversary:
-    """Mounts a party's attacks on training in its own service; without any, everything here is the honest code.
+    """Mounts a party's attacks on training in its own service.
 
-    An attack that can't be mounted is reported as not applicable, and the party trains honestly.
+    An attack that can't be mounted is reported as not applicable, and the party trains honestly. Without any attack the
+    party's cipher is the honest one itself.
+
+    Raises ValueError for two attacks that both replace messages.
     """
 
     def __init__(self, mounted: Mapping[str, TrainingAttack], name: str, folder: Path | None) -> None:
