@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,12 +17,19 @@ from services.common.errors import Diverged, FederationError, InvalidMessage, Ou
 from services.common.meters import StageTimer
 from services.common.scores import PartialScores
 from services.party.party_defences import PartyDefences
-from services.protocol1.cipher import Cipher, Protect, make_cipher
+from services.protocol1.cipher import Cipher, make_cipher
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, ResidualScheme, class_rows, initial_weights, smallest_batch, split_rows
 from vfl.learning.networks import DenseNetwork
+
+
+class TrainingObserver(Protocol):
+    """Sees what a party computes for itself in training."""
+
+    def own_share(self, step: int, share: FloatArray) -> None:
+        """The party's (rows, columns) share of the residual of a step, before its own defences change it."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,7 @@ class TrainingMeans:
         timeout: seconds to wait for a peer's message.
         executor: threads for what is sent to several peers at once.
         cipher: makes the party's cipher of a session.
+        observer: is told this party's own shares; None where nobody looks.
         defences: what the party applies to residuals and parameters.
     """
 
@@ -42,7 +50,8 @@ class TrainingMeans:
     generator: np.random.Generator
     timeout: float
     executor: Executor
-    cipher: Callable[[Agreement, str, Protect], Cipher] = make_cipher
+    cipher: Callable[[Agreement, str], Cipher] = make_cipher
+    observer: TrainingObserver | None = None
     defences: PartyDefences = field(default_factory=PartyDefences)
 
 
@@ -118,6 +127,7 @@ class PartyTraining:
         self._token_key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         steps = self.schedule.steps_per_epoch * plan.epochs
+        self._observer = means.observer
         self._defences = means.defences
         self._terms = TrainingTerms(
             role="passive" if labels is None else "active",
@@ -131,7 +141,7 @@ class PartyTraining:
         )
         self._rehearse()
         self.exchange = GradientExchange(
-            means.cipher(agreement, name, self._protect),
+            means.cipher(agreement, name),
             means.peers,
             steps=steps,
             rows_of_step=self.schedule.rows_of_step,
@@ -282,8 +292,10 @@ class PartyTraining:
         session_id = self.agreement.session_id
         features = self._features[batch]
         residual = self._residual_share(features @ self.weights, batch)
+        if self._observer is not None:
+            self._observer.own_share(step, residual)
         with timer.stage("encrypt"):
-            encrypted = self.exchange.encrypt_residuals(step, residual)
+            encrypted = self.exchange.encrypt_residuals(step, self._protect(residual))
         sending = [
             self._executor.submit(peer.send_residuals, session_id, step, encrypted) for peer in self._peers.values()
         ]

@@ -71,7 +71,6 @@ class PartySession:
         )
         for warning in (*session.terms_warnings, *session.guard_warnings):
             _log.warning("%s", warning)
-        context.adversary.begin(training)
         context.record.begin(agreement)
         context.record.note(
             defences=list(defences.names),
@@ -93,6 +92,7 @@ def _training_of(context: PartyContext, agreement: Agreement, rows: IntArray, la
         timeout=settings.step_timeout,
         executor=context.executor,
         cipher=context.adversary.cipher,
+        observer=context.adversary,
         defences=context.defences,
     )
     features = context.data.encoded(rows, agreement.plan.feature_fraction_bits)

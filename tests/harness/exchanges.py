@@ -191,12 +191,12 @@ class ExchangePair:
 
     def peer_residuals(self, step: int) -> WireVector:
         """Some residuals of the peer, afresh at each call."""
-        return self.peer._cipher.encrypt(np.full((self.rows, 1), 0.5 + step / 16))
+        return self.peer._cipher.encrypt(step, np.full((self.rows, 1), 0.5 + step / 16))
 
     def peer_sums(self, own_residuals: WireVector) -> WireVector:
         """The peer's masked sums of this side's residuals, afresh at each call."""
         cipher = self.peer._cipher
-        return cipher.mask("active", cipher.combine("active", self.features, own_residuals))[0]
+        return cipher.mask(0, "active", cipher.combine(0, "active", self.features, own_residuals))[0]
 
 
 def exchange_pair(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks.training_views import TrainingAttack
+from attacks import TrainingAttack
 from defences import ScoreDefence
 from services.active.interfaces import EpochOutcome
 from services.active.party import ActiveParty

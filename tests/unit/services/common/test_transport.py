@@ -324,7 +324,7 @@ def test_4096_rows_of_three_classes_at_2048_bits_pass_the_default_message_limits
         for name, other in (("active", "passive"), ("passive", "active"))
     )
     mine.receive_public_key("passive", theirs.public_key)
-    few = theirs._cipher.encrypt(np.zeros((4, 3)))
+    few = theirs._cipher.encrypt(0, np.zeros((4, 3)))
     many = replace(few, count=3 * 4096, data=few.data * 1024)
     assert len(many.data) == 6 << 20 > 4 << 20 > PART_BYTES
     with ExitStack() as stack:
