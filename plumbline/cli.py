@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -22,8 +23,18 @@ _ATTACKS, _DEFENCES = ", ".join(attack_names()), ", ".join(defence_names())
 _errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        _out.print(f"plumbline {version('plumbline')}")
+        raise typer.Exit
+
+
 @app.callback()
-def plumbline() -> None:
+def plumbline(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Run a real vertical federation, attack it, defend it, and report what leaked."""
 
 
