@@ -6,7 +6,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 import plumbline
-from plumbline.__main__ import app
+from plumbline.cli import app
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
