@@ -34,7 +34,7 @@ from services.common.settings import Settings, check_role, load_settings
 from services.party.defences import check_defences
 from vfl.data import column_blocks, dataset
 
-_VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "openmined-psi", "protobuf", "scikit-learn")
+_VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "protobuf", "scikit-learn")
 # What attacks on predictions work with.
 _MET = frozenset({"scores", "parameters", "features"})
 

@@ -186,8 +186,8 @@ def _aligned(world: _World, seed: int) -> _World:
     ids = np.array(row_ids(n + 20))
     own_ids = [generator.permutation(np.append(ids[:n], ids[n + own : n + 20 : 2])).tolist() for own in (0, 1)]
     client, server = PsiClient(own_ids[0]), PsiServer(own_ids[1])
-    setup = server.setup(len(own_ids[0]))
-    common = common_order(client.intersect(setup, server.respond(client.request())))
+    client.receive_setup(server.setup(len(own_ids[0])))
+    common = common_order(client.intersect(server.respond(client.request())))
     place = {value: row for row, value in enumerate(ids.tolist())}
     tables = (world.active, world.passive)
     active, passive = (

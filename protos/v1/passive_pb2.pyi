@@ -24,18 +24,22 @@ class AlignmentSetupRequest(_message.Message):
 
     SESSION_ID_FIELD_NUMBER: _builtins.int
     CLIENT_COUNT_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     client_count: _builtins.int
     """Number of ids that the active party will ask about."""
+    version: _builtins.int
+    """Of the alignment that the caller speaks: 2 is Diffie-Hellman on Curve25519. Releases before it sent none."""
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         client_count: _builtins.int = ...,
+        version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_count", b"client_count", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_count", b"client_count", "session_id", b"session_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -43,24 +47,31 @@ Global___AlignmentSetupRequest: _TypeAlias = AlignmentSetupRequest  # noqa: Y015
 
 @_typing.final
 class AlignmentPart(_message.Message):
-    """Bytes of a private set intersection message (the public protobuf format of openmined.psi), in order."""
+    """Blinded ids, in order: u-coordinates of points of Curve25519, 32 bytes each, at most 2,048 whole ones in a part."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_ID_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
-    """In the first part only."""
+    """In the first part of a request only."""
     data: _builtins.bytes
+    version: _builtins.int
+    """In the first part of a set-up only, which carries no data: its version, and how many ids follow."""
+    count: _builtins.int
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         data: _builtins.bytes = ...,
+        version: _builtins.int = ...,
+        count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "data", b"data", "session_id", b"session_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,6 +1,6 @@
 """What the active party's job needs of the others, and what it tells its watcher."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from vfl.data import BlindedIds
 from vfl.learning.networks import DenseNetwork
 
 FloatArray = NDArray[np.float64]
@@ -28,8 +29,8 @@ class Coordinator(Protocol):
 class PassiveParty(Protocol):
     """What the active party asks of a passive one."""
 
-    def set_up_alignment(self, session_id: str, client_count: int) -> bytes: ...
-    def align(self, session_id: str, query: bytes) -> bytes: ...
+    def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds: ...
+    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> Iterable[bytes]: ...
     def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None: ...
     def join(self, session_id: str) -> None: ...
     def show_public_key(self, session_id: str) -> None: ...

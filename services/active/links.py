@@ -1,14 +1,16 @@
 """The passive parties as plain Python objects over gRPC."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import grpc
 import numpy as np
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
-from services.common.errors import naming_the_party
+from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
+from services.common.errors import naming, naming_the_party
 from services.common.scores import matrix_of
-from services.common.wire import END_SECONDS, parts_of
+from services.common.wire import END_SECONDS
+from vfl.data import BlindedIds
 from vfl.learning.networks import DenseNetwork, activation_named
 
 _IDS_PER_PART = 1_000
@@ -27,19 +29,29 @@ class PassiveLink:
         self._stub = passive_pb2_grpc.PassiveStub(channel)
         self._timeout = timeout
 
-    def set_up_alignment(self, session_id: str, client_count: int) -> bytes:
-        request = passive_pb2.AlignmentSetupRequest(session_id=session_id, client_count=client_count)
+    def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds:
+        """The party's blinded ids as they arrive; raises InvalidMessage where it aligns by another version."""
+        request = passive_pb2.AlignmentSetupRequest(
+            session_id=session_id, client_count=client_count, version=ALIGNMENT_VERSION
+        )
         replies = self._stub.SetUpAlignment(request, timeout=self._alignment_timeout(client_count))
-        return b"".join(part.data for part in replies)
+        header = next(replies, passive_pb2.AlignmentPart())
+        check_alignment_version(self.name, header.version)
+        return BlindedIds(header.count, self._data_of(replies))
 
-    def align(self, session_id: str, query: bytes) -> bytes:
+    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> Iterator[bytes]:
+        """The party's answer as it arrives, while the request is still on its way."""
+
         def parts() -> Iterator[passive_pb2.AlignmentPart]:
-            for data in parts_of(query):
+            for data in request:
                 yield passive_pb2.AlignmentPart(session_id=session_id, data=data)
 
-        # 33 bytes and some framing per id.
-        replies = self._stub.Align(parts(), timeout=self._alignment_timeout(len(query) // 33))
-        return b"".join(part.data for part in replies)
+        return self._data_of(self._stub.Align(parts(), timeout=self._alignment_timeout(client_count)))
+
+    def _data_of(self, replies: Iterable[passive_pb2.AlignmentPart]) -> Iterator[bytes]:
+        with naming(self.name):
+            for part in replies:
+                yield part.data
 
     def _alignment_timeout(self, ids: int) -> float:
         """Seconds for one message of the set intersection; the passive party's own table may be larger by far."""

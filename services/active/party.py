@@ -16,6 +16,7 @@ from attacks import AuxiliaryRows
 from services.active.attack_host import AttackHost, Knowledge
 from services.active.interfaces import Coordinator, EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.common.agreement import Agreement, TrainingPlan
+from services.common.alignment import alignment_refusals
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder, UnknownRecord
 from services.common.metrics import StageTimer
 from services.common.settings import Settings
@@ -28,7 +29,7 @@ from services.party.features import PartyData
 from services.party.guard import channels_of, guard
 from services.party.record import RunRecord
 from services.party.training import PartyTraining, Peer
-from vfl.data import PsiClient, PsiError, Table, common_order, encode_labels, rows_of
+from vfl.data import PsiClient, Table, common_order, encode_labels, rows_of
 from vfl.learning import log_loss
 from vfl.learning.networks import load_network
 
@@ -139,19 +140,16 @@ class ActiveParty:
     def _align(self, session_id: str, observer: JobObserver) -> NDArray[np.int64]:
         """Intersect ids with each passive party in turn, each time with what is left; fix the common order."""
         remaining: Sequence[str] = self._data.ids
-        planned = 3 * len(self._passive_parties)
+        planned = 2 * len(self._passive_parties)
         for turn, party in enumerate(self._passive_parties.values()):
             client = PsiClient(remaining)
-            setup = party.set_up_alignment(session_id, len(remaining))
-            observer.step(3 * turn + 1, planned)
-            response = party.align(session_id, client.request())
-            observer.step(3 * turn + 2, planned)
-            remaining = client.intersect(setup, response)
-            observer.step(3 * turn + 3, planned)
-        try:
+            with alignment_refusals():
+                client.receive_setup(party.set_up_alignment(session_id, len(remaining)))
+                observer.step(2 * turn + 1, planned)
+                remaining = client.intersect(party.align(session_id, client.request(), len(remaining)))
+            observer.step(2 * turn + 2, planned)
+        with alignment_refusals():
             common_ids = common_order(remaining)
-        except PsiError as error:
-            raise InvalidMessage(str(error)) from error
         self._for_all_passive(lambda party: party.fix_order(session_id, common_ids))
         self._row_of_id = {record: row for row, record in enumerate(common_ids)}
         return rows_of(self._data.ids, common_ids)

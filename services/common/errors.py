@@ -1,7 +1,8 @@
 """Errors that cross the wire: each says what is wrong and becomes one gRPC status."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, NoReturn, TypeVar
 
@@ -64,18 +65,28 @@ class PeerVanished(FederationError):
 _NO_ANSWER = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 
 
+@contextmanager
+def naming(party: str) -> Iterator[None]:
+    """Raise PeerVanished with the party's name where its call gets no answer."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        if isinstance(error, grpc.Call) and error.code() in _NO_ANSWER:
+            raise PeerVanished(f"{party} does not answer ({error.code().name}).") from error
+        raise
+
+
 def naming_the_party(link: type[T]) -> type[T]:
-    """Make every public method of a link raise PeerVanished with ``self.name`` when its call gets no answer."""
+    """Make every public method of a link raise PeerVanished with ``self.name`` when its call gets no answer.
+
+    A method that returns before its stream has ended reads the rest under ``naming``.
+    """
 
     def named(method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
         def call(self: Any, *arguments: Any) -> Any:
-            try:
+            with naming(self.name):
                 return method(self, *arguments)
-            except grpc.RpcError as error:
-                if isinstance(error, grpc.Call) and error.code() in _NO_ANSWER:
-                    raise PeerVanished(f"{self.name} does not answer ({error.code().name}).") from error
-                raise
 
         return call
 

@@ -59,7 +59,8 @@ def caller_identity(context: grpc.ServicerContext) -> Identity | None:
     # grpc's stubs type the values as bytes; they are tuples of bytes.
     certificate = cast(Mapping[str, Iterable[bytes]], context.auth_context())
     names = [value.decode() for value in certificate.get("x509_subject_alternative_name", ())]
-    if not certificate.get("transport_security_type"):
+    # Without TLS older gRPC says nothing of security, newer "insecure".
+    if {*certificate.get("transport_security_type", ())} <= {b"insecure"}:
         names = [str(value) for key, value in context.invocation_metadata() if key == INSECURE_IDENTITY_KEY]
     for name in names:
         try:

@@ -2,15 +2,15 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from services.common.agreement import Agreement, PartyDescription
+from services.common.alignment import alignment_refusals, checked
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.identity import Identity
 from services.common.metrics import StageTimer
@@ -24,7 +24,7 @@ from services.party.features import PartyData
 from services.party.guard import channels_of, guard
 from services.party.record import RunRecord
 from services.party.training import PartyTraining, Peer
-from vfl.data import PsiError, PsiServer, rows_of
+from vfl.data import BlindedIds, PsiServer, rows_of
 from vfl.learning.networks import DenseNetwork, load_network
 
 _log = logging.getLogger(__name__)
@@ -80,8 +80,8 @@ class PassiveParty:
 
     # -- alignment -------------------------------------------------------------------------------------------------
 
-    def set_up_alignment(self, caller: Identity, session_id: str, client_count: int) -> bytes:
-        """Begin a session with private set intersection; returns the set-up message for ``client_count`` ids."""
+    def set_up_alignment(self, caller: Identity, session_id: str, client_count: int) -> BlindedIds:
+        """Begin a session with private set intersection; returns this party's blinded ids for ``client_count`` ids."""
         if not session_id:
             raise InvalidMessage("The session id is empty: open a session at the coordinator first.")
         with self._lock:
@@ -92,16 +92,17 @@ class PassiveParty:
             session = _Session(session_id, caller.name)
             session.psi = PsiServer(self._data.ids)
             self._session = session
-        with _refusals():
+        with alignment_refusals():
             return session.psi.setup(client_count)
 
-    def align(self, caller: Identity, session_id: str, request: bytes) -> bytes:
-        """Answer the active party's one query of this session."""
+    def align(self, caller: Identity, session_id: str, request: Iterable[bytes]) -> Iterator[bytes]:
+        """Answer the active party's one query of this session, chunk by chunk."""
         session = self._session_of(caller, session_id)
         if session.psi is None:
             raise OutOfOrder("This session was aligned already.")
-        with _refusals():
-            return session.psi.respond(request)
+        with alignment_refusals():
+            response = session.psi.respond(request)
+        return checked(response)
 
     def fix_order(self, caller: Identity, session_id: str, common_ids: list[str]) -> None:
         """Take the common order of rows; ids that this party doesn't hold can't be from the alignment: refused."""
@@ -244,12 +245,3 @@ class PassiveParty:
         if training is None:
             raise OutOfOrder("Join the session first.")
         return training
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Turns what the set intersection refuses into InvalidMessage."""
-    try:
-        yield
-    except PsiError as error:
-        raise InvalidMessage(str(error)) from error

@@ -2,24 +2,21 @@
 
 import queue
 from collections.abc import Iterator
+from itertools import chain
 
 import grpc
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
-from services.common.errors import InvalidMessage
+from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
 from services.common.identity import Role, require_caller
 from services.common.metrics import StageTimer
 from services.common.transport import Permissions
-from services.common.wire import parts_of
 from services.passive.party import PassiveParty
 
 _SERVICE = passive_pb2.DESCRIPTOR.services_by_name["Passive"]
 SERVICE_NAME = _SERVICE.full_name
 _ACTIVE = frozenset({Role.ACTIVE})
 PERMISSIONS: Permissions = {f"/{SERVICE_NAME}/{method.name}": _ACTIVE for method in _SERVICE.methods}
-
-# 35 bytes per id in the set intersection: room for 7 million ids.
-_LARGEST_ALIGNMENT = 256 << 20
 
 
 class PassiveServicer(passive_pb2_grpc.PassiveServicer):
@@ -29,21 +26,19 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
     def SetUpAlignment(
         self, request: passive_pb2.AlignmentSetupRequest, context: grpc.ServicerContext
     ) -> Iterator[passive_pb2.AlignmentPart]:
-        setup = self._party.set_up_alignment(require_caller(context), request.session_id, request.client_count)
-        for data in parts_of(setup):
+        caller = require_caller(context)
+        check_alignment_version(caller.name, request.version)
+        setup = self._party.set_up_alignment(caller, request.session_id, request.client_count)
+        yield passive_pb2.AlignmentPart(version=ALIGNMENT_VERSION, count=setup.count)
+        for data in setup.chunks:
             yield passive_pb2.AlignmentPart(data=data)
 
     def Align(
         self, request_iterator: Iterator[passive_pb2.AlignmentPart], context: grpc.ServicerContext
     ) -> Iterator[passive_pb2.AlignmentPart]:
-        session_id, query = "", bytearray()
-        for part in request_iterator:
-            session_id = session_id or part.session_id
-            query += part.data
-            if len(query) > _LARGEST_ALIGNMENT:
-                raise InvalidMessage("This alignment is larger than any that this party takes.")
-        response = self._party.align(require_caller(context), session_id, bytes(query))
-        for data in parts_of(response):
+        first = next(request_iterator, passive_pb2.AlignmentPart())
+        request = (part.data for part in chain([first], request_iterator))
+        for data in self._party.align(require_caller(context), first.session_id, request):
             yield passive_pb2.AlignmentPart(data=data)
 
     def FixOrder(

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -40,6 +40,7 @@ from services.party.training import PartyTraining, Peer
 from services.passive.party import PassiveParty
 from vfl.data import (
     DATASETS,
+    BlindedIds,
     common_order,
     encode_labels,
     fit_encoder,
@@ -302,11 +303,11 @@ class DirectPassive:
     party: PassiveParty
     caller: Identity = ACTIVE
 
-    def set_up_alignment(self, session_id: str, client_count: int) -> bytes:
+    def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds:
         return self.party.set_up_alignment(self.caller, session_id, client_count)
 
-    def align(self, session_id: str, query: bytes) -> bytes:
-        return self.party.align(self.caller, session_id, query)
+    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> Iterable[bytes]:
+        return self.party.align(self.caller, session_id, request)
 
     def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None:
         self.party.fix_order(self.caller, session_id, list(common_ids))

@@ -292,7 +292,7 @@ def test_partial_scores_that_cannot_be_get_their_status(
 @pytest.mark.parametrize(
     ("method", "message", "status"),
     [
-        ("SetUpAlignment", passive_pb2.AlignmentSetupRequest(client_count=3), Code.INVALID_ARGUMENT),
+        ("SetUpAlignment", passive_pb2.AlignmentSetupRequest(client_count=3, version=2), Code.INVALID_ARGUMENT),
         ("Join", passive_pb2.SessionRequest(session_id="x"), Code.FAILED_PRECONDITION),
         ("ShowPublicKey", passive_pb2.SessionRequest(session_id="x"), Code.FAILED_PRECONDITION),
         ("RunEpoch", passive_pb2.RunEpochRequest(session_id="x"), Code.FAILED_PRECONDITION),

@@ -15,7 +15,7 @@ from vfl.data.encoders import (
     snap_to_grid,
 )
 from vfl.data.fetch import FetchError, fetch
-from vfl.data.psi import EmptyIntersection, PsiClient, PsiError, PsiServer, common_order, rows_of
+from vfl.data.psi import BlindedIds, EmptyIntersection, PsiClient, PsiError, PsiServer, common_order, rows_of
 from vfl.data.registry import (
     DATASETS,
     Dataset,
@@ -40,6 +40,7 @@ from vfl.data.tables import Table, TableError, class_names, encode_labels, load_
 __all__ = [
     "DATASETS",
     "ENCODER_KINDS",
+    "BlindedIds",
     "Dataset",
     "DatasetError",
     "DatasetNotFound",

@@ -1,30 +1,37 @@
-"""Private set intersection of the parties' ids: the two roles of openmined's ECDH protocol, on bytes.
+"""Private set intersection of the parties' ids by Diffie-Hellman on Curve25519: the two roles, without a network.
 
-The server sends its encrypted ids (`setup`), the client its own (`request`), the server encrypts those again
-(`respond`) and the client compares. The client learns which of its ids the server has and the size of the
-server's table; the server learns the size of the client's table and nothing else. Ids outside the
-intersection stay hidden as long as decisional Diffie-Hellman is hard on P-256 and one key is used for one
-alignment, hence a fresh key per object. What the protocol cannot prevent: a client that asks for guessed ids.
-It is held to the number of ids that it declared, and to one query.
+The server sends its ids under its key (`setup`), shuffled. The client puts its own key on those as well
+(`receive_setup`) and sends its own ids under its key (`request`); the server puts its key on them (`respond`) and the
+client compares (`intersect`): powers of two keys commute, so the same id gives the same 32 bytes.
 
-The elements are compared as they are (no Bloom filter): no false positives. Cost: about 0.05 ms per id and
-message on one core, in native code that releases the interpreter lock: run it in a thread, not on an event
-loop.
+The client learns which of its ids the server has and the size of the server's table; the server learns the size of the
+client's table and nothing else. Ids outside the intersection stay hidden as long as decisional Diffie-Hellman is hard
+on Curve25519 and one key is used for one alignment, hence a fresh key per object (`vfl.crypto.curve25519`). What the
+protocol cannot prevent: a client that asks for guessed ids. It is held to the number of ids that it declared, and to
+one query.
+
+Blinded ids travel in chunks of whole coordinates and are worked on chunk by chunk, so that both sides work at once and
+what waits in memory is 32 bytes an id. A chunk is checked before a secret key touches it.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import private_set_intersection.python as openmined
-from google.protobuf.message import DecodeError
 
-# Unused by the raw representation, required by openmined's signature.
-_FALSE_POSITIVE_RATE = 1e-9
+from vfl.crypto.curve25519 import COORDINATE_BYTES, BlindingKey, NotOnCurve, check_coordinate, encode_to_curve
+
+# An upper limit of either table, so that a peer's declaration bounds this party's memory.
+MOST_IDS = 8_000_000
+# 64 kB on the wire, a tenth of a second of work.
+CHUNK_IDS = 2048
+
+_DOMAIN = b"plumbline-psi-v2-with-curve25519_XMD:SHA-512_ELL2_NU_"
 
 
 class PsiError(ValueError):
@@ -33,6 +40,19 @@ class PsiError(ValueError):
 
 class EmptyIntersection(PsiError):
     """The parties have no id in common."""
+
+
+@dataclass(frozen=True)
+class BlindedIds:
+    """A table's ids under a secret key, on their way.
+
+    Attributes:
+        count: how many there are.
+        chunks: their coordinates, 32 bytes each, a whole number of them in every chunk.
+    """
+
+    count: int
+    chunks: Iterable[bytes]
 
 
 class PsiServer:
@@ -45,58 +65,46 @@ class PsiServer:
     def __init__(self, ids: Iterable[str]) -> None:
         """ids: distinct, non-empty collection. Raises PsiError otherwise."""
         self._ids = _checked_ids(ids)
-        self._server = openmined.server.CreateWithNewKey(True)
+        self._key = BlindingKey()
         self._client_count: int | None = None
         self._answered = False
-        # The native calls release the interpreter lock: two requests at a time must not both be the first.
+        # Two requests at a time must not both be the first.
         self._lock = threading.Lock()
 
-    def setup(self, client_count: int) -> bytes:
-        """The server's encrypted ids, sorted by ciphertext so that their order says nothing.
+    def setup(self, client_count: int) -> BlindedIds:
+        """The server's blinded ids, in a random order so that it says nothing.
 
-        client_count: the number of ids the client declares, its limit in `respond`. Raises PsiError for a
-        count below 1 and when called twice (the limit must not move).
+        client_count: the number of ids the client declares, and has to send in `respond`. Raises PsiError for a count
+        below 1 or beyond MOST_IDS, and when called twice (the number must not move).
         """
-        if client_count < 1:
-            raise PsiError(f"Expected a client with at least one id, got {client_count}: check the client's table.")
+        if not 1 <= client_count <= MOST_IDS:
+            raise PsiError(f"Expected a client with 1 to {MOST_IDS} ids, got {client_count}: check the client's table.")
         with self._lock:
             if self._client_count is not None:
                 raise PsiError("This alignment is already set up: start a new one.")
             self._client_count = client_count
-        message = self._server.CreateSetupMessage(
-            _FALSE_POSITIVE_RATE, client_count, self._ids, openmined.DataStructure.RAW
-        )
-        data: bytes = message.SerializeToString()
-        return data
+        shuffled = list(self._ids)
+        secrets.SystemRandom().shuffle(shuffled)
+        return BlindedIds(len(shuffled), _blinded_ids(shuffled, self._key))
 
-    def respond(self, request: bytes) -> bytes:
-        """The client's encrypted ids, encrypted again, in the client's order and as many.
+    def respond(self, request: Iterable[bytes]) -> Iterator[bytes]:
+        """The client's blinded ids under this key too, in the client's order, chunk by chunk as they come.
 
-        Raises PsiError: before `setup`; a second request; malformed bytes; more ids than the client declared.
+        Raises PsiError at once: before `setup`; for a second request. Raises it while iterating: bytes that are no
+        points; an id twice; another number of ids than the client declared.
         """
         if self._client_count is None:
             raise PsiError("The client's request came before the set-up: call setup first.")
-        message = _parsed(openmined.Request, request, "request")
-        count = len(message.encrypted_elements)
-        if count == 0 or not message.reveal_intersection:
-            raise PsiError("The request asks for nothing or for a size only: send the request of a PsiClient.")
-        if count > self._client_count:
-            raise PsiError(
-                f"The request holds {count} ids but the client declared {self._client_count}: "
-                "declare the true number of rows."
-            )
         with self._lock:
             if self._answered:
                 raise PsiError("One alignment answers one request: start a new alignment.")
             self._answered = True
-        try:
-            response = self._server.ProcessRequest(message)
-        except RuntimeError:
-            raise PsiError("The request holds an element that is not on the curve: start a new alignment.") from None
-        if len(response.encrypted_elements) != count:
-            raise PsiError("The answer lost or gained elements: start a new alignment.")
-        data: bytes = response.SerializeToString()
-        return data
+        return self._answers(BlindedIds(self._client_count, request))
+
+    def _answers(self, request: BlindedIds) -> Iterator[bytes]:
+        distinct = _DistinctPoints("request")
+        for chunk in _checked_chunks(request, "request"):
+            yield b"".join(distinct.add(_powers(chunk, self._key)))
 
 
 class PsiClient:
@@ -105,35 +113,89 @@ class PsiClient:
     def __init__(self, ids: Iterable[str]) -> None:
         """ids: distinct, non-empty collection. Raises PsiError otherwise."""
         self._ids = _checked_ids(ids)
-        self._client = openmined.client.CreateWithNewKey(True)
+        self._key = BlindingKey()
+        self._server_points: set[bytes] | None = None
 
-    def request(self) -> bytes:
-        """This side's ids, encrypted under its fresh key."""
-        data: bytes = self._client.CreateRequest(self._ids).SerializeToString()
-        return data
+    def receive_setup(self, setup: BlindedIds) -> None:
+        """Put this side's key on the server's blinded ids.
 
-    def intersect(self, setup: bytes, response: bytes) -> list[str]:
+        Raises PsiError: no id or more than MOST_IDS; bytes that are no points; an id twice; another number of ids than
+        announced.
+        """
+        if not 1 <= setup.count <= MOST_IDS:
+            raise PsiError(f"Expected a set-up of 1 to {MOST_IDS} ids, got {setup.count}: check the server's table.")
+        distinct = _DistinctPoints("set-up")
+        for chunk in _checked_chunks(setup, "set-up"):
+            distinct.add(_powers(chunk, self._key))
+        self._server_points = distinct.points
+
+    def request(self) -> Iterator[bytes]:
+        """This side's ids, blinded under its fresh key, in its own order."""
+        return _blinded_ids(self._ids, self._key)
+
+    def intersect(self, response: Iterable[bytes]) -> list[str]:
         """This side's ids that the server has too, in this side's order; may be empty.
 
-        Raises PsiError: malformed bytes, a set-up in another representation than raw elements, a response
-        with another number of elements than the request had.
+        Raises PsiError: before `receive_setup`; bytes that are no points; an id twice; another number of ids than the
+        request had.
         """
-        setup_message = _parsed(openmined.ServerSetup, setup, "set-up")
-        if setup_message.WhichOneof("data_structure") != "raw":
-            # The compressed ones have false positives, and malformed parameters reach unchecked native code.
-            raise PsiError("The set-up does not hold raw elements: use the set-up of a PsiServer.")
-        response_message = _parsed(openmined.Response, response, "response")
-        if len(response_message.encrypted_elements) != len(self._ids):
-            raise PsiError(
-                f"The response holds {len(response_message.encrypted_elements)} elements for "
-                f"{len(self._ids)} ids: "
-                "start a new alignment."
-            )
+        if self._server_points is None:
+            raise PsiError("The server's set-up is missing: call receive_setup first.")
+        distinct = _DistinctPoints("response")
+        found, turn = [], iter(self._ids)
+        for chunk in _checked_chunks(BlindedIds(len(self._ids), response), "response"):
+            # The chunk first: zip() would take one id too many to see that a chunk has ended.
+            pairs = zip(distinct.add(chunk), turn, strict=False)
+            found += [value for point, value in pairs if point in self._server_points]
+        return found
+
+
+class _DistinctPoints:
+    """Points of one message, each of which may come once: a table has distinct ids."""
+
+    def __init__(self, what: str) -> None:
+        self.points: set[bytes] = set()
+        self._what = what
+
+    def add(self, points: list[bytes]) -> list[bytes]:
+        before = len(self.points)
+        self.points.update(points)
+        if len(self.points) < before + len(points):
+            raise PsiError(f"The {self._what} holds an id twice: keep one row per id and start a new alignment.")
+        return points
+
+
+def _checked_chunks(blinded: BlindedIds, what: str) -> Iterator[list[bytes]]:
+    """The coordinates of each chunk; raises PsiError for what is no point, and for another count than announced."""
+    received = 0
+    for chunk in blinded.chunks:
+        if not chunk or len(chunk) % COORDINATE_BYTES or len(chunk) > COORDINATE_BYTES * CHUNK_IDS:
+            raise PsiError(f"The {what} is malformed: check that both sides run the same version.")
+        received += len(chunk) // COORDINATE_BYTES
+        if received > blinded.count:
+            raise PsiError(f"The {what} holds more ids than the {blinded.count} declared: declare the true number.")
+        coordinates = [chunk[start : start + COORDINATE_BYTES] for start in range(0, len(chunk), COORDINATE_BYTES)]
         try:
-            found = self._client.GetIntersection(setup_message, response_message)
-        except RuntimeError:
-            raise PsiError("The response holds an element that is not on the curve: start a new alignment.") from None
-        return [self._ids[index] for index in sorted(found)]
+            for coordinate in coordinates:
+                check_coordinate(coordinate)
+        except NotOnCurve:
+            raise PsiError(f"The {what} holds an element that is not on the curve: start a new alignment.") from None
+        yield coordinates
+    if received < blinded.count:
+        raise PsiError(f"The {what} holds {received} ids where {blinded.count} were declared: start a new alignment.")
+
+
+def _powers(coordinates: Iterable[bytes], key: BlindingKey) -> list[bytes]:
+    try:
+        return [key.blind(coordinate) for coordinate in coordinates]
+    except NotOnCurve:
+        raise PsiError("An element has a small order, which no id has: start a new alignment.") from None
+
+
+def _blinded_ids(ids: Sequence[str], key: BlindingKey) -> Iterator[bytes]:
+    for start in range(0, len(ids), CHUNK_IDS):
+        chunk = [value.encode() for value in ids[start : start + CHUNK_IDS]]
+        yield b"".join(_powers(encode_to_curve(chunk, _DOMAIN), key))
 
 
 def common_order(intersection: Iterable[str]) -> list[str]:
@@ -174,11 +236,3 @@ def _checked_ids(ids: Iterable[str]) -> list[str]:
     except UnicodeEncodeError:
         raise PsiError("An id is not valid Unicode text: repair the id column.") from None
     return values
-
-
-def _parsed(message_type: Any, data: bytes, what: str) -> Any:
-    """An openmined message from bytes; the package has no types."""
-    try:
-        return message_type.FromString(data)
-    except DecodeError:
-        raise PsiError(f"The {what} is malformed: check that both sides run the same version.") from None

@@ -258,14 +258,14 @@ def test_a_passive_party_serves_one_session_of_one_active_party_in_order(tmp_pat
         with pytest.raises(NotAllowed, match="other is not this session's active party"):
             party.end_session(other, "one", "malice")
         with pytest.raises(InvalidMessage, match="malformed"):
-            party.align(ACTIVE, "one", b"\xff\xff garbage")
+            list(party.align(ACTIVE, "one", [b"\xff\xff garbage"]))
         with pytest.raises(InvalidMessage, match="lacks 1 of the 2 common ids"):
             party.fix_order(ACTIVE, "one", ["id-10", "id-1000"])
         party.fix_order(ACTIVE, "one", ["id-10", "id-11"])
         with pytest.raises(OutOfOrder, match="has its order already"):
             party.fix_order(ACTIVE, "one", ["id-10"])
         with pytest.raises(OutOfOrder, match="aligned already"):
-            party.align(ACTIVE, "one", b"")
+            party.align(ACTIVE, "one", [])
         for early in (party.show_public_key, lambda c, s: party.finish_training(c, s, 0)):
             with pytest.raises(OutOfOrder, match="Join the session first"):
                 early(ACTIVE, "one")

@@ -1,0 +1,112 @@
+"""Curve25519 for blinding: messages to points, points under a secret power, and which received bytes are points.
+
+Points are their u-coordinates, 32 bytes little-endian (RFC 7748); a power is X25519 of the `cryptography` package.
+A message becomes a point by Elligator 2 (RFC 9380, suite curve25519_XMD:SHA-512_ELL2_NU_). X25519 multiplies by 8 times
+a secret number, so the suite's last step, clearing the cofactor, is part of every power.
+
+Guarantee: whoever sees powers under one secret key can't tell whose they are, as long as decisional Diffie-Hellman is
+hard on Curve25519. Every message is on the curve. A hash taken as a coordinate would not do: half of all 32-byte values
+lie on the curve's twist, X25519 accepts those too, and a power of one stays on the twist, which tells a bit of each
+message.
+
+Not constant time: mapping a message (`encode_to_curve`) and checking a coordinate. The first happens to a party's own
+messages in its own process, the second to what anybody may know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import gmpy2
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+COORDINATE_BYTES = 32
+
+_PRIME = gmpy2.mpz(2**255 - 19)
+# v^2 = u^3 + A u^2 + u
+_A = 486662
+# Of hash_to_field: 255 bits of the prime and 128 bits that make the bias negligible.
+_UNIFORM_BYTES = 48
+_PADDED_BLOCK = hashlib.sha512(bytes(128))
+
+
+class NotOnCurve(ValueError):
+    """Bytes that are no point of Curve25519, or one that a power takes to zero."""
+
+
+def encode_to_curve(messages: Sequence[bytes], domain: bytes) -> list[bytes]:
+    """The u-coordinates of some messages' points, 32 bytes each, before any power.
+
+    domain: the application's name, at most 255 bytes; other applications get other points (RFC 9380, section 3.1).
+    """
+    elements = [_hash_to_field(message, domain) for message in messages]
+    # 1 + 2 element^2 is never zero: -1/2 is no square modulo this prime.
+    inverses = _inverses([1 + 2 * element * element for element in elements])
+    return [_elligator2(inverse) for inverse in inverses]
+
+
+def check_coordinate(coordinate: bytes) -> None:
+    """Raises NotOnCurve unless these are 32 bytes of a canonical u < 2^255 - 19 on the curve, not on its twist.
+
+    X25519 itself takes any 32 bytes and ignores the highest bit, so one point would have several names.
+    """
+    if len(coordinate) != COORDINATE_BYTES:
+        raise NotOnCurve(f"Expected {COORDINATE_BYTES} bytes of a coordinate, got {len(coordinate)}.")
+    u = gmpy2.mpz.from_bytes(coordinate, "little")
+    if u >= _PRIME or gmpy2.jacobi(_v_squared(u), _PRIME) != 1:
+        raise NotOnCurve("A coordinate is not on Curve25519.")
+
+
+class BlindingKey:
+    """A secret power: the operating system's randomness, in memory only, one for each use."""
+
+    def __init__(self) -> None:
+        self._key = X25519PrivateKey.generate()
+
+    def blind(self, coordinate: bytes) -> bytes:
+        """The point to this key's power (32,); powers of two keys commute.
+
+        coordinate: checked before (`check_coordinate`). Raises NotOnCurve where the power is zero: the point has a
+        small order, and no honest one has.
+        """
+        try:
+            return self._key.exchange(X25519PublicKey.from_public_bytes(coordinate))
+        except ValueError:
+            raise NotOnCurve("A coordinate is a point of small order.") from None
+
+
+def _hash_to_field(message: bytes, domain: bytes) -> gmpy2.mpz:
+    """RFC 9380, sections 5.2 and 5.3.1: expand_message_xmd with SHA-512, one field element."""
+    suffix = domain + len(domain).to_bytes(1, "big")
+    first = _PADDED_BLOCK.copy()
+    first.update(message + _UNIFORM_BYTES.to_bytes(2, "big") + b"\x00" + suffix)
+    uniform = hashlib.sha512(first.digest() + b"\x01" + suffix).digest()[:_UNIFORM_BYTES]
+    return gmpy2.mpz.from_bytes(uniform, "big") % _PRIME
+
+
+def _elligator2(inverse: gmpy2.mpz) -> bytes:
+    """RFC 9380, section 6.7.1 with Z = 2, the u-coordinate only, from 1 / (1 + 2 element^2)."""
+    u = -_A * inverse % _PRIME
+    if gmpy2.jacobi(_v_squared(u), _PRIME) == -1:
+        u = (-_A - u) % _PRIME
+    encoded: bytes = u.to_bytes(COORDINATE_BYTES, "little")
+    return encoded
+
+
+def _inverses(values: Sequence[gmpy2.mpz]) -> list[gmpy2.mpz]:
+    """The inverses modulo the prime, by one inversion for all (Montgomery's trick)."""
+    products = [gmpy2.mpz(1)]
+    for value in values:
+        products.append(products[-1] * value % _PRIME)
+    inverse = gmpy2.invert(products.pop(), _PRIME)
+    inverses = []
+    for value, product in zip(reversed(values), reversed(products), strict=True):
+        inverses.append(inverse * product % _PRIME)
+        inverse = inverse * value % _PRIME
+    return inverses[::-1]
+
+
+def _v_squared(u: gmpy2.mpz) -> gmpy2.mpz:
+    """Not reduced: a Jacobi symbol starts with a division anyway."""
+    return u * (u * (u + _A) + 1)
