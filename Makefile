@@ -3,7 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint platforms protos clean
+.PHONY: demo test lint platforms docs protos clean
 
 demo: $(VENV)/.installed
 	$(BIN)/plumbline audit --data breast_cancer --attacks half,half_star,rcc2 --name demo
@@ -22,6 +22,10 @@ lint: $(VENV)/.installed-dev
 platforms: $(VENV)/.installed-dev
 	$(BIN)/python -m scripts.platforms
 
+# The site, with build/site/index.html as its first page. A broken link or anchor fails.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 # Regenerate the committed stubs after a change of a .proto file.
 protos: $(VENV)/.installed-dev
 	$(BIN)/python -m protos.generate
@@ -35,6 +39,10 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[dev,lab,postgres]"
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	touch $@ $(VENV)/.installed
 
 clean:

@@ -1,20 +1,32 @@
 """The command's verbs. Each imports what it needs when it runs: a service starts without the auditor's tools."""
 
 import sys
+from typing import Annotated
 
 import typer
 
+from plumbline import __version__
 from plumbline.cli import benchmarks, datasets, papers
 from plumbline.cli.audits import audit
 from plumbline.cli.operators import predict, status
-from plumbline.cli.output import console_errors
+from plumbline.cli.output import console_errors, console_out
 from plumbline.cli.services import certs, serve, settings_help
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        console_out.print(f"plumbline {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def plumbline() -> None:
+def plumbline(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Run a real vertical federation, attack it, defend it, and report what leaked."""
     if sys.platform == "win32":
         # Services are stopped by signals and private keys protected by file modes; nobody has tried either there.

@@ -1,0 +1,187 @@
+"""What the site adds to the pages of docs/: reference pages made from the code, and the project's own root pages.
+
+Nothing here is a list of modules, commands or settings: what is there when the site is built is on the site.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from plumbline.cli import app
+from services.common.settings import PREFIX, Settings
+
+ROOT = Path(__file__).parents[2]
+# Pages whose source is beside docs/, where a code host looks for them.
+ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "LICENSE": "licence.md"}
+PYTHON = "reference/python/"
+# A table whose rows become blocks on a phone (extra.css).
+_TABLE = '<div class="options" markdown>\n\n| {} | meaning |\n|---|---|'
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made here, and put them where the navigation of mkdocs.yml asks for a folder."""
+    pages = {target: _root_page(source) for source, target in ROOT_PAGES.items()}
+    pages |= {_page_of(module): _module_page(module) for module in _modules()}
+    pages["reference/messages.md"] = _filled("reference/messages.md", "messages", _messages())
+    pages["reference/settings.md"] = _filled("reference/settings.md", "settings", _settings())
+    pages["reference/command-line.md"] = _filled("reference/command-line.md", "commands", "\n".join(_commands()))
+    for path, content in pages.items():
+        if (written := files.get_file_from_path(path)) is not None:
+            files.remove(written)
+        files.append(File.generated(config, path, content=content))
+    config.nav = _expanded(config.nav, [file.src_uri for file in files.documentation_pages()])
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Links to root pages, right on a code host, become links to their copies on the site."""
+    up = "../" * page.file.src_uri.count("/")
+    for source, target in ROOT_PAGES.items():
+        markdown = markdown.replace(f"]({up}../{source}", f"]({up}{target}")
+    return markdown
+
+
+# -- navigation --------------------------------------------------------------------------------------------------------
+
+
+def _expanded(entries: Any, pages: list[str]) -> Any:
+    """The navigation with each entry that ends in / replaced by the pages of that folder."""
+    if isinstance(entries, dict):
+        return {title: _expanded(inner, pages) for title, inner in entries.items()}
+    if isinstance(entries, str):
+        return _folder(entries, pages) if entries.endswith("/") else entries
+    inner = [_expanded(entry, pages) for entry in entries]
+    # A folder among pages becomes its pages.
+    return [one for entry in inner for one in (entry if isinstance(entry, list) else [entry])]
+
+
+def _folder(folder: str, pages: list[str]) -> list[Any]:
+    """The pages below ``folder``: its index first, then pages and folders in the order of their names."""
+    below = sorted(page for page in pages if page.startswith(folder))
+    index = [page for page in below if page.removeprefix(folder) in ("index.md", "README.md")]
+    names = dict.fromkeys(page.removeprefix(folder).split("/")[0] for page in below if page not in index)
+    inner = [_child(folder, name, pages) for name in names]
+    return [*index, *inner]
+
+
+def _child(folder: str, name: str, pages: list[str]) -> Any:
+    if not name.endswith(".md"):
+        return {name: _folder(f"{folder}{name}/", pages)}
+    # A page of prose has a title of its own; a module is called by its name.
+    return {name.removesuffix(".md"): folder + name} if folder.startswith(PYTHON) else folder + name
+
+
+# -- pages of the project's root ---------------------------------------------------------------------------------------
+
+
+def _root_page(name: str) -> str:
+    text = (ROOT / name).read_text()
+    if not name.endswith(".md"):
+        return f"# Licence\n\n```text\n{text}\n```\n"
+    text = text.replace("](docs/", "](")
+    for source, target in ROOT_PAGES.items():
+        text = text.replace(f"]({source}", f"]({target}")
+    return text
+
+
+def _filled(path: str, marker: str, content: str) -> str:
+    """A committed page with its marker replaced by what is generated."""
+    text, marked = (ROOT / "docs" / path).read_text(), f"<!-- generated: {marker} -->"
+    if marked not in text:
+        raise ValueError(f"docs/{path} lacks the line {marked}, where the site puts what it generates.")
+    return text.replace(marked, content)
+
+
+# -- Python ------------------------------------------------------------------------------------------------------------
+
+
+def _modules() -> Iterator[str]:
+    """Every module of the wheel's packages but the generated stubs, parents first."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    for package in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            generated = "_pb2" in path.name
+            nothing_to_show = path.name == "__init__.py" and not path.read_text().strip()
+            if not (generated or nothing_to_show or module.endswith("__main__")):
+                yield module
+
+
+def _page_of(module: str) -> str:
+    path = Path(*module.split("."))
+    return PYTHON + (f"{path}/index.md" if (ROOT / path).is_dir() else f"{path}.md")
+
+
+def _module_page(module: str) -> str:
+    return f"# `{module}`\n\n::: {module}\n"
+
+
+# -- messages, settings, commands --------------------------------------------------------------------------------------
+
+
+def _messages() -> str:
+    sources = sorted((ROOT / "protos").rglob("*.proto"))
+    return "\n\n".join(f"## {path.stem}\n\n```protobuf\n{path.read_text().strip()}\n```" for path in sources)
+
+
+def _settings() -> str:
+    rows = [_TABLE.format("variable")]
+    for name, field in Settings.model_fields.items():
+        facts = [str(field.description)]
+        if get_origin(field.annotation) is Literal:
+            facts.append("One of " + ", ".join(f"`{choice}`" for choice in get_args(field.annotation)) + ".")
+        default = field.get_default(call_default_factory=True)
+        if default or default == 0:
+            facts.append(f"Default: `{str(default).lower() if isinstance(default, bool) else default}`.")
+        rows.append(f"| `{PREFIX}{name.upper()}` | {_cell(' '.join(facts))} |")
+    return "\n".join([*rows, "\n</div>"])
+
+
+def _commands() -> Iterator[str]:
+    root = typer.main.get_command(app)
+    yield from _command(root, typer.Context(root, info_name="plumbline"))
+
+
+def _command(command: Any, context: Any) -> Iterator[str]:
+    """A command's help as it prints it, and that of the commands below it."""
+    text, *examples = re.split(r"\bExample: ", command.help or "")
+    if context.parent is not None:
+        yield f"\n## {context.command_path}\n"
+    yield " ".join(text.split()) + "\n"
+    if examples:
+        yield "\n".join(["```console", *map(_broken, examples), "```"]) + "\n"
+    records = [record for parameter in command.get_params(context) if (record := parameter.get_help_record(context))]
+    if len(records) > 1:  # --help is everywhere
+        yield _TABLE.format("option")
+        yield from (
+            f"| `{' '.join(name.split())}` | {_cell(meaning)} |" for name, meaning in records if name != "--help"
+        )
+        yield "\n</div>"
+    if command.epilog:
+        yield "\nIts settings are environment variables: [all of them](settings.md)."
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _command(inner, typer.Context(inner, info_name=name, parent=context))
+
+
+def _broken(command: str) -> str:
+    """A command on as many lines as it needs, each broken before a setting, the command or an option."""
+    lines = [""]
+    for piece in re.split(r" (?=--|PLUMBLINE_|plumbline )", " ".join(command.split())):
+        if lines[-1] and len(lines[-1]) + len(piece) > 84:
+            lines.append("")
+        lines[-1] += f" {piece}" if lines[-1] else piece
+    return " \\\n  ".join(lines)
+
+
+def _cell(text: str) -> str:
+    """Text for a cell of a table. Code in it stays as it is: there a | is no end of the cell."""
+    parts = " ".join(text.split()).split("`")
+    parts[::2] = [escape(part, quote=False).replace("|", "\\|") for part in parts[::2]]
+    return "`".join(parts)

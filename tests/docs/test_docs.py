@@ -1,0 +1,93 @@
+"""What the docs say can be typed can be typed, and what they point at is there. `make docs` checks the site itself."""
+
+import doctest
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import typer
+from tests.documented_plugin import install
+
+import attacks
+import defences
+from plumbline.cli import app
+from services.common.settings import PREFIX, Settings
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+# Variables that aren't settings of a service.
+OTHER_VARIABLES = {"PORT", "TEST_POSTGRES_URL"}
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Each `plumbline` command of a console block, with the page that shows it."""
+    for page in PAGES:
+        for block in re.findall(r"```(?:console|bash)\n(.*?)```", page.read_text(), flags=re.DOTALL):
+            for line in block.replace("\\\n", " ").splitlines():
+                words = shlex.split(line, comments=True)
+                while words and (words[0] in ("export", "exec") or re.match(r"[A-Z_]+=", words[0])):
+                    words.pop(0)
+                if words and words[0] == "plumbline":
+                    yield name_of(page), shlex.join(words)
+
+
+@pytest.mark.parametrize(("page", "command"), sorted(set(commands())))
+def test_each_documented_command_is_one(page: str, command: str) -> None:
+    """Parsed as typed, not run: an unknown command, option or choice, or one too few, is refused by the parser."""
+    _, *words = shlex.split(command)
+    here, context = typer.main.get_command(app), None
+    while words and words[0] in getattr(here, "commands", {}):
+        context = typer.Context(here, parent=context)
+        here = here.commands[words.pop(0)]  # type: ignore[attr-defined]
+    try:
+        with suppress(typer.Exit):  # --help and --version
+            here.make_context("plumbline", words, parent=context)
+    except Exception as refused:  # the parser's errors have no public base class
+        pytest.fail(f"{page}: {command}: {refused}")
+
+
+def test_commands_are_found() -> None:
+    assert len(list(commands())) > 20
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_each_documented_variable_is_a_setting(page: Path) -> None:
+    known = {name.upper() for name in Settings.model_fields} | OTHER_VARIABLES
+    assert set(re.findall(rf"\b{PREFIX}([A-Z_]*[A-Z])\b", page.read_text())) - known == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_each_link_leads_to_a_file(page: Path) -> None:
+    """On a code host, where no page is generated."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)|(?:href|src)=\"([^\"#]+)\"", text)
+    local = [one or other for one, other in targets if ":" not in one + other]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "names"), [("attacks.md", attacks.names()), ("defences.md", defences.names())], ids=["attacks", "defences"]
+)
+def test_the_catalogues_have_every_name(page: str, names: tuple[str, ...]) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    # `score_scheme1`, `2`, `3`: the family's first name stands for it.
+    missing = [name for name in names if f"`{name}`" not in text and f"`{name[:-1]}1`" not in text]
+    assert missing == []
+
+
+def test_the_tutorial_attack_does_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = ROOT / "docs" / "tutorials" / "write-an-attack.md"
+    install("tutorials/write-an-attack.md", "low_star", tmp_path, monkeypatch)
+    assert "low_star" in attacks.names()
+    session = "\n".join(re.findall(r"```pycon\n(.*?)```", page.read_text(), flags=re.DOTALL))
+    test = doctest.DocTestParser().get_doctest(session, {}, page.name, str(page), 0)
+    runner = doctest.DocTestRunner()
+    runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0

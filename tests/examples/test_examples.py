@@ -1,0 +1,109 @@
+"""The examples run as they stand: the notebook cell by cell, the three terminals as three processes."""
+
+import csv
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TERMINALS = EXAMPLES / "three_terminals"
+SERVING_SECONDS = 120
+
+
+def test_the_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> None:
+    notebook = nbformat.read(EXAMPLES / "own_data_frames.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in cells), "commit the notebook without its outputs"
+    NotebookClient(
+        notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    shown = [output["data"] for cell in cells for output in cell.outputs if "data" in output]
+    assert any("image/png" in data for data in shown)
+    (errors,) = (data["text/plain"] for data in shown if "guessing one half" in data["text/plain"])
+    # Two columns, three classes: "nothing is left to guess".
+    of_the_attack = [float(value) for value in re.findall(r"^\w+ +(\S+) +\S+$", errors, flags=re.MULTILINE)]
+    assert len(of_the_attack) == 2
+    assert max(of_the_attack) < 1e-12
+
+
+class Terminals:
+    """Three terminals in one folder, each with its script; ``ask`` is any fourth one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        with ExitStack() as stack:
+            held = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+            addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in held]
+        own = dict(zip(("COORDINATOR", "LABORATORY", "HOSPITAL"), addresses, strict=True))
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        others = {name: value for name, value in os.environ.items() if not name.startswith("PLUMBLINE_")}
+        self._environment = {**others, **own, "PATH": path}
+
+    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        """Run a script to its end."""
+        return subprocess.run(
+            [TERMINALS / script],
+            cwd=self._folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    @contextmanager
+    def opened(self, script: str) -> Iterator[Path]:
+        """A terminal whose script goes on until Ctrl-C; what it prints is in the file."""
+        log = self._folder / f"{script}.log"
+        with log.open("wb") as printed:
+            process = subprocess.Popen(
+                [TERMINALS / script], cwd=self._folder, env=self._environment, stdout=printed, stderr=subprocess.STDOUT
+            )
+        try:
+            yield log
+            assert process.poll() is None, log.read_text()
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        assert process.returncode == 0, log.read_text()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the scripts are for bash")
+def test_three_terminals_train_and_answer(tmp_path: Path) -> None:
+    terminals = Terminals(tmp_path)
+    made = terminals.run("setup.sh")
+    assert made.returncode == 0, made.stderr
+    for party in ("coordinator", "active", "laboratory", "operator"):
+        keys = [path.name for path in (tmp_path / "federation" / party).rglob("*.key")]
+        assert keys == [f"{party}.key"], "a party has its own key and no other"
+    # The hospital first: it waits for the others.
+    with (
+        terminals.opened("hospital.sh") as hospital,
+        terminals.opened("laboratory.sh"),
+        terminals.opened("coordinator.sh"),
+    ):
+        deadline = time.monotonic() + SERVING_SECONDS
+        while (asked := terminals.run("ask.sh")).returncode != 0 or not asked.stdout.startswith("serving\n"):
+            assert time.monotonic() < deadline, f"{asked.stdout}{asked.stderr}\n{hospital.read_text()}"
+            time.sleep(1)
+        rows = list(csv.DictReader(asked.stdout.splitlines()[1:]))
+        assert [row["id"] for row in rows] == ["p0001", "p0002", "p0003", "p0004"]
+        scored = [row for row in rows if not row["error"]]
+        assert len(scored) >= 2
+        for row in scored:
+            assert float(row["benign"]) + float(row["malignant"]) == pytest.approx(1)
