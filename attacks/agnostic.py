@@ -18,7 +18,7 @@ from vfl.learning.approximation import confidence_scores
 
 # Below any softmax output in float64: keeps logarithms finite.
 _SMALLEST = 1e-300
-# Adam's early-stopped training, as in `vfl.learning.torch_training.train_linear`.
+# Adam's early-stopped training, as in `vfl.learning.torch_training.AdamTraining`.
 _EPOCHS, _PATIENCE, _BATCH_SIZE, _LEARNING_RATE, _HELD_OUT = 200, 10, 256, 0.01, 0.2
 # A bound on the time, far above what the data sets of the papers need.
 _MOST_ITERATIONS = 2000
@@ -145,7 +145,7 @@ def _with_intercept(features: FloatArray) -> FloatArray:
 def _early_stopped(features: FloatArray, labels: IntArray, classes: int, generator: np.random.Generator) -> FloatArray:
     """Adam (Kingma and Ba 2015, their defaults) from 0 on the mean log loss, back to the best epoch in the end.
 
-    The same recipe as `vfl.learning.torch_training.train_linear`, without torch, which services don't have.
+    The same recipe as `vfl.learning.torch_training.AdamTraining`, without torch, which services don't have.
     """
     order = generator.permutation(len(labels))
     held_out = order[: max(1, round(len(labels) * _HELD_OUT))]

@@ -11,9 +11,9 @@ from vfl.arrays import FloatArray
 from vfl.theory.dp_noise import (
     LABEL_TERM,
     NoiseLevels,
+    PrivacyBudget,
     Reading,
     best_success,
-    check_budget,
     check_gradient_bound,
     check_reading,
     error_bound,
@@ -97,7 +97,7 @@ class DpNoise:
     sigma: float | None = None
 
     def __post_init__(self) -> None:
-        check_budget(self._epsilon, self.delta)
+        PrivacyBudget(self._epsilon, self.delta)
         check_gradient_bound(self.gradient_bound)
         check_reading(self.reading)
         if self.steps is not None and self.steps < 1:
@@ -185,8 +185,7 @@ class DpNoise:
     def _computed(self, terms: TrainingTerms) -> NoiseLevels:
         try:
             return noise_levels(
-                self._epsilon,
-                self.delta,
+                PrivacyBudget(self._epsilon, self.delta),
                 epochs=terms.epochs,
                 steps=terms.steps if self.steps is None else self.steps,
                 rows=terms.rows,

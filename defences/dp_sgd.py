@@ -102,7 +102,7 @@ class DpSgd:
     def train_linear(
         self, features: FloatArray, labels: IntArray, *, classes: int | None = None, seed: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """A private softmax regression: weights (k, d) and bias (k,), as ``torch_training.train_linear``'s.
+        """A private softmax regression: weights (k, d) and bias (k,), as ``torch_training.AdamTraining``'s.
 
         features: (n, d) of all parties together; labels: (n,) class indices below classes (default: largest label + 1).
         Raises ValueError for shapes or labels that don't fit.
@@ -121,7 +121,7 @@ class DpSgd:
         classes: int | None = None,
         seed: int | None = None,
     ) -> VerticalNetwork:
-        """A private network per party, outputs added, softmax on top, as ``torch_training.train_network``'s.
+        """A private network per party, outputs added, softmax on top, as ``torch_training.AdamTraining``'s.
 
         features: (n, d_a) and (n, d); hidden: units of the hidden layers of each part. Raises ValueError for shapes,
         labels, hidden layers or an activation that don't fit.

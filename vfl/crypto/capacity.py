@@ -59,53 +59,55 @@ class AnswerCapacity:
         return self.equations - self.sums
 
 
-def honest_answer_bits(
-    *,
-    rows: int,
-    features: int,
-    columns: int,
-    layout: PackingLayout | None,
-    residual_format: FixedPoint,
-    feature_format: FixedPoint,
-) -> tuple[int, ...]:
-    """w of each answer: what an honest one occupies in two's complement, from public numbers.
+@dataclass(frozen=True)
+class StepProduct:
+    """The encrypted product that one peer asks for in one step, in public numbers.
 
-    rows: s of the largest batch. features: d of the peer that is answered. columns: of the residual (k, or 1 for two
-    classes).
+    Attributes:
+        rows: s, of the largest batch.
+        features: d, of the peer that is answered.
+        columns: of the residual: k, or 1 for two classes.
+        layout: how sums are packed into answers, or None for one sum per answer.
+        residual_format: of the encrypted residuals.
+        feature_format: of the peer's features.
     """
-    if layout is None:
-        return (slot_bits(rows, residual_format, feature_format),) * (features * columns)
-    return tuple(slots * layout.slot_bits for slots in layout.slots_of_answers(features))
+
+    rows: int
+    features: int
+    columns: int
+    layout: PackingLayout | None
+    residual_format: FixedPoint
+    feature_format: FixedPoint
+
+    @property
+    def sum_bits(self) -> int:
+        """B: bits that one sum takes, with its sign."""
+        return slot_bits(self.rows, self.residual_format, self.feature_format)
 
 
-def answer_capacity(
-    *,
-    rows: int,
-    features: int,
-    columns: int,
-    layout: PackingLayout | None,
-    residual_format: FixedPoint,
-    feature_format: FixedPoint,
-    key_bits: int,
-    truncated: bool,
-) -> AnswerCapacity:
-    """The capacity towards a peer; arguments as in ``honest_answer_bits``.
+def honest_answer_bits(product: StepProduct) -> tuple[int, ...]:
+    """Give w of each answer: the bits that an honest one occupies in two's complement."""
+    if product.layout is None:
+        return (product.sum_bits,) * (product.features * product.columns)
+    return tuple(slots * product.layout.slot_bits for slots in product.layout.slots_of_answers(product.features))
+
+
+def answer_capacity(product: StepProduct, *, key_bits: int, truncated: bool) -> AnswerCapacity:
+    """Count what the answers of one step have room for.
 
     A residual counts as residual_format.fraction_bits + 2 bits: a share in (-2, 2), which is what initial weights make
-    of features in [0, 1]. One with a label term takes up to 1 + log2 k more (|f| < 4 for two classes), one with noise
-    more still. Weights of ``initialisation=normal`` make those of a passive party shorter, by five bits or so.
+    of features in [0, 1]. A label term takes up to 1 + log2 k bits more (|f| < 4 for two classes), noise still more.
+    Weights of ``initialisation=normal`` make a passive party's shares some bits shorter.
+
+    Args:
+        product: what the peer asks for.
+        key_bits: length of the key holder's modulus n.
+        truncated: whether the key holder cuts its answers to their honest width.
     """
-    honest = honest_answer_bits(
-        rows=rows,
-        features=features,
-        columns=columns,
-        layout=layout,
-        residual_format=residual_format,
-        feature_format=feature_format,
-    )
+    honest = honest_answer_bits(product)
     bits = honest if truncated else (key_bits - 1,) * len(honest)
-    sum_bits = slot_bits(rows, residual_format, feature_format)
-    return AnswerCapacity(bits, features * columns, sum_bits, residual_format.fraction_bits + _SHARE_INTEGER_BITS)
+    residual_bits = product.residual_format.fraction_bits + _SHARE_INTEGER_BITS
+    return AnswerCapacity(bits, product.features * product.columns, product.sum_bits, residual_bits)
 
 
 def truncate(answers: Sequence[int], bits: Sequence[int]) -> tuple[int, ...]:

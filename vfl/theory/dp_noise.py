@@ -60,9 +60,29 @@ class NoiseLevels:
         return gaussian_epsilon(self.sensitivity_active, self.sigma_active, self.delta)
 
 
+@dataclass(frozen=True)
+class PrivacyBudget:
+    """What the noise may cost in privacy: epsilon and delta, both in (0, 1), where Lemma D.4 holds.
+
+    Raises:
+        ValueError: for either out of range.
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < 1:
+            raise ValueError(
+                f"Expected epsilon to be between 0 and 1, exclusive, got {self.epsilon}: the bound that gives sigma "
+                "holds there only (Lemma D.4). For less noise, give sigma."
+            )
+        if not 0 < self.delta < 1:
+            raise ValueError(f"Expected delta to be between 0 and 1, exclusive, got {self.delta}.")
+
+
 def noise_levels(
-    epsilon: float,
-    delta: float,
+    budget: PrivacyBudget,
     *,
     epochs: int,
     steps: int,
@@ -71,13 +91,22 @@ def noise_levels(
     gradient_bound: float = 1.0,
     reading: Reading = "lemma",
 ) -> NoiseLevels:
-    """sigma_A and sigma_B of Hu (71)-(72).
+    """Compute sigma_A and sigma_B of Hu (71)-(72).
 
-    epochs: e. steps: T, of the whole run. rows: s of the smallest batch. learning_rate: eta. gradient_bound: G.
-    Raises ValueError for an epsilon outside (0, 1), where Lemma D.4 says nothing, a delta outside (0, 1), eta > 1
-    (Lemma D.2), G <= 1/2 (eq. 41), fewer steps than epochs, an unknown reading, or a sigma beyond float64's range.
+    Args:
+        budget: epsilon and delta.
+        epochs: e.
+        steps: T, of the whole run.
+        rows: s, of the smallest batch.
+        learning_rate: eta, at most 1 (Lemma D.2).
+        gradient_bound: G, above 1/2 (eq. 41).
+        reading: of the formula, "lemma" or "printed".
+
+    Raises:
+        ValueError: for an argument out of range, fewer steps than epochs, an unknown reading, or a sigma beyond
+            float64's range.
     """
-    check_budget(epsilon, delta)
+    epsilon, delta = budget.epsilon, budget.delta
     check_reading(reading)
     check_gradient_bound(gradient_bound)
     if not 0 < learning_rate <= 1:
@@ -118,17 +147,6 @@ def noise_levels(
         sigma_passive=sigmas[1],
         assumptions=_assumptions(gradient_bound, reading),
     )
-
-
-def check_budget(epsilon: float, delta: float) -> None:
-    """Raises ValueError for a budget that Lemma D.4 doesn't cover."""
-    if not 0 < epsilon < 1:
-        raise ValueError(
-            f"Expected epsilon to be between 0 and 1, exclusive, got {epsilon}: the bound that gives sigma holds there "
-            "only (Lemma D.4). For less noise, give sigma."
-        )
-    if not 0 < delta < 1:
-        raise ValueError(f"Expected delta to be between 0 and 1, exclusive, got {delta}.")
 
 
 def check_reading(reading: str) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.learning.approximation import ResidualScheme
-from vfl.learning.schedule import BatchSchedule
+from vfl.learning.reference import GradientDescent, VerticalData
 
 Approximation = Literal["first_order", "minimax", "piecewise"]
 APPROXIMATIONS: tuple[Approximation, ...] = ("first_order", "minimax", "piecewise")
@@ -279,34 +279,36 @@ class OracleRun:
 
 
 def simulate_oracle(
-    blocks: Sequence[FloatArray],
-    labels: IntArray,
+    data: VerticalData,
     weights: Sequence[FloatArray],
+    descent: GradientDescent,
     *,
-    classes: int,
-    schedule: BatchSchedule,
-    epochs: int,
-    learning_rate: float,
     approximation: Approximation = "first_order",
+    share_step: float = 0.0,
     l2: float = 0.0,
     unpenalised: Sequence[BoolArray] | None = None,
-    label_party: int = 0,
-    share_step: float = 0.0,
 ) -> OracleRun:
-    """Train on the joined blocks in float64, keeping what each party would see (Hu eq. 3-6). INSECURE by nature.
+    """Train on the joined blocks in float64 and keep what each party would see (Hu eq. 3-6). INSECURE by nature.
 
-    ``blocks[j]``: (n, d_j); ``weights[j]``: (d_j, columns) initial; ``unpenalised[j]``: (d_j,), what L2 spares.
-    share_step: the grid that shares are rounded to, as Paillier's fixed point does; 0 for none. First order only.
+    Args:
+        data: every party's features, and the labels.
+        weights: per party, its initial weights, (d_j, columns).
+        descent: batches, epochs and learning rate.
+        approximation: how the gradient is expanded.
+        share_step: the grid that shares are rounded to, as Paillier's fixed point does; 0 for none. First order only.
+        l2: strength of the penalty on weights.
+        unpenalised: per party, a mask (d_j,) of features that the penalty spares.
     """
-    check_approximation(approximation, classes)
-    scheme = ResidualScheme(classes)
+    blocks, labels, label_party = data.blocks, data.labels, data.label_party
+    check_approximation(approximation, data.classes)
+    scheme = ResidualScheme(data.classes)
     thetas = [np.array(block, dtype=np.float64) for block in weights]
     penalties = [np.full((len(theta), 1), l2) for theta in thetas]
     for penalty, spared in zip(penalties, unpenalised or [], strict=unpenalised is not None):
         penalty[spared] = 0.0
     steps = []
-    for epoch in range(epochs):
-        for rows in schedule.epoch(epoch):
+    for epoch in range(descent.epochs):
+        for rows in descent.schedule.epoch(epoch):
             products = [block[rows] @ theta for block, theta in zip(blocks, thetas, strict=True)]
             if approximation == "first_order":
                 shares = [scheme.passive_share(product) for product in products]
@@ -318,20 +320,20 @@ def simulate_oracle(
                 shares = products
                 f = residual(approximation, np.sum(products, axis=0), labels[rows])
             steps.append(OracleStep(rows, tuple(thetas), tuple(shares), f))
-            scale = gradient_scale(approximation, len(rows), classes)
+            scale = gradient_scale(approximation, len(rows), data.classes)
             thetas = [
-                theta - learning_rate * (scale * (block[rows].T @ f) + penalty * theta)
+                theta - descent.learning_rate * (scale * (block[rows].T @ f) + penalty * theta)
                 for theta, block, penalty in zip(thetas, blocks, penalties, strict=True)
             ]
     return OracleRun(
         tuple(blocks),
         labels,
         label_party,
-        classes,
+        data.classes,
         approximation,
-        learning_rate,
+        descent.learning_rate,
         l2,
-        schedule.batch_size,
+        descent.schedule.batch_size,
         tuple(steps),
         tuple(thetas),
     )

@@ -210,7 +210,7 @@ def _timed_on_scores(defence: Any, generator: np.random.Generator) -> dict[str, 
 
 def _timed_dp_sgd(data_dir: Path | None, seed: int) -> dict[str, float]:
     """Central training with DP-SGD over the same number of steps of the lab's own training without."""
-    from vfl.learning.torch_training import train_linear
+    from vfl.learning.torch_training import AdamTraining
 
     table = load_dataset(DATASET, data_dir)
     features = fit_encoder("minmax", table.features).transform(table.features)
@@ -218,12 +218,8 @@ def _timed_dp_sgd(data_dir: Path | None, seed: int) -> dict[str, float]:
     defence = defences.load("dp_sgd")
     defence.spent(len(labels))  # the accountant's answer is kept
     private = _median_ms(lambda: defence.train_linear(features, labels, seed=seed), 3)
-    plain = _median_ms(
-        lambda: train_linear(
-            features, labels, epochs=defence.epochs, patience=None, batch_size=defence.batch_size, seed=seed
-        ),
-        3,
-    )
+    without = AdamTraining(epochs=defence.epochs, patience=None, batch_size=defence.batch_size)
+    plain = _median_ms(lambda: without.train_linear(features, labels, seed=seed), 3)
     return {"iteration_ratio": private / plain}
 
 

@@ -88,8 +88,10 @@ def _world(model: TrainedModel, kind: str, plan: InversionPlan, seed: int) -> _W
     if kind == "linear":
         network = _linear_network(model.weights, model.bias, split)
     else:
-        network = import_module("vfl.learning.torch_training").train_network(
-            *blocks, model.labels_train, hidden=_HIDDEN[kind], classes=k, seed=seed
+        network = (
+            import_module("vfl.learning.torch_training")
+            .AdamTraining()
+            .train_network(*blocks, model.labels_train, hidden=_HIDDEN[kind], classes=k, seed=seed)
         )
     return _World(
         name=model.name,

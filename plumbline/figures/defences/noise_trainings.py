@@ -16,13 +16,16 @@ from plumbline.figures.simulation.side_by_side import (
     LEARNING_RATE,
     MEASURES,
     ResidualNoise,
+    Starts,
+    Watch,
     train_side_by_side,
 )
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data import column_blocks
-from vfl.learning import BatchSchedule, initial_weights
+from vfl.learning import BatchSchedule, GradientDescent, initial_weights
 from vfl.theory.dp_noise import (
     READINGS,
+    PrivacyBudget,
     best_success,
     error_bound,
     expected_accuracy,
@@ -195,8 +198,7 @@ def _columns(problem: _Problem) -> list[_Column]:
         columns.append(_Column(start, "none", float("inf"), 0.0, 0.0, 0.0))
         for formula, epsilon in product(READINGS, EPSILONS):
             levels = noise_levels(
-                epsilon,
-                DELTA,
+                PrivacyBudget(epsilon, DELTA),
                 epochs=problem.epochs,
                 steps=problem.steps,
                 rows=problem.rows,
@@ -239,14 +241,11 @@ def _train(problem: _Problem, variances: tuple[FloatArray, FloatArray]) -> Itera
     trained = train_side_by_side(
         problem.features,
         problem.labels,
-        np.hstack([start[column.initialisation] for column in columns]),
+        Starts(np.hstack([start[column.initialisation] for column in columns]), np.array(limits)),
+        GradientDescent(problem.schedule, epochs=problem.epochs, learning_rate=LEARNING_RATE),
         test=problem.test,
-        schedule=problem.schedule,
-        epochs=problem.epochs,
-        guaranteed=np.array(limits),
         noise=noise,
-        observe=attack.observe,
-        advance=attack.end_epoch,
+        watch=Watch(step=attack.observe, epoch=attack.end_epoch),
     )
     plain = {column.initialisation: trained.weights[:, j] for j, column in enumerate(columns) if not column.noisy}
     by_epoch = {measure: getattr(trained, measure) for measure in MEASURES} | attack.measures

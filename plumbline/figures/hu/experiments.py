@@ -24,7 +24,9 @@ from plumbline.figures.simulation.side_by_side import (
     LEARNING_RATE,
     MEASURES,
     Advance,
+    Starts,
     Trajectory,
+    Watch,
     train_side_by_side,
 )
 from vfl.arrays import FloatArray, IntArray
@@ -34,7 +36,7 @@ from vfl.data import (
     is_signed,
     magnitude_bits,
 )
-from vfl.learning import BatchSchedule, initial_weights
+from vfl.learning import BatchSchedule, GradientDescent, initial_weights
 from vfl.theory.training import copies, guaranteed_steps, initial_product_bound, sum_bits
 
 INITIALISATIONS = ("zero", "xavier", "kaiming")
@@ -271,7 +273,12 @@ def _train_reading(
     ]
     limits = np.array([guaranteed_steps(LEARNING_RATE, bound, squared_norm=squared_norm) for bound in bounds])
     trained = train_side_by_side(
-        features, labels, weights, test=test, schedule=schedule, epochs=epochs, guaranteed=limits, advance=advance
+        features,
+        labels,
+        Starts(weights, limits),
+        GradientDescent(schedule, epochs=epochs, learning_rate=LEARNING_RATE),
+        test=test,
+        watch=Watch(epoch=advance),
     )
     return trained, limits
 

@@ -72,7 +72,9 @@ def train(
     features = fit_encoder("minmax", raw).transform(raw)
     kept, held_out, kept_labels, held_out_labels = train_test_split(features, labels, test_size=0.2, random_state=seed)
     if training == "adam":
-        weights, bias = import_module("vfl.learning.torch_training").train_linear(kept, kept_labels, seed=seed)
+        weights, bias = (
+            import_module("vfl.learning.torch_training").AdamTraining().train_linear(kept, kept_labels, seed=seed)
+        )
         weights, bias = weights.astype(np.float64), bias.astype(np.float64)
         return TrainedModel(name, held_out, held_out_labels, weights, bias, kept, kept_labels)
     with warnings.catch_warnings():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning import BatchSchedule, ResidualScheme
+from vfl.learning import GradientDescent, ResidualScheme
 
 Advance = Callable[[], object]
 Observe = Callable[[IntArray, FloatArray, FloatArray], object]
@@ -86,34 +86,65 @@ class Trajectory:
     weights: FloatArray
 
 
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """Where c trainings side by side start.
+
+    Attributes:
+        weights: (d, c), initial.
+        guaranteed: (c,), T_eps: the first steps whose labels are certain.
+    """
+
+    weights: FloatArray
+    guaranteed: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """Who is told how far trainings are.
+
+    Attributes:
+        step: gets every step's rows (s,), their f and what the attack has of it, both (s, c).
+        epoch: is called after every epoch.
+    """
+
+    step: Observe | None = None
+    epoch: Advance | None = None
+
+
+_UNWATCHED = Watch()
+
+
 def train_side_by_side(
     features: FloatArray,
     labels: IntArray,
-    weights: FloatArray,
+    starts: Starts,
+    descent: GradientDescent,
     *,
     test: IntArray,
-    schedule: BatchSchedule,
-    epochs: int,
-    guaranteed: IntArray,
-    learning_rate: float = LEARNING_RATE,
     noise: ResidualNoise | None = None,
-    observe: Observe | None = None,
-    advance: Advance | None = None,
+    watch: Watch = _UNWATCHED,
 ) -> Trajectory:
-    """Hu eq. 3-6 for every column of ``weights`` (d, c) on the same batches, and the label attack on each step.
+    """Train a linear model from every start on the same batches (Hu eq. 3-6), and attack the labels at each step.
 
-    features: (n, d), an intercept's column included; labels: (n,) 0 or 1; guaranteed: (c,) T_eps of each column.
-    noise: of Algorithm 3; what the attack then has is f with it. observe: is given every step's rows (s,), their f
-    and what the attack has of it, both (s, c). advance: is called after every epoch.
+    Args:
+        features: (n, d), an intercept's column included.
+        labels: (n,), 0 or 1.
+        starts: initial weights.
+        descent: batches, epochs and learning rate.
+        test: rows of the test set.
+        noise: of Algorithm 3; the attack then has f with it.
+        watch: who is told after each step and epoch.
     """
     scheme = ResidualScheme(2)
-    theta = weights.copy()
+    theta = starts.weights.copy()
+    schedule = descent.schedule
     train = schedule.train_rows
-    kept = KeptLabels(len(labels), guaranteed)
+    kept = KeptLabels(len(labels), starts.guaranteed)
     first_wrong = np.full(theta.shape[1], -1, dtype=np.int64)
     measures: dict[str, list[FloatArray]] = {name: [] for name in MEASURES}
     truth = labels[:, None] == 1
-    for epoch in range(epochs):
+    for epoch in range(descent.epochs):
         batches = list(schedule.epoch(epoch))
         order, ends = np.concatenate(batches), np.cumsum([len(rows) for rows in batches])
         shuffled, targets = features[order], labels[order]
@@ -123,10 +154,10 @@ def train_side_by_side(
             batch = shuffled[part]
             residual = scheme.active_share(batch @ theta, targets[part])
             seen, sums = (residual, batch.T @ residual) if noise is None else noise.disturb(batch, residual)
-            if observe is not None:
-                observe(rows, residual, seen)
+            if watch.step is not None:
+                watch.step(rows, residual, seen)
             told[part] = seen < 0
-            theta = theta - learning_rate * scheme.gradient_scale(len(batch)) * sums
+            theta = theta - descent.learning_rate * scheme.gradient_scale(len(batch)) * sums
         steps = np.repeat(epoch * len(batches) + np.arange(len(batches)), np.diff(ends, prepend=0))
         kept.add(order, steps, told)
         right = told == truth[order]
@@ -138,7 +169,7 @@ def train_side_by_side(
         measures["success_step"].append(right.mean(axis=0))
         measures["success_kept"].append((kept.labels == truth)[train].mean(axis=0))
         measures["theta_norm"].append(np.linalg.norm(theta, axis=0))
-        if advance is not None:
-            advance()
+        if watch.epoch is not None:
+            watch.epoch()
     arrays = {name: np.array(values) for name, values in measures.items()}
     return Trajectory(**arrays, first_wrong_step=first_wrong, weights=theta)

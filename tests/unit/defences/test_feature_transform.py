@@ -13,7 +13,14 @@ import attacks
 import defences
 from defences.feature_transform import FeatureTransform, Kind
 from vfl.arrays import FloatArray
-from vfl.learning import BatchSchedule, ResidualScheme, confidence_scores, train_centrally
+from vfl.learning import (
+    BatchSchedule,
+    GradientDescent,
+    ResidualScheme,
+    VerticalData,
+    confidence_scores,
+    train_centrally,
+)
 from vfl.theory.distortion import greatest_ls_error, ls_error_transformed
 from vfl.theory.prediction import equations, mean_squared_error, moments, row_space
 
@@ -138,7 +145,10 @@ def test_gradient_descent_from_zero_is_equivariant(l2: float, seed: int, k: int,
     for block in (passive, moved):
         schedule = BatchSchedule(np.arange(40), 8, seed)
         trained = train_centrally(
-            [active, block], labels, start, classes=k, schedule=schedule, epochs=3, learning_rate=0.05, l2=l2
+            VerticalData([active, block], labels, classes=k),
+            start,
+            GradientDescent(schedule, epochs=3, learning_rate=0.05),
+            l2=l2,
         )
         scores.append(confidence_scores(active @ trained[0] + block @ trained[1]))
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-9)
@@ -155,7 +165,9 @@ def test_gradient_descent_about_one_half_keeps_scores_only_in_the_end() -> None:
         start = [np.zeros((1, 1)), np.zeros((3, 1))]
         trained = [
             train_centrally(
-                [np.ones((60, 1)), block], labels, start, classes=2, schedule=schedule, epochs=epochs, learning_rate=1.0
+                VerticalData([np.ones((60, 1)), block], labels),
+                start,
+                GradientDescent(schedule, epochs=epochs, learning_rate=1.0),
             )
             for block in (passive, moved)
         ]

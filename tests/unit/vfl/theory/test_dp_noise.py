@@ -14,6 +14,7 @@ from vfl.theory.dp_noise import (
     READINGS,
     TAIL_CONSTANT,
     NoiseLevels,
+    PrivacyBudget,
     Reading,
     best_success,
     error_bound,
@@ -36,7 +37,9 @@ BINARY = ResidualScheme(2)
 
 def paper_levels(reading: Reading, epsilon: float = 0.5, steps: int = 30) -> NoiseLevels:
     """Hu's numbers for MNIST."""
-    return noise_levels(epsilon, 0.1, epochs=30, steps=steps, rows=256, learning_rate=0.01, reading=reading)
+    return noise_levels(
+        PrivacyBudget(epsilon, 0.1), epochs=30, steps=steps, rows=256, learning_rate=0.01, reading=reading
+    )
 
 
 # --- the calculator ----------------------------------------------------------------------------------------------
@@ -73,8 +76,7 @@ def test_the_lemma_reading_keeps_its_promise_and_the_printed_one_is_its_root(
     """Lemma D.4, checked with the exact delta of the Gaussian mechanism, for both parties."""
     lemma, printed = (
         noise_levels(
-            epsilon,
-            delta,
+            PrivacyBudget(epsilon, delta),
             epochs=epochs,
             steps=epochs * batches,
             rows=rows,
@@ -132,7 +134,7 @@ def test_one_record_moves_the_shares_by_no_more_than_the_sensitivity(
     assume(max(longest, other_longest) <= 4 * bound - 2)
     # The smallest batch of an epoch bounds the drift from above: a record moves theta by eta / s.
     smallest = rows % batch or batch
-    levels = noise_levels(0.5, 0.1, epochs=epochs, steps=len(active), rows=smallest, learning_rate=rate)
+    levels = noise_levels(PrivacyBudget(0.5, 0.1), epochs=epochs, steps=len(active), rows=smallest, learning_rate=rate)
     moved = [
         math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(mine, other, strict=True)))
         for mine, other in ((active, other_active), (passive, other_passive))
@@ -161,8 +163,9 @@ def test_one_record_moves_the_shares_by_no_more_than_the_sensitivity(
 )
 def test_the_calculator_refuses_what_the_formula_does_not_cover(change: dict[str, float], told: str) -> None:
     arguments = {"epsilon": 0.5, "delta": 0.1, "epochs": 3, "steps": 30, "rows": 8, "learning_rate": 0.1} | change
+    epsilon, delta = arguments.pop("epsilon"), arguments.pop("delta")
     with pytest.raises(ValueError, match=told):
-        noise_levels(**arguments)  # type: ignore[arg-type]
+        noise_levels(PrivacyBudget(epsilon, delta), **arguments)  # type: ignore[arg-type]
 
 
 # --- the Gaussian mechanism ----------------------------------------------------------------------------------------
