@@ -1,4 +1,4 @@
-"""Paillier at speed: keys, fixed point, packing, and the encrypted matrix product of a vertical federation.
+"""Paillier for a vertical federation: keys, fixed point, packing, and the encrypted matrix product.
 
 public_key, private_key = keygen()
 c = encrypt_vector(private_key, g)        # the key holder

@@ -1,17 +1,18 @@
-"""Private set intersection of the parties' ids by Diffie-Hellman on Curve25519: the two roles, without a network.
+"""Private set intersection of two parties' ids by Diffie-Hellman on Curve25519: both roles, without a network.
 
-The server sends its ids under its key (`setup`), shuffled. The client puts its own key on those as well
-(`receive_setup`) and sends its own ids under its key (`request`); the server puts its key on them (`respond`) and the
-client compares (`intersect`): powers of two keys commute, so the same id gives the same 32 bytes.
+The server sends its ids under its key, shuffled (`setup`). The client puts its own key on those as well
+(`receive_setup`) and sends its own ids under its key (`request`). The server puts its key on them (`respond`), and the
+client compares (`intersect`). Powers of two keys commute, so the same id gives the same 32 bytes.
 
-The client learns which of its ids the server has and the size of the server's table; the server learns the size of the
+The client learns which of its ids the server has, and the size of the server's table. The server learns the size of the
 client's table and nothing else. Ids outside the intersection stay hidden as long as decisional Diffie-Hellman is hard
-on Curve25519 and one key is used for one alignment, hence a fresh key per object (`vfl.crypto.curve25519`). What the
-protocol cannot prevent: a client that asks for guessed ids. It is held to the number of ids that it declared, and to
-one query.
+on Curve25519 and one key is used for one alignment. Hence each object has a fresh key (`vfl.crypto.curve25519`).
 
-Blinded ids travel in chunks of whole coordinates and are worked on chunk by chunk, so that both sides work at once and
-what waits in memory is 32 bytes an id. A chunk is checked before a secret key touches it.
+The protocol cannot stop a client that asks for guessed ids. It holds the client to the number of ids that it declared,
+and to one query.
+
+Blinded ids travel in chunks of whole coordinates. Both sides work at once, chunk by chunk, and keep 32 bytes an id in
+memory. A chunk is checked before a secret key touches it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _DOMAIN = b"plumbline-psi-v2-with-curve25519_XMD:SHA-512_ELL2_NU_"
 
 
 class PsiError(ValueError):
-    """An alignment was refused or a message is malformed; the message says what to do. Never shows an id."""
+    """An alignment was refused, or a message is malformed; the text says what to do and never shows an id."""
 
 
 class EmptyIntersection(PsiError):
@@ -56,14 +57,18 @@ class BlindedIds:
 
 
 class PsiServer:
-    """The side whose ids are asked for, for one alignment with one client.
+    """The side whose ids are asked for, in one alignment with one client.
 
-    One object answers one request: answering a second would let the client test further ids for membership.
-    Make a new object, and so a new key, for the next alignment.
+    An object answers one request: answering a second would let the client test further ids for membership. The next
+    alignment takes a new object, and so a new key.
     """
 
     def __init__(self, ids: Iterable[str]) -> None:
-        """ids: distinct, non-empty collection. Raises PsiError otherwise."""
+        """Take the distinct ids of this side's table.
+
+        Raises:
+            PsiError: if there are none, or an id is there twice.
+        """
         self._ids = _checked_ids(ids)
         self._key = BlindingKey()
         self._client_count: int | None = None
@@ -72,10 +77,13 @@ class PsiServer:
         self._lock = threading.Lock()
 
     def setup(self, client_count: int) -> BlindedIds:
-        """The server's blinded ids, in a random order so that it says nothing.
+        """Send the server's blinded ids, in a random order that says nothing.
 
-        client_count: the number of ids the client declares, and has to send in `respond`. Raises PsiError for a count
-        below 1 or beyond MOST_IDS, and when called twice (the number must not move).
+        Args:
+            client_count: how many ids the client declares, and has to send to `respond`.
+
+        Raises:
+            PsiError: for a count below 1 or beyond MOST_IDS, and when called twice: the number must not move.
         """
         if not 1 <= client_count <= MOST_IDS:
             raise PsiError(f"Expected a client with 1 to {MOST_IDS} ids, got {client_count}: check the client's table.")
@@ -88,10 +96,11 @@ class PsiServer:
         return BlindedIds(len(shuffled), _blinded_ids(shuffled, self._key))
 
     def respond(self, request: Iterable[bytes]) -> Iterator[bytes]:
-        """The client's blinded ids under this key too, in the client's order, chunk by chunk as they come.
+        """Blind the client's blinded ids with this key too, in the client's order, chunk by chunk as they come.
 
-        Raises PsiError at once: before `setup`; for a second request. Raises it while iterating: bytes that are no
-        points; an id twice; another number of ids than the client declared.
+        Raises:
+            PsiError: at once before `setup` and for a second request; while iterating for bytes that are no points, an
+                id that comes twice, and another number of ids than the client declared.
         """
         if self._client_count is None:
             raise PsiError("The client's request came before the set-up: call setup first.")
@@ -108,10 +117,14 @@ class PsiServer:
 
 
 class PsiClient:
-    """The side that learns the intersection, for one alignment with one server."""
+    """The side that learns the intersection, in one alignment with one server."""
 
     def __init__(self, ids: Iterable[str]) -> None:
-        """ids: distinct, non-empty collection. Raises PsiError otherwise."""
+        """Take the distinct ids of this side's table.
+
+        Raises:
+            PsiError: if there are none, or an id is there twice.
+        """
         self._ids = _checked_ids(ids)
         self._key = BlindingKey()
         self._server_points: set[bytes] | None = None
@@ -119,8 +132,9 @@ class PsiClient:
     def receive_setup(self, setup: BlindedIds) -> None:
         """Put this side's key on the server's blinded ids.
 
-        Raises PsiError: no id or more than MOST_IDS; bytes that are no points; an id twice; another number of ids than
-        announced.
+        Raises:
+            PsiError: for no id or more than MOST_IDS, bytes that are no points, an id that comes twice, and another
+                number of ids than announced.
         """
         if not 1 <= setup.count <= MOST_IDS:
             raise PsiError(f"Expected a set-up of 1 to {MOST_IDS} ids, got {setup.count}: check the server's table.")
@@ -130,14 +144,15 @@ class PsiClient:
         self._server_points = distinct.points
 
     def request(self) -> Iterator[bytes]:
-        """This side's ids, blinded under its fresh key, in its own order."""
+        """Send this side's ids, blinded under its fresh key, in its own order."""
         return _blinded_ids(self._ids, self._key)
 
     def intersect(self, response: Iterable[bytes]) -> list[str]:
-        """This side's ids that the server has too, in this side's order; may be empty.
+        """Find this side's ids that the server has too, in this side's order; may be empty.
 
-        Raises PsiError: before `receive_setup`; bytes that are no points; an id twice; another number of ids than the
-        request had.
+        Raises:
+            PsiError: before `receive_setup`, and for bytes that are no points, an id that comes twice, and another
+                number of ids than the request had.
         """
         if self._server_points is None:
             raise PsiError("The server's set-up is missing: call receive_setup first.")
@@ -199,9 +214,10 @@ def _blinded_ids(ids: Sequence[str], key: BlindingKey) -> Iterator[bytes]:
 
 
 def common_order(intersection: Iterable[str]) -> list[str]:
-    """The public order of the common rows: the ids sorted by code point, so that no file's order shows.
+    """Put the common rows in their public order: the ids sorted by code point, so that no file's order shows.
 
-    Raises EmptyIntersection when there is no id.
+    Raises:
+        EmptyIntersection: when there is no id.
     """
     ids = sorted(set(intersection))
     if not ids:
@@ -213,9 +229,10 @@ def common_order(intersection: Iterable[str]) -> list[str]:
 
 
 def rows_of(table_ids: Sequence[str], common_ids: Sequence[str]) -> npt.NDArray[np.int64]:
-    """The row numbers (m,), counted from 0, of the m common ids in a table, in the order of common_ids.
+    """Find the row numbers (m,), from 0, of m common ids in a table, in the order of common_ids.
 
-    Raises PsiError when the table lacks one of them.
+    Raises:
+        PsiError: when the table lacks one of them.
     """
     row_of = {value: row for row, value in enumerate(table_ids)}
     missing = sum(value not in row_of for value in common_ids)

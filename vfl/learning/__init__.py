@@ -1,4 +1,4 @@
-"""Vertical logistic regression: linear model, first-order gradient, public batch schedule (Hu, section 2)."""
+"""Vertical logistic regression: linear model, first-order gradient, public batches (Hu, section 2); small networks."""
 
 from vfl.learning.approximation import ResidualScheme, class_rows, confidence_scores, log_loss
 from vfl.learning.initialisation import INITIALISATIONS, initial_weights

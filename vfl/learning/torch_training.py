@@ -1,7 +1,7 @@
-"""The lab: models trained in one place, as the papers do before they attack them (Jiang 5.1, Varasteh III).
+"""Training of whole models in one place with torch, as the papers do before they attack them (Jiang 5.1, Varasteh III).
 
-It sees every party's features at once, so it exists for experiments only. It needs torch, which nothing that serves a
-federation imports: import this module by its own name, `vfl.learning` doesn't offer it.
+It sees every party's features at once, so it exists for experiments only. Nothing that serves a federation imports
+torch: import this module by its own name, `vfl.learning` doesn't offer it.
 """
 
 import math
@@ -24,23 +24,23 @@ _ACTIVATIONS = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "relu": torch.relu
 
 
 def as_tensor(values: FloatArray | IntArray) -> torch.Tensor:
-    """A copy of the array as a tensor of the same type, so that neither changes with the other."""
+    """Copy an array to a tensor of the same type, so that neither changes with the other."""
     return torch.from_numpy(np.array(values))
 
 
 def torch_layers(part: DenseNetwork) -> Layers:
-    """The (inputs, outputs) weights and (outputs,) biases of every layer of a party's part, in float64."""
+    """List the (inputs, outputs) weights and (outputs,) biases of every layer of a party's part, in float64."""
     return [(as_tensor(weight), as_tensor(bias)) for weight, bias in zip(part.weights, part.biases, strict=True)]
 
 
 def dense_network(layers: Layers, activation: Activation) -> DenseNetwork:
-    """The numpy counterpart of `torch_layers`."""
+    """Turn what `torch_layers` gave back into a party's part."""
     weights, biases = zip(*[(weight.detach().numpy(), bias.detach().numpy()) for weight, bias in layers], strict=True)
     return DenseNetwork(weights, biases, activation)
 
 
 def torch_partial_scores(layers: Layers, activation: Activation, features: torch.Tensor) -> torch.Tensor:
-    """`DenseNetwork.partial_scores` in torch, differentiable: (n, inputs) in, (n, k) share of the logits out."""
+    """Compute `DenseNetwork.partial_scores` in torch, differentiable: (n, inputs) in, (n, k) logits out."""
     activate = _ACTIVATIONS[activation]
     values = features
     for weight, bias in layers[:-1]:
@@ -50,7 +50,7 @@ def torch_partial_scores(layers: Layers, activation: Activation, features: torch
 
 
 def initial_layers(sizes: Sequence[int], generator: torch.Generator) -> Layers:
-    """Layers of the given sizes (inputs first, outputs last), uniform on +-1/sqrt(inputs of the layer)."""
+    """Draw layers of the given sizes (inputs first, outputs last), uniform on +-1/sqrt(inputs of the layer)."""
     layers: Layers = []
     for inputs, outputs in pairwise(sizes):
         bound = 1.0 / math.sqrt(inputs)
@@ -60,7 +60,7 @@ def initial_layers(sizes: Sequence[int], generator: torch.Generator) -> Layers:
 
 
 def scores_of(network: VerticalNetwork, features_active: FloatArray, features_passive: FloatArray) -> FloatArray:
-    """Confidence scores of a network (Jiang eq. 9): (n, d_a) and (n, d) features in, (n, k) out; rows sum to 1."""
+    """Compute a network's confidence scores (Jiang eq. 9): (n, d_a) and (n, d) in, (n, k) out; rows sum to 1."""
     return confidence_scores(
         network.active.partial_scores(features_active) + network.passive.partial_scores(features_passive)
     )
@@ -155,7 +155,11 @@ class AdamTraining:
 
 
 def check_structure(hidden: Sequence[int], activation: str) -> None:
-    """Raises ValueError for hidden layers without units or an unknown activation."""
+    """Accept hidden layers and an activation only if a network can have them.
+
+    Raises:
+        ValueError: for hidden layers without units or an unknown activation.
+    """
     if any(units < 1 for units in hidden):
         raise ValueError(f"Expected hidden layers of at least one unit, got {tuple(hidden)}.")
     if activation not in get_args(Activation):
