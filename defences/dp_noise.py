@@ -16,10 +16,12 @@ from vfl.theory.dp_noise import (
     best_success,
     check_gradient_bound,
     check_reading,
-    error_bound,
     largest_deviation,
     noise_levels,
     noisy_guaranteed_steps,
+)
+from vfl.theory.noisy_training import (
+    error_bound,
 )
 
 DEFAULT_EPSILON = 0.5

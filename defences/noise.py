@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from vfl.arrays import FloatArray, IntArray
 
+ByteStream = Callable[[int], bytes]
 WordArray = NDArray[np.uint64]
 
 # Logits of one record differ in their last bits from batch to batch; far coarser than that, far finer than scores.
@@ -20,16 +21,17 @@ _SEED_STREAM = 0xDEFE
 
 
 class NoiseSource:
-    """Secret randomness. Without a seed every word of it comes from the operating system.
+    """Secret randomness of a defence; without a seed it comes from the operating system.
 
-    A seed makes it repeat bit for bit (PCG64): for tests and simulations only, since who knows the seed can subtract.
+    A seed makes it repeat bit for bit (PCG64), for tests and simulations only: who knows the seed can subtract.
     """
 
-    def __init__(self, seed: int | None = None) -> None:
-        self._bytes: Callable[[int], bytes] = (
-            _system if seed is None else np.random.default_rng((_SEED_STREAM, seed)).bytes
-        )
-        self._key = self._bytes(32)
+    def __init__(self, seed: int | None = None, *, stream: ByteStream | None = None) -> None:
+        """Take a seed, or a function that gives as many secret bytes as it is asked for."""
+        if stream is None:
+            stream = _system if seed is None else np.random.default_rng((_SEED_STREAM, seed)).bytes
+        self._stream = stream
+        self._key = stream(32)
 
     def gaussian(self, shape: tuple[int, ...]) -> FloatArray:
         """Independent standard normal numbers, fresh at each call."""
@@ -51,18 +53,14 @@ class NoiseSource:
         return _normal(np.frombuffer(digests, dtype=np.uint64)).reshape(len(records), columns)
 
     def repeating(self, label: str) -> "NoiseSource":
-        """A source that gives the same secret sequence each time it is asked for under the same label.
+        """Make a source that gives the same secret sequence each time it is asked for under the same label.
 
-        For what is drawn once and told again and again, such as H: a second draw would tell more.
+        For what is drawn once and told again and again: a second draw would tell more.
         """
-        source = NoiseSource()
-        key, calls = self._key, itertools.count()
-        source._bytes = lambda size: _keyed(key, f"{label}/{next(calls)}".encode(), size)
-        source._key = _keyed(key, label.encode(), 32)
-        return source
+        return NoiseSource(stream=_repeating_stream(self._key, label))
 
     def _words(self, count: int) -> WordArray:
-        return np.frombuffer(self._bytes(8 * count), dtype=np.uint64)
+        return np.frombuffer(self._stream(8 * count), dtype=np.uint64)
 
 
 def on_grid(records: FloatArray) -> FloatArray:
@@ -73,6 +71,12 @@ def on_grid(records: FloatArray) -> FloatArray:
 
 def _system(size: int) -> bytes:
     return secrets.token_bytes(size)
+
+
+def _repeating_stream(key: bytes, label: str) -> ByteStream:
+    """Bytes as a secret function of the label and of how often they were asked for."""
+    messages = itertools.chain([label], (f"{label}/{call}" for call in itertools.count()))
+    return lambda size: _keyed(key, next(messages).encode(), size)
 
 
 def _keyed(key: bytes, message: bytes, size: int) -> bytes:

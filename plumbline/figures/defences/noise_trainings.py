@@ -27,14 +27,16 @@ from vfl.theory.dp_noise import (
     READINGS,
     PrivacyBudget,
     best_success,
-    error_bound,
-    expected_accuracy,
     gaussian_epsilon,
-    mean_noise_covariance,
     noise_levels,
     noisy_guaranteed_steps,
-    product_variance,
     sign_success,
+)
+from vfl.theory.noisy_training import (
+    error_bound,
+    expected_accuracy,
+    mean_noise_covariance,
+    product_variance,
 )
 from vfl.theory.training import guaranteed_steps, initial_product_bound
 

@@ -69,7 +69,7 @@ def exact_sums(matrix: np.ndarray, shares: np.ndarray) -> np.ndarray:
 # --- ciphertexts ----------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(
     s=st.integers(1, 20),
     d=st.integers(1, 3),
@@ -164,7 +164,7 @@ def test_wrong_inputs_are_refused(small_keys: KeyPair) -> None:
 # --- packed sessions --------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(s=st.integers(1, 12), d=st.integers(1, 12), widest=st.integers(0, 6), signed=st.booleans())
 def test_all_sums_of_filled_answers_come_back(small_keys: KeyPair, s: int, d: int, widest: int, signed: bool) -> None:
     """Where each row has a ciphertext of its own, free slots of packed answers hold further sums."""

@@ -97,7 +97,7 @@ def test_the_feature_up_to_sign(classes: int, initialisation: str, l2: float) ->
         np.testing.assert_allclose(solution.residual, step.residual, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     rows=st.integers(12, 60),
     batch=st.integers(3, 14),

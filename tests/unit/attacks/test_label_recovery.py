@@ -68,7 +68,6 @@ def view_of(run: OracleRun, party: int, initialisation: str = "zero", *, bias: b
 # --- solving --------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     s=st.integers(1, 30), d=st.integers(1, 12), u=st.integers(1, 4), columns=st.integers(1, 3), seed=st.integers(0, 99)
 )
@@ -286,7 +285,7 @@ def test_several_solutions_are_not_guessed() -> None:
     assert sign_solutions(matrix, np.array([1.0, 1.0])) == []
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(s=st.integers(1, 18), d=st.integers(1, 20), seed=st.integers(0, 999))
 def test_signs_are_unique(s: int, d: int, seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from gmpy2 import powmod
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, compress, extend, split
@@ -298,7 +298,6 @@ def products(draw: st.DrawFn) -> Product:
     )
 
 
-@settings(deadline=None, max_examples=60)
 @given(products())
 def test_honest_sums_survive_truncation_bit_for_bit(small_keys: KeyPair, product: Product) -> None:
     _, private = small_keys
@@ -344,7 +343,6 @@ def test_w_is_one_bit_wider_than_the_largest_sums_need(small_keys: KeyPair) -> N
 # -- what is gone -----------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_what_lies_above_w_doesnt_reach_the_peer_but_for_whether_it_wrapped(
     small_keys: KeyPair, data: st.DataObject

@@ -205,7 +205,7 @@ def test_copies() -> None:
         copies(512, 512)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(epsilon=st.floats(0, 1.99), eta=st.floats(0.001, 1), norm=st.floats(0.1, 4))
 def test_guarantee_shrinks(epsilon: float, eta: float, norm: float) -> None:
     steps = guaranteed_steps(eta, epsilon, squared_norm=norm)
