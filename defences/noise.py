@@ -1,4 +1,4 @@
-"""Where the randomness of defences comes from: the operating system, unless a test or a simulation gives a seed."""
+"""The randomness of defences, from the operating system unless a test or a simulation gives a seed."""
 
 import hashlib
 import itertools
@@ -15,7 +15,7 @@ from vfl.arrays import FloatArray, IntArray
 ByteStream = Callable[[int], bytes]
 WordArray = NDArray[np.uint64]
 
-# Logits of one record differ in their last bits from batch to batch; far coarser than that, far finer than scores.
+# Far coarser than the last bits, in which a record's logits differ from batch to batch; far finer than scores.
 _RECORD_GRID = 2.0**-24
 _SEED_STREAM = 0xDEFE
 
@@ -34,18 +34,18 @@ class NoiseSource:
         self._key = stream(32)
 
     def gaussian(self, shape: tuple[int, ...]) -> FloatArray:
-        """Independent standard normal numbers, fresh at each call."""
+        """Draw independent standard normal numbers, fresh at each call."""
         return _normal(self._words(math.prod(shape))).reshape(shape)
 
     def integers(self, bound: int, count: int) -> IntArray:
-        """``count`` numbers uniform in [0, bound), fresh at each call; bound far below 2^64."""
+        """Draw ``count`` numbers uniform in [0, bound), fresh at each call; bound far below 2^64."""
         return (self._words(count) % np.uint64(bound)).astype(np.int64)
 
     def gaussian_per_record(self, records: FloatArray, columns: int) -> FloatArray:
-        """Standard normal numbers, (n, columns), that are a secret function of each record of an (n, m) matrix.
+        """Draw standard normal numbers, (n, columns), that are a secret function of each record of an (n, m) matrix.
 
         The same record gets the same noise however often it is asked for, so that answers can't be averaged. Records
-        are told apart on a grid of 2^-24 (keyed SHAKE-256 over it; the key never leaves this object). Add it to
+        are told apart on a grid of 2^-24 (keyed SHAKE-256 over it; the key never leaves this object). Add the noise to
         ``on_grid(records)`` only: records in the same cell share their noise, so that their difference would be bare.
         """
         grid = np.rint(records / _RECORD_GRID).astype(np.int64)
@@ -64,7 +64,7 @@ class NoiseSource:
 
 
 def on_grid(records: FloatArray) -> FloatArray:
-    """Records rounded to what ``NoiseSource.gaussian_per_record`` tells apart, multiples of 2^-24."""
+    """Round records to multiples of 2^-24, which ``NoiseSource.gaussian_per_record`` tells apart."""
     rounded: FloatArray = np.rint(records / _RECORD_GRID) * _RECORD_GRID
     return rounded
 
