@@ -66,13 +66,14 @@ _ROLES: tuple[Literal["active", "passive"], ...] = ("active", "passive")
 
 @dataclass(frozen=True)
 class Case:
-    """The last ``passive`` columns of a data set are the passive party's."""
+    """A data set whose last ``passive`` columns are the passive party's."""
 
     dataset: str
     passive: int
 
     @property
     def title(self) -> str:
+        """The case in words."""
         return f"{self.dataset}, d = {self.passive}"
 
 
@@ -85,6 +86,7 @@ class Trial:
 
     @property
     def words(self) -> str:
+        """The defence and its options in words."""
         return ", ".join(f"{name}={value}" for name, value in self.options.items()) or "defaults"
 
 
@@ -124,7 +126,7 @@ _UNCHANGED = {
 
 
 def prediction_rows(data_dir: Path | None, *, seed: int, quick: bool) -> tuple[pd.DataFrame, list[str]]:
-    """One row per case, trial, adversary and attack; and what to say about missing data sets."""
+    """Measure one row per case, trial, adversary and attack; and say what there is about missing data sets."""
     cases, said = _available(data_dir, quick=quick)
     # Quick: each defence as its first trial has it.
     trials = list({trial.defence: trial for trial in reversed(TRIALS)}.values())[::-1] if quick else TRIALS

@@ -129,7 +129,7 @@ class _LabelAttack:
         return {name: np.array(values) for name, values in self._epochs.items()}
 
     def observe(self, rows: IntArray, residual: FloatArray, seen: FloatArray) -> None:
-        """One step; see ``train_side_by_side``."""
+        """Attack one step; see ``train_side_by_side``."""
         labels = self._labels[rows]
         self._true[rows] += residual
         self._seen[rows] += seen
@@ -139,7 +139,7 @@ class _LabelAttack:
         self._steps += 1
 
     def end_epoch(self) -> None:
-        """After every row was used once more."""
+        """Measure after every row was used once more."""
         labels = self._labels[self._train]
         uses = len(self._epochs["success_averaged"]) + 1
         predicted = sign_success(self._true[self._train], labels, self._sigma * np.sqrt(uses))
@@ -150,7 +150,7 @@ class _LabelAttack:
 
 
 def run_case(case: NoiseCase, records: Records, seeds: Sequence[int]) -> pd.DataFrame:
-    """All seeds of one preparation, in the form of ``noise_section``'s data."""
+    """Train all seeds of one preparation, and measure in the form of ``noise_section``'s data."""
     parts = []
     variances: tuple[FloatArray, FloatArray] | None = None
     for seed in seeds:

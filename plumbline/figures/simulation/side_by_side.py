@@ -17,9 +17,9 @@ MEASURES = ("accuracy_train", "accuracy_test", "success_step", "success_kept", "
 
 
 class KeptLabels:
-    """``LabelRecovery``'s overall estimate, epoch by epoch: a row's guaranteed label, else what most steps say.
+    """Keeps ``LabelRecovery``'s overall estimate, epoch by epoch: a row's guaranteed label, else what most steps say.
 
-    One column per training; guaranteed: (c,) T_eps of each. ``tests`` hold it against ``LabelRecovery`` itself.
+    One column per training. Tests compare it with ``LabelRecovery`` itself.
     """
 
     def __init__(self, rows: int, guaranteed: IntArray) -> None:
@@ -32,7 +32,13 @@ class KeptLabels:
         self._votes = np.zeros(shape, dtype=np.int64)
 
     def add(self, rows: IntArray, steps: IntArray, told: BoolArray) -> None:
-        """One epoch's (m, c) labels of ``rows`` (m,), each at most once, told at ``steps`` (m,)."""
+        """Add one epoch's labels.
+
+        Args:
+            rows: (m,), each at most once.
+            steps: (m,), at which each was told.
+            told: (m, c).
+        """
         guaranteed = steps[:, None] < self._limits
         self._first[rows] = np.where(self._seen[rows], self._first[rows], told)
         self._seen[rows] = True
@@ -41,7 +47,7 @@ class KeptLabels:
 
     @property
     def labels(self) -> BoolArray:
-        """(rows, c): whether the label is 1."""
+        """Whether each label is 1, (rows, c)."""
         # T_eps ends a run of first steps: a guaranteed row's first label is its guaranteed one.
         by_vote = np.where(self._votes == 0, self._first, self._votes > 0)
         return np.where(self._sure, self._first, by_vote)
@@ -51,8 +57,11 @@ class KeptLabels:
 class ResidualNoise:
     """The noise of Algorithm 3 on c trainings side by side.
 
-    active: (d,), the columns of the label party. sigma_active, sigma_passive: (c,), of the noise Z^A on the label
-    party's shares of f and Z^B on the other's.
+    Attributes:
+        active: (d,), the columns of the label party.
+        sigma_active: (c,), of the noise Z^A on the label party's shares of f.
+        sigma_passive: (c,), of the noise Z^B on the other's.
+        generator: of the noise.
     """
 
     active: BoolArray
@@ -61,7 +70,7 @@ class ResidualNoise:
     generator: np.random.Generator
 
     def disturb(self, batch: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """f + Z^A (s, c), what the other party can solve for, and the sums (d, c) that the gradient is made of."""
+        """Add noise: f + Z^A (s, c), what the other party can solve for, and the sums (d, c) behind the gradient."""
         solved = residual + self.sigma_active * self.generator.standard_normal(residual.shape)
         known = residual + self.sigma_passive * self.generator.standard_normal(residual.shape)
         return solved, np.where(self.active[:, None], batch.T @ known, batch.T @ solved)
@@ -69,12 +78,17 @@ class ResidualNoise:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """c trainings side by side, after each epoch. Measures: (epochs, c).
+    """What c trainings side by side measured. Measures are (epochs, c), after each epoch.
 
-    success_step: share of the epoch's training rows whose label is -sign(f) at the step that uses them (Criterion 4.2).
-    success_kept: share of training rows whose label ``LabelRecovery`` has after this epoch, from all steps so far.
-    first_wrong_step: (c,) the first step, from 0, at which Criterion 4.2 errs; -1 when it never does.
-    weights: (d, c), final.
+    Attributes:
+        accuracy_train: on training rows.
+        accuracy_test: on test rows.
+        success_step: share of the epoch's training rows whose label is -sign(f) at the step that uses them (Criterion
+            4.2).
+        success_kept: share of training rows whose label ``LabelRecovery`` has after this epoch, from all steps so far.
+        theta_norm: ||theta||.
+        first_wrong_step: (c,), the first step, from 0, at which Criterion 4.2 errs; -1 when it never does.
+        weights: (d, c), final.
     """
 
     accuracy_train: FloatArray
