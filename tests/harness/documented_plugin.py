@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def install(page: str, module: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
