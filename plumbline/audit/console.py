@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -10,9 +9,11 @@ from rich.table import Table
 
 from defences import Defence
 from plumbline.judge.predictions import AttackFinding
-from plumbline.judge.summary import STAGES, RunSummary, expectations
+from plumbline.judge.summary import RunSummary, expectations
 from plumbline.judge.training import TrainingFinding
 from protos.v1 import active_pb2
+from services.common.agreement import TrainingPlan
+from services.common.run_records import STAGES, ChannelRecord
 
 # What attacks on predictions work with.
 _MET = frozenset({"scores", "parameters", "features"})
@@ -55,19 +56,19 @@ def print_summary(console: Console, findings: RunSummary, elapsed: float) -> Non
         console.print(f"[bold red]{warning}")
     for note in findings.simulation:
         console.print(f"[yellow]Simulation: {note}")
-    plan = findings.agreement["plan"]
+    plan = findings.agreement.plan
     table = Table(title=f"Federation {findings.name}", show_header=False)
     table.add_column(style="bold")
     table.add_column()
     for party in findings.parties:
-        table.add_row(party["name"], f"{party['feature_count']} features")
+        table.add_row(party.name, f"{party.feature_count} features")
     table.add_row("records", f"{findings.aligned_rows:,} aligned by PSI, {findings.test_rows:,} for the test")
     table.add_row("cipher", cipher_words(plan))
     table.add_row("transport", findings.transport)
     for name, applied in findings.defences.items():
         table.add_row(f"defences of {name}", ", ".join(applied))
     training = (
-        f"{len(findings.epochs)} epochs, {findings.steps} steps of {plan['batch_size']} records, "
+        f"{len(findings.epochs)} epochs, {findings.steps} steps of {plan.batch_size} records, "
         f"{findings.epoch_seconds:.1f} s per epoch"
     )
     table.add_row("training", training if findings.epochs else "none: an installed model")
@@ -106,7 +107,7 @@ def print_predictions(console: Console, findings: RunSummary) -> None:
     for party, predictions in findings.predictions.items():
         for prediction in predictions:
             numbers = ", ".join(f"{what} {value}" for what, value in expectations(prediction))
-            console.print(f"{prediction['defence']} at {party} expects: {numbers}.", highlight=False)
+            console.print(f"{prediction.defence} at {party} expects: {numbers}.", highlight=False)
 
 
 def print_leakage(console: Console, leakage: list[AttackFinding], unaware: str) -> None:
@@ -173,16 +174,16 @@ def unaware_words(applied: Sequence[Defence]) -> str:
     )
 
 
-def channel_words(channel: dict[str, Any]) -> str:
-    """The room of one decryption channel in words."""
+def channel_words(channel: ChannelRecord) -> str:
+    """Say how many equations one decryption channel has room for."""
     return (
-        f"{channel['peer']} can fit {channel['equations']} equations about {channel['rows']} residuals of "
-        f"{channel['key_holder']} ({channel['spare_bits']} bits spare)"
+        f"{channel.peer} can fit {channel.equations} equations about {channel.rows} residuals of "
+        f"{channel.key_holder} ({channel.spare_bits} bits spare)"
     )
 
 
-def cipher_words(plan: dict[str, Any]) -> str:
-    """The session's cipher in words."""
-    if plan["cipher"] == "plain":
+def cipher_words(plan: TrainingPlan) -> str:
+    """Say which cipher a session used."""
+    if plan.cipher == "plain":
         return "INSECURE: none (cipher=plain)"
-    return f"Paillier, {plan['key_bits']}-bit keys, packing {'on' if plan['packing'] else 'off'}"
+    return f"Paillier, {plan.key_bits}-bit keys, packing {'on' if plan.packing else 'off'}"

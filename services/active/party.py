@@ -19,6 +19,7 @@ from services.common.agreement import Agreement, TrainingPlan
 from services.common.alignment import alignment_refusals
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder, UnknownRecord
 from services.common.meters import StageTimer
+from services.common.run_records import EpochRecord
 from services.common.settings import Settings
 from services.common.wire import PREDICTION_ROWS
 from services.party.consent import check_consent, warnings_of
@@ -242,7 +243,7 @@ class ActiveParty:
         training.keep_epoch(kept)
         self._adversary.attack(training)
         self._record.note(
-            epochs=[vars(outcome) for outcome in outcomes],
+            epochs=tuple(EpochRecord(**vars(outcome)) for outcome in outcomes),
             kept_epoch=kept,
             validation_rows=len(training.rows.validation),
         )

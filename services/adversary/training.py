@@ -1,6 +1,5 @@
 """Hosts the attacks that a party can mount on training, with what its cipher saw of it only."""
 
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -17,6 +16,8 @@ from attacks.randomiser_channel import RandomiserChannel
 from attacks.training_views import Equations, OwnStep, TrainingAttack, TrainingView
 from services.adversary.ciphers import AuxiliaryCipher, ChannelCipher, RecordingCipher, Transcript
 from services.common.agreement import Agreement
+from services.common.run_folder import RunFolder
+from services.common.run_records import FoundValues, TrainingAttackOutcome, found_values_arrays, gathered
 from services.party.party_training import PartyTraining
 from services.protocol1.cipher import Cipher, Protect, make_cipher
 from vfl.arrays import IntArray
@@ -38,7 +39,7 @@ class TrainingAdversary:
             raise ValueError(f"{' and '.join(replacing)} both replace messages: mount one of them.")
         self._mounted = dict(mounted)
         self._name = name
-        self._folder = folder / "attacks" if folder is not None else None
+        self._folder = RunFolder(folder) if folder is not None else None
         self._transcript = Transcript()
         self._cipher: Cipher | None = None
         self._refused: dict[str, str] = {}
@@ -91,10 +92,10 @@ class TrainingAdversary:
             except Exception as error:  # an attack is a guest: its bugs are reported and the federation goes on
                 outcome |= {"status": "failed", "reason": f"{name} failed with {type(error).__name__}: {error}"}
                 _log.exception("Attack %s failed.", name)
-            outcomes.append({**outcome, "seconds": time.perf_counter() - start})
+            outcome["seconds"] = time.perf_counter() - start
+            outcomes.append(TrainingAttackOutcome(**gathered(TrainingAttackOutcome, outcome)))
         if self._mounted and self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            (self._folder / f"training-{self._name}.json").write_text(json.dumps(outcomes, indent=1))
+            self._folder.write_training_outcomes(self._name, outcomes)
 
     def _run(self, name: str, attack: TrainingAttack, training: PartyTraining) -> dict[str, Any]:
         if isinstance(attack, RandomiserChannel):
@@ -154,7 +155,9 @@ class TrainingAdversary:
         }
 
     def _write_features(self, name: str, result: RecoveredFeatures) -> dict[str, Any]:
-        self._save(name, **{f"values-{peer}": feature.values for peer, feature in result.features.items()})
+        self._save(
+            name, **found_values_arrays({peer: FoundValues(one.values) for peer, one in result.features.items()})
+        )
         reasons = {peer: feature.reason for peer, feature in result.features.items()}
         return {"kind": "features", "reason": result.reason, "reasons": reasons}
 
@@ -164,21 +167,17 @@ class TrainingAdversary:
         peers = training.agreement.peers_of(self._name)
         for peer in peers:
             cipher.readings.setdefault(peer.name, {})
-        arrays = {}
+        found = {}
         for peer in peers:
             known = cipher.readings[peer.name]
-            arrays[f"rows-{peer.name}"] = np.array(sorted(known), dtype=np.int64)
-            arrays[f"values-{peer.name}"] = np.array([known[row] for row in sorted(known)]).reshape(
-                len(known), peer.feature_count
-            )
-        self._save(name, **arrays)
+            values = np.array([known[row] for row in sorted(known)]).reshape(len(known), peer.feature_count)
+            found[peer.name] = FoundValues(values, np.array(sorted(known), dtype=np.int64))
+        self._save(name, **found_values_arrays(found))
         return {"kind": "readings", "answers": cipher.answers, "credible_answers": cipher.credible_answers}
 
     def _save(self, attack: str, **arrays: NDArray[Any]) -> None:
         if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with (self._folder / f"training-{self._name}-{attack}.npz").open("wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
+            self._folder.write_training_arrays(self._name, attack, arrays)
 
 
 def _batches(training: PartyTraining) -> list[IntArray]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
+from services.common.identity import Role
 from services.common.run_records import (
     ROWS_OF,
     SCHEMA,
@@ -31,6 +32,7 @@ from services.common.run_records import (
     content_of,
     gathered,
 )
+from vfl.arrays import IntArray
 
 _ATTACKS = "attacks"
 _OUTCOMES = "outcomes.json"
@@ -96,6 +98,13 @@ class RunFolder:
     def features(self, party: str) -> PartyFeatures:
         """Read ``<party>-features.npz``, which parties write when they are told to (PLUMBLINE_RECORD_FEATURES)."""
         return _arrays_as(PartyFeatures, self._features_file(party))
+
+    def labels(self) -> IntArray:
+        """Read the true classes, (n,), from the active party's features file."""
+        labels = self.features(Role.ACTIVE).labels
+        if labels is None:
+            raise RunFolderError(f"{self._features_file(Role.ACTIVE)} is broken: it lacks the array labels. {_AGAIN}")
+        return labels
 
     def _features_file(self, party: str) -> Path:
         return self.path / f"{party}-features.npz"

@@ -18,6 +18,8 @@ from vfl.arrays import BoolArray, FloatArray, IntArray
 SCHEMA = 1
 # Parts of a training step, in their order: keys of a step's seconds.
 STAGES = ("encrypt", "wait", "product", "mask", "decrypt", "update")
+# What an attack's status says.
+DONE, NOT_APPLICABLE, FAILED = "done", "not applicable", "failed"
 # Before a peer's name: the names of arrays of an attack that reads features.
 VALUES_OF, ROWS_OF = "values-", "rows-"
 
@@ -165,6 +167,11 @@ class PredictionAttackOutcome:
     reason: str | None = None
     seconds: float
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the attack ran to its end."""
+        return self.status == DONE
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingAttackOutcome:
@@ -189,6 +196,11 @@ class TrainingAttackOutcome:
     status: str
     reason: str | None = None
     seconds: float
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the attack ran to its end."""
+        return self.status == DONE
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,6 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from defences import DefenceError, TrainingTerms
 from services.common.agreement import Agreement
 from services.common.errors import Diverged, FederationError, InvalidMessage, OutOfOrder
 from services.common.meters import StageTimer
+from services.common.run_records import DefencePrediction
 from services.common.scores import PartialScores
 from services.party.party_defences import PartyDefences
 from services.protocol1.cipher import Cipher, Protect, make_cipher
@@ -191,7 +191,7 @@ class PartyTraining:
         )
 
     @property
-    def predictions(self) -> list[dict[str, Any]]:
+    def predictions(self) -> list[DefencePrediction]:
         """What theory expects of this party's defences in this session."""
         return [] if self._installed is not None else self._defences.predictions(self._terms)
 
