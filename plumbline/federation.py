@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from plumbline.processes import LocalProcesses
-from plumbline.recipe import Recipe
 from protos.v1 import active_pb2, active_pb2_grpc
 from services.common.agreement import TrainingPlan
 from services.common.certificates import CertificateFiles
@@ -36,7 +35,7 @@ _IN_A_LOG = "the service's log has the rest"
 
 
 class FederationFailed(RuntimeError):
-    """A request to the federation failed; the text is the party's own words."""
+    """The federation refused a request, or failed in it; the text is the party's own words."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +100,9 @@ class Federation:
             defences: defences to apply, in this order, each by the services that it sits with.
             settings: settings of every process, by field name, on top of the PLUMBLINE_* variables.
         """
+        # Only who starts a federation needs the attacks and defences that a recipe checks.
+        from plumbline.recipe import Recipe
+
         given = dict(settings or {})
         folder = tempfile.TemporaryDirectory(prefix="plumbline-")
         try:
@@ -172,7 +174,12 @@ class Federation:
         return self._processes
 
     def train(self, *, watch: JobWatcher = lambda _: None, **changes: Any) -> TrainingOutcome:
-        """Align, agree and train; ``changes`` are fields of the training plan, such as ``epochs=3``."""
+        """Align, agree and train; raises FederationFailed when the federation refuses.
+
+        Arguments:
+            watch: called with every event of the job as it comes.
+            changes: fields of the training plan, such as ``epochs=3``, in place of the settings'.
+        """
         request = active_pb2.TrainRequest()
         if self._processes is not None or changes:
             request.plan.CopyFrom(replace(self._plan, **changes).to_message())
@@ -226,12 +233,12 @@ class Federation:
         return [*read_leakage(folder, passive), *read_training_leakage(folder)]
 
     def status(self) -> active_pb2.StatusReply:
-        """The active party's stage, classes and warnings."""
+        """Ask the active party for its stage, classes and warnings."""
         with self._own_words():
             return self._stub.Status(active_pb2.StatusRequest())
 
     def predict(self, ids: Iterable[str]) -> pd.DataFrame:
-        """Confidence scores: one row per id, one column per class, and ``error`` (empty when there are scores)."""
+        """Ask for confidence scores: a row per id, a column per class, and ``error``, empty where there are scores."""
         ids = list(ids)
         classes = list(self.status().class_names)
 
@@ -252,7 +259,7 @@ class Federation:
         return scores
 
     def predict_one(self, id: str) -> dict[str, float]:
-        """Confidence scores of one record by class; raises FederationFailed when it is not aligned."""
+        """Ask for one record's confidence scores, by class; raises FederationFailed when it is not aligned."""
         with self._own_words():
             scores = self._stub.PredictOne(active_pb2.PredictOneRequest(id=id)).scores
         return dict(zip(self.status().class_names, scores, strict=True))

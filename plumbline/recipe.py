@@ -53,7 +53,10 @@ class Recipe:
 
     def loaded_defences(self) -> tuple[Defence, ...]:
         """Load the defences with their options; raises ValueError for those that can't work in this recipe."""
-        loaded = load_all(self.defences, self.for_all().defence_options)
+        return self._defences(self.for_all())
+
+    def _defences(self, common: Settings) -> tuple[Defence, ...]:
+        loaded = load_all(self.defences, common.defence_options)
         if not self.has_lab and (in_lab := [one.name for one in loaded if "lab" in one.spec.sits]):
             raise ValueError(
                 f"{' and '.join(in_lab)} trains models in the lab, and none is asked for: audit with --hidden, such as "
@@ -63,7 +66,8 @@ class Recipe:
 
     def party_settings(self) -> dict[str, Settings]:
         """Make the settings of every process, by its party's name; raises ValueError before anything is started."""
-        common, loaded = self.for_all(), self.loaded_defences()
+        common = self.for_all()
+        loaded = self._defences(common)
         names = [*self.tables, str(Role.COORDINATOR)]
         seeds = np.random.SeedSequence(common.seed).generate_state(len(names)).tolist()
         chosen = {name: getattr(common, name) for name in common.model_fields_set - _OWN}

@@ -20,6 +20,7 @@ _MET = frozenset({"scores", "parameters", "features"})
 
 
 def job_progress(console: Console) -> Progress:
+    """Make the progress bar of a training job."""
     return Progress(
         TextColumn("[bold]{task.description}"),
         BarColumn(),
@@ -52,6 +53,7 @@ class JobWatcher:
 
 
 def print_summary(console: Console, findings: RunSummary, elapsed: float) -> None:
+    """Show the run's terms, quality, times and traffic; ``elapsed``: seconds of the whole run."""
     for warning in findings.warnings:
         console.print(f"[bold red]{warning}")
     for note in findings.simulation:
@@ -104,6 +106,7 @@ def _print_stages(console: Console, findings: RunSummary) -> None:
 
 
 def print_predictions(console: Console, findings: RunSummary) -> None:
+    """Show what theory expects of each defence, one line each."""
     for party, predictions in findings.predictions.items():
         for prediction in predictions:
             numbers = ", ".join(f"{what} {value}" for what, value in expectations(prediction))
@@ -111,7 +114,10 @@ def print_predictions(console: Console, findings: RunSummary) -> None:
 
 
 def print_leakage(console: Console, leakage: list[AttackFinding], unaware: str) -> None:
-    """One line per attack; the report has every column. unaware: of the defences that these attacks don't know."""
+    """Show what attacks on predictions reconstruct, one line each; the report has every column.
+
+    ``unaware``: a sentence on the defences that these attacks meet without knowing of them.
+    """
     done = [finding for finding in leakage if finding.mse is not None]
     if done:
         if unaware:
@@ -134,6 +140,7 @@ def print_leakage(console: Console, leakage: list[AttackFinding], unaware: str) 
 
 
 def print_training_leakage(console: Console, training: list[TrainingFinding]) -> None:
+    """Show what attacks on training found, one line each."""
     if not training:
         return
     table = Table(title="What training gave away", caption="Right: of what was attacked. Answered: right or not.")
@@ -164,7 +171,7 @@ def _leakage_cells(finding: AttackFinding) -> tuple[str, ...]:
 
 
 def unaware_words(applied: Sequence[Defence]) -> str:
-    """One sentence on the defences that attacks on predictions meet without knowing of them; empty without any."""
+    """Name in one sentence the defences that attacks on predictions meet without knowing of them; empty without any."""
     met = [defence.name for defence in applied if not _MET.isdisjoint(defence.spec.stages)]
     if not met:
         return ""

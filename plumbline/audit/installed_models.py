@@ -1,6 +1,6 @@
-"""The lab: trains a vertical network in one place, as the papers do, and installs each part for its party.
+"""Trains a vertical network in one place (the lab), as the papers do, and writes each party's part of it.
 
-This sees both parties' tables: it is a simulation for measuring attacks on networks, not a way to train one.
+The lab sees both parties' tables: it is a simulation for measuring attacks on networks, not a way to train one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,11 +27,17 @@ def install_network(
     activation: str,
     training: DpSgd | None = None,
 ) -> dict[str, Path]:
-    """Train a network on what the active and the one passive party of these settings hold; returns each one's part.
+    """Train a network on what the active and the one passive party hold; returns each part's file, by party.
 
-    Each part sees its party's own encoded columns, and only the training rows of the session's public split, so that
-    the test rows are as new to the model as to any other. ``training``: with differential privacy; None without.
-    Raises ValueError for other than one passive party.
+    Each part sees its party's own encoded columns, and only the training rows of the session's public split: the test
+    rows are as new to the model as to any other. Raises ValueError for other than one passive party.
+
+    Arguments:
+        party_settings: settings of every process, by its party's name.
+        folder: where the parts go.
+        hidden: layer sizes; none makes a linear model.
+        activation: of the hidden layers.
+        training: trains with differential privacy; None trains without.
     """
     from vfl.learning.torch_training import train_network
 
@@ -56,7 +62,10 @@ def install_network(
 
 
 def write_auxiliary(party_settings: Mapping[str, Settings], path: Path, count: int) -> Path:
-    """Write ``count`` training records' passive features, encoded, with their ids: what an adversary is given."""
+    """Write ids and encoded passive features of the first ``count`` training records, for the adversary.
+
+    Returns the table's absolute path. Raises ValueError when there are fewer training records.
+    """
     joined = _JoinedTraining(party_settings)
     passive = [name for name in joined.settings if name != Role.ACTIVE]
     blocks = np.hstack([joined.features(name) for name in passive])[:count]

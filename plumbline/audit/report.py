@@ -22,9 +22,15 @@ def write_report(
     facts: dict[str, Any],
     unaware: str = "",
 ) -> None:
-    """Render the findings; ``facts`` are the run's request, versions and duration.
+    """Render the findings into one page.
 
-    ``unaware``: a sentence on the defences that attacks on predictions meet without knowing of them.
+    Arguments:
+        path: where to write the page.
+        findings: the run's results.
+        leakage: what attacks on predictions reconstruct.
+        training: what attacks on training found.
+        facts: the run's request, versions and duration.
+        unaware: a sentence on the defences that attacks on predictions meet without knowing of them.
     """
     path.write_text(
         template("report.html").render(

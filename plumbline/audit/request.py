@@ -1,4 +1,4 @@
-"""What an audit is asked to run, and the settings that it gives every process."""
+"""What an audit is asked to run, and the recipe for it."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -17,7 +17,14 @@ from attacks.training_views import Equations, OwnStep, TrainingAttack, TrainingV
 from services.adversary.ciphers import AuxiliaryCipher, ChannelCipher, RecordingCipher, Transcript
 from services.common.agreement import Agreement
 from services.common.run_folder import RunFolder
-from services.common.run_records import FoundValues, TrainingAttackOutcome, found_values_arrays, gathered
+from services.common.run_records import (
+    DONE,
+    FAILED,
+    NOT_APPLICABLE,
+    FoundValues,
+    TrainingAttackOutcome,
+    found_values_arrays,
+)
 from services.party.party_training import PartyTraining
 from services.protocol1.cipher import Cipher, Protect, make_cipher
 from vfl.arrays import IntArray
@@ -79,21 +86,31 @@ class TrainingAdversary:
         outcomes = []
         for name, attack in self._mounted.items():
             start = time.perf_counter()
-            outcome: dict[str, Any] = {"attack": name, "party": self._name}
+            found: dict[str, Any] = {}
+            status, reason = DONE, None
             try:
                 if name in self._refused:
                     raise ValueError(self._refused[name])
-                outcome |= self._run(name, attack, training)
-                outcome["status"] = "done"
+                found = self._run(name, attack, training)
+                reason = found.pop("reason", None)
                 _log.info("Attack %s has run on %d steps.", name, len(self._transcript.shares))
             except ValueError as error:
-                outcome |= {"status": "not applicable", "reason": str(error)}
+                status, reason = NOT_APPLICABLE, str(error)
                 _log.warning("Attack %s is not applicable: %s", name, error)
             except Exception as error:  # an attack is a guest: its bugs are reported and the federation goes on
-                outcome |= {"status": "failed", "reason": f"{name} failed with {type(error).__name__}: {error}"}
+                status, reason = FAILED, f"{name} failed with {type(error).__name__}: {error}"
                 _log.exception("Attack %s failed.", name)
-            outcome["seconds"] = time.perf_counter() - start
-            outcomes.append(TrainingAttackOutcome(**gathered(TrainingAttackOutcome, outcome)))
+            outcomes.append(
+                TrainingAttackOutcome(
+                    attack=name,
+                    party=self._name,
+                    kind=found.pop("kind", None),
+                    facts=found,
+                    status=status,
+                    reason=reason,
+                    seconds=time.perf_counter() - start,
+                )
+            )
         if self._mounted and self._folder is not None:
             self._folder.write_training_outcomes(self._name, outcomes)
 

@@ -183,8 +183,8 @@ class TrainingAttackOutcome:
         party: name of the party that mounted it.
         kind: what it found, such as ``labels``, ``features`` or ``readings``; only when it is done.
         facts: the attack's own numbers. Inline.
-        status: ``done``, ``not applicable`` or ``failed``.
         reason: why it is not done, or found less than it might; a sentence.
+        status: ``done``, ``not applicable`` or ``failed``.
         seconds: duration.
     """
 
@@ -193,8 +193,8 @@ class TrainingAttackOutcome:
     party: str
     kind: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
-    status: str
     reason: str | None = None
+    status: str
     seconds: float
 
     @property
