@@ -217,9 +217,9 @@ class Federation:
         return "".join(f" It happened at {name}: see {log}." for name, log in found.items())
 
     def findings(self) -> list[AttackFinding | TrainingFinding]:
-        """Compare what the mounted attacks found with the truth, after ``train``; empty without attacks.
+        """Compare what the mounted attacks found with the truth; empty without attacks and before ``train``.
 
-        Raises FederationFailed for a federation elsewhere, RunFolderError before it has trained.
+        Raises FederationFailed for a federation elsewhere, RunFolderError when a party left a file out or a broken one.
         """
         from plumbline.judge.predictions import read_leakage
         from plumbline.judge.training import read_training_leakage

@@ -59,8 +59,8 @@ class Recipe:
         loaded = load_all(self.defences, common.defence_options)
         if not self.has_lab and (in_lab := [one.name for one in loaded if "lab" in one.spec.sits]):
             raise ValueError(
-                f"{' and '.join(in_lab)} trains models in the lab, and none is asked for: audit with --hidden, such as "
-                "8,8 (or '' for a linear model), or drop it."
+                f"{' and '.join(in_lab)} trains models in the lab: give --hidden to an audit, such as 8,8 (or '' for a "
+                "linear model), or drop it."
             )
         return loaded
 

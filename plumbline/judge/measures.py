@@ -67,7 +67,7 @@ def correlation_with_active(features_passive: FloatArray, features_active: Float
 
 
 def is_discrete(column: FloatArray) -> bool:
-    """Whether an (n,) column has few values, so that entropies make sense."""
+    """Tell whether an (n,) column has so few values that entropies make sense."""
     return len(np.unique(column)) <= min(_DISCRETE_VALUES, max(2, len(column) // 10))
 
 
