@@ -20,8 +20,9 @@ from protos.v1 import active_pb2, active_pb2_grpc
 from services.common.agreement import TrainingPlan
 from services.common.certificates import CertificateFiles
 from services.common.errors import PeerRefused
-from services.common.identity import Identity, Role
+from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
+from services.common.run_folder import RunFolder
 from services.common.statuses import error_of
 from services.common.transport import Transport, is_serving
 from services.common.wire import PREDICTION_ROWS
@@ -36,12 +37,19 @@ _IN_A_LOG = "the service's log has the rest"
 
 
 class FederationFailed(RuntimeError):
-    """A request to the federation failed; the text is the party's own words."""
+    """The federation refused a request, or failed in it; the text is the party's own words."""
 
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """What a training job reports to its operator."""
+    """What a training job reports to its operator.
+
+    Attributes:
+        session_id: name of the session.
+        aligned_rows: records that all parties have.
+        epochs_run: number of trained epochs.
+        kept_epoch: the epoch whose weights every party kept, from 0.
+    """
 
     session_id: str
     aligned_rows: int
@@ -53,10 +61,10 @@ JobWatcher = Callable[[active_pb2.JobEvent], None]
 
 
 class Federation:
-    """An operator's view of one federation: train it, ask it for scores.
+    """Trains one federation and asks it for scores, on its operator's behalf.
 
-    ``Federation.local`` starts one on this machine, ``Federation.connect`` reaches a running one. Every request that
-    the federation refuses raises FederationFailed with the party's own words.
+    ``Federation.local`` starts one on this machine, ``Federation.connect`` reaches a running one. What the federation
+    refuses raises FederationFailed with the party's own words.
     """
 
     def __init__(
@@ -82,44 +90,59 @@ class Federation:
     ) -> Self:
         """Start coordinator, active and passive parties as processes of this machine, with mTLS, and wait for them.
 
-        Each table is one party's own: rows keyed by the column ``id``, in any order; ``label`` is a column of
-        ``active``. ``attacks``: those that the active party mounts; the passive ones then disclose their parameters,
-        and ``findings`` judges the reconstructions. ``defences``: each is applied by the services that it sits with.
-        ``settings``: any of the services' settings, for every party.
+        Raises ValueError for what can't work before a process starts, ProcessFailed when one ends by itself.
+
+        Arguments:
+            active: the table of the party with the labels: rows keyed by the column ``id``, in any order.
+            passive: each passive party's table, keyed by the same column.
+            label: column of the labels in ``active``.
+            id: column of the record ids in every table.
+            attacks: attacks to mount, each by the parties that can, the active one where both can. Passive parties
+                then disclose their parameters, and ``findings`` compares what was found with the truth.
+            defences: defences to apply, in this order, each by the services that it sits with.
+            settings: settings of every process, by field name, on top of the PLUMBLINE_* variables.
         """
+        # Only who starts a federation needs the attacks and defences that a recipe checks.
+        from plumbline.recipe import Recipe
+
+        given = dict(settings or {})
         folder = tempfile.TemporaryDirectory(prefix="plumbline-")
-        root = Path(folder.name)
-        shared = {"defences": ",".join(defences), **(settings or {})}
-        common = {"id_column": id, "run_dir": root / "parties", "record_features": bool(attacks), **shared}
-        parties: dict[str, dict[str, Any]] = {"coordinator": shared}
-        active.to_parquet(root / "active.parquet", index=False)
-        parties["active"] = {**common, "data": root / "active.parquet", "label_column": label}
-        parties["active"]["attacks"] = ",".join(attacks)
-        for number, table in enumerate(passive, start=1):
-            name = "passive" if len(passive) == 1 else f"passive-{number}"
-            table.to_parquet(root / f"{name}.parquet", index=False)
-            parties[name] = {**common, "data": root / f"{name}.parquet", "disclose": bool(attacks)}
-        federation = cls.start(LocalProcesses(root, parties))
+        try:
+            root = Path(folder.name)
+            names = ["passive"] if len(passive) == 1 else [f"passive-{one}" for one in range(1, len(passive) + 1)]
+            tables = dict(zip([str(Role.ACTIVE), *names], (active, *passive), strict=True))
+            files = {name: root / f"{name}.parquet" for name in tables}
+            own = {name: {"data": str(file), "id_column": id} for name, file in files.items()}
+            own[Role.ACTIVE]["label_column"] = label
+            recipe = Recipe(
+                tables=own,
+                run_dir=Path(given.get("run_dir") or root / "parties"),
+                attacks=tuple(attacks),
+                defences=tuple(defences),
+                disclose=bool(attacks),
+                settings=given,
+            )
+            processes = LocalProcesses(root, recipe.party_settings())
+            for name, table in tables.items():
+                table.to_parquet(files[name], index=False)
+            federation = cls.start(processes)
+        except BaseException:
+            folder.cleanup()
+            raise
         federation._folder = folder
         return federation
 
     @classmethod
     def start(cls, processes: LocalProcesses) -> Self:
         """Start local processes and wait until all of them serve; whatever fails, none is left behind."""
+        plan = processes.settings[Role.ACTIVE].plan()
         processes.start()
         try:
-            transport = _operator_transport(None if processes.insecure_transport else processes.certificates)
+            transport = _operator_transport(None if processes.is_insecure else processes.certificates)
             deadline = time.monotonic() + _START_SECONDS
             for name, address in processes.addresses.items():
                 _await_health(transport.dial(address, name), deadline, processes, name)
-            settings = processes.settings["active"]
-            fields = {key: settings[key] for key in TrainingPlan.__dataclass_fields__ if key in settings}
-            fields["installed_model"] = bool(settings.get("model"))
-            return cls(
-                transport.dial(processes.addresses["active"], "active"),
-                processes,
-                TrainingPlan(**fields),  # type: ignore[arg-type]
-            )
+            return cls(transport.dial(processes.addresses[Role.ACTIVE], Role.ACTIVE), processes, plan)
         except BaseException:
             processes.stop()
             raise
@@ -153,7 +176,12 @@ class Federation:
         return self._processes
 
     def train(self, *, watch: JobWatcher = lambda _: None, **changes: Any) -> TrainingOutcome:
-        """Align, agree and train; ``changes`` are fields of the training plan, such as ``epochs=3``."""
+        """Align, agree and train; raises FederationFailed when the federation refuses.
+
+        Arguments:
+            watch: called with every event of the job as it comes.
+            changes: fields of the training plan, such as ``epochs=3``, in place of the settings'.
+        """
         request = active_pb2.TrainRequest()
         if self._processes is not None or changes:
             request.plan.CopyFrom(replace(self._plan, **changes).to_message())
@@ -193,22 +221,28 @@ class Federation:
         return "".join(f" It happened at {name}: see {log}." for name, log in found.items())
 
     def findings(self) -> list[AttackFinding | TrainingFinding]:
-        """What the mounted attacks found, against the truth: local federations with ``attacks``, after ``train``."""
+        """Compare what the mounted attacks found with the truth; empty without attacks and before ``train``.
+
+        Raises FederationFailed for a federation elsewhere, RunFolderError when a party left a file out or a broken one.
+        """
         from plumbline.judge.predictions import read_leakage
         from plumbline.judge.training import read_training_leakage
 
         settings = self.processes.settings
-        folder = Path(str(settings["active"]["run_dir"]))
-        passive = [name for name in settings if name not in (Role.COORDINATOR, Role.ACTIVE)]
+        run_dir = settings[Role.ACTIVE].run_dir
+        if run_dir is None:
+            raise FederationFailed("The parties of this federation write no records: start them with a run_dir.")
+        folder = RunFolder(run_dir)
+        passive = [name for name in settings if role_of(name) is Role.PASSIVE]
         return [*read_leakage(folder, passive), *read_training_leakage(folder)]
 
     def status(self) -> active_pb2.StatusReply:
-        """The active party's stage, classes and warnings."""
+        """Ask the active party for its stage, classes and warnings."""
         with self._own_words():
             return self._stub.Status(active_pb2.StatusRequest())
 
     def predict(self, ids: Iterable[str]) -> pd.DataFrame:
-        """Confidence scores: one row per id, one column per class, and ``error`` (empty when there are scores)."""
+        """Ask for confidence scores: a row per id, a column per class, and ``error``, empty where there are scores."""
         ids = list(ids)
         classes = list(self.status().class_names)
 
@@ -229,7 +263,7 @@ class Federation:
         return scores
 
     def predict_one(self, id: str) -> dict[str, float]:
-        """Confidence scores of one record by class; raises FederationFailed when it is not aligned."""
+        """Ask for one record's confidence scores, by class; raises FederationFailed when it is not aligned."""
         with self._own_words():
             scores = self._stub.PredictOne(active_pb2.PredictOneRequest(id=id)).scores
         return dict(zip(self.status().class_names, scores, strict=True))

@@ -1,6 +1,5 @@
 """Local processes of a federation: free ports, certificates, start, log files, stop."""
 
-import json
 import os
 import signal
 import socket
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, Role, role_of
-from services.common.settings import PREFIX
+from services.common.settings import PREFIX, Settings
 
 _STOP_SECONDS = 5.0
 # What a service's log says before a traceback (services.common.statuses, services.active.server).
@@ -27,36 +26,44 @@ class ProcessFailed(RuntimeError):
 
 @dataclass
 class LocalProcesses:
-    """One process per party on this machine, all certificates in ``folder``/certs, a log per party in ``logs``.
+    """One process per party on this machine.
 
-    ``settings[name]`` are that party's own settings, by field name; addresses, certificates and names are added here.
-    ``logs``: a folder that exists; default: ``folder``.
+    Attributes:
+        folder: where certificates go, and logs by default.
+        settings: settings of every process, by its party's name; addresses and certificates are added here.
+        logs: a folder that exists, for one log per party.
+        addresses: HOST:PORT of every party, by name, once it is started.
     """
 
     folder: Path
-    settings: Mapping[str, Mapping[str, object]]
-    insecure_transport: bool = False
+    settings: Mapping[str, Settings]
     logs: Path | None = None
     addresses: dict[str, str] = field(default_factory=dict)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def certificates(self) -> Path:
+        """Where the authority's and everybody's certificates are."""
         return self.folder / "certs"
 
+    @property
+    def is_insecure(self) -> bool:
+        """Whether these processes speak without TLS."""
+        return any(settings.transport == "insecure" for settings in self.settings.values())
+
     def log(self, name: str) -> Path:
-        """Where one party's log is."""
+        """The file of one party's log."""
         return (self.logs or self.folder) / f"{name}.log"
 
     def logs_of_errors(self) -> dict[str, Path]:
-        """The logs, by party, that hold an error that no party expected."""
+        """The logs that hold an unexpected error, by the party's name."""
         logs = {name: self.log(name) for name in self._running}
         return {name: log for name, log in logs.items() if UNEXPECTED in log.read_text(errors="replace")}
 
     def start(self) -> None:
         """Make certificates and start every party; returns at once."""
         self.addresses = dict(zip(self.settings, _free_addresses(len(self.settings)), strict=True))
-        if not self.insecure_transport:
+        if not self.is_insecure:
             names = [*self.settings, str(Role.OPERATOR)]
             create_federation_certificates(self.certificates, [Identity(role_of(name), name) for name in names])
         for name in self.settings:
@@ -64,26 +71,18 @@ class LocalProcesses:
 
     def start_party(self, name: str) -> None:
         """Start (or start again) one party at its address."""
-        role = role_of(name)
-        values: dict[str, object] = {
-            "listen": self.addresses[name],
-            "peers": ",".join(f"{peer}={address}" for peer, address in self.addresses.items()),
-            **self.settings[name],
-        }
-        if role is Role.PASSIVE:
-            values["name"] = name
-        if self.insecure_transport:
-            values["transport"] = "insecure"
-        else:
-            values["certs"] = self.certificates
+        settings = self.settings[name].model_copy(
+            update={"listen": self.addresses[name], "peers": dict(self.addresses)}
+            | ({} if self.is_insecure else {"certs": self.certificates})
+        )
         environment = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
-        environment |= {PREFIX + key.upper(): _as_text(value) for key, value in values.items()}
+        environment |= settings.environment()
         # One thread per party: three parties share this machine's cores.
         environment.setdefault("OMP_NUM_THREADS", "1")
         environment.setdefault("OPENBLAS_NUM_THREADS", "1")
         with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(  # noqa: S603 - our own module, no shell
-                [sys.executable, "-m", "plumbline", "serve", str(role)],
+                [sys.executable, "-m", "plumbline", "serve", str(role_of(name))],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -97,10 +96,11 @@ class LocalProcesses:
                 raise ProcessFailed(f"{name} ended with status {process.returncode}:\n{self.last_words(name)}")
 
     def last_words(self, name: str, lines: int = 8) -> str:
-        """The end of a party's log."""
+        """The last lines of a party's log."""
         return "\n".join(self.log(name).read_text(errors="replace").splitlines()[-lines:])
 
     def process(self, name: str) -> subprocess.Popen[bytes]:
+        """One party's process, once it is started."""
         return self._running[name]
 
     def stop(self) -> None:
@@ -115,11 +115,6 @@ class LocalProcesses:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def _as_text(value: object) -> str:
-    """A setting as an environment variable."""
-    return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
 def _free_addresses(count: int) -> Sequence[str]:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -10,15 +9,18 @@ from rich.table import Table
 
 from defences import Defence
 from plumbline.judge.predictions import AttackFinding
-from plumbline.judge.summary import STAGES, RunSummary, expectations
+from plumbline.judge.summary import RunSummary, expectations
 from plumbline.judge.training import TrainingFinding
 from protos.v1 import active_pb2
+from services.common.agreement import TrainingPlan
+from services.common.run_records import STAGES, ChannelRecord
 
 # What attacks on predictions work with.
 _MET = frozenset({"scores", "parameters", "features"})
 
 
 def job_progress(console: Console) -> Progress:
+    """Make the progress bar of a training job."""
     return Progress(
         TextColumn("[bold]{task.description}"),
         BarColumn(),
@@ -51,23 +53,24 @@ class JobWatcher:
 
 
 def print_summary(console: Console, findings: RunSummary, elapsed: float) -> None:
+    """Show the run's terms, quality, times and traffic; ``elapsed``: seconds of the whole run."""
     for warning in findings.warnings:
         console.print(f"[bold red]{warning}")
     for note in findings.simulation:
         console.print(f"[yellow]Simulation: {note}")
-    plan = findings.agreement["plan"]
+    plan = findings.agreement.plan
     table = Table(title=f"Federation {findings.name}", show_header=False)
     table.add_column(style="bold")
     table.add_column()
     for party in findings.parties:
-        table.add_row(party["name"], f"{party['feature_count']} features")
+        table.add_row(party.name, f"{party.feature_count} features")
     table.add_row("records", f"{findings.aligned_rows:,} aligned by PSI, {findings.test_rows:,} for the test")
     table.add_row("cipher", cipher_words(plan))
     table.add_row("transport", findings.transport)
     for name, applied in findings.defences.items():
         table.add_row(f"defences of {name}", ", ".join(applied))
     training = (
-        f"{len(findings.epochs)} epochs, {findings.steps} steps of {plan['batch_size']} records, "
+        f"{len(findings.epochs)} epochs, {findings.steps} steps of {plan.batch_size} records, "
         f"{findings.epoch_seconds:.1f} s per epoch"
     )
     table.add_row("training", training if findings.epochs else "none: an installed model")
@@ -103,14 +106,18 @@ def _print_stages(console: Console, findings: RunSummary) -> None:
 
 
 def print_predictions(console: Console, findings: RunSummary) -> None:
+    """Show what theory expects of each defence, one line each."""
     for party, predictions in findings.predictions.items():
         for prediction in predictions:
             numbers = ", ".join(f"{what} {value}" for what, value in expectations(prediction))
-            console.print(f"{prediction['defence']} at {party} expects: {numbers}.", highlight=False)
+            console.print(f"{prediction.defence} at {party} expects: {numbers}.", highlight=False)
 
 
 def print_leakage(console: Console, leakage: list[AttackFinding], unaware: str) -> None:
-    """One line per attack; the report has every column. unaware: of the defences that these attacks don't know."""
+    """Show what attacks on predictions reconstruct, one line each; the report has every column.
+
+    ``unaware``: a sentence on the defences that these attacks meet without knowing of them.
+    """
     done = [finding for finding in leakage if finding.mse is not None]
     if done:
         if unaware:
@@ -135,6 +142,7 @@ def print_leakage(console: Console, leakage: list[AttackFinding], unaware: str) 
 
 
 def print_training_leakage(console: Console, training: list[TrainingFinding]) -> None:
+    """Show what attacks on training found, one line each."""
     if not training:
         return
     table = Table(title="What training gave away", caption="Right: of what was attacked. Answered: right or not.")
@@ -171,7 +179,7 @@ def _leakage_cells(finding: AttackFinding) -> tuple[str, ...]:
 
 
 def unaware_words(applied: Sequence[Defence]) -> str:
-    """One sentence on the defences that attacks on predictions meet without knowing of them; empty without any."""
+    """Name in one sentence the defences that attacks on predictions meet without knowing of them; empty without any."""
     met = [defence.name for defence in applied if not _MET.isdisjoint(defence.spec.stages)]
     if not met:
         return ""
@@ -181,16 +189,16 @@ def unaware_words(applied: Sequence[Defence]) -> str:
     )
 
 
-def channel_words(channel: dict[str, Any]) -> str:
-    """The room of one decryption channel in words."""
+def channel_words(channel: ChannelRecord) -> str:
+    """Say how many equations one decryption channel has room for."""
     return (
-        f"{channel['peer']} can fit {channel['equations']} equations about {channel['rows']} residuals of "
-        f"{channel['key_holder']} ({channel['spare_bits']} bits spare)"
+        f"{channel.peer} can fit {channel.equations} equations about {channel.rows} residuals of "
+        f"{channel.key_holder} ({channel.spare_bits} bits spare)"
     )
 
 
-def cipher_words(plan: dict[str, Any]) -> str:
-    """The session's cipher in words."""
-    if plan["cipher"] == "plain":
+def cipher_words(plan: TrainingPlan) -> str:
+    """Say which cipher a session used."""
+    if plan.cipher == "plain":
         return "INSECURE: none (cipher=plain)"
-    return f"Paillier, {plan['key_bits']}-bit keys, packing {'on' if plan['packing'] else 'off'}"
+    return f"Paillier, {plan.key_bits}-bit keys, packing {'on' if plan.packing else 'off'}"

@@ -1,15 +1,17 @@
 """``report.html``: one self-contained page per run, no script, no download."""
 
-import io
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from plumbline.figures.page.elements import inline, svg_text
 from plumbline.html import template
 from plumbline.judge.predictions import AttackFinding
-from plumbline.judge.summary import STAGES, RunSummary, assumptions, expectations
+from plumbline.judge.summary import RunSummary, assumptions, expectations
 from plumbline.judge.training import TrainingFinding
+from services.common.run_records import STAGES
 
 
 def write_report(
@@ -20,9 +22,15 @@ def write_report(
     facts: dict[str, Any],
     unaware: str = "",
 ) -> None:
-    """Render the findings; ``facts`` are the run's request, versions and duration.
+    """Render the findings into one page.
 
-    ``unaware``: a sentence on the defences that attacks on predictions meet without knowing of them.
+    Arguments:
+        path: where to write the page.
+        findings: the run's results.
+        leakage: what attacks on predictions reconstruct.
+        training: what attacks on training found.
+        facts: the run's request, versions and duration.
+        unaware: a sentence on the defences that attacks on predictions meet without knowing of them.
     """
     path.write_text(
         template("report.html").render(
@@ -30,6 +38,7 @@ def write_report(
             leakage=leakage,
             training=training,
             facts=facts,
+            settings=asdict(findings.agreement.plan),
             stages=STAGES,
             expectations=expectations,
             assumptions=assumptions,
@@ -38,13 +47,6 @@ def write_report(
             stage_bars=_stage_bars(findings) if findings.timings else None,
         )
     )
-
-
-def _figure_svg(figure: Any) -> Markup:
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
-    text = buffer.getvalue()
-    return Markup(text[text.index("<svg") :])  # noqa: S704 - our own drawing
 
 
 def _axes(width: float, height: float) -> tuple[Any, Any]:
@@ -57,7 +59,7 @@ def _axes(width: float, height: float) -> tuple[Any, Any]:
 
 
 def _loss_curve(findings: RunSummary) -> Markup | None:
-    losses = [epoch["validation_loss"] for epoch in findings.epochs]
+    losses = [epoch.validation_loss for epoch in findings.epochs]
     if len(losses) < 2 or any(loss != loss for loss in losses):
         return None
     figure, axes = _axes(5.5, 2.6)
@@ -66,7 +68,7 @@ def _loss_curve(findings: RunSummary) -> Markup | None:
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("epoch (dashed: kept)")
     axes.set_ylabel("validation loss, nats")
-    return _figure_svg(figure)
+    return inline(svg_text(figure, tight=True))
 
 
 def _stage_bars(findings: RunSummary) -> Markup:
@@ -81,4 +83,4 @@ def _stage_bars(findings: RunSummary) -> Markup:
     axes.invert_yaxis()
     axes.set_xlabel("milliseconds per iteration")
     axes.legend(ncols=len(STAGES), loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize=7)
-    return _figure_svg(figure)
+    return inline(svg_text(figure, tight=True))

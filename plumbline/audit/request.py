@@ -1,24 +1,38 @@
-"""What an audit is asked to run, and the settings that it gives every process."""
+"""What an audit is asked to run, and the recipe for it."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from attacks.registry import attack_class
-from defences import Defence, load_all
-from services.common.applied_defences import load_defences
-from services.common.identity import Role, role_of
-from services.common.settings import Settings, load_settings
-from services.party.party_defences import check_defences
-from services.roles import check_role
+from defences import Defence
+from plumbline.recipe import Recipe
+from services.common.identity import Role
+from services.common.settings import Settings
 from vfl.data import column_blocks, dataset
 
 
 @dataclass(frozen=True)
 class AuditRequest:
-    """What to run: a registered data set dealt out to ``parties``, or one table per party; plus any settings."""
+    """What to run: a registered data set that is dealt out to parties, or one table per party.
+
+    Attributes:
+        data: name of a registered data set; empty with tables.
+        active: the active party's table.
+        passive: the passive parties' tables.
+        label: column of the labels in the active party's table.
+        id_column: column of the record ids in every table.
+        parties: number of parties that a registered data set is dealt out to, the active one included.
+        name: name of the run; default: that of the data set.
+        runs: folder of all runs.
+        attacks: names of the attacks to mount.
+        defences: names of the defences to apply, in this order.
+        adversary: ``active`` or ``passive``: who mounts attacks that either can.
+        black_box: whether passive parties keep their parameters to themselves.
+        auxiliary: number of complete records that the adversary is given.
+        hidden: layer sizes of a network that is trained in the lab and installed; None trains in the federation.
+        activation: the network's activation.
+        settings: settings of every process, by field name.
+    """
 
     data: str = ""
     active: str = ""
@@ -55,67 +69,40 @@ class AuditRequest:
 
     @property
     def passive_names(self) -> list[str]:
+        """Names of the passive parties."""
         count = self.parties - 1 if self.data else len(self.passive)
         return ["passive"] if count == 1 else [f"passive-{number}" for number in range(1, count + 1)]
 
-    def _mounted_by(self, party: str) -> tuple[str, ...]:
-        """The attacks of this request that sit with ``party``; those that either can mount go to ``adversary``."""
-        role = "active" if party == "active" else "passive"
-        sides = {name: attack_class(name).spec.adversary for name in self.attacks}
-        return tuple(name for name, side in sides.items() if role == (self.adversary if side == "either" else side))
+    def recipe(self, run_dir: Path) -> Recipe:
+        """The federation that this request asks for, with its parties' records in ``run_dir``."""
+        names = [str(Role.ACTIVE), *self.passive_names]
+        if self.data:
+            tables = {
+                name: {"data": self.data, "share": f"{number}/{len(names)}"}
+                for number, name in enumerate(names, start=1)
+            }
+        else:
+            tables = {
+                name: {"data": table, "id_column": self.id_column}
+                for name, table in zip(names, (self.active, *self.passive), strict=True)
+            }
+            tables[Role.ACTIVE]["label_column"] = self.label
+        return Recipe(
+            tables=tables,
+            run_dir=run_dir,
+            attacks=self.attacks,
+            adversary=self.adversary,
+            defences=self.defences,
+            disclose=bool(self.attacks) and not self.black_box,
+            is_repeatable=True,
+            has_lab=self.hidden is not None,
+            settings=self.settings,
+        )
 
     def loaded_defences(self) -> tuple[Defence, ...]:
-        """The defences with their options; raises ValueError for those that contradict each other or this request."""
-        loaded = load_all(self.defences, self._base_settings().defence_options)
-        if any("lab" in defence.spec.sits for defence in loaded) and self.hidden is None:
-            raise ValueError("dp_sgd trains models in the lab: give --hidden, such as 8,8 (or '' for a linear model).")
-        return loaded
+        """Load the defences with their options; raises ValueError for those that can't work in this request."""
+        return self.recipe(self.runs).loaded_defences()
 
-    def _base_settings(self) -> Settings:
-        return load_settings(**{**self.settings, "attacks": self.attacks, "defences": self.defences})
-
-    def _defence_settings(self, party: str) -> dict[str, Any]:
-        """The defences of this request that sit with ``party``, in the order given, and their options."""
-        applied = [defence.name for defence in self.loaded_defences() if role_of(party) in defence.spec.sits]
-        given = self._base_settings().defence_options
-        return {
-            "defences": ",".join(applied),
-            "defence_options": {name: given[name] for name in applied if name in given},
-        }
-
-    def party_settings(self, record_folder: Path) -> dict[str, dict[str, Any]]:
-        """Settings of every process by party name; raises SettingsError before anything is started."""
-        names = ["active", *self.passive_names]
-        base = self._base_settings()
-        not_common = {"peers", "listen", "name", "certs", "attacks", "attack_options", "defences", "defence_options"}
-        chosen = {key: getattr(base, key) for key in base.model_fields_set - not_common}
-        # The auditor of a simulation may see the truth; parties of a real federation write no features.
-        common = {**chosen, "run_dir": record_folder, "record_features": bool(self.attacks)}
-        private_seeds = np.random.SeedSequence(base.seed).generate_state(len(names) + 1).tolist()
-        settings: dict[str, dict[str, Any]] = {
-            "coordinator": {**common, "private_seed": private_seeds[-1], **self._defence_settings("coordinator")}
-        }
-        for number, name in enumerate(names):
-            own: dict[str, Any] = {"private_seed": private_seeds[number], **self._defence_settings(name)}
-            if self.data:
-                own |= {"data": self.data, "share": f"{number + 1}/{len(names)}"}
-            else:
-                table = self.active if number == 0 else self.passive[number - 1]
-                own |= {"data": table, "id_column": self.id_column}
-                if number == 0:
-                    own["label_column"] = self.label
-            mounted = self._mounted_by(name)
-            own |= {
-                "attacks": ",".join(mounted),
-                "attack_options": {one: base.attack_options[one] for one in mounted if one in base.attack_options},
-            }
-            if number > 0:
-                own["disclose"] = bool(self.attacks) and not self.black_box
-            settings[name] = {**common, **own}
-        for name, values in settings.items():
-            peers = dict.fromkeys(settings, "127.0.0.1:1")
-            loaded = load_settings(**{**values, "peers": peers, "name": ""})
-            check_role(loaded, role_of(name))
-            if name != Role.COORDINATOR:
-                check_defences(load_defences(loaded, role_of(name)), loaded)
-        return settings
+    def party_settings(self, run_dir: Path) -> dict[str, Settings]:
+        """Make the settings of every process, by its party's name; raises ValueError before anything is started."""
+        return self.recipe(run_dir).party_settings()

@@ -21,6 +21,7 @@ from plumbline.audit.console import (
     print_training_leakage,
     unaware_words,
 )
+from plumbline.audit.folder import AuditFolder
 from plumbline.audit.installed_models import install_network, write_auxiliary
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
@@ -29,6 +30,9 @@ from plumbline.judge.predictions import AttackFinding, read_leakage
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_leakage
 from plumbline.processes import LocalProcesses
+from plumbline.recipe import changed
+from services.common.identity import Role
+from services.common.run_records import content_of
 
 _VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "protobuf", "scikit-learn")
 
@@ -41,46 +45,41 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
     """
     name = request.name or request.data or "audit"
     request.party_settings(request.runs)  # what can't work is refused before anything is written
-    run = _new_folder(request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{name}")
-    settings = request.party_settings((run / "parties").resolve())
+    run = AuditFolder(_new_folder(request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{name}"))
+    settings = request.party_settings(run.parties.path.resolve())
     if request.hidden is not None:
         parts = install_network(
             settings,
-            run / "models",
+            run.models,
             hidden=request.hidden,
             activation=request.activation,
             training=next((one for one in request.loaded_defences() if isinstance(one, DpSgd)), None),
         )
-        settings = {name: {**values, "model": parts.get(name, "")} for name, values in settings.items()}
+        settings |= {name: changed(name, settings[name], model=part) for name, part in parts.items()}
     if request.auxiliary:
-        table = write_auxiliary(settings, run / "auxiliary.parquet", request.auxiliary)
-        settings["active"] = {**settings["active"], "auxiliary": table}
+        table = write_auxiliary(settings, run.auxiliary, request.auxiliary)
+        settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], auxiliary=str(table))
     # Keys stay outside the run's folder and go with the run.
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
-        (run / "logs").mkdir()
-        processes = LocalProcesses(
-            Path(scratch),
-            settings,
-            insecure_transport=request.settings.get("transport") == "insecure",
-            logs=run / "logs",
-        )
+        run.logs.mkdir()
+        processes = LocalProcesses(Path(scratch), settings, logs=run.logs)
         start = time.perf_counter()
         with Federation.start(processes) as federation, job_progress(console) as progress:
             federation.train(watch=JobWatcher(progress))
         elapsed = time.perf_counter() - start
-    findings = read_summary(run / "parties", name)
-    if in_lab := [defence.name for defence in request.loaded_defences() if "lab" in defence.spec.sits]:
+    findings = read_summary(run.parties, name)
+    if in_lab := tuple(defence.name for defence in request.loaded_defences() if "lab" in defence.spec.sits):
         findings = replace(findings, defences={**findings.defences, "the lab": in_lab})
-    leakage = read_leakage(run / "parties", request.passive_names)
-    training = read_training_leakage(run / "parties")
+    leakage = read_leakage(run.parties, request.passive_names)
+    training = read_training_leakage(run.parties)
     unaware = unaware_words(request.loaded_defences())
     _write(run, request, findings, leakage, training, elapsed, unaware)
     print_summary(console, findings, elapsed)
     print_leakage(console, leakage, unaware)
     print_training_leakage(console, training)
     print_predictions(console, findings)
-    console.print(f"Report: {run / 'report.html'}", highlight=False)
-    return run
+    console.print(f"Report: {run.report}", highlight=False)
+    return run.path
 
 
 def _new_folder(parent: Path, name: str) -> Path:
@@ -98,7 +97,7 @@ def _new_folder(parent: Path, name: str) -> Path:
 
 
 def _write(
-    run: Path,
+    run: AuditFolder,
     request: AuditRequest,
     findings: RunSummary,
     leakage: list[AttackFinding],
@@ -111,8 +110,12 @@ def _write(
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
         "seconds": elapsed,
     }
-    (run / "config.json").write_text(json.dumps(facts, indent=1, default=str))
-    results = {**asdict(findings), "attacks": [asdict(finding) for finding in leakage]}
-    results["training_attacks"] = [asdict(finding) for finding in training]
-    (run / "results.json").write_text(json.dumps(results, indent=1))
-    write_report(run / "report.html", findings, leakage, training, facts, unaware)
+    run.config.write_text(json.dumps(facts, indent=1, default=str))
+    results = {
+        **asdict(findings),
+        "predictions": content_of(findings.predictions),
+        "attacks": [asdict(finding) for finding in leakage],
+        "training_attacks": [asdict(finding) for finding in training],
+    }
+    run.results.write_text(json.dumps(results, indent=1))
+    write_report(run.report, findings, leakage, training, facts, unaware)

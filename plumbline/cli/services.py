@@ -69,6 +69,7 @@ def certs(
 
 
 def settings_help() -> str:
+    """List every setting with its choices, default and meaning, as rich markup."""
     lines = ["Settings are environment variables:"]
     for name, field in Settings.model_fields.items():
         facts = ["|".join(get_args(field.annotation))] if get_origin(field.annotation) is Literal else []

@@ -1,4 +1,4 @@
-"""How much a reconstruction tells, once truth and estimate have met: errors, baselines, accuracy, entropy."""
+"""Measures how much a reconstruction tells of the truth: errors, baselines, accuracy, entropy."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,13 @@ _DISCRETE_VALUES = 20
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its 95 % bootstrap interval over records."""
+    """A mean over records, with what resampling them makes of it.
+
+    Attributes:
+        mean: the mean.
+        low: 2.5 % quantile of the bootstrap.
+        high: 97.5 % quantile of the bootstrap.
+    """
 
     mean: float
     low: float
@@ -61,7 +67,7 @@ def correlation_with_active(features_passive: FloatArray, features_active: Float
 
 
 def is_discrete(column: FloatArray) -> bool:
-    """Whether an (n,) column has few values, so that entropies make sense."""
+    """Tell whether an (n,) column has so few values that entropies make sense."""
     return len(np.unique(column)) <= min(_DISCRETE_VALUES, max(2, len(column) // 10))
 
 
@@ -74,8 +80,8 @@ def conditional_entropy(truth: FloatArray, estimate: FloatArray) -> float:
     """H(X | X^) in bits of a discrete (n,) column given its reconstruction (Rassouli, section IX); 0 gives X away.
 
     Estimates with more distinct values than the column are put into as many equally filled bins as it has values; the
-    plug-in value is slightly too small for few records. It doesn't ask that estimates be *near* the truth, only that
-    they tell it: a permuted or inverted reconstruction counts in full.
+    plug-in value is slightly too small for few records. Estimates need not be near the truth: a permuted or inverted
+    reconstruction tells it in full.
     """
     values, symbols = np.unique(truth, return_inverse=True)
     distinct, bins = np.unique(estimate, return_inverse=True)

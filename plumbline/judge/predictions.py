@@ -1,8 +1,7 @@
-"""Where truth and estimates meet: reads every party's folder, as only an auditor may, and scores each attack."""
+"""Scores attacks on predictions: an auditor, who may read every party's files, compares estimates with the truth."""
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -16,16 +15,24 @@ from plumbline.judge.measures import (
     is_discrete,
     mse_per_feature,
 )
+from services.common.identity import Role
+from services.common.run_folder import RunFolder, RunFolderError
 from vfl.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class ColumnLeakage:
-    """One passive column under one attack.
+    """What one attack tells of one passive column.
 
-    ``gain``: the part of the error of guessing one half that the attack removes; 0 is no better, 1 is exact.
-    ``entropy`` and ``remaining_entropy``: bits of a discrete column before and after seeing the reconstruction.
-    ``correlation``: mean absolute correlation with the active party's columns (Jiang eq. 25).
+    Attributes:
+        party: name of the column's owner.
+        column: name of the column.
+        mse: mean squared error of the reconstruction, on the column's encoded scale.
+        half: mean squared error of guessing one half.
+        zero: mean squared error of guessing zero.
+        correlation: mean absolute correlation with the active party's columns (Jiang eq. 25).
+        entropy: bits of a discrete column; None for others.
+        remaining_entropy: bits that are left once its reconstruction is known; None for others.
     """
 
     party: str
@@ -39,14 +46,26 @@ class ColumnLeakage:
 
     @property
     def gain(self) -> float:
+        """The part of the error of guessing one half that the attack removes: 0 is no better, 1 is exact."""
         return 1.0 - self.mse.mean / self.half if self.half > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class AttackFinding:
-    """One attack on the first batch of predictions (the test records), or why it couldn't be mounted.
+    """What one attack reconstructs of the first batch of predictions, the test records.
 
-    ``notes``: what the attack says of how its estimates came about, such as the solver used.
+    Attributes:
+        attack: name of the attack.
+        reason: why it was not done; empty when it was.
+        records: number of attacked records.
+        seconds: duration of the attack.
+        mse: mean squared error per feature; None when the attack was not done.
+        half: mean squared error per feature of guessing one half.
+        zero: mean squared error per feature of guessing zero.
+        accuracy: share of records that a classifier labels alike before and after reconstruction (Jiang eq. 24).
+        error_correlation: correlation over columns of the error with ``ColumnLeakage.correlation``.
+        columns: each passive column by itself.
+        notes: what the attack says of how its estimates came about, such as the solver used.
     """
 
     attack: str
@@ -62,39 +81,38 @@ class AttackFinding:
     notes: tuple[str, ...] = ()
 
 
-def read_leakage(folder: Path, passive_parties: list[str]) -> list[AttackFinding]:
-    """Score all attacks that ran in a run's party ``folder``; empty when none was switched on."""
-    outcomes_file = folder / "attacks" / "outcomes.json"
-    if not outcomes_file.exists():
+def read_leakage(folder: RunFolder, passive_parties: Sequence[str]) -> list[AttackFinding]:
+    """Score all attacks on predictions that ran; empty when none was switched on. Raises RunFolderError."""
+    outcomes = [outcome for outcome in folder.prediction_outcomes() if outcome.batch == 0]
+    if not outcomes:
         return []
-    outcomes = [outcome for outcome in json.loads(outcomes_file.read_text()) if outcome["batch"] == 0]
-    with np.load(folder / "attacks" / "estimates-0.npz", allow_pickle=False) as estimates:
-        rows = estimates["rows"]
-        truth = _Truth(folder, passive_parties, rows)
-        return [
-            replace(
-                truth.judge(outcome["attack"], estimates[outcome["attack"]], outcome["seconds"]),
-                notes=tuple(outcome.get("notes", ())),
-            )
-            if outcome["status"] == "done"
-            else AttackFinding(outcome["attack"], outcome["reason"], outcome["records"], outcome["seconds"])
-            for outcome in outcomes
-        ]
+    estimates = folder.estimates(0)
+    if absent := [one.attack for one in outcomes if one.is_done and one.attack not in estimates.by_attack]:
+        raise RunFolderError(f"{folder.path} has no estimates of {', '.join(absent)}: run it again, into a new folder.")
+    truth = _Truth(folder, passive_parties, estimates.rows)
+    return [
+        replace(
+            truth.judge(outcome.attack, estimates.by_attack[outcome.attack], outcome.seconds),
+            notes=outcome.notes or (),
+        )
+        if outcome.is_done
+        else AttackFinding(outcome.attack, outcome.reason or "", outcome.records, outcome.seconds)
+        for outcome in outcomes
+    ]
 
 
 class _Truth:
     """The passive features behind the attacked rows, and what else an auditor needs to judge reconstructions."""
 
-    def __init__(self, folder: Path, passive_parties: list[str], rows: IntArray) -> None:
+    def __init__(self, folder: RunFolder, passive_parties: Sequence[str], rows: IntArray) -> None:
         blocks, self._owners, self._names = [], list[str](), list[str]()
         for party in passive_parties:
-            with np.load(folder / f"{party}-features.npz", allow_pickle=False) as content:
-                blocks.append(content["features"])
-                self._names += [str(name) for name in content["names"]]
-                self._owners += [party] * content["features"].shape[1]
+            own = folder.features(party)
+            blocks.append(own.features)
+            self._names += [str(name) for name in own.names]
+            self._owners += [party] * own.features.shape[1]
         passive = np.hstack(blocks)
-        with np.load(folder / "active-features.npz", allow_pickle=False) as content:
-            active, labels = content["features"], content["labels"]
+        active, labels = folder.features(Role.ACTIVE).features, folder.labels()
         active = active[:, np.ptp(active, axis=0) > 0]
         held_out = np.setdiff1d(np.arange(len(passive)), rows)
         self._features = passive[rows]

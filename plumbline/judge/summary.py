@@ -1,22 +1,28 @@
 """What a run amounts to, computed from the records that each party wrote: quality, time by stage, bytes by message."""
 
-import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import accuracy_score, roc_auc_score
 
-STAGES = ("encrypt", "wait", "product", "mask", "decrypt", "update")
+from services.common.agreement import Agreement, PartyDescription
+from services.common.identity import Role
+from services.common.run_folder import RunFolder, RunFolderError
+from services.common.run_records import STAGES, ChannelRecord, DefencePrediction, EpochRecord, PartyRecord, StepRecord
 
 
 @dataclass(frozen=True)
 class PartyTiming:
-    """Seconds per iteration of one party, mean over all steps, by stage; and whether the pace held.
+    """How long one party's training steps took.
 
-    ``pace``: median step time of the last quarter of steps over that of the first quarter; 1 is constant.
+    Attributes:
+        name: the party's name.
+        seconds: mean over all steps, by stage.
+        pace: median time of the last quarter of steps over that of the first quarter; 1 is constant.
+        peak_memory_bytes: largest resident size of the party's process.
     """
 
     name: str
@@ -26,12 +32,35 @@ class PartyTiming:
 
     @property
     def total(self) -> float:
+        """Seconds per step."""
         return sum(self.seconds.values())
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Results of one run; ``accuracy`` and ``auc`` are on the test rows (NaN without any)."""
+    """Results of one run.
+
+    Attributes:
+        name: name of the run.
+        aligned_rows: records that all parties have.
+        test_rows: number of test records.
+        accuracy: share of test records whose largest score is their class; NaN without test records.
+        auc: area under the ROC curve over test records; NaN when a class is absent.
+        majority: share of the largest class among test records.
+        epochs: every trained epoch, in order; none for an installed model.
+        kept_epoch: the epoch whose weights were kept, from 0.
+        steps: number of training steps.
+        timings: one per party that trained.
+        bytes_by_message: bytes by call and message over all parties, largest first.
+        agreement: the session's public terms.
+        class_names: names of the classes, in the order of scores.
+        warnings: sentences about insecure settings and about answers with room for too much.
+        simulation: sentences about what is simulated.
+        transport: ``mtls`` or ``insecure``.
+        defences: names of the applied defences, by service.
+        channels: every decryption channel of a step.
+        predictions: what theory expects of defences, by party.
+    """
 
     name: str
     aligned_rows: int
@@ -39,72 +68,79 @@ class RunSummary:
     accuracy: float
     auc: float
     majority: float
-    epochs: list[dict[str, float]]
+    epochs: tuple[EpochRecord, ...]
     kept_epoch: int
     steps: int
-    timings: list[PartyTiming]
+    timings: tuple[PartyTiming, ...]
     bytes_by_message: dict[str, int]
-    agreement: dict[str, Any]
-    class_names: list[str]
-    warnings: list[str]
-    simulation: list[str]
+    agreement: Agreement
+    class_names: tuple[str, ...]
+    warnings: tuple[str, ...]
+    simulation: tuple[str, ...]
     transport: str
-    defences: dict[str, list[str]]
-    channels: list[dict[str, Any]]
-    predictions: dict[str, list[dict[str, Any]]]
+    defences: dict[str, tuple[str, ...]]
+    channels: tuple[ChannelRecord, ...]
+    predictions: dict[str, tuple[DefencePrediction, ...]]
 
     @property
-    def parties(self) -> list[dict[str, Any]]:
-        parties: list[dict[str, Any]] = self.agreement["parties"]
-        return parties
+    def parties(self) -> tuple[PartyDescription, ...]:
+        """What the agreement says of each party; the active one is first."""
+        return self.agreement.parties
 
     @property
     def total_bytes(self) -> int:
+        """Bytes of all messages."""
         return sum(self.bytes_by_message.values())
 
     @property
     def epoch_seconds(self) -> float:
         """Mean seconds per epoch."""
-        return float(np.mean([epoch["seconds"] for epoch in self.epochs])) if self.epochs else 0.0
+        return float(np.mean([epoch.seconds for epoch in self.epochs])) if self.epochs else 0.0
 
 
-def read_summary(folder: Path, name: str) -> RunSummary:
-    """Read the records of all parties in ``folder``; raises OSError or KeyError when the active party's is missing."""
-    records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-    active = records["active"]
-    trained = {party: record for party, record in records.items() if record.get("steps")}
+def read_summary(folder: RunFolder, name: str) -> RunSummary:
+    """Compute a run's results from all parties' records; ``name`` is the run's.
+
+    Raises RunFolderError when the active party's record is missing or broken, or tells of no session.
+    """
+    active, records = folder.record(Role.ACTIVE), folder.records()
+    if active.agreement is None:
+        raise RunFolderError(
+            f"The active party's record in {folder.path} tells of no session: none began. "
+            "See that party's log for why, and run it again."
+        )
     traffic: Counter[str] = Counter()
     for record in records.values():
-        traffic.update(record["bytes_by_message"])
-    labels = np.array(active.get("test_labels", []), dtype=np.int64)
-    scores = np.array(active.get("test_scores", []), dtype=np.float64)
+        traffic.update(record.bytes_by_message)
+    labels = np.array(active.test_labels or (), dtype=np.int64)
+    scores = np.array(active.test_scores or (), dtype=np.float64)
     return RunSummary(
         name=name,
-        aligned_rows=active["agreement"]["parties"][0]["aligned_rows"],
+        aligned_rows=active.agreement.active.aligned_rows,
         test_rows=len(labels),
         accuracy=float(accuracy_score(labels, scores.argmax(axis=1))) if len(labels) else float("nan"),
         auc=_auc(labels, scores),
         majority=float(np.bincount(labels).max() / len(labels)) if len(labels) else float("nan"),
-        epochs=active["epochs"],
-        kept_epoch=active["kept_epoch"],
-        steps=len(active["steps"]),
-        timings=[_timing(party, record) for party, record in trained.items()],
+        epochs=active.epochs or (),
+        kept_epoch=active.kept_epoch or 0,
+        steps=len(active.steps or ()),
+        timings=tuple(_timing(party, record, record.steps) for party, record in records.items() if record.steps),
         bytes_by_message={message: size for message, size in traffic.most_common() if size},
-        agreement=active["agreement"],
-        class_names=active["class_names"],
-        warnings=[*active["warnings"], *(text for record in records.values() for text in record.get("guard", []))],
-        simulation=active["simulation"],
-        transport=active["transport"],
-        defences=_defences(records),
-        predictions={name: record["predictions"] for name, record in records.items() if record.get("predictions")},
-        channels=[channel for record in records.values() for channel in record.get("channels", [])],
+        agreement=active.agreement,
+        class_names=active.class_names or (),
+        warnings=(*(active.warnings or ()), *(text for record in records.values() for text in record.guard or ())),
+        simulation=active.simulation or (),
+        transport=active.transport or "",
+        defences=_defences(active.agreement, records),
+        predictions={name: record.predictions for name, record in records.items() if record.predictions},
+        channels=tuple(channel for record in records.values() for channel in record.channels or ()),
     )
 
 
-def expectations(prediction: dict[str, Any]) -> list[tuple[str, str]]:
+def expectations(prediction: DefencePrediction) -> list[tuple[str, str]]:
     """The numbers of a defence's prediction in words, one level deep: (what, value)."""
     numbers = []
-    for key, value in prediction.items():
+    for key, value in prediction.facts.items():
         inner = value if isinstance(value, dict) else {key: value}
         numbers += [
             (name.replace("_", " "), f"{number:.4g}")
@@ -114,18 +150,18 @@ def expectations(prediction: dict[str, Any]) -> list[tuple[str, str]]:
     return numbers
 
 
-def assumptions(prediction: dict[str, Any]) -> list[str]:
+def assumptions(prediction: DefencePrediction) -> list[str]:
     """The sentences that a prediction rests on, wherever in it they stand; first, what doesn't hold in this session."""
-    inner = [value for value in prediction.values() if isinstance(value, dict)]
-    notes = [prediction["note"]] if prediction.get("note") else []
-    return [*notes, *(text for part in (prediction, *inner) for text in part.get("assumptions", ()))]
+    inner = [value for value in prediction.facts.values() if isinstance(value, dict)]
+    notes = [prediction.facts["note"]] if prediction.facts.get("note") else []
+    return [*notes, *(text for part in (prediction.facts, *inner) for text in part.get("assumptions", ()))]
 
 
-def _defences(records: dict[str, Any]) -> dict[str, list[str]]:
+def _defences(agreement: Agreement, records: dict[str, PartyRecord]) -> dict[str, tuple[str, ...]]:
     """What each service applied, where it applied anything."""
-    applied = {"coordinator": records["active"]["agreement"]["score_defences"]}
-    applied |= {name: record.get("defences", []) for name, record in records.items()}
-    return {name: list(names) for name, names in applied.items() if names}
+    applied = {str(Role.COORDINATOR): agreement.score_defences}
+    applied |= {name: record.defences or () for name, record in records.items()}
+    return {name: names for name, names in applied.items() if names}
 
 
 def _auc(labels: np.ndarray[Any, Any], scores: np.ndarray[Any, Any]) -> float:
@@ -138,10 +174,9 @@ def _auc(labels: np.ndarray[Any, Any], scores: np.ndarray[Any, Any]) -> float:
     )
 
 
-def _timing(name: str, record: dict[str, Any]) -> PartyTiming:
-    steps = [{key: value for key, value in step.items() if key != "step"} for step in record["steps"]]
-    seconds = {stage: float(np.mean([step.get(stage, 0.0) for step in steps])) for stage in STAGES}
-    totals = [sum(step.values()) for step in steps]
+def _timing(name: str, record: PartyRecord, steps: Sequence[StepRecord]) -> PartyTiming:
+    seconds = {stage: float(np.mean([step.seconds.get(stage, 0.0) for step in steps])) for stage in STAGES}
+    totals = [sum(step.seconds.values()) for step in steps]
     quarter = max(1, len(totals) // 4)
     pace = float(np.median(totals[-quarter:]) / np.median(totals[:quarter]))
-    return PartyTiming(name, seconds, pace, record["peak_memory_bytes"])
+    return PartyTiming(name, seconds, pace, record.peak_memory_bytes)

@@ -1,33 +1,31 @@
-"""Scores what training attacks found, where truth may be seen: labels by epoch, single features, read features."""
+"""Scores attacks on training: an auditor compares the labels and features that they found with the truth."""
 
-import json
 import reprlib
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vfl.arrays import FloatArray
+from services.common.run_folder import RunFolder
+from services.common.run_records import TrainingAttackOutcome
 
 
 @dataclass(frozen=True)
 class TrainingFinding:
-    """One training attack by one party, or why it couldn't be mounted.
+    """What one training attack by one party found.
 
     Attributes:
-        attack: its name.
-        party: who mounted it.
-        reason: why it found nothing; empty when it found something.
-        seconds: how long it took once training was over.
-        kind: what it found; empty when it couldn't be mounted. Labels, features and readings are scored.
-        success: the share of what it attacked that it got right: labels of training rows; single features of a peer
-            to 1e-4, up to sign; features read exactly.
-        resolved: the share that it gave an answer for.
-        by_epoch: for labels, success of each epoch's own estimates (no answer counts as wrong).
-        details: what the attack itself says.
+        attack: name of the attack.
+        party: name of the party that mounted it.
+        reason: why it was not done, or found less than it might; empty without one.
+        seconds: duration of the attack.
+        kind: what it looks for: ``labels`` of training rows, ``features`` (a peer's only column) or ``readings`` (rows
+            of a peer's features), which are scored, or another package's own; empty when it was not done.
+        success: share of what it attacked that it got right: labels; a column's values to 1e-4, up to sign; exact
+            features among those that it read.
+        resolved: share of what it attacked that it gave an answer for.
+        by_epoch: of labels, the share that each epoch's own answers got right; no answer counts as wrong.
+        details: the attack's own numbers.
     """
 
     attack: str
@@ -51,54 +49,42 @@ class TrainingFinding:
         return "; ".join(f"{name.replace('_', ' ')}: {reprlib.repr(value)}" for name, value in self.details.items())
 
 
-def read_training_leakage(folder: Path) -> list[TrainingFinding]:
-    """Score all training attacks that ran in a run's party ``folder``; empty when none was switched on."""
-    findings = []
-    for path in sorted((folder / "attacks").glob("training-*.json")):
-        for outcome in json.loads(path.read_text()):
-            findings.append(_judge(folder, outcome))
-    return findings
+def read_training_leakage(folder: RunFolder) -> list[TrainingFinding]:
+    """Score all attacks on training that ran; empty when none was switched on. Raises RunFolderError."""
+    return [_judged(folder, outcome) for outcome in folder.training_outcomes()]
 
 
-def _judge(folder: Path, outcome: dict[str, Any]) -> TrainingFinding:
-    attack, party = outcome["attack"], outcome["party"]
-    if outcome["status"] != "done":
-        return TrainingFinding(attack, party, outcome["reason"], outcome["seconds"])
-    kind = outcome["kind"]
-    details = {
-        key: value
-        for key, value in outcome.items()
-        if key not in ("attack", "party", "status", "reason", "seconds", "kind")
-    }
-    finding = TrainingFinding(attack, party, outcome.get("reason", ""), outcome["seconds"], kind, details=details)
-    if kind not in _SCORES:
+def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFinding:
+    finding = TrainingFinding(outcome.attack, outcome.party, outcome.reason or "", outcome.seconds)
+    if not outcome.is_done:
         return finding
-    with np.load(folder / "attacks" / f"training-{party}-{attack}.npz", allow_pickle=False) as content:
-        found = dict(content)
+    kind = outcome.kind or ""
+    finding = replace(finding, kind=kind, details=outcome.facts)
+    if kind not in _JUDGES:
+        return finding
     try:
-        return replace(finding, **_SCORES[kind](folder, found))
+        return replace(finding, **_JUDGES[kind](folder, outcome.party, outcome.attack))
     except (KeyError, IndexError, ValueError) as error:  # another package's arrays may be anything
-        return replace(finding, reason=f"{attack} found {kind}, but its arrays can't be scored as such: {error}")
+        reason = f"{outcome.attack} found {kind}, but its arrays can't be scored as such: {error}"
+        return replace(finding, reason=reason)
 
 
-def _labels(folder: Path, found: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    with np.load(folder / "active-features.npz", allow_pickle=False) as content:
-        truth = content["labels"]
-    rows = np.unique(found["step_rows"])
-    right = found["step_labels"] == truth[found["step_rows"]]
-    epochs = np.unique(found["step_epoch"])
+def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
+    found, truth = folder.found_labels(party, attack), folder.labels()
+    rows = np.unique(found.step_rows)
+    right = found.step_labels == truth[found.step_rows]
     return {
-        "success": float((found["labels"][rows] == truth[rows]).mean()),
-        "resolved": float((found["labels"][rows] >= 0).mean()),
-        "by_epoch": tuple(float(right[found["step_epoch"] == epoch].mean()) for epoch in epochs),
+        "success": float((found.labels[rows] == truth[rows]).mean()),
+        "resolved": float((found.labels[rows] >= 0).mean()),
+        "by_epoch": tuple(float(right[found.step_epoch == epoch].mean()) for epoch in np.unique(found.step_epoch)),
     }
 
 
-def _features(folder: Path, found: dict[str, NDArray[Any]]) -> dict[str, Any]:
+def _features(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     """A peer's single feature follows up to sign; the constant bias of the active party isn't one."""
     right, resolved, total = 0, 0, 0
-    for name, values in found.items():
-        truth = _truth(folder, name.removeprefix("values-"))
+    for peer, found in folder.found_values(party, attack).items():
+        truth, values = folder.features(peer).features, found.values
         if truth.shape[1] != 1:
             continue
         known = np.isfinite(values)
@@ -109,27 +95,14 @@ def _features(folder: Path, found: dict[str, NDArray[Any]]) -> dict[str, Any]:
     return {"success": right / total if total else 0.0, "resolved": resolved / total if total else 0.0}
 
 
-def _readings(folder: Path, found: dict[str, NDArray[Any]]) -> dict[str, Any]:
+def _readings(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     right, read, total = 0, 0, 0
-    for name, values in found.items():
-        if not name.startswith("values-"):
-            continue
-        peer = name.removeprefix("values-")
-        truth = _truth(folder, peer)
-        right += int((values == truth[found[f"rows-{peer}"]]).sum())
-        read += values.size
+    for peer, found in folder.found_values(party, attack).items():
+        truth = folder.features(peer).features
+        right += int((found.values == truth[found.rows]).sum())
+        read += found.values.size
         total += truth.size
-    return {"success": right / read if read else 0.0, "resolved": read / total}
+    return {"success": right / read if read else 0.0, "resolved": read / total if total else 0.0}
 
 
-_SCORES: dict[str, Callable[[Path, dict[str, NDArray[Any]]], dict[str, Any]]] = {
-    "labels": _labels,
-    "features": _features,
-    "readings": _readings,
-}
-
-
-def _truth(folder: Path, party: str) -> FloatArray:
-    with np.load(folder / f"{party}-features.npz", allow_pickle=False) as content:
-        features: FloatArray = content["features"]
-    return features
+_JUDGES = {"labels": _labels, "features": _features, "readings": _readings}

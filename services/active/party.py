@@ -17,6 +17,7 @@ from services.common.agreement import TrainingPlan
 from services.common.alignment import alignment_context, alignment_refusals, closing
 from services.common.errors import InvalidMessage, OutOfOrder, UnknownRecord, described
 from services.common.meters import StageTimer
+from services.common.run_records import EpochRecord
 from services.common.wire import PREDICTION_ROWS
 from services.party.context import PartyContext
 from services.party.party_training import PartyTraining
@@ -216,7 +217,7 @@ class ActiveParty:
         training.keep_epoch(kept)
         self._context.adversary.attack(training)
         self._record.note(
-            epochs=[vars(outcome) for outcome in outcomes],
+            epochs=tuple(EpochRecord(**vars(outcome)) for outcome in outcomes),
             kept_epoch=kept,
             validation_rows=len(training.rows.validation),
         )

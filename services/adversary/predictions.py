@@ -1,6 +1,5 @@
 """Hosts the attacks that an active party can mount, on live transcripts, with what it owns and received only."""
 
-import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,8 @@ from typing import Any
 import numpy as np
 
 import attacks
+from services.common.run_folder import RunFolder
+from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, Estimates, PredictionAttackOutcome
 from services.party.party_training import PartyTraining
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import class_rows
@@ -69,15 +70,15 @@ class Knowledge:
 
 
 class AttackHost:
-    """Runs the switched-on attacks on scores as they arrive and writes estimates to ``folder``/attacks.
+    """Runs the switched-on attacks on scores as they arrive and writes what they found to the run folder.
 
     An attack that can't be mounted is reported as not applicable, with the reason; the federation goes on.
     """
 
     def __init__(self, mounted: Mapping[str, attacks.PredictionAttack], folder: Path | None) -> None:
         self._mounted = dict(mounted)
-        self._folder = folder / "attacks" if folder is not None else None
-        self._outcomes: list[dict[str, Any]] = []
+        self._folder = RunFolder(folder) if folder is not None else None
+        self._outcomes: list[PredictionAttackOutcome] = []
         self._batch = 0
 
     @property
@@ -98,26 +99,28 @@ class AttackHost:
         estimates: dict[str, FloatArray] = {}
         for name, attack in self._mounted.items():
             start = time.perf_counter()
-            outcome: dict[str, Any] = {"attack": name, "batch": batch, "records": len(indices)}
+            status, reason, notes = DONE, None, tuple[str, ...]()
             try:
                 found = attacks.reconstruct(attack, knowledge.view(indices, scores))
-                estimates[name] = found.estimate
-                outcome |= {"status": "done", "notes": list(found.notes)}
+                estimates[name], notes = found.estimate, found.notes
                 _log.info("Attack %s reconstructed %d records.", name, len(indices))
             except ValueError as error:  # a ViewError, or a problem that the attack can't solve: its text says which
-                outcome |= {"status": "not applicable", "reason": str(error)}
+                status, reason = NOT_APPLICABLE, str(error)
                 _log.warning("Attack %s is not applicable: %s", name, error)
             except Exception as error:  # an attack is a guest: its bugs are reported and the federation goes on
-                outcome |= {"status": "failed", "reason": f"{name} failed with {type(error).__name__}: {error}"}
+                status, reason = FAILED, f"{name} failed with {type(error).__name__}: {error}"
                 _log.exception("Attack %s failed.", name)
-            outcome["seconds"] = time.perf_counter() - start
-            self._outcomes.append(outcome)
-        self._write(batch, indices, estimates)
-
-    def _write(self, batch: int, rows: IntArray, estimates: Mapping[str, FloatArray]) -> None:
-        if self._folder is None:
-            return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / f"estimates-{batch}.npz").open("wb") as file:
-            np.savez(file, allow_pickle=False, rows=rows, **estimates)
-        (self._folder / "outcomes.json").write_text(json.dumps(self._outcomes, indent=1))
+            self._outcomes.append(
+                PredictionAttackOutcome(
+                    attack=name,
+                    batch=batch,
+                    records=len(indices),
+                    status=status,
+                    reason=reason,
+                    notes=notes or None,
+                    seconds=time.perf_counter() - start,
+                )
+            )
+        if self._folder is not None:
+            self._folder.write_estimates(batch, Estimates(indices, estimates))
+            self._folder.write_prediction_outcomes(self._outcomes)

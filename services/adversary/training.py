@@ -4,18 +4,20 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attacks import Json, TrainingResult, TrainingView
 from attacks.training import ReplacingAttack, SessionTerms, TrainingAttack, listens, replaces_messages
 from attacks.training_views import Equations, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
 from services.common.agreement import Agreement
+from services.common.run_folder import RunFolder
+from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, TrainingAttackOutcome
 from services.party.party_training import PartyTraining
 from services.protocol1.cipher import Cipher, PaillierCipher, honest_messages, make_cipher
 from services.protocol1.formats import CipherFormats
@@ -24,7 +26,7 @@ from vfl.learning import BatchSchedule, split_rows
 
 _log = logging.getLogger(__name__)
 # What the service itself says of an attack.
-_RESERVED = frozenset({"attack", "party", "kind", "status", "seconds"})
+_RESERVED = frozenset(one.name for one in fields(TrainingAttackOutcome)) - {"facts", "reason"}
 
 
 class TrainingAdversary:
@@ -42,7 +44,7 @@ class TrainingAdversary:
             raise ValueError(f"{' and '.join(replacing)} both replace messages: mount one of them.")
         self._mounted = dict(mounted)
         self._name = name
-        self._folder = folder / "attacks" if folder is not None else None
+        self._folder = RunFolder(folder) if folder is not None else None
         self._transcript = Transcript()
         # Of the session at work: how each attack comes to its result, or why it can't be mounted.
         self._conclude: dict[str, Callable[[TrainingView], TrainingResult]] = {}
@@ -76,22 +78,33 @@ class TrainingAdversary:
         outcomes = []
         for name in self._mounted:
             start = time.perf_counter()
-            outcome: dict[str, Any] = {"attack": name, "party": self._name}
+            found: dict[str, Any] = {}
+            status, reason = DONE, None
             try:
                 if name in self._refused:
                     raise self._refused[name]
-                outcome |= self._found(name, self._conclude[name](self._view(training)))
-                outcome["status"] = "done"
+                found = self._found(name, self._conclude[name](self._view(training)))
+                reason = None if (said := found.pop("reason", None)) is None else str(said)
                 _log.info("Attack %s has run on %d steps.", name, len(self._transcript.shares))
             except ValueError as error:
-                outcome |= {"status": "not applicable", "reason": str(error)}
+                status, reason = NOT_APPLICABLE, str(error)
                 _log.warning("Attack %s is not applicable: %s", name, error)
             except Exception as error:  # an attack is a guest: its bugs are reported and the federation goes on
-                outcome |= {"status": "failed", "reason": f"{name} failed with {type(error).__name__}: {error}"}
+                status, reason = FAILED, f"{name} failed with {type(error).__name__}: {error}"
                 _log.exception("Attack %s failed.", name)
-            outcomes.append({**outcome, "seconds": time.perf_counter() - start})
+            outcomes.append(
+                TrainingAttackOutcome(
+                    attack=name,
+                    party=self._name,
+                    kind=found.pop("kind", None),
+                    facts=found,
+                    status=status,
+                    reason=reason,
+                    seconds=time.perf_counter() - start,
+                )
+            )
         if self._mounted and self._folder is not None:
-            _write_outcomes(self._folder, self._name, outcomes)
+            self._folder.write_training_outcomes(self._name, outcomes)
 
     def _found(self, attack: str, result: TrainingResult) -> dict[str, Json]:
         """Write a result's arrays; returns its kind and facts."""
@@ -100,7 +113,7 @@ class TrainingAdversary:
             raise TypeError(f"its facts can't be called {', '.join(sorted(taken))}: these the service writes")
         json.dumps(facts)  # raises TypeError now for what couldn't be written later, with all other outcomes
         if self._folder is not None:
-            _write_arrays(self._folder, self._name, attack, result.arrays())
+            self._folder.write_training_arrays(self._name, attack, result.arrays())
         return {"kind": result.kind, **facts}
 
     def _view(self, training: PartyTraining) -> TrainingView:
@@ -170,14 +183,3 @@ def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     )
     schedule = BatchSchedule(split.train, plan.batch_size, plan.seed)
     return tuple(batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))
-
-
-def _write_outcomes(folder: Path, party: str, outcomes: list[dict[str, Any]]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"training-{party}.json").write_text(json.dumps(outcomes, indent=1))
-
-
-def _write_arrays(folder: Path, party: str, attack: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"training-{party}-{attack}.npz").open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)

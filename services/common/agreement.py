@@ -1,7 +1,8 @@
 """The public terms of a session as immutable values, their checks, and their place on the wire."""
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from protos.v1 import common_pb2
@@ -12,60 +13,92 @@ CIPHERS = {"paillier": common_pb2.CIPHER_PAILLIER, "plain": common_pb2.CIPHER_PL
 _CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
 
 
+def _term(default: Any, description: str, holds: Callable[[Any], bool] | None = None, expected: str = "") -> Any:
+    """A field of the plan: its default, what it means, and which values can work, as a test and in words."""
+    return field(default=default, metadata={"description": description, "holds": holds, "expected": expected})
+
+
+# A dataclass field is made by a call; none of these defaults is mutable.
 @dataclass(frozen=True)
 class TrainingPlan:
     """The training that the active party proposes; protos/v1/common.proto explains each field."""
 
-    epochs: int = 40
-    batch_size: int = 64
-    learning_rate: float = 0.5
-    l2: float = 0.0
-    initialisation: str = "xavier"
-    validation_fraction: float = 0.1
-    test_fraction: float = 0.2
-    patience: int = 0
-    seed: int = 1
-    cipher: str = "paillier"
-    packing: bool = True
-    key_bits: int = 2048
-    feature_fraction_bits: int = 16
-    residual_fraction_bits: int = 32
-    residual_integer_bits: int = 7
-    installed_model: bool = False
-    rerandomise: bool = True
+    epochs: int = _term(40, "Passes over the training rows.", lambda value: value >= 1, "at least 1")
+    batch_size: int = _term(
+        64,
+        "Records per step, at most: an epoch's steps share them evenly.",
+        lambda value: value >= 1,
+        "at least 1",
+    )
+    learning_rate: float = _term(
+        0.5, "Constant step size.", lambda value: math.isfinite(value) and value > 0, "a positive number"
+    )
+    l2: float = _term(
+        0.0,
+        "Weight of the squared norm; spares the bias.",
+        lambda value: math.isfinite(value) and value >= 0,
+        "zero or a positive number",
+    )
+    initialisation: str = _term(
+        "xavier",
+        "Of the weights. zero shows the first batch's labels to who solves for them.",
+        lambda value: value in INITIALISATIONS,
+        f"one of {', '.join(INITIALISATIONS)}",
+    )
+    validation_fraction: float = _term(0.1, "Of the aligned records.", lambda value: 0 <= value < 1, "in [0, 1)")
+    test_fraction: float = _term(0.2, "Of the aligned records.", lambda value: 0 <= value < 1, "in [0, 1)")
+    patience: int = _term(
+        0,
+        "Epochs without a better validation loss before stopping; 0: never.",
+        lambda value: value >= 0,
+        "0 or more",
+    )
+    seed: int = _term(
+        1, "Public: batch schedule and row split.", lambda value: 0 <= value < 2**64, "from 0 to 2^64 - 1"
+    )
+    cipher: str = _term(
+        "paillier",
+        "plain: INSECURE, no encryption.",
+        lambda value: value in CIPHERS,
+        f"one of {', '.join(CIPHERS)}",
+    )
+    packing: bool = _term(True, "off: one ciphertext per feature, the paper's protocol to the letter.")
+    key_bits: int = _term(
+        2048,
+        "Size of the Paillier modulus.",
+        lambda value: value >= 256 and value % 8 == 0,
+        "a multiple of 8 from 256",
+    )
+    feature_fraction_bits: int = _term(
+        16,
+        "Fixed point of features; a multiple of 4.",
+        lambda value: value in range(4, 33, 4),
+        "a multiple of 4 from 4 to 32",
+    )
+    residual_fraction_bits: int = _term(
+        32,
+        "Fixed point of residuals; a multiple of 4.",
+        lambda value: value in range(8, 49, 4),
+        "a multiple of 4 from 8 to 48",
+    )
+    residual_integer_bits: int = _term(
+        7, "Residuals stay below 2 to this power.", lambda value: 1 <= value <= 14, "from 1 to 14"
+    )
+    installed_model: bool = _term(False, "Whether each party brings its part of a model; nothing is trained.")
+    rerandomise: bool = _term(True, "off: INSECURE, answers keep the key holder's randomness.")
+
+    @classmethod
+    def what_is_expected_of(cls, name: str, value: Any) -> str:
+        """Which values of one field can work, in words; empty when this one can."""
+        facts = cls.__dataclass_fields__[name].metadata
+        return "" if facts["holds"] is None or facts["holds"](value) else str(facts["expected"])
 
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first field that cannot work."""
-        requirements = {
-            "epochs": (self.epochs >= 1, "at least 1"),
-            "batch_size": (self.batch_size >= 1, "at least 1"),
-            "learning_rate": (
-                math.isfinite(self.learning_rate) and self.learning_rate > 0,
-                "a positive number",
-            ),
-            "l2": (math.isfinite(self.l2) and self.l2 >= 0, "zero or a positive number"),
-            "initialisation": (
-                self.initialisation in INITIALISATIONS,
-                f"one of {', '.join(INITIALISATIONS)}",
-            ),
-            "validation_fraction": (0 <= self.validation_fraction < 1, "in [0, 1)"),
-            "test_fraction": (0 <= self.test_fraction < 1, "in [0, 1)"),
-            "cipher": (self.cipher in CIPHERS, f"one of {', '.join(CIPHERS)}"),
-            "seed": (0 <= self.seed < 2**64, "from 0 to 2^64 - 1"),
-            "key_bits": (self.key_bits >= 256 and self.key_bits % 8 == 0, "a multiple of 8 from 256"),
-            "feature_fraction_bits": (
-                self.feature_fraction_bits in range(4, 33, 4),
-                "a multiple of 4 from 4 to 32",
-            ),
-            "residual_fraction_bits": (
-                self.residual_fraction_bits in range(8, 49, 4),
-                "a multiple of 4 from 8 to 48",
-            ),
-            "residual_integer_bits": (1 <= self.residual_integer_bits <= 14, "from 1 to 14"),
-        }
-        for field, (holds, expected) in requirements.items():
-            if not holds:
-                raise InvalidMessage(f"Expected {field} to be {expected}, got {getattr(self, field)!r}.")
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if expected := self.what_is_expected_of(one.name, value):
+                raise InvalidMessage(f"Expected {one.name} to be {expected}, got {value!r}.")
         if self.residual_fraction_bits + self.residual_integer_bits > 52:
             raise InvalidMessage(
                 "residual_fraction_bits + residual_integer_bits must be at most 52: lower one of them."
@@ -77,15 +110,14 @@ class TrainingPlan:
 
     def to_message(self) -> common_pb2.TrainingPlan:
         """Write the plan as a message."""
-        fields = asdict(self)
-        return common_pb2.TrainingPlan(**{**fields, "cipher": CIPHERS[self.cipher]})
+        return common_pb2.TrainingPlan(**{**asdict(self), "cipher": CIPHERS[self.cipher]})
 
     @classmethod
     def from_message(cls, message: common_pb2.TrainingPlan) -> "TrainingPlan":
         """Read and check a plan; raises InvalidMessage."""
-        fields: dict[str, Any] = {name: getattr(message, name) for name in cls.__dataclass_fields__}
-        fields["cipher"] = _CIPHER_NAMES.get(message.cipher, "unspecified")
-        plan = cls(**fields)
+        values: dict[str, Any] = {name: getattr(message, name) for name in cls.__dataclass_fields__}
+        values["cipher"] = _CIPHER_NAMES.get(message.cipher, "unspecified")
+        plan = cls(**values)
         plan.check()
         return plan
 

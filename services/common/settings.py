@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from services.common.agreement import TrainingPlan
@@ -18,8 +18,18 @@ PREFIX = "PLUMBLINE_"
 _ELSEWHERE = frozenset({"PLUMBLINE_PORT", "PLUMBLINE_TEST_POSTGRES_URL"})
 
 
+# What the plan asks of settings; installed_model follows from one.
+_TERMS = tuple(name for name in TrainingPlan.__dataclass_fields__ if name != "installed_model")
+
+
 class SettingsError(ValueError):
     """A setting that is unknown, wrong or contradicts another; the text says what to do."""
+
+
+def _term(name: str) -> Any:
+    """A setting that the active party proposes to all: default and meaning are those of the plan's field."""
+    field = TrainingPlan.__dataclass_fields__[name]
+    return Field(field.default, description=field.metadata["description"])
 
 
 class Settings(BaseSettings):
@@ -28,7 +38,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True)
 
     name: str = Field("", description="This party's name; default: its role.")
-    listen: str = Field("127.0.0.1:50051", description="Address to serve on, HOST:PORT.")
+    listen: str = Field("127.0.0.1:50051", min_length=1, description="Address to serve on, HOST:PORT.")
     peers: Annotated[dict[str, str], NoDecode] = Field(
         default_factory=dict,
         description="The others: coordinator=HOST:PORT,active=HOST:PORT,NAME=HOST:PORT (the rest are passive).",
@@ -53,35 +63,33 @@ class Settings(BaseSettings):
     whole_row_unit_norm: bool = Field(
         False, description="SIMULATION, with a registered data set: rows of norm 1 over all parties' columns (Hu)."
     )
-    id_column: str = Field("id", description="Column of the record ids.")
+    id_column: str = Field("id", min_length=1, description="Column of the record ids.")
     label_column: str = Field("", description="Column of the labels; the active party's only.")
     encoder: Literal["minmax", "standardise", "unit_norm", "none"] = Field(
         "minmax", description="How this party scales its own columns."
     )
 
-    epochs: int = Field(40, ge=1, description="Passes over the training rows.")
-    batch_size: int = Field(64, ge=1, description="Records per step, at most: an epoch's steps share them evenly.")
-    learning_rate: float = Field(0.5, gt=0, description="Constant step size.")
-    l2: float = Field(0.0, ge=0, description="Weight of the squared norm; spares the bias.")
-    initialisation: Literal["zero", "xavier", "kaiming", "normal"] = Field(
-        "xavier", description="Of the weights. zero shows the first batch's labels to who solves for them."
-    )
-    validation_fraction: float = Field(0.1, ge=0, lt=1, description="Of the aligned records.")
-    test_fraction: float = Field(0.2, ge=0, lt=1, description="Of the aligned records.")
-    patience: int = Field(0, ge=0, description="Epochs without a better validation loss before stopping; 0: never.")
-    seed: int = Field(1, ge=0, description="Public: batch schedule and row split.")
+    epochs: int = _term("epochs")
+    batch_size: int = _term("batch_size")
+    learning_rate: float = _term("learning_rate")
+    l2: float = _term("l2")
+    initialisation: Literal["zero", "xavier", "kaiming", "normal"] = _term("initialisation")
+    validation_fraction: float = _term("validation_fraction")
+    test_fraction: float = _term("test_fraction")
+    patience: int = _term("patience")
+    seed: int = _term("seed")
     private_seed: int | None = Field(
         None, ge=0, description="This party's initial weights and noise; default: the operating system's randomness."
     )
 
-    cipher: Literal["paillier", "plain"] = Field("paillier", description="plain: INSECURE, no encryption.")
-    packing: bool = Field(True, description="off: one ciphertext per feature, the paper's protocol to the letter.")
-    rerandomise: bool = Field(True, description="off: INSECURE, answers keep the key holder's randomness.")
-    key_bits: int = Field(2048, description="Size of the Paillier modulus.")
+    cipher: Literal["paillier", "plain"] = _term("cipher")
+    packing: bool = _term("packing")
+    rerandomise: bool = _term("rerandomise")
+    key_bits: int = _term("key_bits")
     allow_insecure_keys: bool = Field(False, description="Needed for keys under 2048 bits.")
-    feature_fraction_bits: int = Field(16, description="Fixed point of features; a multiple of 4.")
-    residual_fraction_bits: int = Field(32, description="Fixed point of residuals; a multiple of 4.")
-    residual_integer_bits: int = Field(7, description="Residuals stay below 2 to this power.")
+    feature_fraction_bits: int = _term("feature_fraction_bits")
+    residual_fraction_bits: int = _term("residual_fraction_bits")
+    residual_integer_bits: int = _term("residual_integer_bits")
 
     model: Path | None = Field(None, description="This party's part of a model trained elsewhere; nothing is trained.")
     disclose: bool = Field(False, description="Passive party: disclose parameters after training (white box).")
@@ -132,6 +140,13 @@ class Settings(BaseSettings):
     def _parse_options(cls, value: Any) -> Any:
         return json.loads(value) if isinstance(value, str) else value
 
+    @field_validator(*_TERMS)
+    @classmethod
+    def _check_term(cls, value: Any, info: ValidationInfo) -> Any:
+        if expected := TrainingPlan.what_is_expected_of(str(info.field_name), value):
+            raise ValueError(f"expected {expected}, got {value!r}")
+        return value
+
     @field_validator("share")
     @classmethod
     def _check_share(cls, value: str) -> str:
@@ -174,9 +189,32 @@ class Settings(BaseSettings):
         plan.check()
         return plan
 
+    def given(self) -> dict[str, Any]:
+        """The settings that were given, by field name; all others have their default."""
+        return {name: getattr(self, name) for name in sorted(self.model_fields_set)}
+
+    def environment(self) -> dict[str, str]:
+        """The variables that reproduce these settings: a process that has them, and no other, loads an equal object.
+
+        What is empty or was never given is left out: it is the default.
+        """
+        return {PREFIX + name.upper(): text for name, value in self.given().items() if (text := _as_text(value))}
+
     def passive_peers(self) -> tuple[str, ...]:
         """Names of the passive parties among the peers, sorted."""
         return tuple(sorted(name for name in self.peers if role_of(name) is Role.PASSIVE))
+
+
+def _as_text(value: Any) -> str:
+    """A setting as one writes it into the environment; empty for None and for empty collections."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, dict):
+        is_peers = all(isinstance(one, str) for one in value.values())
+        return ",".join(f"{name}={one}" for name, one in value.items()) if is_peers else json.dumps(value)
+    return "" if value is None else str(value)
 
 
 def load_settings(**overrides: Any) -> Settings:

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
+from services.common.run_records import ChannelRecord
 from services.protocol1.formats import CipherFormats
 from vfl.crypto import AnswerCapacity, PackingImpossible
 from vfl.learning import smallest_batch
@@ -77,21 +78,21 @@ class Channel:
             f"{self.rows} rows: {consequence} To prevent it, {', or '.join(self.remedies)}."
         )
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ChannelRecord:
         """The channel's counts, for the run's record."""
-        return {
-            "key_holder": self.key_holder,
-            "peer": self.peer,
-            "rows": self.rows,
-            "answers": len(self.capacity.answer_bits),
-            "answer_bits": sum(self.capacity.answer_bits),
-            "sums": self.capacity.sums,
-            "sum_bits": self.capacity.sum_bits,
-            "residual_bits": self.capacity.residual_bits,
-            "equations": self.capacity.equations,
-            "spare_bits": self.capacity.spare_bits,
-            "spare_equations": self.capacity.spare_equations,
-        }
+        return ChannelRecord(
+            key_holder=self.key_holder,
+            peer=self.peer,
+            rows=self.rows,
+            answers=len(self.capacity.answer_bits),
+            answer_bits=sum(self.capacity.answer_bits),
+            sums=self.capacity.sums,
+            sum_bits=self.capacity.sum_bits,
+            residual_bits=self.capacity.residual_bits,
+            equations=self.capacity.equations,
+            spare_bits=self.capacity.spare_bits,
+            spare_equations=self.capacity.spare_equations,
+        )
 
 
 def channels_of(agreement: Agreement, key_holder: str, training_rows: int) -> tuple[Channel, ...]:

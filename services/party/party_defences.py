@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, cast
+from typing import cast
 
 from defences import (
     Defence,
@@ -15,6 +15,7 @@ from defences import (
 )
 from services.common.applied_defences import load_defences, noise_source
 from services.common.identity import Role
+from services.common.run_records import DefencePrediction
 from services.common.settings import Settings, SettingsError
 from vfl.arrays import FloatArray
 
@@ -49,10 +50,10 @@ class PartyDefences:
         for defence in self._residuals:
             defence.check(terms)
 
-    def predictions(self, terms: TrainingTerms) -> list[dict[str, Any]]:
+    def predictions(self, terms: TrainingTerms) -> list[DefencePrediction]:
         """What theory expects of each defence of residuals in a session, for the run's record."""
         expected = [(one.name, one.prediction(terms)) for one in self._residuals]
-        return [{"defence": name, **asdict(prediction)} for name, prediction in expected if prediction is not None]
+        return [DefencePrediction(name, asdict(prediction)) for name, prediction in expected if prediction is not None]
 
     def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms) -> FloatArray:
         """Protect this party's residual shares of one step before they are encrypted: (rows, columns)."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from defences import DefenceError, TrainingTerms
 from services.common.agreement import Agreement
 from services.common.errors import Diverged, FederationError, InvalidMessage, OutOfOrder
 from services.common.meters import StageTimer
+from services.common.run_records import DefencePrediction
 from services.common.scores import PartialScores
 from services.party.party_defences import PartyDefences
 from services.protocol1.cipher import Cipher, make_cipher
@@ -234,7 +235,7 @@ class PartyTraining:
         )
 
     @property
-    def predictions(self) -> list[dict[str, Any]]:
+    def predictions(self) -> list[DefencePrediction]:
         """What theory expects of this party's defences in this session."""
         return [] if self._installed is not None else self._defences.predictions(self._terms)
 

@@ -1,9 +1,9 @@
 """What one party writes of a run, into its own folder: terms, timings, traffic, its own weights; no other's data."""
 
-import json
 import sys
 import threading
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,39 +11,44 @@ import numpy as np
 
 from services.common.agreement import Agreement
 from services.common.meters import TrafficMeter
+from services.common.run_folder import RunFolder
+from services.common.run_records import PartyFeatures, PartyRecord, PartyWeights, StepRecord
 from vfl.arrays import FloatArray, IntArray
+
+_EMPTY = PartyRecord(bytes_by_message={}, peak_memory_bytes=0)
 
 
 class RunRecord:
-    """Collects and writes ``<folder>/<name>.json`` and ``<name>-weights.npz``; without a folder it only collects."""
+    """Collects one party's record of a session and writes it to its run folder; without a folder it only collects."""
 
     def __init__(self, folder: Path | None, name: str, meter: TrafficMeter) -> None:
-        self._folder = folder
+        self._folder = RunFolder(folder) if folder is not None else None
         self._name = name
         self._meter = meter
         self._lock = threading.Lock()
-        self._content: dict[str, Any] = {}
+        self._content = _EMPTY
+        self._steps: list[StepRecord] = []
 
     def begin(self, agreement: Agreement) -> None:
         """Start over with a new session's terms."""
         with self._lock:
-            self._content = {"agreement": asdict(agreement), "steps": []}
+            self._content = replace(_EMPTY, agreement=agreement)
+            self._steps = []
 
-    def add_step(self, step: int, seconds: dict[str, float]) -> None:
-        """Add one step's seconds by stage."""
+    def add_step(self, step: int, seconds: Mapping[str, float]) -> None:
+        """Add one training step and its seconds by stage."""
         with self._lock:
-            self._content["steps"].append({"step": step, **seconds})
+            self._steps.append(StepRecord(step, dict(seconds)))
 
     def note(self, **facts: Any) -> None:
-        """Add facts to the record, JSON-able ones."""
+        """Add facts to the record: fields of PartyRecord."""
         with self._lock:
-            self._content.update(facts)
+            self._content = replace(self._content, **facts)
 
     def finish(self, weights: FloatArray, feature_names: tuple[str, ...]) -> None:
         """Write the record and this party's own weights, one row per feature."""
         if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            np.savez(self._folder / f"{self._name}-weights.npz", weights=weights, features=np.array(feature_names))
+            self._folder.write_weights(self._name, PartyWeights(weights, np.array(feature_names)))
         self.write()
 
     def keep_features(
@@ -51,23 +56,20 @@ class RunRecord:
     ) -> None:
         """Write this party's own encoded table, in the common order, for an auditor who may read its folder."""
         if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            own = {"features": features, "names": np.array(feature_names)}
-            if labels is not None:
-                own["labels"] = labels
-            with (self._folder / f"{self._name}-features.npz").open("wb") as file:
-                np.savez(file, allow_pickle=False, **own)
+            self._folder.write_features(self._name, PartyFeatures(features, np.array(feature_names), labels))
 
     def write(self) -> None:
         """Write the record as it stands, with the traffic and peak memory so far."""
         if self._folder is None:
             return
         with self._lock:
-            self._content["bytes_by_message"] = self._meter.snapshot()
-            self._content["peak_memory_bytes"] = _peak_memory_bytes()
-            text = json.dumps(self._content, indent=1)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        (self._folder / f"{self._name}.json").write_text(text)
+            record = replace(
+                self._content,
+                steps=None if self._content.agreement is None else tuple(self._steps),
+                bytes_by_message=self._meter.snapshot(),
+                peak_memory_bytes=_peak_memory_bytes(),
+            )
+        self._folder.write_record(self._name, record)
 
 
 def _peak_memory_bytes() -> int:

@@ -16,6 +16,7 @@ from services.common.agreement import TrainingPlan
 from services.common.certificates import CertificateFiles
 from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
+from services.common.run_folder import RunFolder
 from services.common.transport import Transport
 from tests.harness.exchanges import Problem
 from vfl.arrays import FloatArray
@@ -71,7 +72,7 @@ def refused(error: pytest.ExceptionInfo[grpc.RpcError]) -> tuple[grpc.StatusCode
 def registered_problem(processes: LocalProcesses, name: str, plan: TrainingPlan) -> Problem:
     """What the processes train on, put together again: a test may see all the data."""
     parties = [party for party in processes.settings if party != "coordinator"]
-    missing = float(str(processes.settings["active"].get("missing_fraction", 0.02)))
+    missing = processes.settings["active"].missing_fraction
     tables = [
         party_share(load_dataset(name, Path("data")), number, len(parties), seed=0, missing_fraction=missing)
         for number in range(len(parties))
@@ -91,4 +92,4 @@ def registered_problem(processes: LocalProcesses, name: str, plan: TrainingPlan)
 
 def weights_of(folder: Path, parties: Sequence[str]) -> list[FloatArray]:
     """What each party wrote of its own weights."""
-    return [np.load(folder / f"{name}-weights.npz")["weights"] for name in parties]
+    return [RunFolder(folder).weights(name).weights for name in parties]

@@ -11,6 +11,7 @@ from plumbline.federation import Federation
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import read_summary
 from services.common.agreement import TrainingPlan
+from services.common.run_folder import RunFolder
 from tests.harness.exchanges import largest_difference, train_plainly
 from tests.harness.processes import local_processes, quick_federation, registered_problem, weights_of
 
@@ -19,7 +20,7 @@ def assert_parity(federation: Federation, data: str, plan: TrainingPlan) -> None
     processes = federation.processes
     parties = [name for name in processes.settings if name != "coordinator"]
     problem = registered_problem(processes, data, plan)
-    seeds = [int(str(processes.settings[name]["private_seed"])) for name in parties]
+    seeds = [processes.settings[name].private_seed or 0 for name in parties]
     trained = weights_of(processes.folder / "parties", parties)
     assert largest_difference(trained, train_plainly(problem, plan, seeds)) <= 1e-6
 
@@ -30,9 +31,9 @@ def test_the_defaults_at_2048_bits_equal_plain_training_and_learn_breast_cancer(
     with Federation.start(local_processes(tmp_path, parties=parties)) as federation:
         federation.train()
         assert_parity(federation, "breast_cancer", TrainingPlan())
-    findings = read_summary(tmp_path / "parties", "breast_cancer")
-    assert findings.agreement["plan"]["key_bits"] == 2048
-    assert findings.agreement["plan"]["cipher"] == "paillier"
+    findings = read_summary(RunFolder(tmp_path / "parties"), "breast_cancer")
+    assert findings.agreement.plan.key_bits == 2048
+    assert findings.agreement.plan.cipher == "paillier"
     assert len(findings.warnings) == parties - 1
     assert all("labels follow from fewer equations" in warning for warning in findings.warnings)
     assert len(findings.parties) == parties
@@ -80,7 +81,7 @@ def test_tables_of_ones_own_train_and_predict(tmp_path: Path) -> None:
     with Federation.local(
         active=bank, passive=[shop], label="default", id="client", attacks=["half", "ls"], settings=settings
     ) as federation:
-        assert federation.processes.settings["coordinator"]["step_timeout"] == 20  # found: it got no settings
+        assert federation.processes.settings["coordinator"].step_timeout == 20  # found: it got no settings
         outcome = federation.train()
         assert outcome.aligned_rows == 115
         scores = federation.predict(ids)

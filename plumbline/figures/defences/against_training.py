@@ -125,13 +125,13 @@ def _rows_of(setting: Setting, defence: str, options: str, run: LiveRun, plain: 
                 "adversary": "unaware",
                 "attack": attack,
                 "status": "measured",
-                "reason": found["reason"],
-                "right": _share(found["success"]),
-                "right_undefended": _share(before["success"]),
-                "answered": _share(found["resolved"]),
-                "answered_undefended": _share(before["resolved"]),
-                "model_accuracy": run.results["accuracy"],
-                "model_accuracy_undefended": plain.results["accuracy"],
+                "reason": found.reason,
+                "right": _share(found.success),
+                "right_undefended": _share(before.success),
+                "answered": _share(found.resolved),
+                "answered_undefended": _share(before.resolved),
+                "model_accuracy": run.accuracy,
+                "model_accuracy_undefended": plain.accuracy,
             }
         )
     return rows

@@ -142,7 +142,7 @@ def _live_rows(runs: list[tuple[int, _Trial, LiveRun]]) -> pd.DataFrame:
     repeated = {number: run for number, run in plain if number < _ROUNDS}
     rows = []
     for number, trial, run in runs:
-        for party in sorted(run.records):
+        for party in sorted(run.steps):
             before = [repeated[number]] if number in repeated else [one for _, one in plain]
             times, plain_times = run.iterations(party), [one.iterations(party) for one in before]
             row = {"kind": "federation", "trial": trial.title, "defence": trial.defence, "round": number}
@@ -155,8 +155,7 @@ def _live_rows(runs: list[tuple[int, _Trial, LiveRun]]) -> pd.DataFrame:
 
 
 def _training_bytes(run: LiveRun) -> int:
-    sizes: dict[str, int] = run.results["bytes_by_message"]
-    return sum(size for name, size in sizes.items() if name.startswith(("SendResiduals", "Decrypt")))
+    return sum(size for name, size in run.bytes_by_message.items() if name.startswith(("SendResiduals", "Decrypt")))
 
 
 # --- own work -----------------------------------------------------------------------------------------------------

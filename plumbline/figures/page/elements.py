@@ -29,14 +29,14 @@ class PageTable:
     right: frozenset[int] = frozenset()
 
 
-def svg_text(figure: "Figure") -> str:
-    """Draw a figure as an SVG document; the same figure gives the same text."""
+def svg_text(figure: "Figure", *, tight: bool = False) -> str:
+    """Draw a figure as an SVG document; the same figure gives the same text. tight: without white margins."""
     from matplotlib import rc_context
 
     buffer = io.StringIO()
     # Without a fixed salt every drawing has other ids, and the same run other files.
     with rc_context({"svg.hashsalt": "plumbline"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches="tight" if tight else None)
     return buffer.getvalue()
 
 

@@ -1,7 +1,6 @@
 """Real federations for an experiment: local processes, mTLS and Paillier, and what each party recorded."""
 
 import io
-import json
 import statistics
 import tempfile
 from collections.abc import Mapping
@@ -13,59 +12,66 @@ from rich.console import Console
 
 from defences import DefenceError, TrainingTerms
 from defences.dp_noise import DpNoise
+from plumbline.audit.folder import AuditFolder
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import run_audit
-from plumbline.judge.summary import STAGES
+from plumbline.judge.summary import read_summary
+from plumbline.judge.training import TrainingFinding, read_training_leakage
+from services.common.run_records import STAGES, StepRecord
 
 _MOST_INTEGER_BITS = 14
 
 
 @dataclass(frozen=True, eq=False)
 class LiveRun:
-    """What a federation wrote.
+    """What an experiment measures of one federation.
 
     Attributes:
-        results: of ``results.json``.
-        records: each party's own record, by name.
+        accuracy: of the model, on the test records.
+        bytes_by_message: bytes by call and message over all parties.
+        training_attacks: what every attack on training found.
+        steps: every training step, by party.
     """
 
-    results: dict[str, Any]
-    records: dict[str, dict[str, Any]]
+    accuracy: float
+    bytes_by_message: dict[str, int]
+    training_attacks: tuple[TrainingFinding, ...]
+    steps: dict[str, tuple[StepRecord, ...]]
 
-    def finding(self, attack: str, party: str = "") -> dict[str, Any]:
+    def finding(self, attack: str, party: str = "") -> TrainingFinding:
         """Find what a training attack found, of one party where several mounted it.
 
         Raises:
             LookupError: when no such attack was mounted.
         """
-        for found in self.results["training_attacks"]:
-            if found["attack"] == attack and party in ("", found["party"]):
-                finding: dict[str, Any] = found
-                return finding
+        for found in self.training_attacks:
+            if found.attack == attack and party in ("", found.party):
+                return found
         raise LookupError(f"{attack} was not mounted in this run.")
 
     def stage_medians(self, party: str) -> dict[str, float]:
         """Take medians over steps of an iteration's seconds, by stage."""
-        steps = self.records[party]["steps"]
-        return {stage: statistics.median(step.get(stage, 0.0) for step in steps) for stage in STAGES}
+        steps = self.steps[party]
+        return {stage: statistics.median(step.seconds.get(stage, 0.0) for step in steps) for stage in STAGES}
 
     def iterations(self, party: str) -> list[float]:
         """List the seconds of each iteration."""
-        return [sum(step.get(stage, 0.0) for stage in STAGES) for step in self.records[party]["steps"]]
+        return [sum(step.seconds.get(stage, 0.0) for stage in STAGES) for step in self.steps[party]]
 
     @property
     def total_bytes(self) -> int:
         """Bytes of all messages together."""
-        return sum(self.results["bytes_by_message"].values())
+        return sum(self.bytes_by_message.values())
 
 
 def run_live(request: AuditRequest) -> LiveRun:
     """Run a federation and read what it wrote; nothing of it stays. Raises as ``run_audit`` does."""
     with tempfile.TemporaryDirectory(prefix="plumbline-figures-") as folder:
         run = run_audit(replace(request, runs=Path(folder)), Console(file=io.StringIO(), width=200))
-        results = json.loads((run / "results.json").read_text())
-        parties = {path.stem: json.loads(path.read_text()) for path in (run / "parties").glob("*.json")}
-        return LiveRun(results, {name: record for name, record in parties.items() if record.get("steps")})
+        parties = AuditFolder(run).parties
+        summary = read_summary(parties, request.name)
+        steps = {name: record.steps for name, record in parties.records().items() if record.steps}
+        return LiveRun(summary.accuracy, summary.bytes_by_message, tuple(read_training_leakage(parties)), steps)
 
 
 def residual_integer_bits(

@@ -9,6 +9,7 @@ import pytest
 
 import attacks
 from plumbline.judge.training import TrainingFinding, read_training_leakage
+from services.common.run_folder import RunFolder
 from tests.harness.documented_plugin import install
 from tests.harness.parties import active_data, house, small_settings
 
@@ -28,7 +29,7 @@ def run(folder: Path, *names: str, labels: list[Any] = LABELS, **settings: Any) 
     adversary = {name: attacks.load_training(name) for name in names}
     with house(folder, settings=chosen, active=active_data(labels=labels), passive_adversary=adversary) as home:
         home.train()
-    return read_training_leakage(folder)
+    return read_training_leakage(RunFolder(folder))
 
 
 def arrays(folder: Path, attack: str) -> dict[str, Any]:

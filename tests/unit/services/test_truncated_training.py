@@ -18,6 +18,7 @@ from plumbline.judge.training import TrainingFinding, read_training_leakage
 from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import FederationError
 from services.common.identity import Identity
+from services.common.run_folder import RunFolder
 from services.coordinator.sessions import Sessions
 from services.party.party_defences import PartyDefences
 from services.protocol1.cipher import DecryptedVector, WireVector
@@ -154,7 +155,7 @@ def attacked(
         passive_adversary={attack.name: attack},
     ) as home:
         home.train()
-    (found,) = read_training_leakage(folder)
+    (found,) = read_training_leakage(RunFolder(folder))
     return found, weights_of(folder, names_of(2))
 
 

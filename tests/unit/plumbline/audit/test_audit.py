@@ -16,9 +16,11 @@ from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import run_audit
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, ColumnLeakage
-from plumbline.judge.summary import RunSummary
+from plumbline.judge.summary import PartyTiming, RunSummary
 from plumbline.judge.training import TrainingFinding
 from plumbline.processes import LocalProcesses
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.run_records import STAGES, EpochRecord
 from vfl.data import SplitError
 
 
@@ -73,10 +75,14 @@ def attack(name: str, *columns: ColumnLeakage) -> AttackFinding:
 
 
 def report(
-    folder: Path, leakage: list[AttackFinding], unaware: str = "", training: Sequence[TrainingFinding] = ()
+    folder: Path,
+    leakage: list[AttackFinding],
+    unaware: str = "",
+    training: Sequence[TrainingFinding] = (),
+    epochs: tuple[EpochRecord, ...] = (),
+    timings: tuple[PartyTiming, ...] = (),
 ) -> str:
-    plan = {"cipher": "plain", "batch_size": 8}
-    parties = [{"name": name, "feature_count": 2, "aligned_rows": 10} for name in ("active", "passive")]
+    parties = tuple(PartyDescription(name, 2, 0, False, 10) for name in ("active", "passive"))
     findings = RunSummary(
         name="r",
         aligned_rows=10,
@@ -84,18 +90,18 @@ def report(
         accuracy=0.5,
         auc=0.5,
         majority=0.5,
-        epochs=[],
+        epochs=epochs,
         kept_epoch=0,
         steps=0,
-        timings=[],
+        timings=timings,
         bytes_by_message={},
-        agreement={"session_id": "0123456789", "plan": plan, "parties": parties},
-        class_names=["0", "1"],
-        warnings=[],
-        simulation=[],
+        agreement=Agreement("0123456789", TrainingPlan(cipher="plain", batch_size=8), 2, parties),
+        class_names=("0", "1"),
+        warnings=(),
+        simulation=(),
         transport="mtls",
         defences={},
-        channels=[],
+        channels=(),
         predictions={},
     )
     write_report(folder / "report.html", findings, leakage, list(training), {"seconds": 1.0, "versions": {}}, unaware)
@@ -155,3 +161,12 @@ def test_what_attacks_say_of_their_results_is_shown_and_what_is_not_scored_is_no
 def test_without_a_defence_that_they_meet_nothing_is_said(tmp_path: Path, names: list[str]) -> None:
     assert unaware_words([defences.load(name) for name in names]) == ""
     assert "know of" not in report(tmp_path, [attack("half_star", column("a", 0.9))])
+
+
+def test_the_same_findings_give_the_same_page_drawings_included(tmp_path: Path) -> None:
+    epochs = tuple(EpochRecord(number, 0.5 / (number + 1), 1.0) for number in range(3))
+    timings = (PartyTiming("active", dict.fromkeys(STAGES, 0.01), 1.0, 10**6),)
+    first, second = (report(tmp_path, [], epochs=epochs, timings=timings) for _ in range(2))
+    assert first.count("<svg") == 2
+    # Once: every drawing had ids of its own.
+    assert first == second

@@ -4,13 +4,14 @@ from dataclasses import asdict
 
 from defences import TrainingTerms, load
 from plumbline.judge.summary import assumptions, expectations
+from services.common.run_records import DefencePrediction
 
 TERMS = TrainingTerms(role="active", epochs=2, steps=12, rows=64, learning_rate=0.5, residual_limit=4096.0)
 
 
-def predicted(**terms: float | str) -> dict[str, object]:
+def predicted(**terms: float | str) -> DefencePrediction:
     changed = TrainingTerms(**{**asdict(TERMS), **terms})
-    return {"defence": "dp_noise", **asdict(load("dp_noise").prediction(changed))}
+    return DefencePrediction("dp_noise", asdict(load("dp_noise").prediction(changed)))
 
 
 def test_numbers_come_with_their_names_also_those_one_level_down() -> None:

@@ -1,7 +1,7 @@
 """The batch guard: equations of every answer counted before one is given, and what the sentence promises."""
 
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_nothing_is_counted_where_nothing_is_encrypted_or_trained() -> None:
 
 def test_the_record_says_it_in_numbers() -> None:
     facts = channel(agreed(), rows=60).facts()
-    assert facts == {
+    assert asdict(facts) == {
         "key_holder": "active",
         "peer": "passive",
         "rows": 60,

@@ -15,6 +15,7 @@ import defences
 from defences import Defence, DefenceError, DefenceSpec, NoiseSource, TrainingTerms, UnknownDefence, load_all
 from services.common.applied_defences import load_defences, noise_source
 from services.common.identity import Role
+from services.common.run_records import DefencePrediction
 from services.common.settings import SettingsError, load_settings
 from services.party.party_defences import PartyDefences
 from vfl.arrays import FloatArray
@@ -159,7 +160,10 @@ def test_each_defence_acts_at_its_stages_and_at_no_other() -> None:
 
 def test_every_residual_defence_is_asked_whether_it_can_work_and_what_to_expect() -> None:
     party = PartyDefences((Double(), Shift(by=2.0)))
-    assert party.predictions(TERMS) == [{"defence": "double", "shift": 0.0}, {"defence": "shift", "shift": 16.0}]
+    assert party.predictions(TERMS) == [
+        DefencePrediction("double", {"shift": 0.0}),
+        DefencePrediction("shift", {"shift": 16.0}),
+    ]
     with pytest.raises(DefenceError, match=r"at most 1\.0, got 2\.0"):
         PartyDefences((Double(), Shift(by=2.0, limit=1.0))).check(TERMS)
 

@@ -10,14 +10,15 @@ from defences import DefenceError, TrainingTerms
 from defences.dp_noise import DpNoise
 from plumbline.figures.defences.cost import UNDEFENDED, WIDE, _live_rows, _notes, _summary, _Trial
 from plumbline.figures.simulation.live import LiveRun, residual_integer_bits
+from services.common.run_records import StepRecord
 
 # --- cost ---------------------------------------------------------------------------------------------------------
 
 
 def run_of(milliseconds: float, sent: int) -> LiveRun:
-    steps = [{"step": step, "encrypt": milliseconds / 2e3, "product": milliseconds / 2e3} for step in range(3)]
-    records = {party: {"steps": [*steps, {"step": 3, "wait": 9.0}]} for party in ("active", "passive")}
-    return LiveRun({"bytes_by_message": {"SendResiduals: X": sent, "Align: Y": 7}}, records)
+    seconds = {"encrypt": milliseconds / 2e3, "product": milliseconds / 2e3}
+    steps = (*(StepRecord(step, seconds) for step in range(3)), StepRecord(3, {"wait": 9.0}))
+    return LiveRun(0.5, {"SendResiduals: X": sent, "Align: Y": 7}, (), dict.fromkeys(("active", "passive"), steps))
 
 
 def test_costs_are_ratios_to_the_undefended_run_of_the_same_round() -> None:

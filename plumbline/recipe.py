@@ -1,0 +1,123 @@
+"""One way from a request to the settings of every process of a federation on this machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import attacks as attack_plugins
+from defences import Defence, load_all
+from services.adversary.load import load_attacks
+from services.common.applied_defences import load_defences
+from services.common.identity import Role, role_of
+from services.common.settings import Settings, load_settings
+from services.party.party_defences import check_defences
+from services.roles import check_role
+
+# What the recipe says of each process by itself, whatever is asked of all.
+_OWN = frozenset({"peers", "listen", "name", "certs", "attacks", "attack_options", "defences", "defence_options"})
+# Addresses are found when processes start.
+_ANY_ADDRESS = "127.0.0.1:1"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a federation on this machine is asked to be.
+
+    Attributes:
+        tables: settings of each party's own data, by the party's name; the active party is first.
+        run_dir: folder for what the parties write of the run.
+        attacks: attacks to mount, each by the parties that can.
+        adversary: ``active`` or ``passive``: who mounts attacks that either can.
+        defences: defences to apply, in this order, each by the services that it sits with.
+        disclose: whether passive parties disclose their parameters (white box).
+        is_repeatable: whether every process draws its secrets from the seed of the settings.
+        has_lab: whether a model is trained in one place and installed.
+        settings: settings of every process, by field name, on top of the PLUMBLINE_* variables.
+    """
+
+    tables: Mapping[str, Mapping[str, Any]]
+    run_dir: Path
+    attacks: tuple[str, ...] = ()
+    adversary: str = Role.ACTIVE
+    defences: tuple[str, ...] = ()
+    disclose: bool = False
+    is_repeatable: bool = False
+    has_lab: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def for_all(self) -> Settings:
+        """Load the settings that are asked of all processes; raises SettingsError."""
+        return load_settings(**{**self.settings, "attacks": self.attacks, "defences": self.defences})
+
+    def loaded_defences(self) -> tuple[Defence, ...]:
+        """Load the defences with their options; raises ValueError for those that can't work in this recipe."""
+        return self._defences(self.for_all())
+
+    def _defences(self, common: Settings) -> tuple[Defence, ...]:
+        loaded = load_all(self.defences, common.defence_options)
+        if not self.has_lab and (in_lab := [one.name for one in loaded if "lab" in one.spec.sits]):
+            raise ValueError(
+                f"{' and '.join(in_lab)} trains models in the lab: give --hidden to an audit, such as 8,8 (or '' for a "
+                "linear model), or drop it."
+            )
+        return loaded
+
+    def party_settings(self) -> dict[str, Settings]:
+        """Make the settings of every process, by its party's name; raises ValueError before anything is started."""
+        common = self.for_all()
+        loaded = self._defences(common)
+        names = [*self.tables, str(Role.COORDINATOR)]
+        seeds = np.random.SeedSequence(common.seed).generate_state(len(names)).tolist()
+        chosen = {name: getattr(common, name) for name in common.model_fields_set - _OWN}
+        chosen |= {"run_dir": self.run_dir, "peers": dict.fromkeys(names, _ANY_ADDRESS)}
+        # An auditor may see the truth; parties of a federation that isn't attacked write no features.
+        chosen["record_features"] = common.record_features or bool(self.attacks)
+        made = {}
+        for name, seed in zip(names, seeds, strict=True):
+            own = {**self._attacks_of(name, common), **_defences_of(name, loaded, common)}
+            if self.is_repeatable:
+                own["private_seed"] = seed
+            if role_of(name) is Role.PASSIVE:
+                own["disclose"] = self.disclose
+            made[name] = checked(name, {**chosen, **own, **self.tables.get(name, {})})
+        coordinator = made.pop(Role.COORDINATOR)
+        return {str(Role.COORDINATOR): coordinator, **made}
+
+    def _attacks_of(self, name: str, common: Settings) -> dict[str, Any]:
+        """The attacks that this party mounts, and their options."""
+        sides = {attack: attack_plugins.spec_of(attack).adversary for attack in self.attacks}
+        mounted = [
+            attack for attack, side in sides.items() if role_of(name) == (self.adversary if side == "either" else side)
+        ]
+        options = {one: common.attack_options[one] for one in mounted if one in common.attack_options}
+        return {"attacks": tuple(mounted), "attack_options": options}
+
+
+def checked(name: str, values: Mapping[str, Any]) -> Settings:
+    """Make the settings of the party of this name, and check all that its process would refuse when it starts.
+
+    Raises ValueError in the process's own words.
+    """
+    role = role_of(name)
+    settings = load_settings(**{**values, "name": name if role is Role.PASSIVE else ""})
+    check_role(settings, role)
+    load_attacks(settings.attacks, settings.attack_options, role)
+    chosen = load_defences(settings, role)
+    if role is not Role.COORDINATOR:
+        check_defences(chosen, settings)
+    return settings
+
+
+def changed(name: str, settings: Settings, **changes: Any) -> Settings:
+    """Change some of a party's settings; raises ValueError for what its process would refuse."""
+    return checked(name, {**settings.given(), **changes})
+
+
+def _defences_of(name: str, loaded: tuple[Defence, ...], common: Settings) -> dict[str, Any]:
+    """The defences that sit with this service, in the order given, and their options."""
+    applied = [defence.name for defence in loaded if role_of(name) in defence.spec.sits]
+    options = {one: common.defence_options[one] for one in applied if one in common.defence_options}
+    return {"defences": tuple(applied), "defence_options": options}

@@ -1,0 +1,228 @@
+"""The run folder: every file that services write of a run, for those who write it and those who read it.
+
+What the files hold are the types of ``run_records``; `docs/reference/run-folder.md` describes both.
+"""
+
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from services.common.identity import Role
+from services.common.run_records import (
+    ROWS_OF,
+    SCHEMA,
+    VALUES_OF,
+    DefencePrediction,
+    Estimates,
+    FoundLabels,
+    FoundValues,
+    PartyFeatures,
+    PartyRecord,
+    PartyWeights,
+    PredictionAttackOutcome,
+    StepRecord,
+    TrainingAttackOutcome,
+    content_of,
+    gathered,
+)
+from vfl.arrays import IntArray
+
+_ATTACKS = "attacks"
+_OUTCOMES = "outcomes.json"
+_AGAIN = "Run it again, into a new folder."
+
+T = TypeVar("T")
+
+
+class RunFolderError(ValueError):
+    """A file of a run folder is missing or broken; the text names it and says what to do."""
+
+
+class RunFolder:
+    """Writes and reads the files of one run; every method names one of them.
+
+    Readers raise RunFolderError for a file that is missing or broken. Writers make the folder when it isn't there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    # -- what a party says of its session ------------------------------------------------------------------------------
+
+    def write_record(self, party: str, record: PartyRecord) -> None:
+        """Write ``<party>.json``."""
+        self._write_text(self._record_file(party), content_of(record))
+
+    def record(self, party: str) -> PartyRecord:
+        """Read ``<party>.json``."""
+        path = self._record_file(party)
+        content = _read_json(path)
+        if isinstance(content, dict):
+            content = content | {
+                key: [gathered(kind, one) for one in content[key]]
+                for key, kind in (("steps", StepRecord), ("predictions", DefencePrediction))
+                if isinstance(content.get(key), list)
+            }
+        return _parsed(PartyRecord, content, path)
+
+    def records(self) -> dict[str, PartyRecord]:
+        """Read every party's record, by the party's name, sorted."""
+        return {path.stem: self.record(path.stem) for path in sorted(self.path.glob("*.json"))}
+
+    def _record_file(self, party: str) -> Path:
+        return self.path / f"{party}.json"
+
+    def write_weights(self, party: str, weights: PartyWeights) -> None:
+        """Write ``<party>-weights.npz``."""
+        _write_arrays(self._weights_file(party), vars(weights))
+
+    def weights(self, party: str) -> PartyWeights:
+        """Read ``<party>-weights.npz``."""
+        return _arrays_as(PartyWeights, self._weights_file(party))
+
+    def _weights_file(self, party: str) -> Path:
+        return self.path / f"{party}-weights.npz"
+
+    def write_features(self, party: str, features: PartyFeatures) -> None:
+        """Write ``<party>-features.npz``."""
+        arrays = {name: array for name, array in vars(features).items() if array is not None}
+        _write_arrays(self._features_file(party), arrays)
+
+    def features(self, party: str) -> PartyFeatures:
+        """Read ``<party>-features.npz``, which parties write when they are told to (PLUMBLINE_RECORD_FEATURES)."""
+        return _arrays_as(PartyFeatures, self._features_file(party))
+
+    def labels(self) -> IntArray:
+        """Read the true classes, (n,), from the active party's features file."""
+        labels = self.features(Role.ACTIVE).labels
+        if labels is None:
+            raise RunFolderError(f"{self._features_file(Role.ACTIVE)} is broken: it lacks the array labels. {_AGAIN}")
+        return labels
+
+    def _features_file(self, party: str) -> Path:
+        return self.path / f"{party}-features.npz"
+
+    # -- what attacks found --------------------------------------------------------------------------------------------
+
+    def write_estimates(self, batch: int, estimates: Estimates) -> None:
+        """Write ``attacks/estimates-<batch>.npz``."""
+        _write_arrays(self._estimates_file(batch), {"rows": estimates.rows, **estimates.by_attack})
+
+    def estimates(self, batch: int) -> Estimates:
+        """Read ``attacks/estimates-<batch>.npz``."""
+        path = self._estimates_file(batch)
+        arrays = _read_arrays(path)
+        if "rows" not in arrays:
+            raise RunFolderError(f"{path} is broken: it lacks the array rows. {_AGAIN}")
+        return Estimates(arrays.pop("rows"), arrays)
+
+    def _estimates_file(self, batch: int) -> Path:
+        return self.path / _ATTACKS / f"estimates-{batch}.npz"
+
+    def write_prediction_outcomes(self, outcomes: Sequence[PredictionAttackOutcome]) -> None:
+        """Write ``attacks/outcomes.json``."""
+        self._write_text(self.path / _ATTACKS / _OUTCOMES, content_of(outcomes))
+
+    def prediction_outcomes(self) -> tuple[PredictionAttackOutcome, ...]:
+        """Read ``attacks/outcomes.json``; empty when no attack was switched on."""
+        path = self.path / _ATTACKS / _OUTCOMES
+        return _parsed_list(PredictionAttackOutcome, path) if path.exists() else ()
+
+    def write_training_outcomes(self, party: str, outcomes: Sequence[TrainingAttackOutcome]) -> None:
+        """Write ``attacks/training-<party>.json``."""
+        self._write_text(self.path / _ATTACKS / f"training-{party}.json", content_of(outcomes))
+
+    def training_outcomes(self) -> tuple[TrainingAttackOutcome, ...]:
+        """Read ``attacks/training-<party>.json`` of every party; empty when no attack was switched on."""
+        paths = sorted((self.path / _ATTACKS).glob("training-*.json"))
+        return tuple(one for path in paths for one in _parsed_list(TrainingAttackOutcome, path))
+
+    def write_training_arrays(self, party: str, attack: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Write ``attacks/training-<party>-<attack>.npz``; its arrays depend on the outcome's kind."""
+        _write_arrays(self._training_file(party, attack), arrays)
+
+    def found_labels(self, party: str, attack: str) -> FoundLabels:
+        """Read ``attacks/training-<party>-<attack>.npz`` of an attack of the kind ``labels``."""
+        return _arrays_as(FoundLabels, self._training_file(party, attack))
+
+    def found_values(self, party: str, attack: str) -> dict[str, FoundValues]:
+        """Read the same file of an attack of the kind ``features`` or ``readings``, by the peer's name."""
+        arrays = _read_arrays(self._training_file(party, attack))
+        peers = [name.removeprefix(VALUES_OF) for name in arrays if name.startswith(VALUES_OF)]
+        return {peer: FoundValues(arrays[VALUES_OF + peer], arrays.get(ROWS_OF + peer)) for peer in peers}
+
+    def _training_file(self, party: str, attack: str) -> Path:
+        return self.path / _ATTACKS / f"training-{party}-{attack}.npz"
+
+    @staticmethod
+    def _write_text(path: Path, content: Any) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=1))
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise RunFolderError(
+            f"{path} is missing: its party writes it when training ends. See that party's log for why it did not."
+        ) from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RunFolderError(f"{path} is broken: {error}. {_AGAIN}") from error
+
+
+def _parsed(kind: type[T], content: Any, path: Path) -> T:
+    """An object of the file as its dataclass; raises RunFolderError naming the first thing that is wrong with it."""
+    if not isinstance(content, dict) or "schema" not in content:
+        raise RunFolderError(f"{path} has no schema number: it is no file of a run, or an older one. {_AGAIN}")
+    if content["schema"] != SCHEMA:
+        raise RunFolderError(
+            f"{path} has schema {content['schema']!r} and this version of Plumbline reads {SCHEMA}: "
+            "read it with the version that wrote it, or run it again."
+        )
+    try:
+        return TypeAdapter(kind).validate_python(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RunFolderError(f"{path} is broken at {place}: {first['msg']}. {_AGAIN}") from error
+
+
+def _parsed_list(kind: type[T], path: Path) -> tuple[T, ...]:
+    content = _read_json(path)
+    if not isinstance(content, list):
+        raise RunFolderError(f"{path} is broken: expected a list. {_AGAIN}")
+    return tuple(_parsed(kind, gathered(kind, one), path) for one in content)
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            return dict(content)
+    except FileNotFoundError as error:
+        raise RunFolderError(
+            f"{path} is missing: nobody asked for it, or its party stopped before. See that party's log."
+        ) from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise RunFolderError(f"{path} is broken: {error}. {_AGAIN}") from error
+
+
+def _arrays_as(kind: type[T], path: Path) -> T:
+    arrays = _read_arrays(path)
+    names = {one.name: one.default for one in fields(kind)}  # type: ignore[arg-type]
+    if lacking := [name for name, default in names.items() if default is not None and name not in arrays]:
+        raise RunFolderError(f"{path} is broken: it lacks the array {' and '.join(lacking)}. {_AGAIN}")
+    return kind(**{name: array for name, array in arrays.items() if name in names})

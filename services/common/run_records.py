@@ -1,0 +1,320 @@
+"""What a run folder holds, as types: keys of its JSON records and arrays of its .npz files are these fields.
+
+A field whose default is None stands in the file only when there is something to say. All of them are described for
+readers of other languages in `docs/reference/run-folder.md`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.agreement import Agreement
+from vfl.arrays import BoolArray, FloatArray, IntArray
+
+# Grows when a key or an array changes its name, its type or its meaning.
+SCHEMA = 1
+# Parts of a training step, in their order: keys of a step's seconds.
+STAGES = ("encrypt", "wait", "product", "mask", "decrypt", "update")
+# What an attack's status says.
+DONE, NOT_APPLICABLE, FAILED = "done", "not applicable", "failed"
+# Before a peer's name: the names of arrays of an attack that reads features.
+VALUES_OF, ROWS_OF = "values-", "rows-"
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What one training step took.
+
+    Attributes:
+        step: number of the step, from 0, over all epochs.
+        seconds: by stage, see STAGES; a stage that this party doesn't go through is absent. Inline.
+    """
+
+    step: int
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """How one epoch went.
+
+    Attributes:
+        epoch: number of the epoch, from 0.
+        validation_loss: mean log loss over the validation rows, in nats; NaN without any.
+        seconds: duration.
+    """
+
+    epoch: int
+    validation_loss: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ChannelRecord:
+    """The decryption channel of one step towards one peer: what honest answers need, and what they have room for.
+
+    Attributes:
+        key_holder: the party that decrypts.
+        peer: the party that it answers.
+        rows: records of the smallest batch.
+        answers: number of decrypted integers.
+        answer_bits: bits of all answers together.
+        sums: number of honest sums in them.
+        sum_bits: bits of one honest sum.
+        residual_bits: bits of one residual.
+        equations: linear equations about the residuals for which answers have room.
+        spare_bits: bits of the answers that honest sums don't use.
+        spare_equations: equations beyond the honest ones.
+    """
+
+    key_holder: str
+    peer: str
+    rows: int
+    answers: int
+    answer_bits: int
+    sums: int
+    sum_bits: int
+    residual_bits: int
+    equations: int
+    spare_bits: int
+    spare_equations: int
+
+
+@dataclass(frozen=True)
+class DefencePrediction:
+    """What theory expects of one defence in this session.
+
+    Attributes:
+        defence: name of the defence.
+        facts: the defence's own numbers, notes and assumptions. Inline.
+    """
+
+    defence: str
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartyRecord:
+    """What one party says of its session. A party that never began one says its traffic and memory only.
+
+    Attributes:
+        schema: version of this format.
+        agreement: the session's public terms.
+        steps: every training step of this party, in order.
+        warnings: sentences about insecure settings; the active party's.
+        simulation: sentences about what is simulated; the active party's.
+        class_names: names of the classes, in the order of scores; the active party's.
+        transport: ``mtls`` or ``insecure``; the active party's.
+        attacks: attacks switched on at this party; the active party's.
+        defences: defences that this party applied, in order.
+        predictions: what theory expects of them.
+        channels: decryption channels of the keys that this party holds.
+        guard: sentences about channels with room for too much.
+        epochs: every epoch in order; the active party's.
+        kept_epoch: number of the epoch whose weights were kept; the active party's.
+        validation_rows: number of validation rows; the active party's.
+        test_rows: test records, (n,), as rows of the common order; the active party's.
+        test_scores: their confidence scores, (n, classes), as delivered.
+        test_labels: their classes, (n,), as indices into ``class_names``.
+        bytes_by_message: bytes that this party sent and received, by call and message, as serialised.
+        peak_memory_bytes: largest resident size of the process.
+    """
+
+    schema: int = SCHEMA
+    agreement: Agreement | None = None
+    steps: tuple[StepRecord, ...] | None = None
+    warnings: tuple[str, ...] | None = None
+    simulation: tuple[str, ...] | None = None
+    class_names: tuple[str, ...] | None = None
+    transport: str | None = None
+    attacks: tuple[str, ...] | None = None
+    defences: tuple[str, ...] | None = None
+    predictions: tuple[DefencePrediction, ...] | None = None
+    channels: tuple[ChannelRecord, ...] | None = None
+    guard: tuple[str, ...] | None = None
+    epochs: tuple[EpochRecord, ...] | None = None
+    kept_epoch: int | None = None
+    validation_rows: int | None = None
+    test_rows: tuple[int, ...] | None = None
+    test_scores: tuple[tuple[float, ...], ...] | None = None
+    test_labels: tuple[int, ...] | None = None
+    bytes_by_message: dict[str, int]
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionAttackOutcome:
+    """How one attack on one batch of predictions went.
+
+    Attributes:
+        schema: version of this format.
+        attack: name of the attack.
+        batch: number of the batch, from 0; 0 is the test records.
+        records: number of attacked records.
+        status: ``done``, ``not applicable`` or ``failed``.
+        reason: why it is not done, a sentence.
+        notes: what the attack says of how its estimates came about, such as the solver that settled each record.
+        seconds: duration.
+    """
+
+    schema: int = SCHEMA
+    attack: str
+    batch: int
+    records: int
+    status: str
+    reason: str | None = None
+    notes: tuple[str, ...] | None = None
+    seconds: float
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the attack ran to its end."""
+        return self.status == DONE
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingAttackOutcome:
+    """How one attack on training went.
+
+    Attributes:
+        schema: version of this format.
+        attack: name of the attack.
+        party: name of the party that mounted it.
+        kind: what it found, such as ``labels``, ``features`` or ``readings``; only when it is done.
+        facts: the attack's own numbers. Inline.
+        reason: why it is not done, or found less than it might; a sentence.
+        status: ``done``, ``not applicable`` or ``failed``.
+        seconds: duration.
+    """
+
+    schema: int = SCHEMA
+    attack: str
+    party: str
+    kind: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
+    status: str
+    seconds: float
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the attack ran to its end."""
+        return self.status == DONE
+
+
+@dataclass(frozen=True, eq=False)
+class PartyWeights:
+    """A party's own part of the trained model.
+
+    Attributes:
+        weights: (d, columns) float64, one row per feature; one column for two classes, else one per class.
+        features: (d,) names of the features; the active party's bias is the last.
+    """
+
+    weights: FloatArray
+    features: NDArray[np.str_]
+
+
+@dataclass(frozen=True, eq=False)
+class PartyFeatures:
+    """A party's own encoded table, for an auditor: rows are the aligned records in the common order.
+
+    Attributes:
+        features: (n, d) float64.
+        names: (d,) names of the features.
+        labels: (n,) classes as indices; the active party's.
+    """
+
+    features: FloatArray
+    names: NDArray[np.str_]
+    labels: IntArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """What attacks reconstructed from one batch of predictions.
+
+    Attributes:
+        rows: (n,) attacked records, as rows of the common order.
+        by_attack: (n, d) estimates of the passive parties' features, by the attack's name; one array each.
+    """
+
+    rows: IntArray
+    by_attack: dict[str, FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class FoundLabels:
+    """What an attack of the kind ``labels`` found.
+
+    Attributes:
+        labels: (n,) a class index per record of the common order; -1 without an answer.
+        guaranteed: (n,) whether the label is certain.
+        step_epoch: (m,) epoch of each answer that a step gave.
+        step_rows: (m,) its record, as a row of the common order.
+        step_labels: (m,) its label; -1 without an answer.
+    """
+
+    labels: IntArray
+    guaranteed: BoolArray
+    step_epoch: IntArray
+    step_rows: IntArray
+    step_labels: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class FoundValues:
+    """What an attack of the kind ``features`` or ``readings`` found of one peer.
+
+    Attributes:
+        values: ``features``: (n,) one column in the common order, up to sign, NaN without an answer. ``readings``:
+            (m, d) rows of the peer's features.
+        rows: ``readings``: (m,) which records, as rows of the common order.
+    """
+
+    values: FloatArray
+    rows: IntArray | None = None
+
+
+# A mapping whose entries stand beside the other keys of its record.
+INLINE: dict[type, str] = {StepRecord: "seconds", DefencePrediction: "facts", TrainingAttackOutcome: "facts"}
+
+
+def found_values_arrays(found: Mapping[str, FoundValues]) -> dict[str, NDArray[Any]]:
+    """The arrays of an attack of the kind ``features`` or ``readings``, by the names that they have in the file."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for peer, one in found.items():
+        if one.rows is not None:
+            arrays[ROWS_OF + peer] = one.rows
+        arrays[VALUES_OF + peer] = one.values
+    return arrays
+
+
+def content_of(value: Any) -> Any:
+    """A value as JSON stores it: dataclasses as objects, inline mappings among their keys, absent ones left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        content: dict[str, Any] = {}
+        for one in fields(value):
+            held = getattr(value, one.name)
+            if one.name == INLINE.get(type(value)):
+                content |= content_of(held)
+            elif held is not None or one.default is not None:
+                content[one.name] = content_of(held)
+        return content
+    if isinstance(value, Mapping):
+        return {key: content_of(held) for key, held in value.items()}
+    return [content_of(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def gathered(kind: type[Any], content: Any) -> Any:
+    """The reverse of ``content_of`` for a class with an inline mapping."""
+    inline = INLINE.get(kind)
+    if inline is None or not isinstance(content, dict):
+        return content
+    own = {one.name for one in fields(kind)} - {inline}
+    return {key: content[key] for key in content if key in own} | {
+        inline: {key: content[key] for key in content if key not in own}
+    }

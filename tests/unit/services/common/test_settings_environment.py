@@ -1,0 +1,109 @@
+"""Settings as the variables of a process: what it loads from them is what they were."""
+
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from services.common.agreement import TrainingPlan
+from services.common.settings import PREFIX, Settings, load_settings
+
+NAMES = st.text(string.ascii_letters + "_-", min_size=1, max_size=8)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+ADDRESSES = st.builds("{}:{}".format, NAMES, st.integers(1, 65535))
+JSON = st.dictionaries(
+    NAMES, st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS, max_size=3
+)
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map(lambda parts: Path(*parts))
+FRACTIONS = st.floats(0, 0.45)
+
+
+@st.composite
+def given_settings(draw: st.DrawFn) -> dict[str, Any]:
+    """Some settings that can work together, by field name."""
+    attacks, defences = (draw(st.lists(NAMES, unique=True, max_size=3)) for _ in range(2))
+    values = {
+        "name": TEXTS,
+        "listen": ADDRESSES,
+        "peers": st.dictionaries(NAMES, ADDRESSES, max_size=3),
+        "transport": st.just("mtls"),
+        "certs": PATHS,
+        "data": TEXTS,
+        "data_dir": PATHS,
+        "share": st.sampled_from(["", "1/2", "3/3"]),
+        "missing_fraction": FRACTIONS,
+        "whole_row_unit_norm": st.booleans(),
+        "id_column": TEXTS.filter(bool),
+        "label_column": TEXTS,
+        "encoder": st.sampled_from(["minmax", "standardise", "unit_norm", "none"]),
+        "epochs": st.integers(1, 10**6),
+        "batch_size": st.integers(1, 10**6),
+        "learning_rate": st.floats(1e-9, 1e9),
+        "l2": st.floats(0, 1e9),
+        "initialisation": st.sampled_from(["zero", "xavier", "kaiming", "normal"]),
+        "validation_fraction": st.floats(0.01, 0.45),
+        "test_fraction": FRACTIONS,
+        "patience": st.integers(0, 100),
+        "seed": st.integers(0, 2**64 - 1),
+        "private_seed": st.none() | st.integers(0, 2**128),
+        "packing": st.booleans(),
+        "rerandomise": st.booleans(),
+        "key_bits": st.sampled_from([2048, 3072]),
+        "allow_insecure_keys": st.booleans(),
+        "feature_fraction_bits": st.sampled_from([4, 32]),
+        "residual_fraction_bits": st.sampled_from([8, 32]),
+        "residual_integer_bits": st.integers(1, 14),
+        "model": st.none() | PATHS,
+        "disclose": st.booleans(),
+        "attacks": st.just(tuple(attacks)),
+        "defences": st.just(tuple(defences)),
+        "guard": st.sampled_from(["warn", "refuse", "off"]),
+        "auxiliary": TEXTS,
+        "run_dir": st.none() | PATHS,
+        "record_features": st.booleans(),
+        "autostart": st.booleans(),
+        "step_timeout": st.floats(1e-3, 1e6),
+        "log_level": st.sampled_from(["DEBUG", "INFO", "WARNING", "ERROR"]),
+    }
+    chosen = draw(st.sets(st.sampled_from(sorted(values))))
+    made = {name: draw(values[name]) for name in sorted(chosen)}
+    for name, known in (("attack", attacks), ("defence", defences)):
+        if f"{name}s" in chosen and known:
+            made[f"{name}_options"] = draw(st.dictionaries(st.sampled_from(known), JSON, max_size=2))
+    if "key_bits" not in chosen and draw(st.booleans()):
+        made["cipher"] = "plain"
+    return made
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@given(given_settings())
+@example({"transport": "insecure", "cipher": "plain"})
+@example({"peers": {}, "attacks": (), "attack_options": {}, "name": "", "certs": Path()})
+def test_a_process_loads_what_its_settings_were(monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any]) -> None:
+    original = Settings(**chosen)
+    with monkeypatch.context() as context:
+        for name, text in original.environment().items():
+            context.setenv(name, text)
+        loaded = load_settings()
+        assert loaded.model_dump() == original.model_dump()
+        assert loaded.plan() == original.plan()
+        assert loaded.environment() == original.environment()
+
+
+def test_what_was_not_given_is_left_out() -> None:
+    assert load_settings().environment() == {}
+    assert load_settings(epochs=40, attacks=("half", "ls"), disclose=False).environment() == {
+        f"{PREFIX}ATTACKS": "half,ls",
+        f"{PREFIX}DISCLOSE": "false",
+        f"{PREFIX}EPOCHS": "40",
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in TrainingPlan.__dataclass_fields__ if name != "installed_model"])
+def test_a_setting_of_the_plan_has_the_plans_default_and_meaning(name: str) -> None:
+    setting, term = Settings.model_fields[name], TrainingPlan.__dataclass_fields__[name]
+    assert setting.default == term.default
+    assert setting.description == term.metadata["description"]
