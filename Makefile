@@ -1,9 +1,9 @@
-# Two commands do all their own set-up on a machine with Python 3.11: `make demo` and `make test`.
-PYTHON ?= python3
+# Two commands do all their own set-up on a machine with Python 3.11 to 3.14: `make demo` and `make test`.
+# PYTHON=/path/to/python says which; otherwise the first that fits is taken.
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint docs protos clean
+.PHONY: demo test lint docs platforms protos clean
 
 demo: $(VENV)/.installed
 	$(BIN)/plumbline audit --data breast_cancer --attacks half,half_star,rcc2 --name demo
@@ -22,12 +22,16 @@ lint: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# Wheels for every platform, and audit and unit tests on the other Pythons of this machine.
+platforms: $(VENV)/.installed-dev
+	$(BIN)/python -m scripts.platforms
+
 # Regenerate the committed stubs after a change of a .proto file.
 protos: $(VENV)/.installed-dev
 	$(BIN)/python -m protos.generate
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	scripts/make-venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable .

@@ -8,19 +8,17 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from attacks.base import AttackSpec, require
 from attacks.registry import attack_class, load
 from attacks.views import PredictionView, ViewError
+from vfl.arrays import FloatArray, IntArray
 from vfl.learning.approximation import confidence_scores
-
-FloatArray = NDArray[np.float64]
 
 # Below any softmax output in float64: keeps logarithms finite.
 _SMALLEST = 1e-300
-# Adam's early-stopped training, as in `vfl.learning.lab.train_linear`.
+# Adam's early-stopped training, as in `vfl.learning.torch_training.train_linear`.
 _EPOCHS, _PATIENCE, _BATCH_SIZE, _LEARNING_RATE, _HELD_OUT = 200, 10, 256, 0.01, 0.2
 # A bound on the time, far above what the data sets of the papers need.
 _MOST_ITERATIONS = 2000
@@ -117,7 +115,7 @@ class Agnostic:
                 model = _minimise(start, features, labels, self.l2, (delivered_features, scores))
         return confidence_scores(_with_intercept(view.features_active) @ model)
 
-    def _train(self, features: FloatArray, labels: NDArray[np.int64], classes: int) -> FloatArray:
+    def _train(self, features: FloatArray, labels: IntArray, classes: int) -> FloatArray:
         """A softmax regression (d_a + 1, k) on labels alone: eq. 8, or eq. 9 with (alpha, beta) = (0, 1)."""
         if self.training == "adam":
             return _early_stopped(features, labels, classes, np.random.default_rng(self.seed))
@@ -144,12 +142,10 @@ def _with_intercept(features: FloatArray) -> FloatArray:
     return np.hstack([features, np.ones((len(features), 1))])
 
 
-def _early_stopped(
-    features: FloatArray, labels: NDArray[np.int64], classes: int, generator: np.random.Generator
-) -> FloatArray:
+def _early_stopped(features: FloatArray, labels: IntArray, classes: int, generator: np.random.Generator) -> FloatArray:
     """Adam (Kingma and Ba 2015, their defaults) from 0 on the mean log loss, back to the best epoch in the end.
 
-    The same recipe as `vfl.learning.lab.train_linear`, without torch, which services don't have.
+    The same recipe as `vfl.learning.torch_training.train_linear`, without torch, which services don't have.
     """
     order = generator.permutation(len(labels))
     held_out = order[: max(1, round(len(labels) * _HELD_OUT))]
@@ -180,7 +176,7 @@ def _early_stopped(
 def _minimise(
     start: FloatArray,
     features: FloatArray,
-    labels: NDArray[np.int64],
+    labels: IntArray,
     l2: float,
     delivered: tuple[FloatArray, FloatArray] | None = None,
 ) -> FloatArray:

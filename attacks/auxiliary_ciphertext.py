@@ -22,17 +22,15 @@ from typing import ClassVar
 
 import numpy as np
 from gmpy2 import mpz, powmod
-from numpy.typing import NDArray
 
 from attacks.base import AttackSpec
 from attacks.feature_order import FeatureOrder, RecoveredFeatures
 from attacks.label_recovery import LabelRecovery, RecoveredLabels
 from attacks.training_views import TrainingView
+from vfl.arrays import FloatArray
 from vfl.crypto import CipherVector, FixedPoint, InvalidAnswer, LayoutMismatch, Mask, PackingLayout
 from vfl.crypto.fixed_point import decode
 from vfl.theory.training import copies, solvable, sum_bits
-
-FloatArray = NDArray[np.float64]
 
 # Keeps the random features apart from whatever else is drawn from the same seed: equal streams would cost rank.
 _STREAM = 0xA0C1

@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from attacks.views import PredictionView, ViewError
+from vfl.arrays import FloatArray
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class PredictionAttack(Protocol):
     name: ClassVar[str]
     spec: ClassVar[AttackSpec]
 
-    def reconstruct(self, view: PredictionView) -> NDArray[np.float64]:
+    def reconstruct(self, view: PredictionView) -> FloatArray:
         """Estimate the passive features of every record: (n, d). Raises ViewError when a needed piece is missing."""
 
 

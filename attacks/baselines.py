@@ -4,12 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attacks.base import AttackSpec
 from attacks.views import PredictionView
-
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray
 
 
 def _blind(source: str) -> AttackSpec:

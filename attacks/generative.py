@@ -8,14 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from attacks.base import AttackSpec, require
 from attacks.gradient_inversion import disclosed_model
 from attacks.views import PredictionView
-from vfl.learning.lab import Layers, as_tensor, initial_layers, torch_layers, torch_partial_scores
-
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray
+from vfl.learning.torch_training import Layers, as_tensor, initial_layers, torch_layers, torch_partial_scores
 
 
 @dataclass(frozen=True)

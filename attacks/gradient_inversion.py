@@ -9,15 +9,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from attacks.base import AttackSpec, require
 from attacks.views import PredictionView, ViewError
-from vfl.learning.lab import as_tensor, torch_layers, torch_partial_scores
+from vfl.arrays import FloatArray
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
+from vfl.learning.torch_training import as_tensor, torch_layers, torch_partial_scores
 
 Distance = Literal["mse", "kld"]
-FloatArray = NDArray[np.float64]
 
 _CHOICES = {"distance": ("mse", "kld"), "init": ("zero", "half", "random"), "clamp": ("each_step", "at_end")}
 

@@ -4,12 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attacks.base import AttackSpec, require
 from attacks.views import PredictionView, ViewError
-
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray
 
 _SCORE_FLOOR = 1e-300
 

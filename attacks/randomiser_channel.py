@@ -35,9 +35,9 @@ from typing import ClassVar
 
 import numpy as np
 from gmpy2 import invert, is_prime, mpz, next_prime, powmod
-from numpy.typing import NDArray
 
 from attacks.base import AttackSpec
+from vfl.arrays import BoolArray, IntArray
 from vfl.crypto import FixedPoint, PrivateKey
 from vfl.crypto.integers import random_unit
 
@@ -80,8 +80,8 @@ class Reading:
         rho**n passes with probability below 2**-40; where False, that column of `integers` is no better than guessing.
     """
 
-    integers: NDArray[np.int64]
-    credible: NDArray[np.bool_]
+    integers: IntArray
+    credible: BoolArray
 
 
 @dataclass(frozen=True)

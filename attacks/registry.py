@@ -1,6 +1,6 @@
 """The registry of attacks: an explicit dict, plus whatever other packages offer under ``plumbline.attacks``."""
 
-from vfl.plugins import PluginRegistry
+from vfl.plugin_registry import PluginRegistry
 
 
 class UnknownAttack(ValueError):

@@ -8,15 +8,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from attacks.base import AttackSpec, require
 from attacks.gradient_inversion import Distance, GradientInversion, distance_to, linear_part
 from attacks.views import AuxiliaryRows, PredictionView, ViewError
-from vfl.learning.lab import as_tensor, check_structure, dense_network, initial_layers, torch_partial_scores
+from vfl.arrays import FloatArray
 from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork
-
-FloatArray = NDArray[np.float64]
+from vfl.learning.torch_training import as_tensor, check_structure, dense_network, initial_layers, torch_partial_scores
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attacks.base import AttackSpec
 from attacks.views import ViewError
+from vfl.arrays import FloatArray, IntArray
 from vfl.learning.initialisation import INITIALISATIONS
 from vfl.theory.training import Approximation, OracleRun, check_approximation
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # The peer of equations whose unknown is the whole residual.
 ORACLE = "oracle"

@@ -4,11 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vfl.arrays import FloatArray, IntArray
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
-
-FloatArray = NDArray[np.float64]
 
 
 class ViewError(ValueError):
@@ -67,7 +65,7 @@ class PredictionView:
     bias: FloatArray | None = None
     network: VerticalNetwork | None = None
     network_active: DenseNetwork | None = None
-    labels: NDArray[np.int64] | None = None
+    labels: IntArray | None = None
     features_train: FloatArray | None = None
     passive_features: int | None = None
     auxiliary: AuxiliaryRows | None = None

@@ -11,15 +11,13 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, compress, extend, split
 from attacks.training_views import Equations, SolvedShares, solve_shares
+from vfl.arrays import FloatArray
 from vfl.crypto import RESIDUAL, FixedPoint, decrypt_integers, encrypt_vector, keygen, mask_vector, matvec, unmask
-
-FloatArray = NDArray[np.float64]
 
 ROWS = 256
 REPETITIONS = 3

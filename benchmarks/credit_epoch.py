@@ -10,7 +10,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from plumbline.audit import AuditRequest, run_audit
+from plumbline.audit.request import AuditRequest
+from plumbline.audit.run import run_audit
 
 
 def main() -> None:

@@ -11,14 +11,12 @@ the best of some penalties. Mean of seeds 0 to 9.
 import itertools
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_breast_cancer
 
+from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights
-
-FloatArray = NDArray[np.float64]
 
 SUMS = 15
 STILL_EPOCHS, STILL_EQUATIONS = 3, 20
@@ -40,7 +38,7 @@ def labels_told(sums: FloatArray, per_equation: int) -> FloatArray:
     return labels
 
 
-def first_shares(rows: int, seed: int) -> tuple[FloatArray, NDArray[np.int64]]:
+def first_shares(rows: int, seed: int) -> tuple[FloatArray, IntArray]:
     """The label party's (rows, 1) shares of the first step on breast_cancer, and the labels in {-1, 1}."""
     features, labels = load_breast_cancer(return_X_y=True)
     low, high = features.min(axis=0), features.max(axis=0)

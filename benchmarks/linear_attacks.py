@@ -18,17 +18,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 import attacks
-from attacks.chebyshev import centres_coincide
-from attacks.equation_solving import linear_system, project_onto_solutions
-from plumbline.figures.linear_models import TrainedModel, train
-from vfl.data.registry import DatasetNotFound
-
-FloatArray = NDArray[np.float64]
+from attacks.box_projection import project_onto_solutions
+from attacks.linear_system import linear_system
+from attacks.relaxed_centres import centres_coincide
+from plumbline.figures.simulation.linear_models import TrainedModel, train
+from vfl.arrays import FloatArray, IntArray
+from vfl.data.datasets import DatasetNotFound
 
 CURVE_DATASETS = ("bank", "robot", "satellite", "synthetic")
 CURVE_ATTACKS = ("zero", "random_guess", "half", "ls", "clamped_ls", "cls", "half_star", "rcc1", "rcc2")
@@ -94,7 +93,7 @@ def _rebuilt_centre2(matrix: FloatArray, side: FloatArray) -> FloatArray:
     return value
 
 
-def _subset(view: attacks.PredictionView, rows: slice | NDArray[np.int64]) -> attacks.PredictionView:
+def _subset(view: attacks.PredictionView, rows: slice | IntArray) -> attacks.PredictionView:
     if view.scores is None:
         raise AssertionError
     return attacks.PredictionView(
@@ -106,7 +105,7 @@ def _subset(view: attacks.PredictionView, rows: slice | NDArray[np.int64]) -> at
     )
 
 
-def _spread(attack: Any, view: attacks.PredictionView, rows: NDArray[np.int64]) -> FloatArray:
+def _spread(attack: Any, view: attacks.PredictionView, rows: IntArray) -> FloatArray:
     """The attack's estimates of some rows in their places among all, (n, d); the others are 0."""
     estimates = np.zeros((view.n, view.d))
     estimates[rows] = attack.reconstruct(_subset(view, rows))

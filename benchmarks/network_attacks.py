@@ -15,18 +15,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 import attacks
 from attacks import AuxiliaryRows, PredictionView
+from vfl.arrays import FloatArray, IntArray
 from vfl.data import encode_labels, fit_encoder, load_dataset, missing_files
 from vfl.learning import confidence_scores
-from vfl.learning.lab import dense_network, initial_layers, scores_of, train_linear
 from vfl.learning.networks import VerticalNetwork
-
-FloatArray = NDArray[np.float64]
+from vfl.learning.torch_training import dense_network, initial_layers, scores_of, train_linear
 
 RECORDS = 1000
 LOOPED_RECORDS = 10
@@ -45,10 +43,10 @@ class Setting:
     """
 
     features: FloatArray
-    labels: NDArray[np.int64]
-    training: NDArray[np.int64]
-    prediction: NDArray[np.int64]
-    evaluated: NDArray[np.int64]
+    labels: IntArray
+    training: IntArray
+    prediction: IntArray
+    evaluated: IntArray
     weights: FloatArray
     bias: FloatArray
     scores: FloatArray

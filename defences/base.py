@@ -17,12 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
 from defences.noise import NoiseSource
+from vfl.arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
 Place = Literal["active", "passive", "coordinator", "lab"]
 Stage = Literal["residuals", "answers", "features", "parameters", "scores", "training"]
 Kept = Literal["scores", "decision", "nothing"]

@@ -1,18 +1,17 @@
 """Keeps the active party's decision where a defence promised to: the first-index arg max of each row of scores."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray, IntArray
 
 
-def decisions(scores: FloatArray) -> NDArray[np.int64]:
+def decisions(scores: FloatArray) -> IntArray:
     """The class that each row of (n, k) scores decides for, the first one where several tie: (n,)."""
-    chosen: NDArray[np.int64] = scores.argmax(axis=1)
+    chosen: IntArray = scores.argmax(axis=1)
     return chosen
 
 
-def keep_decision(protected: FloatArray, decision: NDArray[np.int64]) -> FloatArray:
+def keep_decision(protected: FloatArray, decision: IntArray) -> FloatArray:
     """(n, k) scores in [0, 1] whose first-index arg max is ``decision``, (n,), with the smallest change to them.
 
     A defence that keeps the decision in exact arithmetic may lose it to rounding: two scores become equal, or the

@@ -5,11 +5,9 @@ import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from defences.base import DefenceError, DefenceSpec, TrainingTerms
 from defences.noise import NoiseSource
+from vfl.arrays import FloatArray
 from vfl.theory.dp_noise import (
     LABEL_TERM,
     NoiseLevels,
@@ -23,8 +21,6 @@ from vfl.theory.dp_noise import (
     noise_levels,
     noisy_guaranteed_steps,
 )
-
-FloatArray = NDArray[np.float64]
 
 DEFAULT_EPSILON = 0.5
 

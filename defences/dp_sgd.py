@@ -10,18 +10,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from defences.base import DefenceSpec
+from vfl.arrays import FloatArray, IntArray
 from vfl.learning.networks import Activation, VerticalNetwork
 
 if TYPE_CHECKING:
     import torch
 
-    from vfl.learning.lab import Layers
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+    from vfl.learning.torch_training import Layers
 
 
 _LARGEST_EPSILON = 100
@@ -105,7 +102,7 @@ class DpSgd:
     def train_linear(
         self, features: FloatArray, labels: IntArray, *, classes: int | None = None, seed: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """A private softmax regression: weights (k, d) and bias (k,), as ``vfl.learning.lab.train_linear``'s.
+        """A private softmax regression: weights (k, d) and bias (k,), as ``torch_training.train_linear``'s.
 
         features: (n, d) of all parties together; labels: (n,) class indices below classes (default: largest label + 1).
         Raises ValueError for shapes or labels that don't fit.
@@ -124,14 +121,14 @@ class DpSgd:
         classes: int | None = None,
         seed: int | None = None,
     ) -> VerticalNetwork:
-        """A private network per party, outputs added, softmax on top, as ``vfl.learning.lab.train_network``'s.
+        """A private network per party, outputs added, softmax on top, as ``torch_training.train_network``'s.
 
         features: (n, d_a) and (n, d); hidden: units of the hidden layers of each part. Raises ValueError for shapes,
         labels, hidden layers or an activation that don't fit.
         """
         blocks = [features_active, features_passive]
         parts = self._train(blocks, labels, hidden, activation, classes, seed)
-        from vfl.learning.lab import dense_network
+        from vfl.learning.torch_training import dense_network
 
         active, passive = (dense_network(part, activation) for part in parts)
         return VerticalNetwork(active, passive)
@@ -152,7 +149,7 @@ class DpSgd:
         from opacus import GradSampleModule
         from opacus.optimizers import DPOptimizer
 
-        from vfl.learning.lab import as_tensor, check_structure, initial_layers
+        from vfl.learning.torch_training import as_tensor, check_structure, initial_layers
 
         check_structure(hidden, activation)
         k = _classes(blocks, labels, classes)

@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from defences.base import DefenceError, DefenceSpec
 from defences.noise import NoiseSource
+from vfl.arrays import FloatArray
 from vfl.theory.distortion import worst_transform
 from vfl.theory.prediction import equations
 
-FloatArray = NDArray[np.float64]
 Kind = Literal["random", "negate", "permutation", "optimal"]
 Moment = Literal["training", "disclosure"]
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray, IntArray
+
 WordArray = NDArray[np.uint64]
 
 # Logits of one record differ in their last bits from batch to batch; far coarser than that, far finer than scores.
@@ -34,7 +35,7 @@ class NoiseSource:
         """Independent standard normal numbers, fresh at each call."""
         return _normal(self._words(math.prod(shape))).reshape(shape)
 
-    def integers(self, bound: int, count: int) -> NDArray[np.int64]:
+    def integers(self, bound: int, count: int) -> IntArray:
         """``count`` numbers uniform in [0, bound), fresh at each call; bound far below 2^64."""
         return (self._words(count) % np.uint64(bound)).astype(np.int64)
 

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from defences.base import DefenceError, DefenceSpec, FloatArray, ScoreContext
+from defences.base import DefenceError, DefenceSpec, ScoreContext
+from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 from vfl.learning.networks import DenseNetwork
 
@@ -112,7 +113,7 @@ def fit_autoencoder(training_scores: FloatArray, hidden: int | None, epochs: int
     try:
         import torch
 
-        from vfl.learning.lab import as_tensor, dense_network, initial_layers, torch_partial_scores
+        from vfl.learning.torch_training import as_tensor, dense_network, initial_layers, torch_partial_scores
     except ModuleNotFoundError as error:
         raise DefenceError("purification needs torch: pip install 'plumbline[lab]'") from error
 

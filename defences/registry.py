@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from defences.base import METHODS, Defence
-from vfl.plugins import PluginRegistry
+from vfl.plugin_registry import PluginRegistry
 
 
 class UnknownDefence(ValueError):

@@ -6,9 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from defences.base import DefenceError, DefenceSpec, FloatArray, ScoreContext
+from defences.base import DefenceError, DefenceSpec, ScoreContext
 from defences.decision import decisions, keep_decision
 from defences.noise import on_grid
+from vfl.arrays import FloatArray
 
 # float64 holds no more decimals of a number near 1.
 _MOST_DECIMALS = 15

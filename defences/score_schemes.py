@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from defences.base import DefenceError, DefenceSpec, FloatArray, ScoreContext
+from defences.base import DefenceError, DefenceSpec, ScoreContext
 from defences.decision import decisions, keep_decision
+from vfl.arrays import BoolArray, FloatArray
 from vfl.learning import confidence_scores
 from vfl.theory.score_noise import strongest_noise
 
@@ -152,9 +152,9 @@ def _logits(scores: FloatArray) -> FloatArray:
     return logits
 
 
-def _maximisers(logits: FloatArray) -> NDArray[np.bool_]:
+def _maximisers(logits: FloatArray) -> BoolArray:
     """i* as a set where several entries are the largest (Rassouli, footnote 19): (n, k)."""
-    largest: NDArray[np.bool_] = logits == logits.max(axis=1, keepdims=True)
+    largest: BoolArray = logits == logits.max(axis=1, keepdims=True)
     return largest
 
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
+from vfl.arrays import IntArray
 from vfl.crypto import (
     FixedPoint,
     PackingLayout,
@@ -34,7 +35,6 @@ from vfl.crypto import (
 )
 
 T = TypeVar("T")
-Integers = npt.NDArray[np.int64]
 
 RESIDUAL = FixedPoint(fraction_bits=0, integer_bits=39)
 FEATURES = FixedPoint(fraction_bits=0, integer_bits=15)
@@ -76,8 +76,8 @@ class Workload:
     """One key, one residual and one matrix, and the product that every variant must find."""
 
     private_key: PrivateKey
-    residual: Integers
-    matrix: Integers
+    residual: IntArray
+    matrix: IntArray
 
     @property
     def expected(self) -> list[int]:

@@ -20,13 +20,13 @@ from protos.v1 import active_pb2, active_pb2_grpc
 from services.common.agreement import TrainingPlan
 from services.common.certificates import CertificateFiles
 from services.common.identity import Identity, Role
-from services.common.metrics import TrafficMeter
+from services.common.meters import TrafficMeter
 from services.common.transport import Transport, is_serving
 from services.common.wire import PREDICTION_ROWS
 
 if TYPE_CHECKING:
-    from plumbline.leakage import AttackFinding
-    from plumbline.training_leakage import TrainingFinding
+    from plumbline.judge.predictions import AttackFinding
+    from plumbline.judge.training import TrainingFinding
 
 _START_SECONDS = 60.0
 # What services.common.errors tells callers of an error that isn't ours.
@@ -190,8 +190,8 @@ class Federation:
 
     def findings(self) -> list[AttackFinding | TrainingFinding]:
         """What the mounted attacks found, against the truth: local federations with ``attacks``, after ``train``."""
-        from plumbline.leakage import read_leakage
-        from plumbline.training_leakage import read_training_leakage
+        from plumbline.judge.predictions import read_leakage
+        from plumbline.judge.training import read_training_leakage
 
         settings = self.processes.settings
         folder = Path(str(settings["active"]["run_dir"]))

@@ -4,14 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from vfl.arrays import FloatArray
 from vfl.data import BlindedIds
 from vfl.learning.networks import DenseNetwork
-
-FloatArray = NDArray[np.float64]
 
 
 class Coordinator(Protocol):
@@ -30,7 +26,7 @@ class PassiveParty(Protocol):
     """What the active party asks of a passive one."""
 
     def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds: ...
-    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> Iterable[bytes]: ...
+    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds: ...
     def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None: ...
     def join(self, session_id: str) -> None: ...
     def show_public_key(self, session_id: str) -> None: ...

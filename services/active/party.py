@@ -10,32 +10,31 @@ from dataclasses import replace
 
 import grpc
 import numpy as np
-from numpy.typing import NDArray
 
 from attacks import AuxiliaryRows
-from services.active.attack_host import AttackHost, Knowledge
 from services.active.interfaces import Coordinator, EpochOutcome, JobObserver, JobOutcome, PassiveParty
+from services.adversary.predictions import AttackHost, Knowledge
+from services.adversary.training import TrainingAdversary
 from services.common.agreement import Agreement, TrainingPlan
-from services.common.alignment import alignment_refusals
+from services.common.alignment import alignment_context, alignment_refusals, closing
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder, UnknownRecord
-from services.common.metrics import StageTimer
+from services.common.meters import StageTimer
 from services.common.settings import Settings
 from services.common.wire import PREDICTION_ROWS
-from services.party.adversary import TrainingAdversary
 from services.party.consent import check_consent, warnings_of
-from services.party.defences import PartyDefences
-from services.party.exchange import GradientExchange
 from services.party.features import PartyData
 from services.party.guard import channels_of, guard
+from services.party.party_defences import PartyDefences
+from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
-from services.party.training import PartyTraining, Peer
+from services.protocol1.exchange import GradientExchange
+from services.protocol1.peer import Peer
+from vfl.arrays import FloatArray, IntArray
 from vfl.data import PsiClient, Table, common_order, encode_labels, rows_of
 from vfl.learning import log_loss
 from vfl.learning.networks import load_network
 
 _log = logging.getLogger(__name__)
-
-FloatArray = NDArray[np.float64]
 
 
 class ActiveParty:
@@ -137,24 +136,24 @@ class ActiveParty:
         _log.info("Stage: %s.", stage)
         observer.stage(stage)
 
-    def _align(self, session_id: str, observer: JobObserver) -> NDArray[np.int64]:
+    def _align(self, session_id: str, observer: JobObserver) -> IntArray:
         """Intersect ids with each passive party in turn, each time with what is left; fix the common order."""
         remaining: Sequence[str] = self._data.ids
         planned = 2 * len(self._passive_parties)
-        for turn, party in enumerate(self._passive_parties.values()):
-            client = PsiClient(remaining)
+        for turn, (name, party) in enumerate(self._passive_parties.items()):
             with alignment_refusals():
-                client.receive_setup(party.set_up_alignment(session_id, len(remaining)))
+                client = PsiClient(remaining, alignment_context(session_id, name))
+                with closing(party.set_up_alignment(session_id, len(remaining))) as setup:
+                    client.receive_setup(setup)
                 observer.step(2 * turn + 1, planned)
-                remaining = client.intersect(party.align(session_id, client.request(), len(remaining)))
+                with closing(party.align(session_id, client.request(), len(remaining))) as response:
+                    remaining = common_order(client.intersect(response.chunks))
             observer.step(2 * turn + 2, planned)
-        with alignment_refusals():
-            common_ids = common_order(remaining)
-        self._for_all_passive(lambda party: party.fix_order(session_id, common_ids))
-        self._row_of_id = {record: row for row, record in enumerate(common_ids)}
-        return rows_of(self._data.ids, common_ids)
+        self._for_all_passive(lambda party: party.fix_order(session_id, remaining))
+        self._row_of_id = {record: row for row, record in enumerate(remaining)}
+        return rows_of(self._data.ids, remaining)
 
-    def _agree(self, session_id: str, rows: NDArray[np.int64]) -> PartyTraining:
+    def _agree(self, session_id: str, rows: IntArray) -> PartyTraining:
         def end_when_refused(joining: Future[None]) -> None:
             """A passive party that doesn't join ends the session: nobody waits for it until the timeout."""
             if error := joining.exception():

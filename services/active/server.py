@@ -8,20 +8,21 @@ import grpc
 
 from protos.v1 import active_pb2_grpc, exchange_pb2_grpc
 from services.active import servicer
-from services.active.attack_host import AttackHost
 from services.active.interfaces import EpochOutcome
-from services.active.links import PassiveLink
 from services.active.party import ActiveParty
+from services.active.passive_link import PassiveLink
+from services.adversary.load import load_attacks
+from services.adversary.predictions import AttackHost
+from services.adversary.training import TrainingAdversary
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.identity import Role
 from services.common.settings import Settings
-from services.party import exchange_servicer
-from services.party.adversary import TrainingAdversary
-from services.party.defences import PartyDefences
+from services.party.coordinator_link import CoordinatorLink
 from services.party.features import load_party_data
-from services.party.links import CoordinatorLink, PeerLink
-from services.party.plugins import load_attacks
+from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
+from services.protocol1 import servicer as exchange_servicer
+from services.protocol1.peer_link import PeerLink
 from vfl.data import load_table
 
 _log = logging.getLogger(__name__)

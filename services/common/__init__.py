@@ -1,1 +1,1 @@
-"""What every service shares: settings, certificates, channels and servers, errors, metrics."""
+"""What every service shares: settings, certificates, channels and servers, errors, meters."""

@@ -1,17 +1,17 @@
 """Private set intersection between services: which version a peer speaks, and refusals that cross the wire."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 from services.common.errors import InvalidMessage
-from vfl.data import PsiError
+from vfl.data import BlindedIds, PsiError
 
 # 1, whose messages said nothing of their version, was openmined's protocol on P-256.
 ALIGNMENT_VERSION = 2
 
 
 def check_alignment_version(party: str, version: int) -> None:
-    """Raises InvalidMessage when ``party`` aligns otherwise than this one, before any id has left either."""
+    """Raises InvalidMessage when ``party`` aligns otherwise than this one, before this one has sent any id."""
     if version != ALIGNMENT_VERSION:
         raise InvalidMessage(
             f"{party} aligns by version {version or 1} of the private set intersection, this party by version "
@@ -28,7 +28,16 @@ def alignment_refusals() -> Iterator[None]:
         raise InvalidMessage(str(error)) from error
 
 
-def checked(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks of a message that is made while it is read, its refusals included."""
-    with alignment_refusals():
-        yield from chunks
+def alignment_context(session_id: str, passive_party: str) -> str:
+    """The name of one alignment: what one passive party has blinded means nothing to another, or in another session."""
+    return f"{session_id}\0{passive_party}"
+
+
+@contextmanager
+def closing(blinded: BlindedIds) -> Iterator[BlindedIds]:
+    """Ends the stream that blinded ids come from when they are no longer read, whatever the reason."""
+    try:
+        yield blinded
+    finally:
+        if isinstance(blinded.chunks, Generator):
+            blinded.chunks.close()

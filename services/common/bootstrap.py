@@ -9,7 +9,7 @@ import grpc
 
 from services.common.certificates import CertificateFiles
 from services.common.identity import Identity, Role
-from services.common.metrics import TrafficMeter
+from services.common.meters import TrafficMeter
 from services.common.settings import Settings
 from services.common.transport import Permissions, Transport
 

@@ -5,12 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from protos.v1 import common_pb2
 from services.common.errors import InvalidMessage
-
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
 from services.common.certificates import CertificateFiles
 from services.common.errors import NotAllowed, NotIdentified, abort_with
 from services.common.identity import INSECURE_IDENTITY_KEY, Identity, Role, caller_identity, role_of
-from services.common.metrics import TrafficMeter
+from services.common.meters import TrafficMeter
 
 _log = logging.getLogger(__name__)
 
@@ -239,6 +239,13 @@ class _ClientInterceptor(
             self._count(details.method, message)
             yield message
 
+    def _received(self, details: grpc.ClientCallDetails, call: Any) -> Iterator[Message]:
+        try:
+            yield from self._counted(details, call)
+        finally:
+            # A caller who stops reading would hold a thread at each end until the deadline.
+            call.cancel()
+
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         self._count(client_call_details.method, request)
         call = continuation(self._details(client_call_details), request)
@@ -253,11 +260,11 @@ class _ClientInterceptor(
 
     def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         self._count(client_call_details.method, request)
-        return self._counted(client_call_details, continuation(self._details(client_call_details), request))
+        return self._received(client_call_details, continuation(self._details(client_call_details), request))
 
     def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
         requests = self._counted(client_call_details, request_iterator)
-        return self._counted(client_call_details, continuation(self._details(client_call_details), requests))
+        return self._received(client_call_details, continuation(self._details(client_call_details), requests))
 
     def _count_result(self, details: grpc.ClientCallDetails, call: Any) -> None:
         if not call.cancelled() and call.exception() is None:

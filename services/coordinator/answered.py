@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from services.common.errors import NotAllowed
-
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray
 
 # A record's logits differ in their last bits from batch to batch. Nothing is learned from less: the first are answered.
 _TOLERANCE = 1e-6

@@ -4,8 +4,8 @@ from typing import cast
 
 from defences import ScoreDefence
 from protos.v1 import coordinator_pb2_grpc
+from services.common.applied_defences import load_defences, noise_source
 from services.common.bootstrap import make_transport, serve_until_stopped
-from services.common.defences import load_defences, noise_source
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.coordinator import servicer

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from defences import DefenceError, NoiseSource, ScoreContext, ScoreDefence
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
@@ -15,9 +14,8 @@ from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerV
 from services.common.identity import Identity, Role, role_of
 from services.common.scores import PartialScores
 from services.coordinator.answered import AnsweredRecords
+from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores, split_rows
-
-FloatArray = NDArray[np.float64]
 
 # A federation has one session at work; a few old ones are kept so that late messages get a clear answer.
 _KEPT_SESSIONS = 8

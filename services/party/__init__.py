@@ -1,1 +1,1 @@
-"""What the active and the passive parties have in common: their half of Protocol 1, training, links to the others."""
+"""What the active and the passive parties have in common: training, consent, guard, features, record, defences."""

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from services.common.agreement import PartyDescription
 from services.common.settings import Settings, SettingsError
-from services.party.defences import PartyDefences
+from services.party.party_defences import PartyDefences
+from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
     DATASETS,
     Table,
@@ -19,8 +20,6 @@ from vfl.data import (
     party_share,
     snap_to_grid,
 )
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -52,11 +51,11 @@ class PartyData:
             truncates_answers=truncates_answers,
         )
 
-    def encoded(self, rows: NDArray[np.int64], fraction_bits: int) -> FloatArray:
+    def encoded(self, rows: IntArray, fraction_bits: int) -> FloatArray:
         """Features of ``rows``, on the fixed-point grid: encrypted and plain training see the same numbers."""
         return snap_to_grid(self.features[rows], fraction_bits)
 
-    def truth(self, rows: NDArray[np.int64], fraction_bits: int) -> FloatArray:
+    def truth(self, rows: IntArray, fraction_bits: int) -> FloatArray:
         """The same before any defence: what an auditor compares reconstructions with."""
         features = self.features if self.untransformed is None else self.untransformed
         return snap_to_grid(features[rows], fraction_bits)

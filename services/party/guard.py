@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
-from services.party.formats import CipherFormats
+from services.protocol1.formats import CipherFormats
 from vfl.crypto import AnswerCapacity, PackingImpossible
 from vfl.learning import smallest_batch
 

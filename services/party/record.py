@@ -1,7 +1,6 @@
 """What one party writes of a run, into its own folder: terms, timings, traffic, its own weights; no other's data."""
 
 import json
-import resource
 import sys
 import threading
 from dataclasses import asdict
@@ -9,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from services.common.agreement import Agreement
-from services.common.metrics import TrafficMeter
+from services.common.meters import TrafficMeter
+from vfl.arrays import FloatArray, IntArray
 
 
 class RunRecord:
@@ -39,7 +38,7 @@ class RunRecord:
         with self._lock:
             self._content.update(facts)
 
-    def finish(self, weights: NDArray[np.float64], feature_names: tuple[str, ...]) -> None:
+    def finish(self, weights: FloatArray, feature_names: tuple[str, ...]) -> None:
         """Write the record and this party's own weights, one row per feature."""
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -47,7 +46,7 @@ class RunRecord:
         self.write()
 
     def keep_features(
-        self, features: NDArray[np.float64], feature_names: tuple[str, ...], labels: NDArray[np.int64] | None = None
+        self, features: FloatArray, feature_names: tuple[str, ...], labels: IntArray | None = None
     ) -> None:
         """Write this party's own encoded table, in the common order, for an auditor who may read its folder."""
         if self._folder is not None:
@@ -72,5 +71,7 @@ class RunRecord:
 
 def _peak_memory_bytes() -> int:
     """The largest resident size of this process so far; the system counts it in kilobytes, macOS in bytes."""
+    import resource  # Windows has none
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -7,23 +7,25 @@ from concurrent.futures import Executor
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from services.adversary.training import TrainingAdversary
 from services.common.agreement import Agreement, PartyDescription
-from services.common.alignment import alignment_refusals, checked
+from services.common.alignment import alignment_context, alignment_refusals
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.identity import Identity
-from services.common.metrics import StageTimer
+from services.common.meters import StageTimer
 from services.common.scores import PartialScores
 from services.common.settings import Settings
-from services.party.adversary import TrainingAdversary
 from services.party.consent import check_consent
-from services.party.defences import PartyDefences
-from services.party.exchange import GradientExchange
 from services.party.features import PartyData
 from services.party.guard import channels_of, guard
+from services.party.party_defences import PartyDefences
+from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
-from services.party.training import PartyTraining, Peer
+from services.protocol1.exchange import GradientExchange
+from services.protocol1.peer import Peer
+from vfl.arrays import IntArray
+from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.data import BlindedIds, PsiServer, rows_of
 from vfl.learning.networks import DenseNetwork, load_network
 
@@ -45,10 +47,23 @@ class _Session:
         self.session_id = session_id
         self.active = active
         self.psi: PsiServer | None = None
-        self.rows: NDArray[np.int64] | None = None
+        self.rows: IntArray | None = None
         self.joining = threading.Lock()
         self.training: PartyTraining | None = None
         self.ended: str | None = None
+
+    def while_open(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The chunks of an alignment until this session ends; raises what the set intersection refuses."""
+        sent = 0
+        try:
+            with alignment_refusals():
+                for chunk in chunks:
+                    if self.ended is not None:
+                        raise OutOfOrder(f"The session has ended: {self.ended}")
+                    sent += len(chunk) // COORDINATE_BYTES
+                    yield chunk
+        finally:
+            _log.info("Sent %d blinded ids.", sent)
 
 
 class PassiveParty:
@@ -87,13 +102,16 @@ class PassiveParty:
         with self._lock:
             if self._session is not None and self._session.session_id == session_id:
                 raise OutOfOrder("This session has begun its alignment already; open a new one to align again.")
+            session = _Session(session_id, caller.name)
+            with alignment_refusals():
+                session.psi = PsiServer(self._data.ids, alignment_context(session_id, self.name))
+                setup = session.psi.setup(client_count)
+            # A refused set-up ends nothing.
             if self._session is not None:
                 self._end(self._session, "the active party has begun another session.")
-            session = _Session(session_id, caller.name)
-            session.psi = PsiServer(self._data.ids)
             self._session = session
-        with alignment_refusals():
-            return session.psi.setup(client_count)
+        _log.info("%s begins session %r and will ask about %d ids.", caller.name, session_id[:40], client_count)
+        return BlindedIds(setup.count, session.while_open(setup.chunks))
 
     def align(self, caller: Identity, session_id: str, request: Iterable[bytes]) -> Iterator[bytes]:
         """Answer the active party's one query of this session, chunk by chunk."""
@@ -102,7 +120,7 @@ class PassiveParty:
             raise OutOfOrder("This session was aligned already.")
         with alignment_refusals():
             response = session.psi.respond(request)
-        return checked(response)
+        return session.while_open(response)
 
     def fix_order(self, caller: Identity, session_id: str, common_ids: list[str]) -> None:
         """Take the common order of rows; ids that this party doesn't hold can't be from the alignment: refused."""
@@ -132,7 +150,7 @@ class PassiveParty:
                 session.training = self._join(caller, session_id, session.rows)
             return session.training.agreement
 
-    def _join(self, caller: Identity, session_id: str, rows: NDArray[np.int64]) -> PartyTraining:
+    def _join(self, caller: Identity, session_id: str, rows: IntArray) -> PartyTraining:
         own = self._data.describe(self.name, len(rows), truncates_answers=self._defences.truncates_answers)
         agreement = self._coordinator.join_session(session_id, own)
         if agreement.active.name != caller.name:

@@ -3,18 +3,19 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from protos.v1 import exchange_pb2_grpc, passive_pb2_grpc
+from services.adversary.load import load_attacks
+from services.adversary.training import TrainingAdversary
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.identity import Role
 from services.common.settings import Settings
-from services.party import exchange_servicer
-from services.party.adversary import TrainingAdversary
-from services.party.defences import PartyDefences
+from services.party.coordinator_link import CoordinatorLink
 from services.party.features import load_party_data
-from services.party.links import CoordinatorLink, PeerLink
-from services.party.plugins import load_attacks
+from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.passive import servicer
 from services.passive.party import PassiveParty
+from services.protocol1 import servicer as exchange_servicer
+from services.protocol1.peer_link import PeerLink
 
 
 def run(settings: Settings) -> None:

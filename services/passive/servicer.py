@@ -9,7 +9,7 @@ import grpc
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
 from services.common.identity import Role, require_caller
-from services.common.metrics import StageTimer
+from services.common.meters import StageTimer
 from services.common.transport import Permissions
 from services.passive.party import PassiveParty
 

@@ -14,7 +14,7 @@ import pytest
 from plumbline.federation import Federation, FederationFailed
 from plumbline.processes import LocalProcesses
 from protos.v1 import active_pb2, exchange_pb2, exchange_pb2_grpc
-from tests.integration.harness import dial, quick_federation, refused
+from tests.harness.processes import dial, quick_federation, refused
 
 STEP_TIMEOUT = 4
 # Retries, ending the session at every party, and a machine that is shared.

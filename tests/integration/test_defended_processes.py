@@ -14,7 +14,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from plumbline.audit import AuditRequest, run_audit
+from plumbline.audit.request import AuditRequest
+from plumbline.audit.run import run_audit
 from plumbline.cli import app
 from plumbline.federation import Federation, FederationFailed
 from services.common.settings import PREFIX

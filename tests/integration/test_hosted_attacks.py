@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 import attacks
-from plumbline.audit import AuditRequest, run_audit
+from plumbline.audit.request import AuditRequest
+from plumbline.audit.run import run_audit
 from vfl.learning.networks import load_network
 
 QUICK = {"epochs": 2, "batch_size": 128}

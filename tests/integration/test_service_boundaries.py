@@ -26,7 +26,7 @@ from services.common.agreement import TrainingPlan
 from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, role_of
 from services.common.wire import PREDICTION_ROWS
-from tests.integration.harness import dial, quick_federation, refused
+from tests.harness.processes import dial, quick_federation, refused
 
 Code = grpc.StatusCode
 SERVICES = {

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from plumbline.audit import AuditRequest, run_audit
+from plumbline.audit.request import AuditRequest
+from plumbline.audit.run import run_audit
 
 # From zero weights, as common frameworks start: Criterion 4.2 is then right for every record of the first epoch.
 HU: dict[str, Any] = {"initialisation": "zero", "epochs": 2, "validation_fraction": 0.0}

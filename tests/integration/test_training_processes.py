@@ -8,17 +8,11 @@ import pandas as pd
 import pytest
 
 from plumbline.federation import Federation
-from plumbline.findings import read_findings
-from plumbline.leakage import AttackFinding
+from plumbline.judge.predictions import AttackFinding
+from plumbline.judge.summary import read_summary
 from services.common.agreement import TrainingPlan
-from tests.integration.harness import (
-    largest_difference,
-    local_processes,
-    quick_federation,
-    registered_problem,
-    train_plainly,
-    weights_of,
-)
+from tests.harness.exchanges import largest_difference, train_plainly
+from tests.harness.processes import local_processes, quick_federation, registered_problem, weights_of
 
 
 def assert_parity(federation: Federation, data: str, plan: TrainingPlan) -> None:
@@ -36,7 +30,7 @@ def test_the_defaults_at_2048_bits_equal_plain_training_and_learn_breast_cancer(
     with Federation.start(local_processes(tmp_path, parties=parties)) as federation:
         federation.train()
         assert_parity(federation, "breast_cancer", TrainingPlan())
-    findings = read_findings(tmp_path / "parties", "breast_cancer")
+    findings = read_summary(tmp_path / "parties", "breast_cancer")
     assert findings.agreement["plan"]["key_bits"] == 2048
     assert findings.agreement["plan"]["cipher"] == "paillier"
     assert len(findings.warnings) == parties - 1

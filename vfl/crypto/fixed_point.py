@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.crypto.errors import FixedPointOverflow
-
-FloatArray = npt.NDArray[np.float64]
-IntegerArray = npt.NDArray[np.int64]
 
 _BITS_PER_EXPONENT = 4  # `phe` counts exponents in powers of 16
 _FLOAT64_BITS = 52  # beyond these, scaling a float64 adds zeros, not information
@@ -63,7 +61,7 @@ class FixedPoint:
         """Binary digits of an encoded integer plus offset; the top one is for the bound itself."""
         return (self.bound + self.offset).bit_length()
 
-    def encode(self, values: npt.ArrayLike, *, inclusive: bool = True) -> IntegerArray:
+    def encode(self, values: npt.ArrayLike, *, inclusive: bool = True) -> IntArray:
         """Round values to the nearest integer multiples of 2**-fraction_bits; same shape, int64.
 
         With `inclusive` (features: min-max scaled columns reach their bound) |value| <= 2**integer_bits is
@@ -112,7 +110,7 @@ def decode(integers: Iterable[int], exponent: int) -> FloatArray:
     return np.array([math.ldexp(integer, shift) for integer in integers], dtype=np.float64)
 
 
-def _refuse(bad: npt.NDArray[np.bool_], what: str) -> None:
+def _refuse(bad: BoolArray, what: str) -> None:
     """Name the first bad value by its index only: the value itself may be a secret."""
     if bad.any():
         index = tuple(int(i) for i in np.argwhere(bad)[0])

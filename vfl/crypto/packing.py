@@ -29,8 +29,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vfl.arrays import IntArray
 from vfl.crypto.errors import InvalidAnswer, PackingImpossible
-from vfl.crypto.fixed_point import FixedPoint, IntegerArray
+from vfl.crypto.fixed_point import FixedPoint
 from vfl.crypto.product import best_group_size, group_cost
 
 # Costs counted in products modulo n**2, measured at 2048 bits. Only their ratios matter, and they hardly
@@ -88,7 +89,7 @@ class PackingLayout:
         columns = [m] * (features // m) + ([features % m] if features % m else [])
         return [(self.classes - 1) * self.class_stride + t * count + t - 1 for count in columns]
 
-    def pack_residual(self, residual: IntegerArray) -> list[int]:
+    def pack_residual(self, residual: IntArray) -> list[int]:
         """(s, k) integers to ceil(s / t) signed plaintexts G_u."""
         plaintexts = [0] * self.ciphertexts_for(len(residual))
         for row, values in enumerate(residual.tolist()):
@@ -106,7 +107,7 @@ class PackingLayout:
             for c in range(self.classes)
         ]
 
-    def virtual_matrix(self, matrix: IntegerArray) -> IntegerArray:
+    def virtual_matrix(self, matrix: IntArray) -> IntArray:
         """(s, d) features to (ceil(s/t), d t): row u holds the coefficients of X_u, answer after answer."""
         rows, columns = matrix.shape
         t = self.rows_per_ciphertext

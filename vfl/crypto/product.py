@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from gmpy2 import invert, mpz, powmod
 
+from vfl.arrays import IntArray
 from vfl.crypto.errors import InvalidCiphertext
-from vfl.crypto.fixed_point import FixedPoint, IntegerArray
+from vfl.crypto.fixed_point import FixedPoint
 
 _LARGEST_GROUP = 14  # a table of 2**14 ciphertexts is 9 MB at 2048 bits
 
@@ -33,7 +34,7 @@ def best_group_size(rows: int, digit_columns: int) -> int:
 
 def encrypted_product(
     vectors: Sequence[Sequence[int]],
-    matrix: IntegerArray,
+    matrix: IntArray,
     *,
     features: FixedPoint,
     modulus: int,
@@ -75,7 +76,7 @@ def encrypted_product(
     return answers
 
 
-def _subset_indices(matrix: IntegerArray, digits: int, group_size: int) -> npt.NDArray[np.uint16]:
+def _subset_indices(matrix: IntArray, digits: int, group_size: int) -> npt.NDArray[np.uint16]:
     """(groups, columns * digits): bit q is the binary digit of the group's q-th row, lowest digit first."""
     rows, columns = matrix.shape
     groups = -(-rows // group_size)

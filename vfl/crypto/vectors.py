@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from vfl.arrays import FloatArray
 from vfl.crypto.errors import InvalidAnswer, InvalidCiphertext, KeyMismatch, LayoutMismatch
-from vfl.crypto.fixed_point import RESIDUAL, FixedPoint, FloatArray, decode, feature_format_of
+from vfl.crypto.fixed_point import RESIDUAL, FixedPoint, decode, feature_format_of
 from vfl.crypto.integers import random_unit
 from vfl.crypto.keys import PrivateKey, PublicKey
 from vfl.crypto.packing import PackingLayout

@@ -3,6 +3,8 @@
 The name `vfl.data.fetch` is the function; its module is reached with `from vfl.data.fetch import ...`.
 """
 
+from vfl.data.catalogue import DATASETS, dataset, dataset_names, load_dataset, missing_files
+from vfl.data.datasets import Dataset, DatasetError, DatasetNotFound, RegistryTable
 from vfl.data.encoders import (
     ENCODER_KINDS,
     Encoder,
@@ -16,17 +18,7 @@ from vfl.data.encoders import (
 )
 from vfl.data.fetch import FetchError, fetch
 from vfl.data.psi import BlindedIds, EmptyIntersection, PsiClient, PsiError, PsiServer, common_order, rows_of
-from vfl.data.registry import (
-    DATASETS,
-    Dataset,
-    DatasetError,
-    DatasetNotFound,
-    RegistryTable,
-    dataset,
-    dataset_names,
-    load_dataset,
-    missing_files,
-)
+from vfl.data.readers import load_table
 from vfl.data.split import (
     SplitError,
     column_blocks,
@@ -35,7 +27,7 @@ from vfl.data.split import (
     row_numbers,
     vertical_split,
 )
-from vfl.data.tables import Table, TableError, class_names, encode_labels, load_table, table_from_frame
+from vfl.data.tables import Table, TableError, class_names, encode_labels, table_from_frame
 
 __all__ = [
     "DATASETS",

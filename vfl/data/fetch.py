@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from vfl.data.registry import Dataset, DatasetError, dataset, load_dataset
+from vfl.data.catalogue import dataset, load_dataset
+from vfl.data.datasets import Dataset, DatasetError
 
 if TYPE_CHECKING:
     import pandas as pd

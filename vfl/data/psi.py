@@ -1,21 +1,24 @@
 """Private set intersection of the parties' ids by Diffie-Hellman on Curve25519: the two roles, without a network.
 
 The server sends its ids under its key (`setup`), shuffled. The client puts its own key on those as well
-(`receive_setup`) and sends its own ids under its key (`request`); the server puts its key on them (`respond`) and the
-client compares (`intersect`): powers of two keys commute, so the same id gives the same 32 bytes.
+(`receive_setup`) and sends its own ids under its key (`request`), shuffled; the server puts its key on them (`respond`)
+and the client compares (`intersect`): powers of two keys commute, so the same id gives the same 32 bytes.
 
 The client learns which of its ids the server has and the size of the server's table; the server learns the size of the
-client's table and nothing else. Ids outside the intersection stay hidden as long as decisional Diffie-Hellman is hard
-on Curve25519 and one key is used for one alignment, hence a fresh key per object (`vfl.crypto.curve25519`). What the
-protocol cannot prevent: a client that asks for guessed ids. It is held to the number of ids that it declared, and to
-one query.
+client's table and nothing else. Ids outside the intersection stay hidden as long as one-more Diffie-Hellman is hard on
+Curve25519 and one key is used for one alignment, hence a fresh key per object (`vfl.crypto.curve25519`). Both sides map
+ids to points under a context, the alignment's name: another alignment's points can't be passed off as this one's.
 
-Blinded ids travel in chunks of whole coordinates and are worked on chunk by chunk, so that both sides work at once and
-what waits in memory is 32 bytes an id. A chunk is checked before a secret key touches it.
+What the protocol cannot prevent: a client that asks for guessed ids. It is held to the number of ids that it declared,
+and to one query, which is read to its end before the first answer, so that no answer helps to choose what is asked. Nor
+can it prevent a server that gives wrong answers: the client then takes some of its ids for common that aren't.
+
+Blinded ids travel in chunks of whole coordinates. A chunk is checked before a secret key touches it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,10 +31,10 @@ from vfl.crypto.curve25519 import COORDINATE_BYTES, BlindingKey, NotOnCurve, che
 
 # An upper limit of either table, so that a peer's declaration bounds this party's memory.
 MOST_IDS = 8_000_000
-# 64 kB on the wire, a tenth of a second of work.
+# 64 kB on the wire, a tenth of a second of work, and a peer's chunk is no larger.
 CHUNK_IDS = 2048
 
-_DOMAIN = b"plumbline-psi-v2-with-curve25519_XMD:SHA-512_ELL2_NU_"
+_SUITE = b"plumbline-psi-v2-with-curve25519_XMD:SHA-512_ELL2_NU_"
 
 
 class PsiError(ValueError):
@@ -62,10 +65,11 @@ class PsiServer:
     Make a new object, and so a new key, for the next alignment.
     """
 
-    def __init__(self, ids: Iterable[str]) -> None:
-        """ids: distinct, non-empty collection. Raises PsiError otherwise."""
+    def __init__(self, ids: Iterable[str], context: str = "") -> None:
+        """ids: distinct, non-empty collection. context: the alignment's name, the client's too. Raises PsiError."""
         self._ids = _checked_ids(ids)
         self._key = BlindingKey()
+        self._domain = _domain(context)
         self._client_count: int | None = None
         self._answered = False
         # Two requests at a time must not both be the first.
@@ -83,15 +87,13 @@ class PsiServer:
             if self._client_count is not None:
                 raise PsiError("This alignment is already set up: start a new one.")
             self._client_count = client_count
-        shuffled = list(self._ids)
-        secrets.SystemRandom().shuffle(shuffled)
-        return BlindedIds(len(shuffled), _blinded_ids(shuffled, self._key))
+        return BlindedIds(len(self._ids), _blinded_ids(_shuffled(self._ids), self._key, self._domain))
 
     def respond(self, request: Iterable[bytes]) -> Iterator[bytes]:
-        """The client's blinded ids under this key too, in the client's order, chunk by chunk as they come.
+        """The client's blinded ids under this key too, in the client's order.
 
-        Raises PsiError at once: before `setup`; for a second request. Raises it while iterating: bytes that are no
-        points; an id twice; another number of ids than the client declared.
+        Raises PsiError at once: before `setup`; for a second request. Raises it before the first answer: bytes that are
+        no points; another number of ids than the client declared. Raises it before the answer concerned: an id twice.
         """
         if self._client_count is None:
             raise PsiError("The client's request came before the set-up: call setup first.")
@@ -102,18 +104,23 @@ class PsiServer:
         return self._answers(BlindedIds(self._client_count, request))
 
     def _answers(self, request: BlindedIds) -> Iterator[bytes]:
+        # All of it first: with an answer in hand the client could choose what to ask next.
+        whole = b"".join(_checked_chunks(request, "request"))
         distinct = _DistinctPoints("request")
-        for chunk in _checked_chunks(request, "request"):
-            yield b"".join(distinct.add(_powers(chunk, self._key)))
+        for start in range(0, len(whole), COORDINATE_BYTES * CHUNK_IDS):
+            chunk = whole[start : start + COORDINATE_BYTES * CHUNK_IDS]
+            yield b"".join(distinct.add(_powers(_coordinates(chunk), self._key)))
 
 
 class PsiClient:
     """The side that learns the intersection, for one alignment with one server."""
 
-    def __init__(self, ids: Iterable[str]) -> None:
-        """ids: distinct, non-empty collection. Raises PsiError otherwise."""
+    def __init__(self, ids: Iterable[str], context: str = "") -> None:
+        """ids: distinct, non-empty collection. context: the alignment's name, the server's too. Raises PsiError."""
         self._ids = _checked_ids(ids)
         self._key = BlindingKey()
+        self._domain = _domain(context)
+        self._asked = _shuffled(self._ids)
         self._server_points: set[bytes] | None = None
 
     def receive_setup(self, setup: BlindedIds) -> None:
@@ -126,12 +133,12 @@ class PsiClient:
             raise PsiError(f"Expected a set-up of 1 to {MOST_IDS} ids, got {setup.count}: check the server's table.")
         distinct = _DistinctPoints("set-up")
         for chunk in _checked_chunks(setup, "set-up"):
-            distinct.add(_powers(chunk, self._key))
+            distinct.add(_powers(_coordinates(chunk), self._key))
         self._server_points = distinct.points
 
     def request(self) -> Iterator[bytes]:
-        """This side's ids, blinded under its fresh key, in its own order."""
-        return _blinded_ids(self._ids, self._key)
+        """This side's ids, blinded under its fresh key, in a random order of its own."""
+        return _blinded_ids(self._asked, self._key, self._domain)
 
     def intersect(self, response: Iterable[bytes]) -> list[str]:
         """This side's ids that the server has too, in this side's order; may be empty.
@@ -142,12 +149,12 @@ class PsiClient:
         if self._server_points is None:
             raise PsiError("The server's set-up is missing: call receive_setup first.")
         distinct = _DistinctPoints("response")
-        found, turn = [], iter(self._ids)
+        found, turn = set[str](), iter(self._asked)
         for chunk in _checked_chunks(BlindedIds(len(self._ids), response), "response"):
             # The chunk first: zip() would take one id too many to see that a chunk has ended.
-            pairs = zip(distinct.add(chunk), turn, strict=False)
-            found += [value for point, value in pairs if point in self._server_points]
-        return found
+            pairs = zip(distinct.add(_coordinates(chunk)), turn, strict=False)
+            found.update(value for point, value in pairs if point in self._server_points)
+        return [value for value in self._ids if value in found]
 
 
 class _DistinctPoints:
@@ -165,8 +172,8 @@ class _DistinctPoints:
         return points
 
 
-def _checked_chunks(blinded: BlindedIds, what: str) -> Iterator[list[bytes]]:
-    """The coordinates of each chunk; raises PsiError for what is no point, and for another count than announced."""
+def _checked_chunks(blinded: BlindedIds, what: str) -> Iterator[bytes]:
+    """The chunks as they come; raises PsiError for what is no point, and for another count than announced."""
     received = 0
     for chunk in blinded.chunks:
         if not chunk or len(chunk) % COORDINATE_BYTES or len(chunk) > COORDINATE_BYTES * CHUNK_IDS:
@@ -174,15 +181,18 @@ def _checked_chunks(blinded: BlindedIds, what: str) -> Iterator[list[bytes]]:
         received += len(chunk) // COORDINATE_BYTES
         if received > blinded.count:
             raise PsiError(f"The {what} holds more ids than the {blinded.count} declared: declare the true number.")
-        coordinates = [chunk[start : start + COORDINATE_BYTES] for start in range(0, len(chunk), COORDINATE_BYTES)]
         try:
-            for coordinate in coordinates:
+            for coordinate in _coordinates(chunk):
                 check_coordinate(coordinate)
         except NotOnCurve:
             raise PsiError(f"The {what} holds an element that is not on the curve: start a new alignment.") from None
-        yield coordinates
+        yield chunk
     if received < blinded.count:
         raise PsiError(f"The {what} holds {received} ids where {blinded.count} were declared: start a new alignment.")
+
+
+def _coordinates(chunk: bytes) -> list[bytes]:
+    return [chunk[start : start + COORDINATE_BYTES] for start in range(0, len(chunk), COORDINATE_BYTES)]
 
 
 def _powers(coordinates: Iterable[bytes], key: BlindingKey) -> list[bytes]:
@@ -192,10 +202,22 @@ def _powers(coordinates: Iterable[bytes], key: BlindingKey) -> list[bytes]:
         raise PsiError("An element has a small order, which no id has: start a new alignment.") from None
 
 
-def _blinded_ids(ids: Sequence[str], key: BlindingKey) -> Iterator[bytes]:
+def _shuffled(ids: Sequence[str]) -> list[str]:
+    """In an order that the operating system's randomness decides: a table's own would tell who knows one place."""
+    shuffled = list(ids)
+    secrets.SystemRandom().shuffle(shuffled)
+    return shuffled
+
+
+def _domain(context: str) -> bytes:
+    """The domain of one alignment's points; a digest, since RFC 9380 allows 255 bytes."""
+    return _SUITE + hashlib.sha256(context.encode()).digest()
+
+
+def _blinded_ids(ids: Sequence[str], key: BlindingKey, domain: bytes) -> Iterator[bytes]:
     for start in range(0, len(ids), CHUNK_IDS):
         chunk = [value.encode() for value in ids[start : start + CHUNK_IDS]]
-        yield b"".join(_powers(encode_to_curve(chunk, _DOMAIN), key))
+        yield b"".join(_powers(encode_to_curve(chunk, domain), key))
 
 
 def common_order(intersection: Iterable[str]) -> list[str]:

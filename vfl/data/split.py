@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
-from vfl.data.registry import RegistryTable
+from vfl.arrays import IntArray
+from vfl.data.datasets import RegistryTable
 from vfl.data.tables import Table
 
 
@@ -105,7 +105,7 @@ def row_ids(count: int) -> list[str]:
     return [f"r{row:06d}" for row in range(count)]
 
 
-def row_numbers(ids: Iterable[str]) -> npt.NDArray[np.int64]:
+def row_numbers(ids: Iterable[str]) -> IntArray:
     """The rows (m,) of the registry table behind ids of `row_ids`: how an auditor finds a record's truth.
 
     Raises SplitError for other ids.

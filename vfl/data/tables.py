@@ -1,4 +1,4 @@
-"""A party's own table: reading it from a file or a database and refusing whatever the protocol cannot use.
+"""A party's own table, and the refusal of whatever the protocol cannot use.
 
 Ids are personal data and so are cell values: no message of this module shows one. Messages name columns and
 row numbers (counted from 1, a header line not counted).
@@ -14,27 +14,21 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from vfl.arrays import FloatArray, IntArray
+
 if TYPE_CHECKING:
     import pandas as pd
-    from sqlalchemy.engine import URL
 
-Features = npt.NDArray[np.float64]
+
+Features = FloatArray
 Labels = npt.NDArray[np.object_]
-
-FORMATS = "a path ending in .csv, .csv.gz or .parquet, or a database URL ending in ?table=NAME"
-
-# What a CSV cell may hold instead of a number. Never applied to ids or labels, where "NA" can be a real
-# value.
-_MISSING_CELLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
 # How pandas names a row index that was saved as if it were a column.
 _NAMELESS_COLUMN = re.compile(r"Unnamed: \d+")
-_PANDAS_INDEX_COLUMN = re.compile(r"__index_level_\d+__")
 
 
 class TableError(ValueError):
@@ -79,43 +73,14 @@ class Table:
                 raise TableError("The table has labels with one class only: training needs two or more classes.")
 
 
-def load_table(source: str, *, id_column: str, label_column: str | None, columns: list[str] | None = None) -> Table:
-    """Read a party's table.
-
-    source: a path ending in .csv, .csv.gz (comma separated, UTF-8, header line) or .parquet, or a SQLAlchemy
-    URL with the table named by `?table=NAME` or `?table=SCHEMA.NAME`, for example
-    `sqlite:///x.db?table=clients`. columns: the feature columns to use, in this order; None takes every
-    column besides id and label.
-
-    Ids are strings: a CSV's leading zeros are kept, whole numbers become their digits, blanks around an id (a
-    CHAR column's padding) are removed. Booleans become 0 and 1. Text, missing and infinite cells are refused.
-
-    Raises TableError: no such file, unknown format, missing columns, duplicate or empty ids, cells that are
-    not numbers, no rows, no features, labels missing or of one class, a database that does not answer. A
-    database URL is shown without its password.
-    """
-    if "://" in source:
-        frame = _read_sql(source, id_column, label_column, columns)
-    else:
-        path = Path(source)
-        readers = {".csv": _read_csv, ".csv.gz": _read_csv, ".parquet": _read_parquet}
-        reader = next((read for ending, read in readers.items() if path.name.lower().endswith(ending)), None)
-        if reader is None:
-            raise TableError(f"Cannot tell the format of {source!r}: give {FORMATS}.")
-        if not path.is_file():
-            raise TableError(f"There is no file {source!r}: check the path.")
-        frame = reader(path, id_column, label_column, columns)
-    return table_from_frame(frame, id_column=id_column, label_column=label_column, columns=columns)
-
-
 def table_from_frame(
     frame: pd.DataFrame, *, id_column: str, label_column: str | None, columns: Sequence[str] | None = None
 ) -> Table:
     """A Table from a DataFrame by the rules (and errors) of `load_table`; the frame's index is ignored."""
     names = [str(name) for name in frame.columns]
-    _check_distinct(names)
+    check_distinct(names)
     frame = frame.set_axis(names, axis="columns")
-    features = _feature_columns(names, id_column, label_column, columns)
+    features = feature_columns(names, id_column, label_column, columns)
     if len(frame) == 0:
         raise TableError("The table has no rows: check the file or the query.")
     ids = tuple(_id_string(value, row) for row, value in enumerate(frame[id_column].astype(object), start=1))
@@ -135,7 +100,7 @@ def class_names(labels: Iterable[object]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def encode_labels(labels: Iterable[object]) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+def encode_labels(labels: Iterable[object]) -> tuple[IntArray, tuple[str, ...]]:
     """Class indices (n,) in 0..k-1 and the k class names of `class_names` that they index."""
     values = list(labels)
     names = class_names(values)
@@ -146,12 +111,12 @@ def encode_labels(labels: Iterable[object]) -> tuple[npt.NDArray[np.int64], tupl
 # --- columns ------------------------------------------------------------------------------------------------
 
 
-def _exact_columns(id_column: str, label_column: str | None) -> list[str]:
+def exact_columns(id_column: str, label_column: str | None) -> list[str]:
     """The columns whose values are kept as the source writes them."""
     return [id_column] if label_column is None else [id_column, label_column]
 
 
-def _feature_columns(
+def feature_columns(
     present: list[str], id_column: str, label_column: str | None, columns: Sequence[str] | None
 ) -> list[str]:
     """The names of the feature columns, after checking that every column asked for is there."""
@@ -182,7 +147,7 @@ def _feature_columns(
     return features
 
 
-def _check_distinct(names: Sequence[str]) -> None:
+def check_distinct(names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
         raise TableError("Two columns have the same name: rename one of them.")
 
@@ -323,154 +288,3 @@ def _label_value(label: object) -> str | int:
     if isinstance(label, (float, np.floating, Decimal)):
         return int(label) if math.isfinite(label) and label == int(label) else str(label)
     return str(label).strip()
-
-
-# --- sources ------------------------------------------------------------------------------------------------
-
-
-def _read_csv(path: Path, id_column: str, label_column: str | None, columns: Sequence[str] | None) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        # header=None: with a header, pandas would take a surplus first column for an index, one column off.
-        head = pd.read_csv(path, header=None, nrows=2, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-        present = head.iloc[0].tolist()
-        _check_distinct(present)
-        features = _feature_columns(present, id_column, label_column, columns)
-        return pd.read_csv(
-            path,
-            encoding="utf-8-sig",
-            # As text, or "007" would become 7 and an id column with a gap would become floats.
-            dtype=dict.fromkeys(_exact_columns(id_column, label_column), str),
-            keep_default_na=False,
-            na_values=dict.fromkeys(features, _MISSING_CELLS),
-            low_memory=False,
-        )
-    except TableError:
-        raise
-    except pd.errors.EmptyDataError:
-        raise TableError(f"The file {str(path)!r} is empty: check the path.") from None
-    except (pd.errors.ParserError, UnicodeDecodeError, OSError, EOFError) as error:
-        # Only the kind of fault: a parser's message may quote a cell.
-        raise TableError(
-            f"Cannot read {str(path)!r} as comma separated UTF-8 text ({type(error).__name__}): "
-            "check that every line has as many cells as the header and that the file is complete."
-        ) from None
-
-
-def _read_parquet(path: Path, id_column: str, label_column: str | None, columns: Sequence[str] | None) -> pd.DataFrame:
-    import pandas as pd
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
-    try:
-        present = [name for name in pq.read_schema(path).names if not _PANDAS_INDEX_COLUMN.fullmatch(name)]
-        features = _feature_columns(present, id_column, label_column, columns)
-        exact = _exact_columns(id_column, label_column)
-        data = pq.read_table(path, columns=[*exact, *features])
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(
-            f"Cannot read {str(path)!r} as Parquet ({type(error).__name__}): check that the file is complete."
-        ) from None
-    # ignore_metadata: an id that was the index when pandas saved the file comes back as a column.
-    frame: pd.DataFrame = data.to_pandas(ignore_metadata=True)
-    for name in exact:
-        # A column of integers with gaps would come back from to_pandas as floats.
-        frame[name] = pd.Series(data.column(name).to_pylist(), dtype=object)
-    return frame
-
-
-def _read_sql(source: str, id_column: str, label_column: str | None, columns: Sequence[str] | None) -> pd.DataFrame:
-    import pandas as pd
-    import sqlalchemy as sa
-
-    shown = _without_password(source)
-    try:
-        url = sa.make_url(source)
-    except (sa.exc.ArgumentError, ValueError):
-        raise TableError(
-            f"Cannot read the database URL {shown}: write DIALECT://USER:PASSWORD@HOST/DATABASE?table=NAME, "
-            "with special characters in the password percent-encoded."
-        ) from None
-    if "@" in (url.host or ""):
-        # What follows the first @ would be taken for the host and shown: it is the end of the password.
-        raise TableError(f"The password in {shown} contains @: write it as %40.")
-    table_name = url.query.get("table")
-    if not isinstance(table_name, str) or not table_name:
-        raise TableError(f"The database URL {shown} names no table: end it in ?table=NAME.")
-    url = url.difference_update_query(["table"])
-    # SQLite would make an empty database of a mistyped path.
-    if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
-        _check_sqlite_file(url)
-
-    engine = None
-    try:
-        engine = sa.create_engine(url, poolclass=sa.NullPool)
-        with engine.connect() as connection:
-            table = _reflected(connection, table_name)
-            present = [column.name for column in table.columns]
-            features = _feature_columns(present, id_column, label_column, columns)
-            wanted = [*_exact_columns(id_column, label_column), *features]
-            rows = [tuple(row) for row in connection.execute(sa.select(*(table.c[name] for name in wanted)))]
-            # dtype=object: pandas would turn whole-number ids with gaps, and NUMERIC ids, into floats.
-            return pd.DataFrame(rows, columns=pd.Index(wanted), dtype=object)
-    except ModuleNotFoundError as error:
-        raise TableError(
-            f"The database driver {error.name!r} for {shown} is not installed: install it, for PostgreSQL "
-            "with "
-            'pip install "plumbline[postgres]" and a URL that starts with postgresql+psycopg://.'
-        ) from None
-    except sa.exc.NoSuchModuleError:
-        raise TableError(
-            f"Unknown kind of database in {shown}: start the URL with sqlite:// or postgresql+psycopg://."
-        ) from None
-    except sa.exc.SQLAlchemyError as error:
-        raise TableError(
-            f"Cannot read table {table_name!r} from {shown}: {_driver_message(error, url)}. "
-            "Check the address, the user's rights and the table name."
-        ) from None
-    finally:
-        if engine is not None:
-            engine.dispose()
-
-
-def _reflected(connection: Any, table_name: str) -> Any:
-    """The table or view of this name (SCHEMA.NAME too); SQLAlchemy quotes the name in the query it makes."""
-    import sqlalchemy as sa
-
-    inspector = sa.inspect(connection)
-    schema = None
-    name = table_name
-    if not inspector.has_table(name) and "." in name:
-        schema, name = table_name.split(".", 1)
-    if not inspector.has_table(name, schema=schema):
-        present = [*inspector.get_table_names(), *inspector.get_view_names()]
-        close = difflib.get_close_matches(table_name, present, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "check the name and the user's rights."
-        raise TableError(f"The database has no table {table_name!r} ({len(present)} others): {hint}")
-    return sa.Table(name, sa.MetaData(), schema=schema, autoload_with=connection, resolve_fks=False)
-
-
-def _check_sqlite_file(url: URL) -> None:
-    database = url.database or ""
-    if not database.startswith("file:") and not Path(database).is_file():
-        raise TableError(f"There is no file {database!r}: check the path in the sqlite URL.")
-
-
-def _without_password(source: str) -> str:
-    """The URL for people: user and host stay; the password and the query, which may hold one too, do not."""
-    scheme, rest = source.split("://", 1)
-    credentials, at, place = rest.rpartition("@")
-    user = f"{credentials.split(':', 1)[0]}:***@" if at else ""
-    return f"{scheme}://{user}{place.split('?', 1)[0]}"
-
-
-def _driver_message(error: Exception, url: URL) -> str:
-    """The first line of the driver's own message, without a password it may quote."""
-    lines = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
-    message = lines[0].rstrip(".") if lines else type(error).__name__
-    secrets = [url.password, *(url.query.get(key) for key in ("password", "sslpassword"))]
-    for secret in secrets:
-        if secret:
-            message = message.replace(str(secret), "***")
-    return message

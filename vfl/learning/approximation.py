@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class ResidualScheme:
         centred: FloatArray = partial_products - partial_products.mean(axis=1, keepdims=True)
         return centred
 
-    def active_share(self, partial_products: FloatArray, labels: NDArray[np.int64]) -> FloatArray:
+    def active_share(self, partial_products: FloatArray, labels: IntArray) -> FloatArray:
         """Share of f of the label party: (s, columns) products and (s,) class indices in, (s, columns) out."""
         if self.columns == 1:
             signs = 2.0 * labels[:, None] - 1.0
@@ -70,6 +69,6 @@ def confidence_scores(products: FloatArray) -> FloatArray:
     return scores
 
 
-def log_loss(scores: FloatArray, labels: NDArray[np.int64]) -> float:
+def log_loss(scores: FloatArray, labels: IntArray) -> float:
     """Mean negative log-likelihood of (n, k) scores and (n,) class indices, in nats; scores floored at 1e-15."""
     return float(-np.log(np.maximum(scores[np.arange(len(labels)), labels], 1e-15)).mean())

@@ -3,14 +3,15 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+
+from vfl.arrays import FloatArray
 
 INITIALISATIONS = ("zero", "xavier", "kaiming", "normal")
 
 
 def initial_weights(
     kind: str, features: int, columns: int, *, total_features: int, generator: np.random.Generator
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """A (features, columns) block of theta_0.
 
     ``total_features`` is the fan-in of the whole model, so that every party scales its own block alike:

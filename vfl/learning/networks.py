@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray
+
 Activation = Literal["sigmoid", "tanh", "relu"]
 
 

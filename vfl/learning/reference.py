@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.learning.approximation import ResidualScheme
 from vfl.learning.schedule import BatchSchedule
-
-FloatArray = NDArray[np.float64]
 
 
 def train_centrally(
     blocks: Sequence[FloatArray],
-    labels: NDArray[np.int64],
+    labels: IntArray,
     weights: Sequence[FloatArray],
     *,
     classes: int,
@@ -21,7 +19,7 @@ def train_centrally(
     epochs: int,
     learning_rate: float,
     l2: float = 0.0,
-    unpenalised: Sequence[NDArray[np.bool_]] | None = None,
+    unpenalised: Sequence[BoolArray] | None = None,
 ) -> list[FloatArray]:
     """Mini-batch gradient descent (Hu eq. 3-6) on the joined feature blocks.
 

@@ -4,16 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-IndexArray = NDArray[np.int64]
+from vfl.arrays import IntArray
 
 # First words of the Philox key, so that the split and each epoch's order are independent streams of one seed.
 _SPLIT_STREAM = 0
 _EPOCH_STREAM = 1
 
 
-def _public_permutation(length: int, seed: int, stream: int, index: int) -> IndexArray:
+def _public_permutation(length: int, seed: int, stream: int, index: int) -> IntArray:
     """A permutation of range(length) from raw Philox words.
 
     Raw bit streams are guaranteed to stay the same across numpy versions, ``Generator.permutation`` is not:
@@ -27,9 +26,9 @@ def _public_permutation(length: int, seed: int, stream: int, index: int) -> Inde
 class RowSplit:
     """Row indices (into the common, aligned order) for training, validation and test; disjoint, jointly complete."""
 
-    train: IndexArray
-    validation: IndexArray
-    test: IndexArray
+    train: IntArray
+    validation: IntArray
+    test: IntArray
 
 
 def split_rows(rows: int, *, validation_fraction: float, test_fraction: float, seed: int) -> RowSplit:
@@ -57,7 +56,7 @@ class BatchSchedule:
     sizes differ by one at most. A short remainder would be solvable (s <= d) however large the other batches are.
     """
 
-    train_rows: IndexArray
+    train_rows: IntArray
     batch_size: int
     seed: int
 
@@ -72,7 +71,7 @@ class BatchSchedule:
     def steps_per_epoch(self) -> int:
         return -(-len(self.train_rows) // self.batch_size)
 
-    def epoch(self, index: int) -> Iterator[IndexArray]:
+    def epoch(self, index: int) -> Iterator[IntArray]:
         """The batches of epoch ``index`` (from 0), as arrays of row indices."""
         order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, index)]
         yield from np.array_split(order, self.steps_per_epoch)

@@ -5,9 +5,8 @@ Both hold for estimates before they are clamped to [0, 1]. The matrix A = J W_pa
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray
 
 
 def score_error_correlation(estimated_scores: FloatArray, scores: FloatArray) -> FloatArray:

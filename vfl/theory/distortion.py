@@ -9,11 +9,9 @@ the moments were taken over when scores are exact, expectations for fresh ones; 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vfl.arrays import FloatArray
 from vfl.theory.prediction import Moments, row_space
-
-FloatArray = NDArray[np.float64]
 
 
 def _projector(matrix: FloatArray) -> FloatArray:

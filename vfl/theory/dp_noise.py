@@ -19,12 +19,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from vfl.arrays import BoolArray, FloatArray, IntArray
 
 Reading = Literal["lemma", "printed"]
 READINGS: tuple[Reading, ...] = get_args(Reading)

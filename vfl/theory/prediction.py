@@ -8,9 +8,8 @@ rank); the projector A^+ A, and with it every figure in this module, does not.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,9 @@ tall, the pseudoinverse does, and with it all of them.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vfl.arrays import FloatArray
 from vfl.theory.prediction import RowSpace, equations, row_space
-
-FloatArray = NDArray[np.float64]
 
 # The Gram matrix holds squares: singular values of A below 1e-6 of the largest drown in its rounding.
 _RANK_TOLERANCE = 1e-12

@@ -20,13 +20,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.learning.approximation import ResidualScheme
 from vfl.learning.schedule import BatchSchedule
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 Approximation = Literal["first_order", "minimax", "piecewise"]
 APPROXIMATIONS: tuple[Approximation, ...] = ("first_order", "minimax", "piecewise")
@@ -292,7 +289,7 @@ def simulate_oracle(
     learning_rate: float,
     approximation: Approximation = "first_order",
     l2: float = 0.0,
-    unpenalised: Sequence[NDArray[np.bool_]] | None = None,
+    unpenalised: Sequence[BoolArray] | None = None,
     label_party: int = 0,
     share_step: float = 0.0,
 ) -> OracleRun:

@@ -13,12 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
-from numpy.typing import NDArray
 
 import attacks
 from attacks import AuxiliaryRows, PredictionView, ViewError
 from benchmarks.network_attacks import Setting, agnostic_errors, linear_setting
+from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 
 torch.set_num_threads(1)
@@ -27,7 +30,7 @@ torch.set_num_threads(1)
 TRAINING, DELIVERED, ATTACKED = 2000, 50, 200
 
 
-def federation(k: int = 4, d: int = 2) -> tuple[PredictionView, NDArray[np.float64]]:
+def federation(k: int = 4, d: int = 2) -> tuple[PredictionView, FloatArray]:
     """A view of the last rows, and the passive features of all rows: noisy copies of active ones.
 
     The training rows come first, then those with delivered scores.
@@ -52,7 +55,7 @@ def federation(k: int = 4, d: int = 2) -> tuple[PredictionView, NDArray[np.float
     return view, passive
 
 
-def error(estimate: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
+def error(estimate: FloatArray, truth: FloatArray) -> float:
     return float(((estimate - truth) ** 2).mean())
 
 
@@ -152,7 +155,7 @@ def test_the_gradient_of_the_refined_objective() -> None:
     features, own = _with_intercept(view.features_train), _with_intercept(rounded.features_active)
     model = _minimise(np.zeros((7, 4)), features, view.labels, 1e-5, (own, rounded.scores))
 
-    def objective(theta: NDArray[np.float64]) -> float:
+    def objective(theta: FloatArray) -> float:
         entropy = -_log_softmax(features @ theta)[np.arange(TRAINING), view.labels].sum() / (TRAINING + DELIVERED)
         with np.errstate(divide="ignore"):
             mismatch = _log_softmax(own @ theta) - np.log(rounded.scores)

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import attacks
+from vfl.arrays import FloatArray
+from vfl.data.catalogue import load_dataset
+from vfl.data.datasets import DatasetNotFound
 from vfl.data.encoders import fit_encoder
-from vfl.data.registry import DatasetNotFound, load_dataset
 
 DATA_DIR = os.environ.get("PLUMBLINE_DATA_DIR")
 
@@ -65,5 +66,5 @@ def test_half_has_the_papers_levels(dataset: str, level: float, tolerance: float
     assert gap == pytest.approx(1 / 12, abs=5 * 0.5 / np.sqrt(truth.size))
 
 
-def mse(name: str, view: attacks.PredictionView, truth: NDArray[np.float64]) -> float:
+def mse(name: str, view: attacks.PredictionView, truth: FloatArray) -> float:
     return float(np.mean((attacks.load(name).reconstruct(view) - truth) ** 2))

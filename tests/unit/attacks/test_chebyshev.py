@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import attacks
-from attacks import chebyshev
-from attacks.equation_solving import linear_system, project_onto_solutions
+from attacks import chebyshev, relaxed_centres
+from attacks.box_projection import project_onto_solutions
+from attacks.linear_system import linear_system
+from attacks.relaxed_centres import centres_coincide
+from vfl.arrays import FloatArray
+from vfl.data.catalogue import load_dataset
+from vfl.data.datasets import DatasetNotFound
 from vfl.data.encoders import fit_encoder
-from vfl.data.registry import DatasetNotFound, load_dataset
 from vfl.learning.approximation import confidence_scores
 from vfl.theory.prediction import RowSpace, row_space, sample_ordering
-
-FloatArray = NDArray[np.float64]
 
 DATA_DIR = os.environ.get("PLUMBLINE_DATA_DIR")
 
@@ -59,7 +60,7 @@ def dual_of_eq_16(space: RowSpace, side: FloatArray) -> tuple[float, FloatArray]
     """Rassouli eq. 15-16 and 31 by cvxpy, with the paper's Q_i, g_i, t_i: the radius squared, and rcc1."""
     cp: Any = import_module("cvxpy")
     q = space.pseudoinverse @ side
-    W = chebyshev._null_basis(space)
+    W = relaxed_centres.null_basis(space)
     d, p = W.shape
     alpha, bound = cp.Variable(d, nonneg=True), cp.Variable((1, 1))
     weighted = W.T @ cp.diag(alpha) @ W
@@ -147,7 +148,7 @@ def test_rcc1_attains_the_relaxed_radius(k: int, d: int) -> None:
     cp: Any = pytest.importorskip("cvxpy")
     view, _ = federation(3 * k + d, 4, k, d, 0.5)
     space, _, b = space_and_sides(view)
-    W = chebyshev._null_basis(space)
+    W = relaxed_centres.null_basis(space)
     for estimate, side in zip(attacks.load("rcc1").reconstruct(view), b, strict=True):
         Z = cp.Variable((W.shape[1], W.shape[1]), PSD=True)
         room = cp.sum(cp.multiply(W @ Z, W), axis=1) <= estimate * (1 - estimate)
@@ -159,7 +160,7 @@ def test_rcc1_differs_from_rcc2_where_no_certificate_exists() -> None:
     view, _ = federation(60, 200, 6, 7)
     space, _, _ = space_and_sides(view)
     rcc1, rcc2 = (attacks.load(name).reconstruct(view) for name in ("rcc1", "rcc2"))
-    certified = chebyshev.centres_coincide(space, rcc2)
+    certified = centres_coincide(space, rcc2)
     assert not certified.all()
     assert np.abs(rcc1 - rcc2)[~certified].max() > 0.05
 
@@ -171,17 +172,17 @@ def test_certified_records_need_no_program(k: int, d: int, spread: float) -> Non
     space, _, b = space_and_sides(view)
     coordinates = b @ space.pseudoinverse.T @ space.basis
     rcc2 = project_onto_solutions(space, coordinates, 0.5).points
-    certified = chebyshev.centres_coincide(space, rcc2)
+    certified = centres_coincide(space, rcc2)
     assert certified.any()
-    solved, converged = chebyshev._centre1_by_interior_point(space, coordinates, rcc2)
+    solved, converged = relaxed_centres.centre1_by_interior_point(space, coordinates, rcc2)
     assert converged.all()
     np.testing.assert_allclose(solved[certified], rcc2[certified], atol=1e-5)
 
 
 def test_certificate_with_two_classes_is_the_polygon_inequality() -> None:
     """A = (3, 4): lengths |a_i| sqrt(v_i) are 0.28 and 0.35, which close no polygon; for A = (1, 1), b = 1 they do."""
-    assert chebyshev.centres_coincide(row_space(np.array([[3.0, 4.0]])), np.array([[0.68, 0.74]])).tolist() == [False]
-    assert chebyshev.centres_coincide(row_space(np.array([[1.0, 1.0]])), np.array([[0.5, 0.5]])).tolist() == [True]
+    assert centres_coincide(row_space(np.array([[3.0, 4.0]])), np.array([[0.68, 0.74]])).tolist() == [False]
+    assert centres_coincide(row_space(np.array([[1.0, 1.0]])), np.array([[0.5, 0.5]])).tolist() == [True]
 
 
 @settings(max_examples=40, deadline=None)
@@ -246,7 +247,7 @@ def test_without_cvxpy_the_batch_still_answers(monkeypatch: pytest.MonkeyPatch) 
         raise ModuleNotFoundError(name)
 
     view, _ = federation(42, 200, 6, 7)
-    monkeypatch.setattr(chebyshev, "_CONVERGED", 0.0)
+    monkeypatch.setattr(relaxed_centres, "_CONVERGED", 0.0)
     expected = attacks.load("rcc1").reconstruct(view) if _has_cvxpy() else None
     monkeypatch.setattr(chebyshev, "import_module", missing)
     estimate = attacks.load("rcc1").reconstruct(view)

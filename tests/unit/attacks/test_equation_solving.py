@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import attacks
-from attacks.equation_solving import SCORE_FLOOR, linear_system, project_onto_solutions
+from attacks.box_projection import project_onto_solutions
+from attacks.linear_system import SCORE_FLOOR, linear_system
+from vfl.arrays import FloatArray
 from vfl.learning.approximation import confidence_scores
 from vfl.theory.prediction import row_space
-
-FloatArray = NDArray[np.float64]
 
 IN_THE_BOX = ("cls", "rcc1", "rcc2")
 LINEAR = ("ls", "half_star", "clamped_ls", *IN_THE_BOX)

@@ -5,21 +5,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
-from numpy.typing import NDArray
 
 import attacks
 from attacks import PredictionView, ViewError
+from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
-from vfl.learning.lab import dense_network, initial_layers, scores_of
 from vfl.learning.networks import VerticalNetwork
+from vfl.learning.torch_training import dense_network, initial_layers, scores_of
 
 torch.set_num_threads(1)
 
 SMALL: dict[str, Any] = {"hidden": (32, 16), "epochs": 60, "learning_rate": 0.01}
 
 
-def predictions(n: int = 120) -> tuple[PredictionView, NDArray[np.float64]]:
+def predictions(n: int = 120) -> tuple[PredictionView, FloatArray]:
     """One passive feature, equal to an active one: what a generator can learn from scores."""
     generator = np.random.default_rng(0)
     active = generator.random((n, 2))

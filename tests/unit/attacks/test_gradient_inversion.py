@@ -5,19 +5,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
-from numpy.typing import NDArray
 
 import attacks
 from attacks import PredictionView, ViewError
+from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
-from vfl.learning.lab import dense_network, initial_layers, scores_of
 from vfl.learning.networks import Activation, VerticalNetwork
+from vfl.learning.torch_training import dense_network, initial_layers, scores_of
 
 torch.set_num_threads(1)
 
 
-def linear(n: int, k: int, d: int, seed: int = 0, scale: float = 1.0) -> tuple[PredictionView, NDArray[np.float64]]:
+def linear(n: int, k: int, d: int, seed: int = 0, scale: float = 1.0) -> tuple[PredictionView, FloatArray]:
     """A view of n exact predictions with 3 active features, and the truth."""
     generator = np.random.default_rng(seed)
     weights_active, weights_passive = (scale * generator.normal(size=(k, width)) for width in (3, d))

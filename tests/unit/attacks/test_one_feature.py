@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import attacks
 from attacks import PredictionView, ViewError
+from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 
 
@@ -25,8 +25,8 @@ def view_of(observed: Any, own: float = 0.0) -> PredictionView:
     )
 
 
-def estimate(observed: Any, **options: Any) -> NDArray[np.float64]:
-    result: NDArray[np.float64] = attacks.load("one_feature", **options).reconstruct(view_of(observed, own=1.5))
+def estimate(observed: Any, **options: Any) -> FloatArray:
+    result: FloatArray = attacks.load("one_feature", **options).reconstruct(view_of(observed, own=1.5))
     assert result.shape == (len(observed), 1)
     return result[:, 0]
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import gmpy2
 import numpy as np
-import numpy.typing as npt
 import pytest
 from gmpy2 import invert, mpz, powmod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attacks.randomiser_channel import KeyHolder, RandomiserChannel, Reading, SmoothKey
+from vfl.arrays import FloatArray
 from vfl.crypto import (
     RESIDUAL,
     CipherVector,
@@ -26,8 +26,6 @@ from vfl.crypto import (
     matvec,
 )
 from vfl.crypto.modulus_proof import PROOF_ROOTS, MalformedModulus, check_modulus, prove_modulus
-
-FloatArray = npt.NDArray[np.float64]
 
 UNIT = FixedPoint(16, 0, signed=False)
 SIGNED = FixedPoint(16, 0)

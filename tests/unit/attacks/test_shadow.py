@@ -5,15 +5,18 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
-from numpy.typing import NDArray
 
 import attacks
 from attacks import AuxiliaryRows, PredictionView, ViewError
 from attacks.shadow import synthetic_features
+from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
-from vfl.learning.lab import dense_network, initial_layers, scores_of
 from vfl.learning.networks import VerticalNetwork
+from vfl.learning.torch_training import dense_network, initial_layers, scores_of
 from vfl.theory.inversion import auxiliary_threshold
 
 torch.set_num_threads(1)
@@ -22,13 +25,13 @@ K, D_ACTIVE, D = 6, 3, 4
 KLD = {"distance": "kld", "init": "half"}
 
 
-def black_box(rows: int, seed: int = 0) -> tuple[PredictionView, PredictionView, NDArray[np.float64]]:
+def black_box(rows: int, seed: int = 0) -> tuple[PredictionView, PredictionView, FloatArray]:
     """A black-box view with so many auxiliary rows, its white-box twin, and the truth; a linear model."""
     generator = np.random.default_rng(seed)
     weights_active, weights_passive = generator.normal(size=(K, D_ACTIVE)), generator.normal(size=(K, D))
     bias = generator.normal(size=K)
 
-    def scores(active: NDArray[np.float64], passive: NDArray[np.float64]) -> NDArray[np.float64]:
+    def scores(active: FloatArray, passive: FloatArray) -> FloatArray:
         return confidence_scores(active @ weights_active.T + passive @ weights_passive.T + bias)
 
     active, truth = generator.random((40, D_ACTIVE)), generator.random((40, D))
@@ -44,7 +47,7 @@ def black_box(rows: int, seed: int = 0) -> tuple[PredictionView, PredictionView,
     return view, replace(view, weights_passive=weights_passive), truth
 
 
-def error(estimate: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
+def error(estimate: FloatArray, truth: FloatArray) -> float:
     return float(((estimate - truth) ** 2).mean())
 
 

@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import attacks
-
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray
 
 WHITE_BOX = ("ls", "half_star", "clamped_ls", "cls", "rcc1", "rcc2")
 

@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
 
 from defences.decision import decisions, keep_decision
-
-FloatArray = NDArray[np.float64]
+from vfl.arrays import FloatArray, IntArray
 
 # Few distinct values, neighbouring floats among them: ties and near ties everywhere.
 ENTRIES = st.sampled_from(
@@ -18,7 +16,7 @@ ENTRIES = st.sampled_from(
 
 
 @st.composite
-def rows_and_decisions(draw: st.DrawFn) -> tuple[FloatArray, NDArray[np.int64]]:
+def rows_and_decisions(draw: st.DrawFn) -> tuple[FloatArray, IntArray]:
     n, k = draw(st.integers(1, 5)), draw(st.integers(2, 12))
     entries = st.one_of(ENTRIES, st.floats(0, 1))
     rows = draw(hnp.arrays(np.float64, (n, k), elements=entries))
@@ -26,7 +24,7 @@ def rows_and_decisions(draw: st.DrawFn) -> tuple[FloatArray, NDArray[np.int64]]:
 
 
 @given(rows_and_decisions())
-def test_the_decision_wins(case: tuple[FloatArray, NDArray[np.int64]]) -> None:
+def test_the_decision_wins(case: tuple[FloatArray, IntArray]) -> None:
     rows, decision = case
     kept = keep_decision(rows, decision)
     np.testing.assert_array_equal(decisions(kept), decision)
@@ -35,7 +33,7 @@ def test_the_decision_wins(case: tuple[FloatArray, NDArray[np.int64]]) -> None:
 
 
 @given(rows_and_decisions())
-def test_nothing_changes_more_than_it_must(case: tuple[FloatArray, NDArray[np.int64]]) -> None:
+def test_nothing_changes_more_than_it_must(case: tuple[FloatArray, IntArray]) -> None:
     rows, decision = case
     kept = keep_decision(rows, decision)
     right = rows.argmax(axis=1) == decision

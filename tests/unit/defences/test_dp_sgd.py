@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from numpy.typing import NDArray
 from scipy.stats import kstest
+
+pytest.importorskip("torch")
+
+import torch
 
 import defences
 from defences.dp_sgd import DpSgd
-from vfl.learning.lab import initial_layers, scores_of
+from vfl.arrays import FloatArray, IntArray
 from vfl.learning.networks import Activation
+from vfl.learning.torch_training import initial_layers, scores_of
 from vfl.theory.dp_noise import gaussian_epsilon
 
 torch.set_num_threads(1)
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 def labelled(rows: int = 800) -> tuple[FloatArray, FloatArray, IntArray]:

@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.stats import kstest, ortho_group
 from sklearn.linear_model import LogisticRegression
 
 import attacks
 import defences
 from defences.feature_transform import FeatureTransform, Kind
+from vfl.arrays import FloatArray
 from vfl.learning import BatchSchedule, ResidualScheme, confidence_scores, train_centrally
 from vfl.theory.distortion import greatest_ls_error, ls_error_transformed
 from vfl.theory.prediction import equations, mean_squared_error, moments, row_space
-
-FloatArray = NDArray[np.float64]
 
 SEEDS = st.integers(0, 2**32 - 1)
 AT_TRAINING: tuple[Kind, ...] = ("random", "negate", "permutation")

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 import defences
 from defences import DefenceError, NoiseSource, ScoreContext
 from defences.purification import Purification, fit_autoencoder, random_scores
+from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
-
-FloatArray = NDArray[np.float64]
 
 CONTEXT = ScoreContext(NoiseSource(0))
 

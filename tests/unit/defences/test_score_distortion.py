@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.stats import kstest
 
 import defences
 from defences import DefenceError, NoiseSource, ScoreContext
 from defences.score_distortion import ClassLabel, ScoreNoise, ScoreRounding
+from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
-
-FloatArray = NDArray[np.float64]
 
 CONTEXT = ScoreContext(NoiseSource(0))
 

@@ -7,18 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
 
 import attacks
 import defences
 from defences import DefenceError, NoiseSource, ScoreContext, ScoreDefence
 from defences.score_distortion import ClassLabel
 from defences.score_schemes import ScoreScheme1, ScoreScheme2, ScoreScheme3, Sign
+from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 from vfl.theory.prediction import moments
 from vfl.theory.score_noise import largest_noisy_error
-
-FloatArray = NDArray[np.float64]
 
 NOISE = NoiseSource(0)
 

@@ -7,7 +7,7 @@ import pytest
 
 import defences
 from defences import DefenceSpec
-from vfl.plugins import PluginRegistry
+from vfl.plugin_registry import PluginRegistry
 
 SPEC = DefenceSpec(sits=("coordinator",), stages=("scores",), keeps="nothing", source="a test")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import defences
-from tests.documented_plugin import install
+from tests.harness.documented_plugin import install
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from tests.integration.harness import (
+from tests.harness.exchanges import (
     SMALL_PLAN,
     Problem,
     largest_difference,

@@ -16,20 +16,12 @@ from scipy.stats import chi2
 from services.common.agreement import Agreement
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, UnknownRecord
 from services.common.identity import Identity, Role
-from services.party.cipher import DecryptedVector
-from services.party.exchange import GradientExchange
-from services.party.training import PartyTraining
-from tests.integration.harness import (
-    ACTIVE,
-    DirectPassive,
-    Watcher,
-    active_data,
-    house,
-    names_of,
-    party_data,
-    small_settings,
-    weights_of,
-)
+from services.party.party_training import PartyTraining
+from services.protocol1.cipher import DecryptedVector
+from services.protocol1.exchange import GradientExchange
+from tests.harness.exchanges import names_of
+from tests.harness.parties import ACTIVE, DirectPassive, Watcher, active_data, house, party_data, small_settings
+from tests.harness.processes import weights_of
 from vfl.crypto import CipherVector, Mask
 
 PLAIN = small_settings(cipher="plain")
@@ -405,7 +397,7 @@ def test_what_a_key_holder_decrypts_looks_uniform_and_would_not_without_the_mask
     assert statistic() < limit
 
     seen.clear()
-    monkeypatch.setattr("services.party.cipher.mask_vector", _without_mask)
+    monkeypatch.setattr("services.protocol1.cipher.mask_vector", _without_mask)
     with house(tmp_path, settings=settings) as home:
         home.train()
     assert statistic() > limit

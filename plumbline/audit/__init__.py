@@ -1,0 +1,1 @@
+"""``plumbline audit``: a request, its run in local processes, and what is printed and written of it."""

@@ -1,0 +1,188 @@
+"""What an audit shows on the console: progress, then its results as tables."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from defences import Defence
+from plumbline.judge.predictions import AttackFinding
+from plumbline.judge.summary import STAGES, RunSummary, expectations
+from plumbline.judge.training import TrainingFinding
+from protos.v1 import active_pb2
+
+# What attacks on predictions work with.
+_MET = frozenset({"scores", "parameters", "features"})
+
+
+def job_progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} steps"),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[loss]}"),
+        console=console,
+        transient=True,
+    )
+
+
+class JobWatcher:
+    """Shows a job's events as a progress bar."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID = progress.add_task("starting", total=None, loss="")
+
+    def __call__(self, event: active_pb2.JobEvent) -> None:
+        kind = event.WhichOneof("event")
+        if kind == "stage":
+            self._progress.update(self._task, description=event.stage)
+        elif kind == "progress":
+            done, planned = event.progress.steps_done, event.progress.steps_planned
+            self._progress.update(self._task, completed=done, total=planned)
+        elif kind == "epoch" and not math.isnan(event.epoch.validation_loss):
+            self._progress.update(self._task, loss=f"validation loss {event.epoch.validation_loss:.4f}")
+
+
+def print_summary(console: Console, findings: RunSummary, elapsed: float) -> None:
+    for warning in findings.warnings:
+        console.print(f"[bold red]{warning}")
+    for note in findings.simulation:
+        console.print(f"[yellow]Simulation: {note}")
+    plan = findings.agreement["plan"]
+    table = Table(title=f"Federation {findings.name}", show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for party in findings.parties:
+        table.add_row(party["name"], f"{party['feature_count']} features")
+    table.add_row("records", f"{findings.aligned_rows:,} aligned by PSI, {findings.test_rows:,} for the test")
+    table.add_row("cipher", cipher_words(plan))
+    table.add_row("transport", findings.transport)
+    for name, applied in findings.defences.items():
+        table.add_row(f"defences of {name}", ", ".join(applied))
+    training = (
+        f"{len(findings.epochs)} epochs, {findings.steps} steps of {plan['batch_size']} records, "
+        f"{findings.epoch_seconds:.1f} s per epoch"
+    )
+    table.add_row("training", training if findings.epochs else "none: an installed model")
+    if findings.channels:
+        table.add_row("answers of a step", "; ".join(channel_words(channel) for channel in findings.channels))
+    table.add_row("test accuracy", f"{findings.accuracy:.4f} (largest class: {findings.majority:.4f})")
+    table.add_row("test AUC", f"{findings.auc:.4f}")
+    table.add_row("on the wire", f"{findings.total_bytes / 1e6:.1f} MB in all")
+    table.add_row("whole run", f"{elapsed:.1f} s")
+    console.print(table)
+
+    if findings.timings:
+        _print_stages(console, findings)
+    traffic = Table(title="Bytes on the wire")
+    traffic.add_column("call: message")
+    traffic.add_column("bytes", justify="right")
+    for message, size in findings.bytes_by_message.items():
+        traffic.add_row(message, f"{size:,}")
+    console.print(traffic)
+
+
+def _print_stages(console: Console, findings: RunSummary) -> None:
+    stages = Table(title="Milliseconds per iteration")
+    stages.add_column("stage")
+    for timing in findings.timings:
+        stages.add_column(timing.name, justify="right")
+    for stage in STAGES:
+        stages.add_row(stage, *(f"{timing.seconds[stage] * 1e3:.1f}" for timing in findings.timings))
+    stages.add_row("total", *(f"{timing.total * 1e3:.1f}" for timing in findings.timings), style="bold")
+    stages.add_row("last quarter / first", *(f"{timing.pace:.2f}" for timing in findings.timings))
+    stages.add_row("peak memory, MB", *(f"{timing.peak_memory_bytes / 1e6:.0f}" for timing in findings.timings))
+    console.print(stages)
+
+
+def print_predictions(console: Console, findings: RunSummary) -> None:
+    for party, predictions in findings.predictions.items():
+        for prediction in predictions:
+            numbers = ", ".join(f"{what} {value}" for what, value in expectations(prediction))
+            console.print(f"{prediction['defence']} at {party} expects: {numbers}.", highlight=False)
+
+
+def print_leakage(console: Console, leakage: list[AttackFinding], unaware: str) -> None:
+    """One line per attack; the report has every column. unaware: of the defences that these attacks don't know."""
+    done = [finding for finding in leakage if finding.mse is not None]
+    if done:
+        if unaware:
+            console.print(unaware, style="yellow", highlight=False, markup=False)
+        table = Table(
+            title="What the active party reconstructs",
+            caption=f"Mean squared error per feature; guessing one half: {done[0].half:.4f}, zero: {done[0].zero:.4f}. "
+            "Gain: the part of one half's error that is gone.",
+        )
+        table.add_column("attack", no_wrap=True)
+        for heading in ("MSE", "95 %", "accuracy"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("most exposed column and its gain")
+        for finding in done:
+            table.add_row(*_leakage_cells(finding))
+        console.print(table)
+    for finding in leakage:
+        if finding.mse is None:
+            console.print(f"Not applicable: {finding.reason}", highlight=False, markup=False)
+
+
+def print_training_leakage(console: Console, training: list[TrainingFinding]) -> None:
+    if not training:
+        return
+    table = Table(title="What training gave away", caption="Right: of what was attacked. Answered: right or not.")
+    for heading in ("attack", "by", "of", "right", "answered", "first and last epoch"):
+        table.add_column(heading, justify="right" if heading in ("right", "answered") else "left")
+    for finding in training:
+        if finding.kind:
+            epochs = f"{finding.by_epoch[0]:.1%}, {finding.by_epoch[-1]:.1%}" if finding.by_epoch else ""
+            table.add_row(
+                finding.attack, finding.party, finding.kind, f"{finding.success:.1%}", f"{finding.resolved:.1%}", epochs
+            )
+    console.print(table)
+    for finding in training:
+        if finding.reason:
+            console.print(f"{finding.attack} by {finding.party}: {finding.reason}", highlight=False, markup=False)
+
+
+def _leakage_cells(finding: AttackFinding) -> tuple[str, ...]:
+    assert finding.mse is not None  # noqa: S101 - the caller has picked those that ran
+    worst = max(finding.columns, key=lambda column: column.gain)
+    return (
+        finding.attack,
+        f"{finding.mse.mean:.4f}",
+        f"{finding.mse.low:.3f} to {finding.mse.high:.3f}",
+        f"{finding.accuracy:.2f}",
+        f"{worst.column} {worst.gain:.0%}" if worst.gain > 0 else "none",
+    )
+
+
+def unaware_words(applied: Sequence[Defence]) -> str:
+    """One sentence on the defences that attacks on predictions meet without knowing of them; empty without any."""
+    met = [defence.name for defence in applied if not _MET.isdisjoint(defence.spec.stages)]
+    if not met:
+        return ""
+    return (
+        f"These attacks don't know of {' and '.join(met)}: an adversary who does may get more; see docs/defences.md, "
+        '"What each one does not stop".'
+    )
+
+
+def channel_words(channel: dict[str, Any]) -> str:
+    """The room of one decryption channel in words."""
+    return (
+        f"{channel['peer']} can fit {channel['equations']} equations about {channel['rows']} residuals of "
+        f"{channel['key_holder']} ({channel['spare_bits']} bits spare)"
+    )
+
+
+def cipher_words(plan: dict[str, Any]) -> str:
+    """The session's cipher in words."""
+    if plan["cipher"] == "plain":
+        return "INSECURE: none (cipher=plain)"
+    return f"Paillier, {plan['key_bits']}-bit keys, packing {'on' if plan['packing'] else 'off'}"

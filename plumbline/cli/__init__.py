@@ -1,0 +1,45 @@
+"""The command's verbs. Each imports what it needs when it runs: a service starts without the auditor's tools."""
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from plumbline.cli import benchmarks, datasets, papers
+from plumbline.cli.audits import audit
+from plumbline.cli.operators import predict, status
+from plumbline.cli.output import console_errors
+from plumbline.cli.services import certs, serve, settings_help
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"plumbline {version('plumbline')}")
+        raise typer.Exit
+
+
+@app.callback()
+def plumbline(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Run a real vertical federation, attack it, defend it, and report what leaked."""
+    if sys.platform == "win32":
+        # Services are stopped by signals and private keys protected by file modes; nobody has tried either there.
+        console_errors.print(
+            "plumbline: Windows lacks what Plumbline needs: run it inside WSL (`wsl --install`).", style="red"
+        )
+        raise typer.Exit(2)
+
+
+# In this order in the help.
+app.command(epilog=settings_help())(serve)
+for command in (certs, audit, predict, status):
+    app.command()(command)
+app.add_typer(datasets.app, name="datasets")
+app.add_typer(papers.app, name="figures")
+app.add_typer(benchmarks.app, name="bench")

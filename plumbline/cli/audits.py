@@ -1,0 +1,114 @@
+"""``plumbline audit``: a request's options."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from attacks.registry import names as attack_names
+from defences.registry import names as defence_names
+from plumbline.cli.output import plain_errors
+from services.common.settings import Settings
+
+_ATTACKS, _DEFENCES = ", ".join(attack_names()), ", ".join(defence_names())
+
+
+def audit(
+    data: Annotated[str, typer.Option(help="A registered data set to deal out; see `plumbline datasets`.")] = "",
+    active: Annotated[str, typer.Option(help="Or: the active party's table (.csv, .parquet or a database URL).")] = "",
+    passive: Annotated[list[str] | None, typer.Option(help="A passive party's table; repeat for more.")] = None,
+    label: Annotated[str, typer.Option(help="Label column of the active party's table.")] = "",
+    id_column: Annotated[str, typer.Option("--id", help="Id column of all tables.")] = "id",
+    parties: Annotated[int, typer.Option(min=2, help="Parties that a registered data set is dealt out to.")] = 2,
+    attacks: Annotated[str, typer.Option(help=f"NAME,NAME; all: every one on predictions. Known: {_ATTACKS}.")] = "",
+    defences: Annotated[str, typer.Option(help=f"NAME,NAME, in the order to apply them. Known: {_DEFENCES}.")] = "",
+    adversary: Annotated[str, typer.Option(help="Who mounts what either side can: active or passive.")] = "active",
+    black_box: Annotated[bool, typer.Option("--black-box", help="Passive parties disclose no parameters.")] = False,
+    auxiliary: Annotated[
+        int, typer.Option(min=0, help="Complete training records that the adversary is given (SIMULATION).")
+    ] = 0,
+    hidden: Annotated[
+        str | None, typer.Option(help="Install a network trained in the lab, such as 8,8 (SIMULATION); '' is linear.")
+    ] = None,
+    activation: Annotated[str, typer.Option(help="Of its hidden layers: sigmoid, tanh or relu.")] = "sigmoid",
+    name: Annotated[str, typer.Option(help="Name of the run; default: the data set's.")] = "",
+    runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any setting of `plumbline serve --help`, for all parties; repeat for more.",
+        ),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the training rows.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Rows per step.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Constant step size.")] = None,
+    cipher: Annotated[str | None, typer.Option(help="paillier, or plain (INSECURE: no encryption).")] = None,
+    packing: Annotated[bool | None, typer.Option(help="Several values per plaintext, or one as in the paper.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Batches, row split and initial weights.")] = None,
+) -> None:
+    """Run a federation of local processes (mTLS, real Paillier) end to end and report on it.
+
+    Example: plumbline audit --data breast_cancer --parties 3 --epochs 10
+    Example: plumbline audit --data satellite --attacks half_star,rcc2 --defences score_scheme1,response_truncation
+    Example: plumbline audit --active bank.csv --passive fintech.csv --label default --id client
+    """
+    from plumbline.audit.request import AuditRequest
+    from plumbline.audit.run import run_audit
+
+    given = {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "cipher": cipher,
+        "packing": packing,
+        "seed": seed,
+    }
+    with plain_errors():
+        request = AuditRequest(
+            data=data,
+            active=active,
+            passive=tuple(passive or ()),
+            label=label,
+            id_column=id_column,
+            parties=parties,
+            attacks=_attack_names(attacks),
+            defences=_names(defences),
+            adversary=adversary,
+            black_box=black_box,
+            auxiliary=auxiliary,
+            hidden=None if hidden is None else _layer_sizes(hidden),
+            activation=activation,
+            name=name,
+            runs=runs,
+            settings={**_pairs(setting or []), **{key: value for key, value in given.items() if value is not None}},
+        )
+        run_audit(request, Console())
+
+
+def _attack_names(text: str) -> tuple[str, ...]:
+    import attacks
+
+    if text == "all":
+        return tuple(name for name in attacks.names() if attacks.load(name).spec.phase == "prediction")
+    return _names(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _layer_sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(size) for size in text.split(",") if size.strip())
+    except ValueError:
+        raise ValueError(f"--hidden takes layer sizes such as 8,8, got {text!r}.") from None
+
+
+def _pairs(settings: list[str]) -> dict[str, Any]:
+    pairs = dict(entry.partition("=")[::2] for entry in settings)
+    if unknown := set(pairs) - set(Settings.model_fields):
+        raise ValueError(f"Unknown setting {', '.join(sorted(unknown))}. See `plumbline serve --help` for the list.")
+    return pairs

@@ -1,0 +1,80 @@
+"""``plumbline datasets``: the registered data sets."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from plumbline.cli.output import console_out, plain_errors
+
+app = typer.Typer(
+    no_args_is_help=False, invoke_without_command=True, help="List the registered data sets, or fetch one."
+)
+
+
+@app.callback()
+def list_datasets(
+    context: typer.Context,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of raw files; default: PLUMBLINE_DATA_DIR or data.")
+    ] = None,
+) -> None:
+    """List the registered data sets.
+
+    Example: plumbline datasets
+    Example: plumbline datasets fetch bank
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from rich.table import Table
+
+    from services.common.settings import load_settings
+    from vfl.data import DATASETS, missing_files
+
+    with plain_errors():
+        folder = data_dir or load_settings().data_dir
+        table = Table(title="Data sets", caption="Raw files are read from PLUMBLINE_DATA_DIR.")
+        for heading in ("name", "rows", "features", "classes", "here", "simulation"):
+            table.add_column(heading, justify="right" if heading in ("rows", "features", "classes") else "left")
+        for dataset in DATASETS.values():
+            here = "fetch it" if missing_files(dataset.name, folder) else "yes"
+            table.add_row(
+                dataset.name,
+                f"{dataset.rows:,}",
+                str(dataset.features),
+                str(dataset.classes),
+                here,
+                " ".join(dataset.simulation),
+            )
+        Console().print(table)
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    data_dir: Annotated[Path | None, typer.Option(help="Where to put it; default: PLUMBLINE_DATA_DIR or data.")] = None,
+) -> None:
+    """Download a data set's raw files from OpenML or UCI and check their sums.
+
+    Example: plumbline datasets fetch bank --data-dir data
+    """
+    from rich.progress import DownloadColumn, Progress, TimeRemainingColumn
+
+    from services.common.settings import load_settings
+    from vfl.data import dataset
+    from vfl.data import fetch as fetch_files
+
+    with plain_errors():
+        if not dataset(name).files:
+            console_out.print(f"{name} comes with scikit-learn: there is nothing to fetch.")
+            return
+    with plain_errors(), Progress(*Progress.get_default_columns()[:3], DownloadColumn(), TimeRemainingColumn()) as bar:
+        task = bar.add_task(name, total=None)
+
+        def show(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        folder = data_dir or load_settings().data_dir
+        fetch_files(name, folder, show)
+        bar.console.print(f"{name} is in {folder}.")

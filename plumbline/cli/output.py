@@ -1,0 +1,32 @@
+"""Where commands write, and how they end for errors that the user can mend."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+
+console_out = Console(soft_wrap=True, highlight=False, markup=False)
+console_errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Ends the command with one sentence for errors that the user can mend, and status 2."""
+    from plumbline.federation import FederationFailed
+    from plumbline.processes import ProcessFailed
+    from services.common.errors import FederationError
+
+    try:
+        yield
+    except (ValueError, OSError, FederationError, FederationFailed, ProcessFailed) as error:
+        words = _system_words(error) if isinstance(error, OSError) else error
+        console_errors.print(f"plumbline: {words}", style="red")
+        raise typer.Exit(2) from error
+
+
+def _system_words(error: OSError) -> str:
+    """What the operating system says, and what to do about it."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"Cannot use {error.filename} ({error.strerror}): check the path, or choose a place that you can write to."

@@ -1,0 +1,87 @@
+"""``plumbline serve`` and ``plumbline certs``: the services of a federation and their certificates."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal, get_args, get_origin
+
+import typer
+from pydantic.fields import FieldInfo
+from rich.markup import escape
+
+from plumbline.cli.output import console_out, plain_errors
+from services.common.identity import Role
+from services.common.settings import Settings
+
+
+def serve(role: Annotated[Literal["coordinator", "active", "passive"], typer.Argument(help="What to run.")]) -> None:
+    """Run one service of a federation until it is stopped.
+
+    Example: PLUMBLINE_DATA=clients.csv PLUMBLINE_ID_COLUMN=client PLUMBLINE_CERTS=certs
+    PLUMBLINE_PEERS=coordinator=10.0.0.1:50051,active=10.0.0.2:50051 plumbline serve passive
+    """
+    from services.common.bootstrap import configure_log
+    from services.common.settings import check_role, load_settings
+
+    with plain_errors():
+        settings = load_settings()
+        check_role(settings, Role(role))
+        configure_log(settings, settings.name or role)
+        _runner(Role(role))(settings)
+
+
+def _runner(role: Role) -> Callable[[Settings], None]:
+    """The service's main function; imported late, so that a coordinator doesn't load a party's libraries."""
+    if role is Role.COORDINATOR:
+        from services.coordinator import server as coordinator
+
+        return coordinator.run
+    if role is Role.ACTIVE:
+        from services.active import server as active
+
+        return active.run
+    from services.passive import server as passive
+
+    return passive.run
+
+
+def certs(
+    out: Annotated[Path, typer.Option(help="Folder for the authority, certificates and keys.")] = Path("certs"),
+    passive: Annotated[list[str] | None, typer.Option(help="Name of a passive party; repeat for more.")] = None,
+    days: Annotated[int, typer.Option(min=1, help="Validity.")] = 365,
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="Keep those that are there.")] = False,
+) -> None:
+    """Make a certificate authority and one certificate per role: coordinator, active, passive parties, operator.
+
+    Example: plumbline certs --out certs --passive clinic-a --passive clinic-b
+    """
+    from services.common.certificates import AUTHORITY, create_federation_certificates
+    from services.common.identity import Identity, role_of
+
+    names = [Role.COORDINATOR, Role.ACTIVE, *(passive or [Role.PASSIVE]), Role.OPERATOR]
+    with plain_errors():
+        if if_missing and (out / f"{AUTHORITY}.crt").exists():
+            console_out.print(f"{out} has certificates already.")
+            return
+        create_federation_certificates(out, [Identity(role_of(name), str(name)) for name in names], days=days)
+        console_out.print(f"Made an authority and certificates for {', '.join(names)} in {out}, valid for {days} days.")
+        console_out.print(f"Give each party {AUTHORITY}.crt and its own .crt and .key; keep {AUTHORITY}.key offline.")
+
+
+def settings_help() -> str:
+    lines = ["Settings are environment variables:"]
+    for name, field in Settings.model_fields.items():
+        facts = ["|".join(get_args(field.annotation))] if get_origin(field.annotation) is Literal else []
+        if "default:" not in str(field.description):
+            facts.append(f"default: {_default_words(field)}")
+        shown = f" [{'; '.join(facts)}]" if facts else ""
+        lines.append(f"PLUMBLINE_{name.upper()}{shown}: {field.description}")
+    # A blank line between paragraphs keeps each setting on a line of its own; what isn't escaped is taken for markup.
+    return escape("\n\n".join(lines))
+
+
+def _default_words(field: FieldInfo) -> str:
+    """A setting's default as one would write it into the environment."""
+    default = field.get_default(call_default_factory=True)
+    if isinstance(default, bool):
+        return str(default).lower()
+    return str(default) if default or default == 0 else "unset"

@@ -1,0 +1,62 @@
+"""Adversaries who know a linear defence, as the sections on transforms and on rotations measure them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+import attacks
+from attacks.equation_solving import HalfStar
+from attacks.linear_system import linear_system
+from defences.feature_transform import FeatureTransform
+from defences.parameter_rotation import ParameterRotation
+from plumbline.figures.defences.adaptive import adaptive_adversaries
+from plumbline.figures.simulation.linear_models import TrainedModel
+from plumbline.judge.measures import mse_per_feature
+from vfl.arrays import FloatArray
+
+_Piece = TypeVar("_Piece")
+CAUTIOUS = "rcc2, 1/2 where nothing fits"
+# Scores of disclosed parameters' records fit them to rounding; those that no x in the box explains are far off.
+_FITS = 1e-6
+
+
+def with_records(
+    view: attacks.PredictionView, model: TrainedModel, passive: list[int], own: FloatArray
+) -> attacks.PredictionView:
+    """The view of who also has 2 d + 2 complete training records; ``own``: the passive columns as they truly are."""
+    count = 2 * len(passive) + 2
+    known = replace(model, features=model.features_train).view(passive, count)[0]
+    auxiliary = attacks.AuxiliaryRows(known.features_active, own[:count], given(known.scores))
+    return replace(view, auxiliary=auxiliary)
+
+
+def informed_errors(
+    defence: FeatureTransform | ParameterRotation, view: attacks.PredictionView, truth: FloatArray
+) -> Iterator[tuple[str, float]]:
+    """What those who know the defence do, and how much their half*, clamped to [0, 1], then errs per feature.
+
+    view: with the records of ``with_records``.
+    """
+    count = len(given(view.auxiliary).scores)
+    for aware in adaptive_adversaries(defence, view, _unasked, 0):
+        estimate = attacks.load("half_star").reconstruct(given(aware.view)).clip(0, 1)
+        yield aware.words.replace(str(count), "2 d + 2"), mse_per_feature(truth, estimate)
+
+
+def half_where_nothing_fits(view: attacks.PredictionView, estimate: FloatArray) -> FloatArray:
+    """rcc2's (n, d) estimates, but 1/2 for records whose equations they, the closest points of [0, 1], don't solve."""
+    system = linear_system(HalfStar(), view)
+    residuals = np.abs(estimate @ system.matrix.T - system.right_hand_sides).max(axis=1, keepdims=True)
+    return np.where(residuals < _FITS, estimate, 0.5)
+
+
+def _unasked(_: FloatArray) -> FloatArray:
+    raise AssertionError  # these adversaries ask nothing more
+
+
+def given(piece: _Piece | None) -> _Piece:
+    if piece is None:
+        raise AssertionError  # all views here have it; this tells the type checker
+    return piece

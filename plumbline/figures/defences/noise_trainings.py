@@ -1,0 +1,299 @@
+"""The trainings behind Hu, Figures 2 to 4: with noise of both formulas, under the label attack, beside theory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import roc_auc_score
+
+from plumbline.figures.simulation.records import Reading, Records, scaled_features
+from plumbline.figures.simulation.side_by_side import (
+    BATCH_SIZE,
+    FAILURE,
+    LEARNING_RATE,
+    MEASURES,
+    ResidualNoise,
+    train_side_by_side,
+)
+from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.data import column_blocks
+from vfl.learning import BatchSchedule, initial_weights
+from vfl.theory.dp_noise import (
+    READINGS,
+    best_success,
+    error_bound,
+    expected_accuracy,
+    gaussian_epsilon,
+    mean_noise_covariance,
+    noise_levels,
+    noisy_guaranteed_steps,
+    product_variance,
+    sign_success,
+)
+from vfl.theory.training import guaranteed_steps, initial_product_bound
+
+EPSILONS = (0.1, 0.2, 0.5)
+DELTA = 0.1
+GRADIENT_BOUND = 1.0
+INITIALISATIONS = ("zero", "xavier")
+
+
+# Keeps secret initial weights and noise apart from the public streams of the same seed.
+_WEIGHT_STREAM, _NOISE_STREAM = 0x4E57, 0x4E5A
+
+
+@dataclass(frozen=True)
+class NoiseCase:
+    """One preparation of one data set."""
+
+    dataset: str
+    title: str
+    reading: Reading
+    epochs: int
+    batch_size: int = BATCH_SIZE
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One of the trainings that run side by side. formula "none": without noise, epsilon is infinite."""
+
+    initialisation: str
+    formula: str
+    epsilon: float
+    sigma_active: float
+    sigma_passive: float
+    sensitivity: float
+
+    @property
+    def noisy(self) -> bool:
+        return self.formula != "none"
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What one seed trains on. features: (n, d); active: (d,), the label party's columns, the intercept's too."""
+
+    features: FloatArray
+    labels: IntArray
+    active: BoolArray
+    test: IntArray
+    schedule: BatchSchedule
+    epochs: int
+    seed: int
+
+    @property
+    def train(self) -> IntArray:
+        return self.schedule.train_rows
+
+    @property
+    def steps(self) -> int:
+        return self.epochs * self.schedule.steps_per_epoch
+
+    @property
+    def rows(self) -> int:
+        """Of the largest batch."""
+        return self.schedule.rows_of_step(0)
+
+    @cached_property
+    def squared_norm(self) -> float:
+        """The largest ||x||^2."""
+        return float((self.features**2).sum(axis=1).max())
+
+
+class _LabelAttack:
+    """Watches a training: the attack on sums over epochs, and the probability of each success, given f."""
+
+    def __init__(self, labels: IntArray, train: IntArray, sigma: FloatArray) -> None:
+        self._labels, self._train, self._sigma = labels[:, None], train, sigma
+        shape = (len(labels), len(sigma))
+        self._true, self._seen = np.zeros(shape), np.zeros(shape)
+        self._steps = 0
+        self._right = np.zeros(len(sigma))
+        # The first step, from 0, at which some |theta^T x| of the batch reaches 2; -1 for never.
+        self.first_product_step = np.full(len(sigma), -1, dtype=np.int64)
+        self._epochs: dict[str, list[FloatArray]] = {
+            name: [] for name in ("success_step_predicted", "success_averaged", "success_averaged_predicted")
+        }
+
+    @property
+    def measures(self) -> dict[str, FloatArray]:
+        """By name, (epochs, c)."""
+        return {name: np.array(values) for name, values in self._epochs.items()}
+
+    def observe(self, rows: IntArray, residual: FloatArray, seen: FloatArray) -> None:
+        """One step; see ``train_side_by_side``."""
+        labels = self._labels[rows]
+        self._true[rows] += residual
+        self._seen[rows] += seen
+        self._right += sign_success(residual, labels, self._sigma).sum(axis=0)
+        outside = (np.abs(residual + np.where(labels == 1, 2.0, -2.0)) >= 2).any(axis=0)
+        self.first_product_step[outside & (self.first_product_step < 0)] = self._steps
+        self._steps += 1
+
+    def end_epoch(self) -> None:
+        """After every row was used once more."""
+        labels = self._labels[self._train]
+        uses = len(self._epochs["success_averaged"]) + 1
+        predicted = sign_success(self._true[self._train], labels, self._sigma * np.sqrt(uses))
+        self._epochs["success_step_predicted"].append(self._right / len(self._train))
+        self._epochs["success_averaged"].append(((self._seen[self._train] < 0) == (labels == 1)).mean(axis=0))
+        self._epochs["success_averaged_predicted"].append(predicted.mean(axis=0))
+        self._right = np.zeros_like(self._right)
+
+
+def run_case(case: NoiseCase, records: Records, seeds: Sequence[int]) -> pd.DataFrame:
+    """All seeds of one preparation, in the form of ``noise_section``'s data."""
+    parts = []
+    variances: tuple[FloatArray, FloatArray] | None = None
+    for seed in seeds:
+        problem = _problem(case, records, seed)
+        # Published training rows are the same for every seed, and so is what noise does to them on average.
+        if variances is None or records.train_rows is None:
+            variances = _unit_variances(problem)
+        for part in _train(problem, variances):
+            parts.append(part.assign(dataset=case.dataset, preparation=case.reading.name, seed=seed))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _problem(case: NoiseCase, records: Records, seed: int) -> _Problem:
+    train, test = records.rows_of(seed)
+    features = scaled_features(records, case.reading.scaling, train)
+    active = np.arange(features.shape[1]) < column_blocks(features.shape[1], 2)[1].start
+    if case.reading.intercept:
+        features = np.hstack([features, np.ones((len(features), 1))])
+        active = np.append(active, True)
+    schedule = BatchSchedule(train, case.batch_size, seed)
+    return _Problem(features, records.labels, active, test, schedule, case.epochs, seed)
+
+
+def _unit_variances(problem: _Problem) -> tuple[FloatArray, FloatArray]:
+    """Variance of the test rows' theta^T x at the end, per unit of sigma_A^2 alone and of sigma_B^2 alone."""
+    used = problem.features[problem.train]
+    moment = used.T @ used / len(used)
+
+    def variance(sigma_active: float, sigma_passive: float) -> FloatArray:
+        covariance = mean_noise_covariance(
+            moment,
+            problem.active,
+            rows=problem.rows,
+            steps=problem.steps,
+            learning_rate=LEARNING_RATE,
+            sigma_active=sigma_active,
+            sigma_passive=sigma_passive,
+        )
+        return product_variance(problem.features[problem.test], covariance)
+
+    return variance(1.0, 0.0), variance(0.0, 1.0)
+
+
+def _columns(problem: _Problem) -> list[_Column]:
+    columns = []
+    for start in INITIALISATIONS:
+        columns.append(_Column(start, "none", float("inf"), 0.0, 0.0, 0.0))
+        for formula, epsilon in product(READINGS, EPSILONS):
+            levels = noise_levels(
+                epsilon,
+                DELTA,
+                epochs=problem.epochs,
+                steps=problem.steps,
+                rows=problem.rows,
+                learning_rate=LEARNING_RATE,
+                gradient_bound=GRADIENT_BOUND,
+                reading=formula,
+            )
+            sigmas = levels.sigma_active, levels.sigma_passive
+            columns.append(_Column(start, formula, epsilon, *sigmas, levels.sensitivity_active))
+    return columns
+
+
+def _train(problem: _Problem, variances: tuple[FloatArray, FloatArray]) -> Iterator[pd.DataFrame]:
+    """One seed: the rows of each column, (epochs) of them."""
+    columns = _columns(problem)
+    width = problem.features.shape[1]
+    start = {
+        kind: initial_weights(
+            kind,
+            width,
+            1,
+            total_features=width,
+            generator=np.random.default_rng((_WEIGHT_STREAM, problem.seed, number)),
+        )
+        for number, kind in enumerate(INITIALISATIONS)
+    }
+    bounds = [_initial_bound(problem, column) for column in columns]
+    limits = [
+        # With noise no step's labels are guaranteed.
+        0 if column.noisy else guaranteed_steps(LEARNING_RATE, bound, squared_norm=problem.squared_norm)
+        for column, bound in zip(columns, bounds, strict=True)
+    ]
+    noise = ResidualNoise(
+        problem.active,
+        np.array([column.sigma_active for column in columns]),
+        np.array([column.sigma_passive for column in columns]),
+        np.random.default_rng((_NOISE_STREAM, problem.seed)),
+    )
+    attack = _LabelAttack(problem.labels, problem.train, noise.sigma_active)
+    trained = train_side_by_side(
+        problem.features,
+        problem.labels,
+        np.hstack([start[column.initialisation] for column in columns]),
+        test=problem.test,
+        schedule=problem.schedule,
+        epochs=problem.epochs,
+        guaranteed=np.array(limits),
+        noise=noise,
+        observe=attack.observe,
+        advance=attack.end_epoch,
+    )
+    plain = {column.initialisation: trained.weights[:, j] for j, column in enumerate(columns) if not column.noisy}
+    by_epoch = {measure: getattr(trained, measure) for measure in MEASURES} | attack.measures
+    for j, (column, bound) in enumerate(zip(columns, bounds, strict=True)):
+        of_run = {
+            "initialisation": column.initialisation,
+            "formula": column.formula,
+            "epsilon": column.epsilon,
+            "sigma_active": column.sigma_active,
+            "sigma_passive": column.sigma_passive,
+            **_theory(problem, column, bound, plain[column.initialisation], variances),
+            "first_product_step": int(attack.first_product_step[j]),
+            "first_wrong_step": int(trained.first_wrong_step[j]),
+            "own_part_auc": _own_part_auc(problem, trained.weights[:, j]),
+        }
+        measured = {measure: values[:, j] for measure, values in by_epoch.items()}
+        yield pd.DataFrame({"epoch": np.arange(1, problem.epochs + 1), **measured, **of_run})
+
+
+def _initial_bound(problem: _Problem, column: _Column) -> float:
+    rows, width = problem.features.shape
+    return initial_product_bound(column.initialisation, width, rows, squared_norm=problem.squared_norm, failure=FAILURE)
+
+
+def _theory(
+    problem: _Problem,
+    column: _Column,
+    initial_bound: float,
+    plain_weights: FloatArray,
+    variances: tuple[FloatArray, FloatArray],
+) -> dict[str, float | int]:
+    """What is known of a training before it: but for its accuracy, for which it takes the one without noise."""
+    products = problem.features[problem.test] @ plain_weights
+    spread = column.sigma_active**2 * variances[0] + column.sigma_passive**2 * variances[1]
+    u = error_bound(column.sigma_active, problem.rows, problem.steps, FAILURE)
+    return {
+        "attained_epsilon": gaussian_epsilon(column.sensitivity, column.sigma_active, DELTA)
+        if column.noisy
+        else float("inf"),
+        "accuracy_test_predicted": expected_accuracy(products, problem.labels[problem.test], spread),
+        "success_bound": best_success(column.sigma_active, problem.epochs) if column.noisy else 1.0,
+        "guaranteed_steps": noisy_guaranteed_steps(LEARNING_RATE, initial_bound, u, squared_norm=problem.squared_norm),
+    }
+
+
+def _own_part_auc(problem: _Problem, weights: FloatArray) -> float:
+    """How well the passive party's own part of the final model tells training labels apart: 0.5 is chance."""
+    passive = ~problem.active
+    products = problem.features[np.ix_(problem.train, passive)] @ weights[passive]
+    return float(roc_auc_score(problem.labels[problem.train], products))

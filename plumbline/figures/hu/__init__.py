@@ -1,0 +1,1 @@
+"""The experiments of Hu, section 7."""

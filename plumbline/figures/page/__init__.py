@@ -1,0 +1,1 @@
+"""What pages of experiments are made of: drawings, tables, sections."""

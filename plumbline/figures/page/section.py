@@ -1,0 +1,33 @@
+"""One part of a page of experiments: its measurements, what is shown of them, and its plots."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from plumbline.figures.page.elements import PageTable
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure as SVG text, and the sentence below it."""
+
+    name: str
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """name: file stem of the data. data: one row per measurement, tidy. summary: what the page shows as a table.
+
+    notes: what the numbers say beside what the paper states, and what is simulated; plain sentences.
+    advice: what a reader can act on, for the top of the page; None where a section has no choice to offer.
+    """
+
+    name: str
+    title: str
+    data: pd.DataFrame
+    summary: pd.DataFrame
+    plots: tuple[Plot, ...]
+    notes: tuple[str, ...]
+    advice: PageTable | None = None

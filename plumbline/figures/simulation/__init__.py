@@ -1,0 +1,1 @@
+"""Models and measures that several studies share."""

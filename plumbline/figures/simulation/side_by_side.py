@@ -1,0 +1,144 @@
+"""Trainings from several starts side by side in float64, and the label attack on each (SIMULATION)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.learning import BatchSchedule, ResidualScheme
+
+Advance = Callable[[], object]
+Observe = Callable[[IntArray, FloatArray, FloatArray], object]
+BATCH_SIZE = 256
+LEARNING_RATE = 0.01
+FAILURE = 0.01
+MEASURES = ("accuracy_train", "accuracy_test", "success_step", "success_kept", "theta_norm")
+
+
+class KeptLabels:
+    """``LabelRecovery``'s overall estimate, epoch by epoch: a row's guaranteed label, else what most steps say.
+
+    One column per training; guaranteed: (c,) T_eps of each. ``tests`` hold it against ``LabelRecovery`` itself.
+    """
+
+    def __init__(self, rows: int, guaranteed: IntArray) -> None:
+        shape = (rows, len(guaranteed))
+        self._limits = guaranteed
+        self._sure = np.zeros(shape, dtype=np.bool_)
+        self._seen = np.zeros(shape, dtype=np.bool_)
+        # The guaranteed label, or the one that the earliest step gave: it decides ties.
+        self._first = np.zeros(shape, dtype=np.bool_)
+        self._votes = np.zeros(shape, dtype=np.int64)
+
+    def add(self, rows: IntArray, steps: IntArray, told: BoolArray) -> None:
+        """One epoch's (m, c) labels of ``rows`` (m,), each at most once, told at ``steps`` (m,)."""
+        guaranteed = steps[:, None] < self._limits
+        self._first[rows] = np.where(self._seen[rows], self._first[rows], told)
+        self._seen[rows] = True
+        self._sure[rows] |= guaranteed
+        self._votes[rows] += np.where(told, 1, -1)
+
+    @property
+    def labels(self) -> BoolArray:
+        """(rows, c): whether the label is 1."""
+        # T_eps ends a run of first steps: a guaranteed row's first label is its guaranteed one.
+        by_vote = np.where(self._votes == 0, self._first, self._votes > 0)
+        return np.where(self._sure, self._first, by_vote)
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualNoise:
+    """The noise of Algorithm 3 on c trainings side by side.
+
+    active: (d,), the columns of the label party. sigma_active, sigma_passive: (c,), of the noise Z^A on the label
+    party's shares of f and Z^B on the other's.
+    """
+
+    active: BoolArray
+    sigma_active: FloatArray
+    sigma_passive: FloatArray
+    generator: np.random.Generator
+
+    def disturb(self, batch: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """f + Z^A (s, c), what the other party can solve for, and the sums (d, c) that the gradient is made of."""
+        solved = residual + self.sigma_active * self.generator.standard_normal(residual.shape)
+        known = residual + self.sigma_passive * self.generator.standard_normal(residual.shape)
+        return solved, np.where(self.active[:, None], batch.T @ known, batch.T @ solved)
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """c trainings side by side, after each epoch. Measures: (epochs, c).
+
+    success_step: share of the epoch's training rows whose label is -sign(f) at the step that uses them (Criterion 4.2).
+    success_kept: share of training rows whose label ``LabelRecovery`` has after this epoch, from all steps so far.
+    first_wrong_step: (c,) the first step, from 0, at which Criterion 4.2 errs; -1 when it never does.
+    weights: (d, c), final.
+    """
+
+    accuracy_train: FloatArray
+    accuracy_test: FloatArray
+    success_step: FloatArray
+    success_kept: FloatArray
+    theta_norm: FloatArray
+    first_wrong_step: IntArray
+    weights: FloatArray
+
+
+def train_side_by_side(
+    features: FloatArray,
+    labels: IntArray,
+    weights: FloatArray,
+    *,
+    test: IntArray,
+    schedule: BatchSchedule,
+    epochs: int,
+    guaranteed: IntArray,
+    learning_rate: float = LEARNING_RATE,
+    noise: ResidualNoise | None = None,
+    observe: Observe | None = None,
+    advance: Advance | None = None,
+) -> Trajectory:
+    """Hu eq. 3-6 for every column of ``weights`` (d, c) on the same batches, and the label attack on each step.
+
+    features: (n, d), an intercept's column included; labels: (n,) 0 or 1; guaranteed: (c,) T_eps of each column.
+    noise: of Algorithm 3; what the attack then has is f with it. observe: is given every step's rows (s,), their f
+    and what the attack has of it, both (s, c). advance: is called after every epoch.
+    """
+    scheme = ResidualScheme(2)
+    theta = weights.copy()
+    train = schedule.train_rows
+    kept = KeptLabels(len(labels), guaranteed)
+    first_wrong = np.full(theta.shape[1], -1, dtype=np.int64)
+    measures: dict[str, list[FloatArray]] = {name: [] for name in MEASURES}
+    truth = labels[:, None] == 1
+    for epoch in range(epochs):
+        batches = list(schedule.epoch(epoch))
+        order, ends = np.concatenate(batches), np.cumsum([len(rows) for rows in batches])
+        shuffled, targets = features[order], labels[order]
+        told = np.empty((len(order), theta.shape[1]), dtype=np.bool_)
+        for rows, end in zip(batches, ends, strict=True):
+            part = slice(end - len(rows), end)
+            batch = shuffled[part]
+            residual = scheme.active_share(batch @ theta, targets[part])
+            seen, sums = (residual, batch.T @ residual) if noise is None else noise.disturb(batch, residual)
+            if observe is not None:
+                observe(rows, residual, seen)
+            told[part] = seen < 0
+            theta = theta - learning_rate * scheme.gradient_scale(len(batch)) * sums
+        steps = np.repeat(epoch * len(batches) + np.arange(len(batches)), np.diff(ends, prepend=0))
+        kept.add(order, steps, told)
+        right = told == truth[order]
+        for column in np.flatnonzero((first_wrong < 0) & ~right.all(axis=0)):
+            first_wrong[column] = steps[right[:, column].argmin()]
+        decided = (features @ theta > 0) == truth
+        measures["accuracy_train"].append(decided[train].mean(axis=0))
+        measures["accuracy_test"].append(decided[test].mean(axis=0))
+        measures["success_step"].append(right.mean(axis=0))
+        measures["success_kept"].append((kept.labels == truth)[train].mean(axis=0))
+        measures["theta_norm"].append(np.linalg.norm(theta, axis=0))
+        if advance is not None:
+            advance()
+    arrays = {name: np.array(values) for name, values in measures.items()}
+    return Trajectory(**arrays, first_wrong_step=first_wrong, weights=theta)

@@ -1,0 +1,1 @@
+"""What developers and continuous integration run beside the tests."""

@@ -1,0 +1,107 @@
+"""The passive parties as plain Python objects over gRPC."""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import cast
+
+import grpc
+import numpy as np
+
+from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
+from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
+from services.common.errors import naming, naming_the_party
+from services.common.scores import matrix_of
+from services.common.wire import END_SECONDS
+from vfl.data import BlindedIds
+from vfl.data.psi import MOST_IDS
+from vfl.learning.networks import DenseNetwork, activation_named
+
+_IDS_PER_PART = 1_000
+# Seconds beyond the wait of whoever answers.
+_MARGIN = 5.0
+# Upper limit of what the set intersection takes per id and message.
+_ALIGNMENT_SECONDS_PER_ID = 0.0005
+
+
+@naming_the_party
+class PassiveLink:
+    """What the active party asks of one passive party; no answer within ``timeout`` seconds raises PeerVanished."""
+
+    def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
+        self.name = name
+        self._stub = passive_pb2_grpc.PassiveStub(channel)
+        self._timeout = timeout
+
+    def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds:
+        """The party's blinded ids as they arrive; raises InvalidMessage where it aligns by another version."""
+        request = passive_pb2.AlignmentSetupRequest(
+            session_id=session_id, client_count=client_count, version=ALIGNMENT_VERSION
+        )
+        # Its table may be larger by far than this party's.
+        replies = self._stub.SetUpAlignment(request, timeout=self._timeout + MOST_IDS * _ALIGNMENT_SECONDS_PER_ID)
+        header = next(replies, passive_pb2.AlignmentPart())
+        check_alignment_version(self.name, header.version)
+        return BlindedIds(header.count, self._data_of(replies))
+
+    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds:
+        """The ids that were asked about, blinded by the party as well, as they arrive."""
+
+        def parts() -> Iterator[passive_pb2.AlignmentPart]:
+            for data in request:
+                yield passive_pb2.AlignmentPart(session_id=session_id, data=data)
+
+        timeout = self._timeout + client_count * _ALIGNMENT_SECONDS_PER_ID
+        return BlindedIds(client_count, self._data_of(self._stub.Align(parts(), timeout=timeout)))
+
+    def _data_of(self, replies: Iterator[passive_pb2.AlignmentPart]) -> Iterator[bytes]:
+        # The transport's streams are generators: closing one that isn't read to its end ends the call.
+        with naming(self.name), closing(cast(Generator[passive_pb2.AlignmentPart, None, None], replies)):
+            for part in replies:
+                yield part.data
+
+    def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None:
+        def parts() -> Iterator[passive_pb2.CommonIds]:
+            for start in range(0, len(common_ids), _IDS_PER_PART):
+                yield passive_pb2.CommonIds(session_id=session_id, ids=common_ids[start : start + _IDS_PER_PART])
+
+        self._stub.FixOrder(parts(), timeout=self._timeout)
+
+    def join(self, session_id: str) -> None:
+        # The passive party joins at the coordinator, which waits for the others as long as the timeout says.
+        self._stub.Join(passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout + 2 * _MARGIN)
+
+    def show_public_key(self, session_id: str) -> None:
+        self._stub.ShowPublicKey(passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
+
+    def run_epoch(self, session_id: str, epoch: int) -> None:
+        """Returns when the epoch is done. No deadline: every step has one, and a lost connection ends the call."""
+        for _ in self._stub.RunEpoch(passive_pb2.RunEpochRequest(session_id=session_id, epoch=epoch)):
+            pass
+
+    def finish_training(self, session_id: str, kept_epoch: int) -> None:
+        request = passive_pb2.FinishTrainingRequest(session_id=session_id, kept_epoch=kept_epoch)
+        self._stub.FinishTraining(request, timeout=self._timeout)
+
+    def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None:
+        request = passive_pb2.PartialScoresRequest(session_id=session_id, request_id=request_id, rows=rows)
+        self._stub.ContributeScores(request, timeout=self._timeout)
+
+    def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
+        """The party's share of the model, None when it discloses nothing (black box)."""
+        try:
+            reply = self._stub.DiscloseParameters(
+                passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout
+            )
+        except grpc.RpcError as error:
+            if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+                return None
+            raise
+        return DenseNetwork(
+            tuple(matrix_of(layer.inputs, layer.outputs, layer.weights) for layer in reply.layers),
+            tuple(np.array(layer.biases) for layer in reply.layers),
+            activation_named(reply.activation),
+        )
+
+    def end_session(self, session_id: str, reason: str) -> None:
+        request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
+        self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))

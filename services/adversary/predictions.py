@@ -1,0 +1,120 @@
+"""Hosts the attacks that an active party can mount, on live transcripts, with what it owns and received only."""
+
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import attacks
+from services.party.party_training import PartyTraining
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning import class_rows
+from vfl.learning.networks import DenseNetwork, VerticalNetwork
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What the active party knows of one session besides scores: its own training, and what was disclosed to it.
+
+    ``disclosed``: each passive party's parameters in the agreement's order; None in black box. ``auxiliary``: complete
+    records that this party holds besides, with the scores that it got for them.
+    """
+
+    training: PartyTraining
+    disclosed: tuple[DenseNetwork, ...] | None
+    auxiliary: attacks.AuxiliaryRows | None = None
+
+    def own_features(self, rows: IntArray) -> FloatArray:
+        """This party's features of these rows, without the bias that training adds."""
+        features = self.training.features_of(rows)
+        return features if self.training.agreement.plan.installed_model else features[:, :-1]
+
+    def view(self, rows: IntArray, scores: FloatArray) -> attacks.PredictionView:
+        """The view of predictions of ``rows``, (n, classes) scores; raises ViewError when the pieces don't fit."""
+        own_bias = not self.training.agreement.plan.installed_model
+        train_rows = self.training.rows.train
+        pieces: dict[str, Any] = {
+            "features_active": self.own_features(rows),
+            "scores": scores,
+            "auxiliary": self.auxiliary,
+            "labels": self.training.labels_of(train_rows),
+            "features_train": self.own_features(train_rows),
+            "passive_features": sum(
+                party.feature_count for party in self.training.agreement.peers_of(self.training.name)
+            ),
+        }
+        own, others = self.training.parameters, self.disclosed
+        if own.is_linear and own_bias:
+            rows_by_class = class_rows(own.weights[0])
+            pieces["weights_active"], pieces["bias"] = rows_by_class[:, :-1], rows_by_class[:, -1]
+        elif own.is_linear:
+            pieces["weights_active"] = class_rows(own.weights[0])
+        else:
+            pieces["network_active"] = own
+        if others is not None and all(part.is_linear for part in (own, *others)):
+            pieces["weights_passive"] = np.hstack([class_rows(part.weights[0]) for part in others])
+            pieces.setdefault("bias", sum((part.biases[0] for part in others), own.biases[0]))
+        elif others is not None and len(others) == 1:
+            pieces["network"] = VerticalNetwork(own, others[0])
+        return attacks.PredictionView(**pieces)
+
+
+class AttackHost:
+    """Runs the switched-on attacks on scores as they arrive and writes estimates to ``folder``/attacks.
+
+    An attack that can't be mounted is reported as not applicable, with the reason; the federation goes on.
+    """
+
+    def __init__(self, mounted: Mapping[str, attacks.PredictionAttack], folder: Path | None) -> None:
+        self._mounted = dict(mounted)
+        self._folder = folder / "attacks" if folder is not None else None
+        self._outcomes: list[dict[str, Any]] = []
+        self._batch = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no attack is switched on."""
+        return not self._mounted
+
+    def begin(self) -> None:
+        """Forget what belonged to the session before."""
+        self._outcomes = []
+        self._batch = 0
+
+    def attack(self, knowledge: Knowledge, rows: Sequence[int], scores: FloatArray) -> None:
+        """Mount every attack on one batch of predictions: rows of the common order and their (n, classes) scores."""
+        batch = self._batch
+        self._batch += 1
+        indices = np.asarray(rows, dtype=np.int64)
+        estimates: dict[str, FloatArray] = {}
+        for name, attack in self._mounted.items():
+            start = time.perf_counter()
+            outcome: dict[str, Any] = {"attack": name, "batch": batch, "records": len(indices)}
+            try:
+                estimates[name] = attack.reconstruct(knowledge.view(indices, scores))
+                outcome["status"] = "done"
+                _log.info("Attack %s reconstructed %d records.", name, len(indices))
+            except ValueError as error:  # a ViewError, or a problem that the attack can't solve: its text says which
+                outcome |= {"status": "not applicable", "reason": str(error)}
+                _log.warning("Attack %s is not applicable: %s", name, error)
+            except Exception as error:  # an attack is a guest: its bugs are reported and the federation goes on
+                outcome |= {"status": "failed", "reason": f"{name} failed with {type(error).__name__}: {error}"}
+                _log.exception("Attack %s failed.", name)
+            outcome["seconds"] = time.perf_counter() - start
+            self._outcomes.append(outcome)
+        self._write(batch, indices, estimates)
+
+    def _write(self, batch: int, rows: IntArray, estimates: Mapping[str, FloatArray]) -> None:
+        if self._folder is None:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / f"estimates-{batch}.npz").open("wb") as file:
+            np.savez(file, allow_pickle=False, rows=rows, **estimates)
+        (self._folder / "outcomes.json").write_text(json.dumps(self._outcomes, indent=1))

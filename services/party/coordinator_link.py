@@ -1,0 +1,49 @@
+"""The coordinator as a plain Python object over gRPC."""
+
+import grpc
+
+from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.errors import naming_the_party
+from services.common.identity import Role
+from services.common.scores import PartialScores, matrix_of
+from services.common.wire import END_SECONDS
+from vfl.arrays import FloatArray
+
+# Seconds that a call has beyond the wait of whoever answers it.
+_JOIN_MARGIN = 5.0
+
+
+@naming_the_party
+class CoordinatorLink:
+    """The coordinator over a channel; no answer within ``timeout`` seconds raises PeerVanished."""
+
+    def __init__(self, channel: grpc.Channel, timeout: float) -> None:
+        self.name = str(Role.COORDINATOR)
+        self._stub = coordinator_pb2_grpc.CoordinatorStub(channel)
+        self._timeout = timeout
+
+    def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
+        request = coordinator_pb2.OpenSessionRequest(
+            plan=plan.to_message(), classes=classes, passive_parties=passive_parties
+        )
+        return self._stub.OpenSession(request, timeout=self._timeout).session_id
+
+    def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
+        """Join; answers when all parties have."""
+        request = coordinator_pb2.JoinSessionRequest(session_id=session_id, party=party.to_message())
+        # The coordinator itself waits this long for the others, and then says who is missing.
+        return Agreement.from_message(self._stub.JoinSession(request, timeout=self._timeout + _JOIN_MARGIN))
+
+    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
+        self._stub.SubmitPartialScores(share.to_message(session_id, request_id), timeout=self._timeout)
+
+    def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
+        """Confidence scores, (rows, classes)."""
+        message = PartialScores(products).to_message(session_id, request_id)
+        reply = self._stub.Score(message, timeout=self._timeout)
+        return matrix_of(reply.rows, reply.columns, reply.values)
+
+    def end_session(self, session_id: str, reason: str) -> None:
+        request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
+        self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))

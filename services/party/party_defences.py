@@ -1,0 +1,119 @@
+"""The defences of one party's service, by the place where they act."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, cast
+
+from defences import (
+    Defence,
+    FeatureDefence,
+    NoiseSource,
+    ParameterDefence,
+    ResidualDefence,
+    TrainingTerms,
+)
+from services.common.applied_defences import load_defences, noise_source
+from services.common.identity import Role
+from services.common.settings import Settings, SettingsError
+from vfl.arrays import FloatArray
+
+_log = logging.getLogger(__name__)
+
+
+class PartyDefences:
+    """Applies a party's defences, each stage's in the order given. Without any, every method gives back what it got."""
+
+    def __init__(self, chosen: Sequence[Defence] = (), noise: NoiseSource | None = None) -> None:
+        self.names = tuple(defence.name for defence in chosen)
+        self._noise = noise or NoiseSource()
+        self._residuals = cast(tuple[ResidualDefence, ...], _of_stage(chosen, "residuals"))
+        self._features = cast(tuple[FeatureDefence, ...], _of_stage(chosen, "features"))
+        self._parameters = cast(tuple[ParameterDefence, ...], _of_stage(chosen, "parameters"))
+        self.truncates_answers = bool(_of_stage(chosen, "answers"))
+
+    @classmethod
+    def of(cls, settings: Settings, role: Role) -> "PartyDefences":
+        """The defences that the settings name for this role; raises ValueError for those that can't work here."""
+        chosen = load_defences(settings, role)
+        check_defences(chosen, settings)
+        return cls(chosen, noise_source(settings))
+
+    def check(self, terms: TrainingTerms) -> None:
+        """Raises DefenceError when a defence can't work under a session's terms."""
+        for defence in self._residuals:
+            defence.check(terms)
+
+    def predictions(self, terms: TrainingTerms) -> list[dict[str, Any]]:
+        """What theory expects of each residual defence in a session, for the run's record."""
+        expected = [(one.name, one.prediction(terms)) for one in self._residuals]
+        return [{"defence": name, **asdict(prediction)} for name, prediction in expected if prediction is not None]
+
+    def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms) -> FloatArray:
+        """This party's residual shares of a step as they may be encrypted: (rows, columns)."""
+        for defence in self._residuals:
+            residuals = defence.protect_residuals(residuals, terms, self._noise)
+        return residuals
+
+    def transform_features(self, features: FloatArray) -> FloatArray:
+        """This party's features as the federation shall know them: (n, d)."""
+        for defence in self._features:
+            features = defence.transform_features(features, self._noise.repeating(defence.name))
+        return features
+
+    def disclose(self, weights: FloatArray, features: FloatArray) -> FloatArray:
+        """(k, d) class rows as they may be disclosed; ``features``: (n, d), this party's own as it trained on them.
+
+        The same secrets in every session of this process: distorting anew would tell more each time.
+        """
+        for defence in self._parameters:
+            weights = defence.disclose(weights, features, self._noise.repeating(defence.name))
+        return weights
+
+    @property
+    def changes_residuals(self) -> bool:
+        """Whether residuals are encrypted as they are, or with noise on them."""
+        return bool(self._residuals)
+
+    @property
+    def distorts_parameters(self) -> bool:
+        """Whether what is disclosed may differ from what was trained."""
+        return bool(self._parameters)
+
+
+def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
+    """Raises SettingsError for defences that can't work under these settings or together.
+
+    Those that merely have nothing to do get a line in the log: an audit runs the same defences without encryption.
+    """
+    distorting, transforming = _names_of_stage(chosen, "parameters"), _names_of_stage(chosen, "features")
+    if distorting and not settings.disclose:
+        raise SettingsError(
+            f"{distorting} changes the parameters that are disclosed, and this party discloses none (black box): "
+            "set PLUMBLINE_DISCLOSE=true (in an audit: give --attacks and no --black-box), or drop it."
+        )
+    if transforming and settings.installed_model:
+        raise SettingsError(
+            f"{transforming} changes this party's features, and the model of PLUMBLINE_MODEL was trained on those that "
+            "it had: drop one of them."
+        )
+    leaving = ", ".join(one.name for one in chosen if one.spec.leaves_unit_range)
+    bound = ", ".join(one.name for one in chosen if "unit_features" in one.spec.needs)
+    if leaving and bound:
+        raise SettingsError(
+            f"{leaving} takes this party's features out of [0, 1], and {bound} needs them there: drop one of them, or "
+            "choose a transform that stays inside, such as feature_transform's kind=negate or kind=permutation."
+        )
+    training = _names_of_stage(chosen, "residuals", "answers")
+    if training and settings.installed_model:
+        _log.warning("With PLUMBLINE_MODEL nothing is trained here: there is nothing to protect by %s.", training)
+    elif (truncating := _names_of_stage(chosen, "answers")) and settings.cipher == "plain":
+        _log.warning("%s has nothing to truncate without encryption (cipher=plain).", truncating)
+
+
+def _names_of_stage(chosen: Sequence[Defence], *stages: str) -> str:
+    return ", ".join(defence.name for defence in chosen if set(stages) & set(defence.spec.stages))
+
+
+def _of_stage(chosen: Sequence[Defence], stage: str) -> tuple[Defence, ...]:
+    return tuple(defence for defence in chosen if stage in defence.spec.stages)

@@ -1,0 +1,301 @@
+"""One party's training in one session: its weights, its epochs of Protocol 1, its partial scores. Knows no network."""
+
+import hashlib
+import math
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+
+from defences import DefenceError, TrainingTerms
+from services.common.agreement import Agreement
+from services.common.errors import Diverged, FederationError, InvalidMessage, OutOfOrder
+from services.common.meters import StageTimer
+from services.common.scores import PartialScores
+from services.party.party_defences import PartyDefences
+from services.protocol1.cipher import Cipher, Protect, make_cipher
+from services.protocol1.exchange import GradientExchange
+from services.protocol1.peer import Peer
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning import BatchSchedule, ResidualScheme, class_rows, initial_weights, smallest_batch, split_rows
+from vfl.learning.networks import DenseNetwork
+
+
+class PartyTraining:
+    """Weights and training of party ``name`` under an agreement.
+
+    ``features``: (aligned rows, d) in the common order, on the fixed-point grid; the active party's last column is
+    the constant 1, its bias. ``labels``: (aligned rows,) class indices, the active party's only.
+    ``generator`` draws the initial weights and must be private to this party. ``installed`` is this party's part of
+    a model that was trained elsewhere; then there is nothing to train.
+    """
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        name: str,
+        features: FloatArray,
+        labels: IntArray | None,
+        peers: Mapping[str, Peer],
+        *,
+        generator: np.random.Generator,
+        timeout: float,
+        executor: Executor,
+        installed: DenseNetwork | None = None,
+        cipher: Callable[[Agreement, str, Protect], Cipher] = make_cipher,
+        defences: PartyDefences | None = None,
+    ) -> None:
+        plan = agreement.plan
+        self.agreement = agreement
+        self.name = name
+        self._features = features
+        self._labels = labels
+        self._peers = peers
+        self._executor = executor
+        self._scheme = ResidualScheme(agreement.classes)
+        self._installed = installed
+        self._disclosed: DenseNetwork | None = None
+        if installed is not None and (installed.inputs, installed.outputs) != (features.shape[1], agreement.classes):
+            raise InvalidMessage(
+                f"{name}'s installed model takes {installed.inputs} features and gives {installed.outputs} classes; "
+                f"its table has {features.shape[1]} features, the session {agreement.classes} classes."
+            )
+        self.rows = split_rows(
+            len(features),
+            validation_fraction=plan.validation_fraction,
+            test_fraction=plan.test_fraction,
+            seed=plan.seed,
+        )
+        self.schedule = BatchSchedule(self.rows.train, plan.batch_size, plan.seed)
+        self.weights = initial_weights(
+            plan.initialisation,
+            features.shape[1],
+            self._scheme.columns,
+            total_features=agreement.total_features,
+            generator=generator,
+        )
+        self._penalty = np.full((features.shape[1], 1), plan.l2)
+        if labels is not None:
+            self._penalty[-1] = 0.0
+        self._weights_after_epoch: list[FloatArray] = []
+        self._kept_epoch: int | None = None
+        self._token_key = secrets.token_bytes(32)
+        self._lock = threading.Lock()
+        steps = self.schedule.steps_per_epoch * plan.epochs
+        self._defences = defences or PartyDefences()
+        self._terms = TrainingTerms(
+            role="passive" if labels is None else "active",
+            epochs=plan.epochs,
+            steps=steps,
+            rows=smallest_batch(len(self.rows.train), plan.batch_size),
+            learning_rate=plan.learning_rate,
+            residual_limit=math.inf if plan.cipher == "plain" else 2.0**plan.residual_integer_bits,
+            columns=agreement.residual_columns,
+            row_norm=float(np.linalg.norm(features, axis=1).max()),
+        )
+        self._rehearse()
+        self.exchange = GradientExchange(
+            cipher(agreement, name, self._protect),
+            peers,
+            steps=steps,
+            rows_of_step=self.schedule.rows_of_step,
+            timeout=timeout,
+        )
+
+    def show_public_key(self) -> None:
+        """Send this party's public key to every peer."""
+        key = self.exchange.public_key
+        self._to_all_peers(lambda peer: peer.send_public_key(self.agreement.session_id, key))
+
+    @property
+    def _trained(self) -> bool:
+        return self._installed is not None or self._kept_epoch is not None
+
+    def run_epoch(self, epoch: int, on_step: Callable[[int, StageTimer], None]) -> None:
+        """Train epoch ``epoch`` (from 0, in order), calling ``on_step(step, seconds by stage)`` after each step.
+
+        Whatever goes wrong ends the session, because the parties' weights would drift apart.
+        """
+        with self._lock:
+            if epoch != len(self._weights_after_epoch) or epoch >= self.agreement.plan.epochs:
+                raise OutOfOrder(f"Epoch {epoch} is out of order: {len(self._weights_after_epoch)} are done.")
+            try:
+                self.exchange.await_keys()
+                for index, batch in enumerate(self.schedule.epoch(epoch)):
+                    step = epoch * self.schedule.steps_per_epoch + index
+                    on_step(step, self._run_step(step, batch))
+            except BaseException as error:
+                # A FederationError's text is made to be told; another's may hold data.
+                why = str(error) if isinstance(error, FederationError) else type(error).__name__
+                self.exchange.end(f"{self.name} stopped in epoch {epoch}: {why}")
+                raise
+            self._weights_after_epoch.append(self.weights.copy())
+
+    def keep_epoch(self, epoch: int) -> None:
+        """Go back to the weights after ``epoch`` and end training; the same again changes nothing.
+
+        Raises InvalidMessage for an epoch that wasn't run, OutOfOrder for another one than the first time: scores and
+        disclosed parameters are of one model.
+        """
+        with self._lock:
+            if not 0 <= epoch < len(self._weights_after_epoch):
+                raise InvalidMessage(f"Epoch {epoch} was not run: {len(self._weights_after_epoch)} were.")
+            if self._kept_epoch not in (None, epoch):
+                raise OutOfOrder(f"Training has ended with epoch {self._kept_epoch}: open another session.")
+            self._kept_epoch = epoch
+            self.weights = self._weights_after_epoch[epoch]
+            self.exchange.end("training is complete.")
+
+    def partial_scores(self, rows: Sequence[int]) -> FloatArray:
+        """This party's share of the logits for rows of the common order: (len(rows), columns).
+
+        Until training ends there are scores between epochs only, and of validation rows only: those of every step
+        would tell of a record what asking again and again for it would. Raises InvalidMessage, OutOfOrder.
+        """
+        with self._lock:
+            return self._partial_scores(rows)
+
+    def share_of(self, rows: Sequence[int]) -> PartialScores:
+        """A passive party's ``partial_scores``, with what the session's score defences need besides."""
+        # Under one lock: all of it must be of the same parameters.
+        with self._lock:
+            return PartialScores(
+                self._partial_scores(rows),
+                self.parameter_gram() if self.agreement.wants_parameter_gram else None,
+                self._record_tokens(rows) if self.agreement.score_defences else (),
+            )
+
+    def _partial_scores(self, rows: Sequence[int]) -> FloatArray:
+        indices = np.asarray(rows, dtype=np.int64)
+        if len(indices) == 0 or indices.max() >= len(self._features):
+            raise InvalidMessage(f"Expected rows below {len(self._features)}, at least one of them.")
+        if not self._trained and not np.isin(indices, self.rows.validation).all():
+            raise OutOfOrder("Training goes on: until it ends, only validation records are scored.")
+        return self.parameters.partial_scores(self._features[indices])
+
+    def _record_tokens(self, rows: Sequence[int]) -> tuple[int, ...]:
+        """A 64-bit pseudonym of each row's record, another one after each epoch, the same from training's end on.
+
+        Keyed BLAKE2b: nobody else can tell whose it is, or make one. The weights are in the key so that no two states
+        of them can share a pseudonym; the epoch, since another party's may have changed where these stood still.
+        """
+        epochs = len(self._weights_after_epoch) if self._kept_epoch is None else self._kept_epoch + 1
+        state = epochs.to_bytes(8, "big") + b"".join(part.tobytes() for part in self.parameters.weights)
+        key = hashlib.blake2b(state, key=self._token_key).digest()
+        return tuple(
+            int.from_bytes(hashlib.blake2b(row.to_bytes(8, "big"), key=key, digest_size=8).digest(), "big")
+            for row in rows
+        )
+
+    @property
+    def predictions(self) -> list[dict[str, Any]]:
+        """What theory expects of this party's defences in this session."""
+        return [] if self._installed is not None else self._defences.predictions(self._terms)
+
+    def disclosed_parameters(self) -> DenseNetwork:
+        """What this party discloses of its parameters: as they are, or as its defences distort them, always the same.
+
+        Raises OutOfOrder before training has ended, InvalidMessage where a defence can't distort them.
+        """
+        with self._lock:
+            if not self._trained:
+                raise OutOfOrder("Training goes on: parameters are disclosed when it has ended.")
+            if self._disclosed is None:
+                self._disclosed = self._distort(self.parameters)
+            return self._disclosed
+
+    def _distort(self, parameters: DenseNetwork) -> DenseNetwork:
+        if not self._defences.distorts_parameters:
+            return parameters
+        self._check_linear(parameters)
+        try:
+            rows = self._defences.disclose(class_rows(parameters.weights[0]), self._features)
+        except DefenceError as error:
+            raise InvalidMessage(str(error)) from error
+        if parameters.outputs > 1:
+            return DenseNetwork((rows.T,), parameters.biases)
+        # One column where that says the same: how many there are must not tell that something was distorted.
+        weights = 2 * rows[1][:, None] if np.array_equal(rows[0], -rows[1]) else rows.T
+        return DenseNetwork((weights,), (np.zeros(weights.shape[1]),))
+
+    def parameter_gram(self) -> FloatArray | None:
+        """W W^T of this party's class rows, (k, k); None for a network with hidden layers."""
+        if not self.parameters.is_linear:
+            return None
+        rows = class_rows(self.parameters.weights[0])
+        gram: FloatArray = rows @ rows.T
+        return gram
+
+    @property
+    def parameters(self) -> DenseNetwork:
+        """This party's share of the model: the installed one, or the trained weights as a network of one layer."""
+        return self._installed or DenseNetwork((self.weights,), (np.zeros(self.weights.shape[1]),))
+
+    def features_of(self, rows: IntArray) -> FloatArray:
+        """This party's own features of rows of the common order."""
+        return self._features[rows]
+
+    def labels_of(self, rows: IntArray) -> IntArray:
+        """Class indices of rows of the common order; the active party's training only."""
+        if self._labels is None:
+            raise ValueError("A passive party has no labels.")
+        return self._labels[rows]
+
+    def _run_step(self, step: int, batch: IntArray) -> StageTimer:
+        timer = StageTimer()
+        session_id = self.agreement.session_id
+        features = self._features[batch]
+        residual = self._residual_share(features @ self.weights, batch)
+        with timer.stage("encrypt"):
+            encrypted = self.exchange.encrypt_residuals(step, residual)
+        sending = [
+            self._executor.submit(peer.send_residuals, session_id, step, encrypted) for peer in self._peers.values()
+        ]
+        total = features.T @ residual
+        for name, peer in self._peers.items():
+            masked = self.exchange.masked_sums(step, name, features, timer)
+            with timer.stage("decrypt"):
+                answer = peer.decrypt(session_id, step, masked)
+            total += self.exchange.gradient_share(name, answer)
+        with timer.stage("wait"):
+            for sent in sending:
+                sent.result()
+        with timer.stage("update"):
+            gradient = self._scheme.gradient_scale(len(batch)) * total + self._penalty * self.weights
+            self.weights = self.weights - self.agreement.plan.learning_rate * gradient
+            self.exchange.complete_step(step)
+        return timer
+
+    def _rehearse(self) -> None:
+        """Raises InvalidMessage now for defences that would fail under these terms, or with this data, later."""
+        try:
+            if self._installed is None:
+                self._defences.check(self._terms)
+            if self._defences.distorts_parameters:
+                self._check_linear(self.parameters)
+                self._defences.disclose(np.zeros((self.agreement.classes, self._features.shape[1])), self._features)
+        except DefenceError as error:
+            raise InvalidMessage(f"{self.name}: {error}") from error
+
+    def _check_linear(self, parameters: DenseNetwork) -> None:
+        if not parameters.is_linear:
+            names = ", ".join(self._defences.names)
+            raise InvalidMessage(f"{names}: only a linear model's parameters can be distorted.")
+
+    def _protect(self, residual: FloatArray) -> FloatArray:
+        try:
+            return self._defences.protect_residuals(residual, self._terms)
+        except DefenceError as error:
+            raise Diverged(f"{self.name}: {error}") from error
+
+    def _residual_share(self, products: FloatArray, batch: IntArray) -> FloatArray:
+        if self._labels is None:
+            return self._scheme.passive_share(products)
+        return self._scheme.active_share(products, self._labels[batch])
+
+    def _to_all_peers(self, send: Callable[[Peer], None]) -> None:
+        for sent in [self._executor.submit(send, peer) for peer in self._peers.values()]:
+            sent.result()

@@ -1,0 +1,220 @@
+"""One party's half of Protocol 1 with each of its peers, in both directions at once (Hu eq. 34-35). Knows no network.
+
+A step of a session of two parties, seen from one of them:
+
+    own loop                                peer's messages (any thread)
+    encrypt_residuals(step)  ── send ──>    receive_residuals(step)
+    masked_sums(step, peer)  ── send ──>    answer_sums(step)      the key holder decrypts what it can't read
+    gradient_share(step, peer, answer)
+    complete_step(step)
+
+A message that comes again gets the same answer and changes nothing; a different one in its place is refused, so the
+decryption of a step is answered once. A peer can be at most one step ahead or behind, hence two steps are kept.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
+from services.common.meters import StageTimer
+from services.protocol1.cipher import Cipher, DecryptedVector, PublicKeyShown, Unmask, WireVector
+from vfl.arrays import FloatArray
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Question:
+    """A peer's masked sums of a step, and the answer as soon as it is decrypted."""
+
+    sums: WireVector
+    answer: DecryptedVector | None = None
+
+
+@dataclass
+class _PeerState:
+    """What one peer has sent, by step, and what it was answered."""
+
+    key: PublicKeyShown | None = None
+    residuals: dict[int, WireVector] = field(default_factory=dict)
+    questions: dict[int, _Question] = field(default_factory=dict)
+    pending: Unmask | None = None
+
+
+class GradientExchange:
+    """Thread-safe state of Protocol 1 for one party. ``rows_of_step`` tells how many records a step has (public)."""
+
+    def __init__(
+        self,
+        cipher: Cipher,
+        peers: Iterable[str],
+        *,
+        steps: int,
+        rows_of_step: Callable[[int], int],
+        timeout: float,
+    ) -> None:
+        self._cipher = cipher
+        self._peers = {peer: _PeerState() for peer in peers}
+        self._steps = steps
+        self._rows_of_step = rows_of_step
+        self._timeout = timeout
+        self._condition = threading.Condition()
+        self._step = 0
+        self._encrypted_step = -1
+        self._ended: str | None = None
+
+    # -- what peers send -------------------------------------------------------------------------------------------
+
+    def receive_public_key(self, peer: str, key: PublicKeyShown) -> None:
+        """A peer's key of this session; one per session, so a second, different one raises OutOfOrder."""
+        with self._condition:
+            state = self._state_of(peer)
+            if state.key is not None:
+                if state.key != key:
+                    raise OutOfOrder(
+                        f"{peer} has shown a key for this session already; a session has one key per party."
+                    )
+                return
+            self._cipher.accept_key(peer, key)
+            state.key = key
+            self._condition.notify_all()
+
+    def receive_residuals(self, peer: str, step: int, vector: WireVector) -> None:
+        """A peer's encrypted residuals of ``step``; raises InvalidMessage or OutOfOrder, keeping what was there."""
+        with self._condition:
+            state = self._state_of(peer)
+            if state.key is None:
+                raise OutOfOrder(f"{peer} must show its public key before it sends residuals.")
+            if self._has_residuals(state, step, vector):
+                return
+        # Hundreds of ciphertext checks: not under the lock, so that steps may go on meanwhile.
+        self._cipher.check_residuals(peer, self._rows_of_step(step), vector)
+        with self._condition:
+            if not self._has_residuals(state, step, vector):
+                state.residuals[step] = vector
+                self._condition.notify_all()
+
+    def answer_sums(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
+        """Decrypt a peer's masked sums of ``step``, once; the same message again gets the same answer."""
+        with self._condition:
+            state = self._state_of(peer)
+            self._check_step(step, earliest=self._step - 1, latest=self._encrypted_step)
+            # Taken before it is answered: decryption takes long, and a second question must not overtake the first.
+            question = state.questions.setdefault(step, _Question(vector))
+            self._same_or_refuse(question.sums, vector, f"sums of step {step}")
+            if question.answer is not None:
+                return question.answer
+        try:
+            answer = self._cipher.decrypt(peer, step, vector)
+        except InvalidMessage:
+            with self._condition:
+                # Nothing was decrypted of it, and the right one may follow.
+                if state.questions.get(step) is question and question.answer is None:
+                    del state.questions[step]
+            raise
+        with self._condition:
+            question.answer = question.answer or answer
+            return question.answer
+
+    # -- what this party's own training loop does ------------------------------------------------------------------
+
+    @property
+    def public_key(self) -> PublicKeyShown:
+        """This party's key of the session, to show to the peers."""
+        return self._cipher.public_key
+
+    def encrypt_residuals(self, step: int, residual: FloatArray) -> WireVector:
+        """This party's share of the residual, (rows, columns), under its own key, to be sent to every peer."""
+        with self._condition:
+            self._check_step(step, earliest=self._step, latest=self._step)
+        vector = self._cipher.encrypt(residual)
+        with self._condition:
+            self._encrypted_step = step
+        return vector
+
+    def masked_sums(self, step: int, peer: str, features: FloatArray, timer: StageTimer) -> WireVector:
+        """features^T (peer's residuals) of ``step``, encrypted and masked, to be sent to the peer for decryption.
+
+        Waits for the peer's residuals; raises PeerVanished after the timeout.
+        """
+        state = self._peers[peer]
+        with timer.stage("wait"):
+            vector = self._await(lambda: state.residuals.get(step), f"{peer}'s residuals of step {step}")
+        with timer.stage("product"):
+            combination = self._cipher.combine(peer, features, vector)
+        with timer.stage("mask"):
+            masked, state.pending = self._cipher.mask(peer, combination)
+        return masked
+
+    def gradient_share(self, peer: str, answer: DecryptedVector) -> FloatArray:
+        """Unmask the peer's answer to the last ``masked_sums``: (features, columns). Raises InvalidMessage."""
+        state = self._peers[peer]
+        if state.pending is None:
+            raise OutOfOrder(f"No masked sums are open with {peer}.")
+        share = state.pending(answer)
+        state.pending = None
+        return share
+
+    def complete_step(self, step: int) -> None:
+        """Go on to the next step and forget what no peer can ask for again."""
+        with self._condition:
+            self._step = step + 1
+            for state in self._peers.values():
+                kept: dict[int, Any]
+                for kept in (state.residuals, state.questions):
+                    for old in [key for key in kept if key < step]:
+                        del kept[old]
+
+    def await_keys(self) -> None:
+        """Wait until every peer has shown its public key; raises PeerVanished after the timeout."""
+        for peer, state in self._peers.items():
+            self._await(lambda state=state: state.key, f"{peer}'s public key")  # type: ignore[misc]
+
+    def end(self, reason: str) -> None:
+        """End the exchange: whoever waits, or asks from now on, is told ``reason``."""
+        with self._condition:
+            self._ended = self._ended or reason
+            self._condition.notify_all()
+
+    # -- inner checks ----------------------------------------------------------------------------------------------
+
+    def _await(self, value: Callable[[], T | None], what: str) -> T:
+        with self._condition:
+            self._condition.wait_for(lambda: self._ended is not None or value() is not None, self._timeout)
+            self._refuse_if_ended()
+            found = value()
+        if found is None:
+            raise PeerVanished(f"Waited {self._timeout:g} s for {what}; the session ends here.")
+        return found
+
+    def _state_of(self, peer: str) -> _PeerState:
+        self._refuse_if_ended()
+        if peer not in self._peers:
+            raise NotAllowed(f"{peer} is not a party of this session.")
+        return self._peers[peer]
+
+    def _has_residuals(self, state: _PeerState, step: int, vector: WireVector) -> bool:
+        """Whether these came before; raises OutOfOrder for others in their place, or where it isn't their time."""
+        if step in state.residuals:
+            self._same_or_refuse(state.residuals[step], vector, f"residuals of step {step}")
+            return True
+        self._check_step(step, earliest=self._step, latest=self._step + 1)
+        return False
+
+    def _check_step(self, step: int, *, earliest: int, latest: int) -> None:
+        self._refuse_if_ended()
+        if not 0 <= step < self._steps:
+            raise InvalidMessage(f"Expected a step from 0 to {self._steps - 1}, got {step}.")
+        if not earliest <= step <= latest:
+            raise OutOfOrder(f"Step {step} is out of order: this party is at step {self._step}.")
+
+    def _refuse_if_ended(self) -> None:
+        if self._ended is not None:
+            raise OutOfOrder(f"The session has ended: {self._ended}")
+
+    @staticmethod
+    def _same_or_refuse(known: WireVector, vector: WireVector, what: str) -> None:
+        if known != vector:
+            raise OutOfOrder(f"Different {what} were received already; a step is answered once.")

@@ -1,0 +1,57 @@
+"""A peer of Protocol 1 as a plain Python object over gRPC."""
+
+from collections.abc import Iterator
+
+import grpc
+
+from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
+from services.common.errors import InvalidMessage, naming_the_party
+from services.common.wire import parts_of
+from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector
+
+
+def vector_parts(session_id: str, step: int, vector: WireVector) -> Iterator[common_pb2.CipherVectorPart]:
+    """A ciphertext vector as a stream: header, then data."""
+    yield common_pb2.CipherVectorPart(
+        header=common_pb2.CipherVectorHeader(
+            session_id=session_id,
+            step=step,
+            key_id=vector.key_id,
+            count=vector.count,
+            width=vector.width,
+            exponent=vector.exponent,
+        )
+    )
+    for data in parts_of(vector.data):
+        yield common_pb2.CipherVectorPart(data=data)
+
+
+@naming_the_party
+class PeerLink:
+    """A peer of Protocol 1 over a channel; no answer within ``timeout`` seconds raises PeerVanished."""
+
+    def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
+        self.name = name
+        self._stub = exchange_pb2_grpc.GradientExchangeStub(channel)
+        self._timeout = timeout
+
+    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
+        message = exchange_pb2.PublicKeyMessage(
+            session_id=session_id, key_id=key.key_id, modulus=key.modulus, proof=key.proof
+        )
+        self._stub.SendPublicKey(message, timeout=self._timeout)
+
+    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
+        self._stub.SendResiduals(vector_parts(session_id, step, vector), timeout=self._timeout)
+
+    def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
+        header: exchange_pb2.DecryptedVectorHeader | None = None
+        data = bytearray()
+        for reply in self._stub.Decrypt(vector_parts(session_id, step, vector), timeout=self._timeout):
+            if reply.WhichOneof("part") == "header":
+                header = reply.header
+            else:
+                data += reply.data
+        if header is None:
+            raise InvalidMessage(f"{self.name} answered without a header.")
+        return DecryptedVector(header.count, header.width, bytes(data))

@@ -1,0 +1,68 @@
+"""Protocol 1 on the wire: reads messages, hands them to the session's GradientExchange, writes answers."""
+
+from collections.abc import Callable, Iterator
+
+import grpc
+
+from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
+from services.common.errors import InvalidMessage
+from services.common.identity import Role, require_caller
+from services.common.transport import Permissions
+from services.common.wire import joined, parts_of
+from services.protocol1.cipher import PublicKeyShown, WireVector
+from services.protocol1.exchange import GradientExchange
+
+_SERVICE = exchange_pb2.DESCRIPTOR.services_by_name["GradientExchange"]
+SERVICE_NAME = _SERVICE.full_name
+_PARTIES = frozenset({Role.ACTIVE, Role.PASSIVE})
+PERMISSIONS: Permissions = {f"/{SERVICE_NAME}/{method.name}": _PARTIES for method in _SERVICE.methods}
+
+# 4,096 rows of 26 classes, one 4,096-bit ciphertext each, and room to spare.
+_LARGEST_VECTOR = 256 << 20
+
+
+def _read_vector(
+    parts: Iterator[common_pb2.CipherVectorPart],
+) -> tuple[common_pb2.CipherVectorHeader, WireVector]:
+    first = next(parts, None)
+    if first is None or first.WhichOneof("part") != "header":
+        raise InvalidMessage("A ciphertext vector starts with its header.")
+    header = first.header
+    size = header.count * header.width
+    if size > _LARGEST_VECTOR:
+        raise InvalidMessage(f"A vector of {size} bytes is larger than any that this protocol sends.")
+    data = joined((part.data for part in parts), size)
+    return header, WireVector(header.key_id, header.count, header.width, header.exponent, data)
+
+
+class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
+    """``exchange_of`` finds a session's exchange by its id, or raises OutOfOrder."""
+
+    def __init__(self, exchange_of: Callable[[str], GradientExchange]) -> None:
+        self._exchange_of = exchange_of
+
+    def SendPublicKey(
+        self, request: exchange_pb2.PublicKeyMessage, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        self._exchange_of(request.session_id).receive_public_key(
+            require_caller(context).name, PublicKeyShown(request.key_id, request.modulus, request.proof)
+        )
+        return common_pb2.Acknowledgement()
+
+    def SendResiduals(
+        self, request_iterator: Iterator[common_pb2.CipherVectorPart], context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        header, vector = _read_vector(request_iterator)
+        self._exchange_of(header.session_id).receive_residuals(require_caller(context).name, header.step, vector)
+        return common_pb2.Acknowledgement()
+
+    def Decrypt(
+        self, request_iterator: Iterator[common_pb2.CipherVectorPart], context: grpc.ServicerContext
+    ) -> Iterator[exchange_pb2.DecryptedVectorPart]:
+        header, vector = _read_vector(request_iterator)
+        answer = self._exchange_of(header.session_id).answer_sums(require_caller(context).name, header.step, vector)
+        yield exchange_pb2.DecryptedVectorPart(
+            header=exchange_pb2.DecryptedVectorHeader(count=answer.count, width=answer.width)
+        )
+        for data in parts_of(answer.data):
+            yield exchange_pb2.DecryptedVectorPart(data=data)

@@ -1,0 +1,219 @@
+"""Federations for tests: exchanges wired to each other, whole parties in one process, and real processes."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.meters import StageTimer
+from services.party.party_defences import PartyDefences
+from services.party.party_training import PartyTraining
+from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector, make_cipher
+from services.protocol1.exchange import GradientExchange
+from services.protocol1.peer import Peer
+from vfl.arrays import FloatArray, IntArray
+from vfl.data import (
+    is_signed,
+    magnitude_bits,
+    snap_to_grid,
+)
+from vfl.learning import BatchSchedule, initial_weights, split_rows, train_centrally
+
+SESSION = "session"
+# Small keys for speed; the tests at 2048 bits say so.
+SMALL_PLAN = TrainingPlan(epochs=3, batch_size=8, key_bits=512)
+
+
+# -- level 1: Protocol 1 without anything around it -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Blocks of features by party, the active party first with its bias last, and labels."""
+
+    blocks: dict[str, FloatArray]
+    labels: IntArray
+    classes: int
+
+    @property
+    def rows(self) -> int:
+        return len(self.labels)
+
+    def agreement(self, plan: TrainingPlan) -> Agreement:
+        parties = tuple(
+            PartyDescription(name, block.shape[1], magnitude_bits(block), is_signed(block), self.rows)
+            for name, block in self.blocks.items()
+        )
+        return Agreement(SESSION, plan, self.classes, parties)
+
+
+def problem_of(features: FloatArray, labels: IntArray, parties: int) -> Problem:
+    """Deal columns out to ``parties``, min-max scaled and snapped to the grid, with a bias for the active one."""
+    low, high = features.min(axis=0), features.max(axis=0)
+    scaled = snap_to_grid((features - low) / np.where(high > low, high - low, 1.0))
+    blocks = np.array_split(scaled, parties, axis=1)
+    blocks[0] = np.hstack([blocks[0], np.ones((len(features), 1))])
+    return Problem(dict(zip(names_of(parties), blocks, strict=True)), labels, int(labels.max()) + 1)
+
+
+def random_problem(*, rows: int = 37, columns: int = 6, parties: int = 2, classes: int = 2, seed: int = 5) -> Problem:
+    generator = np.random.default_rng(seed)
+    labels = np.arange(rows) % classes
+    return problem_of(generator.normal(size=(rows, columns)) + labels[:, None], labels, parties)
+
+
+def names_of(parties: int) -> list[str]:
+    return ["active", "passive"] if parties == 2 else ["active", *(f"passive-{i}" for i in range(1, parties))]
+
+
+class DirectPeer:
+    """The other end of Protocol 1 in the same process."""
+
+    def __init__(self, sender: str, exchange_of: Callable[[str], GradientExchange]) -> None:
+        self._sender = sender
+        self._exchange_of = exchange_of
+
+    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
+        self._exchange_of(session_id).receive_public_key(self._sender, key)
+
+    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
+        self._exchange_of(session_id).receive_residuals(self._sender, step, vector)
+
+    def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
+        return self._exchange_of(session_id).answer_sums(self._sender, step, vector)
+
+
+def ignore_step(step: int, timer: StageTimer) -> None:
+    """Watches nothing."""
+
+
+@contextmanager
+def wired(
+    problem: Problem,
+    plan: TrainingPlan,
+    *,
+    timeout: float = 30.0,
+    through: Callable[[str, Peer], Peer] = lambda sender, peer: peer,
+    defences: Mapping[str, PartyDefences] | None = None,
+) -> Iterator[dict[str, PartyTraining]]:
+    """Trainings of all parties, wired to each other; ``through`` may put something between a sender and its peer."""
+    agreement = problem.agreement(plan)
+    trainings: dict[str, PartyTraining] = {}
+
+    def peer(sender: str, receiver: str) -> Peer:
+        return through(sender, DirectPeer(sender, lambda _: trainings[receiver].exchange))
+
+    with ExitStack() as stack:
+        for number, name in enumerate(problem.blocks):
+            trainings[name] = PartyTraining(
+                agreement,
+                name,
+                problem.blocks[name],
+                problem.labels if number == 0 else None,
+                {other: peer(name, other) for other in problem.blocks if other != name},
+                generator=np.random.default_rng(100 + number),
+                timeout=timeout,
+                executor=stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name)),
+                defences=(defences or {}).get(name),
+            )
+        yield trainings
+
+
+def run_together(trainings: Mapping[str, PartyTraining], epochs: int) -> list[FloatArray]:
+    """Show keys, run ``epochs`` epochs with one thread per party; returns every party's weights."""
+    for training in trainings.values():
+        training.show_public_key()
+    with ThreadPoolExecutor(len(trainings)) as threads:
+        for epoch in range(epochs):
+            running = [threads.submit(training.run_epoch, epoch, ignore_step) for training in trainings.values()]
+            for done in running:
+                done.result()
+    return [training.weights for training in trainings.values()]
+
+
+def train_encrypted(problem: Problem, plan: TrainingPlan) -> list[FloatArray]:
+    with wired(problem, plan) as trainings:
+        return run_together(trainings, plan.epochs)
+
+
+def train_plainly(problem: Problem, plan: TrainingPlan, seeds: Sequence[int] | None = None) -> list[FloatArray]:
+    """The yardstick: the same training in float64 in one place, from the same initial weights."""
+    columns = 1 if problem.classes == 2 else problem.classes
+    blocks = list(problem.blocks.values())
+    generators = [np.random.default_rng(seed) for seed in seeds or range(100, 100 + len(blocks))]
+    split = split_rows(
+        problem.rows,
+        validation_fraction=plan.validation_fraction,
+        test_fraction=plan.test_fraction,
+        seed=plan.seed,
+    )
+    spared = [np.zeros(block.shape[1], dtype=np.bool_) for block in blocks]
+    spared[0][-1] = True
+    return train_centrally(
+        blocks,
+        problem.labels,
+        [
+            initial_weights(
+                plan.initialisation,
+                block.shape[1],
+                columns,
+                total_features=sum(b.shape[1] for b in blocks),
+                generator=generator,
+            )
+            for block, generator in zip(blocks, generators, strict=True)
+        ],
+        classes=problem.classes,
+        schedule=BatchSchedule(split.train, plan.batch_size, plan.seed),
+        epochs=plan.epochs,
+        learning_rate=plan.learning_rate,
+        l2=plan.l2,
+        unpenalised=spared,
+    )
+
+
+def largest_difference(one: Sequence[FloatArray], other: Sequence[FloatArray]) -> float:
+    return max(float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True))
+
+
+@dataclass(frozen=True)
+class ExchangePair:
+    """The active party's exchange under test and a passive peer's cipher that speaks to it; keys are shown."""
+
+    exchange: GradientExchange
+    peer: GradientExchange
+    rows: int
+    features: FloatArray
+
+    def peer_residuals(self, step: int) -> WireVector:
+        """Some residuals of the peer, afresh at each call."""
+        return self.peer._cipher.encrypt(np.full((self.rows, 1), 0.5 + step / 16))
+
+    def peer_sums(self, own_residuals: WireVector) -> WireVector:
+        """The peer's masked sums of this side's residuals, afresh at each call."""
+        cipher = self.peer._cipher
+        return cipher.mask("active", cipher.combine("active", self.features, own_residuals))[0]
+
+
+def exchange_pair(
+    plan: TrainingPlan, *, steps: int = 6, rows: int = 4, timeout: float = 5.0, keys: bool = True
+) -> ExchangePair:
+    agreement = Agreement(
+        SESSION,
+        replace(plan, batch_size=rows),
+        2,
+        (PartyDescription("active", 3, 0, False, 40), PartyDescription("passive", 2, 0, False, 40)),
+    )
+    mine, theirs = (
+        GradientExchange(
+            make_cipher(agreement, name), [other], steps=steps, rows_of_step=lambda _: rows, timeout=timeout
+        )
+        for name, other in (("active", "passive"), ("passive", "active"))
+    )
+    if keys:
+        mine.receive_public_key("passive", theirs.public_key)
+    theirs.receive_public_key("active", mine.public_key)
+    features = snap_to_grid(np.random.default_rng(3).uniform(size=(rows, 2)))
+    return ExchangePair(mine, theirs, rows, features)

@@ -1,0 +1,249 @@
+"""Whole parties in one process, without a network."""
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attacks.training_views import TrainingAttack
+from defences import ScoreDefence
+from services.active.interfaces import EpochOutcome
+from services.active.party import ActiveParty
+from services.adversary.predictions import AttackHost
+from services.adversary.training import TrainingAdversary
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.identity import Identity, Role
+from services.common.meters import TrafficMeter
+from services.common.scores import PartialScores
+from services.common.settings import Settings, load_settings
+from services.coordinator.sessions import Sessions
+from services.party.features import PartyData
+from services.party.party_defences import PartyDefences
+from services.party.record import RunRecord
+from services.passive.party import PassiveParty
+from services.protocol1.exchange import GradientExchange
+from tests.harness.exchanges import DirectPeer, ignore_step, names_of
+from vfl.arrays import FloatArray
+from vfl.data import BlindedIds
+
+# -- level 2: whole parties in one process ----------------------------------------------------------------------------
+
+ACTIVE = Identity(Role.ACTIVE, "active")
+PASSIVE = Identity(Role.PASSIVE, "passive")
+
+
+@dataclass(frozen=True)
+class DirectCoordinator:
+    """The coordinator as one party sees it."""
+
+    sessions: Sessions
+    caller: Identity
+
+    def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
+        return self.sessions.open(self.caller, plan, classes, passive_parties)
+
+    def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
+        return self.sessions.join(self.caller, session_id, party)
+
+    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
+        self.sessions.submit(self.caller, session_id, request_id, share)
+
+    def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
+        return self.sessions.score(self.caller, session_id, request_id, products)
+
+    def end_session(self, session_id: str, reason: str) -> None:
+        self.sessions.end(self.caller, session_id, reason)
+
+
+def submit(
+    sessions: Sessions,
+    caller: Identity,
+    session_id: str,
+    request_id: int,
+    products: FloatArray,
+    gram: FloatArray | None = None,
+    tokens: Sequence[int] | None = None,
+) -> None:
+    """A passive party's share, with pseudonyms that take records of the same products for the same one."""
+    own = [zlib.crc32(row.tobytes()) for row in products] if tokens is None else tokens
+    sessions.submit(caller, session_id, request_id, PartialScores(products, gram, tuple(own)))
+
+
+@dataclass(frozen=True)
+class DirectPassive:
+    """A passive party as the active party sees it."""
+
+    party: PassiveParty
+    caller: Identity = ACTIVE
+
+    def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds:
+        return self.party.set_up_alignment(self.caller, session_id, client_count)
+
+    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds:
+        return BlindedIds(client_count, self.party.align(self.caller, session_id, request))
+
+    def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None:
+        self.party.fix_order(self.caller, session_id, list(common_ids))
+
+    def join(self, session_id: str) -> None:
+        self.party.join(self.caller, session_id)
+
+    def show_public_key(self, session_id: str) -> None:
+        self.party.show_public_key(self.caller, session_id)
+
+    def run_epoch(self, session_id: str, epoch: int) -> None:
+        self.party.run_epoch(self.caller, session_id, epoch, ignore_step)
+
+    def finish_training(self, session_id: str, kept_epoch: int) -> None:
+        self.party.finish_training(self.caller, session_id, kept_epoch)
+
+    def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None:
+        self.party.contribute_scores(self.caller, session_id, request_id, list(rows))
+
+    def disclose_parameters(self, session_id: str) -> None:
+        """These parties keep their parameters to themselves."""
+
+    def end_session(self, session_id: str, reason: str) -> None:
+        self.party.end_session(self.caller, session_id, reason)
+
+
+@dataclass
+class Watcher:
+    """Notes what a job tells."""
+
+    stages: list[str] = field(default_factory=list)
+    steps: list[tuple[int, int]] = field(default_factory=list)
+    epochs: list[EpochOutcome] = field(default_factory=list)
+
+    def stage(self, name: str) -> None:
+        self.stages.append(name)
+
+    def step(self, done: int, planned: int) -> None:
+        self.steps.append((done, planned))
+
+    def epoch(self, outcome: EpochOutcome) -> None:
+        self.epochs.append(outcome)
+
+
+@dataclass
+class House:
+    """A whole federation of party objects under one roof: no network, no processes."""
+
+    active: ActiveParty
+    passive: dict[str, PassiveParty]
+    sessions: Sessions
+    settings: Settings
+    folder: Path
+
+    def train(self, **changes: Any) -> Watcher:
+        watcher = Watcher()
+        self.active.train(replace(self.settings.plan(), **changes), watcher)
+        return watcher
+
+    def record(self, name: str = "active") -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.folder / f"{name}.json").read_text())
+        return content
+
+
+def small_settings(**changes: Any) -> Settings:
+    """Settings for tests: small keys, said in plain words, short waits."""
+    chosen: dict[str, Any] = {
+        "epochs": 2,
+        "batch_size": 8,
+        "step_timeout": 10,
+        "private_seed": 1,
+        "key_bits": 512,
+        "allow_insecure_keys": True,
+        **changes,
+    }
+    if chosen.get("cipher") == "plain":
+        del chosen["key_bits"]
+    return load_settings(**chosen)
+
+
+def party_data(
+    *, rows: Sequence[int] = range(60), columns: int = 3, labels: Sequence[object] | None = None, seed: int = 1
+) -> PartyData:
+    """A small table of one party: ids id-0, id-1 and so on in the given order, uniform features."""
+    features = np.random.default_rng(seed).uniform(size=(len(rows), columns))
+    return PartyData(
+        tuple(f"id-{row}" for row in rows),
+        tuple(f"f{column}" for column in range(columns)),
+        features,
+        None if labels is None else np.array(labels, dtype=object),
+    )
+
+
+def active_data(*, rows: Sequence[int] = range(60), labels: Sequence[object] | None = None) -> PartyData:
+    """An active party's table: the bias is its last column, labels alternate."""
+    data = party_data(rows=rows, seed=0, labels=labels or [("no", "yes")[row % 2] for row in rows])
+    features = data.features.copy()
+    features[:, -1] = 1.0
+    return replace(data, features=features)
+
+
+@contextmanager
+def house(
+    folder: Path,
+    *,
+    active: PartyData | None = None,
+    passive: Sequence[PartyData] | None = None,
+    passive_settings: Settings | None = None,
+    settings: Settings | None = None,
+    active_defences: PartyDefences | None = None,
+    passive_defences: PartyDefences | None = None,
+    score_defences: Sequence[ScoreDefence] = (),
+    passive_adversary: Mapping[str, TrainingAttack] | None = None,
+) -> Iterator[House]:
+    settings = settings or small_settings()
+    passive = [party_data(rows=range(59, 4, -1))] if passive is None else passive
+    names = names_of(len(passive) + 1)
+    sessions = Sessions(settings.step_timeout, score_defences)
+    passive_defences = passive_defences or PartyDefences()
+    passive_parties: dict[str, PassiveParty] = {}
+    with ExitStack() as stack:
+
+        def exchange_of(receiver: str, session_id: str) -> GradientExchange:
+            party = active_party if receiver == "active" else passive_parties[receiver]
+            return party.exchange_of(session_id)
+
+        def peers_of(name: str) -> dict[str, DirectPeer]:
+            return {
+                other: DirectPeer(name, lambda session_id, other=other: exchange_of(other, session_id))  # type: ignore[misc]
+                for other in names
+                if other != name
+            }
+
+        for name, data in zip(names[1:], passive, strict=True):
+            passive_parties[name] = PassiveParty(
+                name,
+                data.protected_by(passive_defences),
+                passive_settings or settings,
+                DirectCoordinator(sessions, Identity(Role.PASSIVE, name)),
+                peers_of(name),
+                RunRecord(folder, name, TrafficMeter()),
+                stack.enter_context(ThreadPoolExecutor()),
+                TrainingAdversary(passive_adversary or {}, name, folder),
+                passive_defences,
+            )
+        active_party = ActiveParty(
+            active or active_data(),
+            settings,
+            DirectCoordinator(sessions, Identity(Role.ACTIVE, "active")),
+            {name: DirectPassive(party) for name, party in passive_parties.items()},
+            peers_of("active"),
+            RunRecord(folder, "active", TrafficMeter()),
+            stack.enter_context(ThreadPoolExecutor(16)),
+            AttackHost({}, None),
+            TrainingAdversary({}, "active", None),
+            active_defences or PartyDefences(),
+            name="active",
+            insecure_transport=False,
+        )
+        yield House(active_party, passive_parties, sessions, settings, folder)

@@ -1,0 +1,167 @@
+"""Hu, Figures 2 to 4: noise in the simulation against the definitions, and success against what theory gives."""
+
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from defences import TrainingTerms
+from defences.dp_noise import DpNoise
+from plumbline.figures.defences.noise import noise_section
+from plumbline.figures.defences.noise_trainings import DELTA, EPSILONS, INITIALISATIONS
+from plumbline.figures.page.section import Section
+from plumbline.figures.simulation.side_by_side import LEARNING_RATE, ResidualNoise, train_side_by_side
+from vfl.learning import BatchSchedule
+from vfl.theory.dp_noise import READINGS, sign_success
+
+DATA = os.environ.get("PLUMBLINE_DATA_DIR")
+TRAININGS = (1 + len(READINGS) * len(EPSILONS)) * len(INITIALISATIONS)
+
+
+@pytest.fixture(scope="module")
+def section() -> Section:
+    """Without raw data: breast_cancer."""
+    return noise_section(None, quick=True)
+
+
+# --- the noise in the simulation -----------------------------------------------------------------------------------
+
+
+def test_each_partys_gradient_carries_the_others_noise() -> None:
+    rng = np.random.default_rng(0)
+    batch, residual = rng.normal(size=(6, 5)), rng.normal(size=(6, 3))
+    active = np.array([True, False, True, False, False])
+    sigma_active, sigma_passive = np.array([0.0, 2.0, 0.0]), np.array([0.0, 0.0, 3.0])
+    noise = ResidualNoise(active, sigma_active, sigma_passive, np.random.default_rng(1))
+    solved, sums = noise.disturb(batch, residual)
+    np.testing.assert_array_equal(solved[:, [0, 2]], residual[:, [0, 2]])
+    assert (solved[:, 1] != residual[:, 1]).all()
+    plain = batch.T @ residual
+    np.testing.assert_allclose(sums[:, 0], plain[:, 0])
+    np.testing.assert_allclose(sums[active, 1], plain[active, 1])
+    # What reaches the passive party's columns is exactly the noise that it can solve for.
+    np.testing.assert_allclose(sums[~active, 1], batch[:, ~active].T @ solved[:, 1])
+    np.testing.assert_allclose(sums[~active, 2], plain[~active, 2])
+    assert (np.abs(sums[active, 2] - plain[active, 2]) > 1e-3).all()
+
+
+def test_noise_without_sigma_changes_nothing_and_every_step_is_observed() -> None:
+    rng = np.random.default_rng(2)
+    features, labels = rng.normal(size=(30, 4)), rng.integers(0, 2, 30)
+    schedule, start = BatchSchedule(np.arange(24), 7, 0), rng.normal(size=(4, 2)) / 4
+    seen: list[tuple[np.ndarray, ...]] = []
+    runs = [
+        train_side_by_side(
+            features,
+            labels,
+            start,
+            test=np.arange(24, 30),
+            schedule=schedule,
+            epochs=3,
+            guaranteed=np.zeros(2, dtype=np.int64),
+            noise=noise,
+            observe=lambda *step: seen.append(step),
+        )
+        for noise in (None, ResidualNoise(np.arange(4) < 2, np.zeros(2), np.zeros(2), rng))
+    ]
+    np.testing.assert_allclose(runs[1].weights, runs[0].weights, atol=1e-14)
+    np.testing.assert_array_equal(runs[1].success_step, runs[0].success_step)
+    assert len(seen) == 2 * 3 * schedule.steps_per_epoch
+    rows, residual, known = seen[0]
+    np.testing.assert_allclose(residual, features[rows] @ start - 2 * (2 * labels[rows, None] - 1))
+    np.testing.assert_array_equal(known, residual)
+
+
+# --- the section ---------------------------------------------------------------------------------------------------
+
+
+def test_success_falls_to_what_theory_gives(section: Section) -> None:
+    """Within five standard errors: every step's answer is a coin of known bias, given the true f."""
+    data = section.data
+    rows = round(569 * 0.9)
+    for _, run in data.groupby(["initialisation", "formula", "epsilon"]):
+        if run["formula"].iloc[0] == "none":
+            assert (run["success_step"] == run["success_step_predicted"]).all()
+            continue
+        error = 0.5 / math.sqrt(rows * len(run))
+        assert abs(run["success_step"].mean() - run["success_step_predicted"].mean()) < 5 * error
+        last = run[run["epoch"] == run["epoch"].max()]
+        error = 0.5 / math.sqrt(rows * len(last))
+        assert abs(last["success_averaged"].mean() - last["success_averaged_predicted"].mean()) < 5 * error
+    noisy = data[data["formula"] != "none"]
+    overall = 0.5 / math.sqrt(rows * len(noisy))
+    assert abs((noisy["success_step"] - noisy["success_step_predicted"]).mean()) < 5 * overall
+    # Far from what it is without noise, and more of it hides more.
+    assert noisy["success_step"].mean() < 0.6
+    by_epsilon = noisy[noisy["formula"] == "printed"].groupby("epsilon")["success_step_predicted"].mean()
+    assert by_epsilon.is_monotonic_increasing
+    assert (data[data["formula"] == "none"]["success_step"] == 1).all()
+
+
+def test_the_first_epoch_from_zero_is_phi_of_nearly_two_over_sigma(section: Section) -> None:
+    """f has hardly left -2 y by then; a prediction from nothing but sigma."""
+    first = section.data[(section.data["epoch"] == 1) & (section.data["initialisation"] == "zero")]
+    noisy = first[first["formula"] != "none"]
+    assert len(noisy)
+    for row in noisy.to_dict("records"):
+        from_zero = float(sign_success(np.array([-2.0]), np.array([1]), row["sigma_active"])[0])
+        assert row["success_step_predicted"] == pytest.approx(from_zero, abs=0.004)
+
+
+def test_the_sigmas_are_those_of_the_defence(section: Section) -> None:
+    epochs, rows = int(section.data["epoch"].max()), 32
+    steps = epochs * -(-round(569 * 0.9) // rows)
+    terms = TrainingTerms("active", epochs, steps, rows, LEARNING_RATE, 2.0**14)
+    for row in section.summary[section.summary["formula"] != "none"].to_dict("records"):
+        defence = DpNoise(epsilon=row["epsilon"], delta=DELTA, reading=row["formula"])
+        assert defence.sigma_for(terms) == pytest.approx(row["sigma_active"])
+        assert defence.sigma_for(replace(terms, role="passive")) == pytest.approx(row["sigma_passive"])
+
+
+def test_one_row_per_training_and_epoch_and_all_of_them_in_the_summary(section: Section) -> None:
+    data, summary = section.data, section.summary
+    keys = ["dataset", "preparation", "initialisation", "formula", "epsilon", "seed", "epoch"]
+    assert not data.duplicated(keys).any()
+    assert len(data) == TRAININGS * data["seed"].nunique() * data["epoch"].nunique()
+    assert len(summary) == TRAININGS
+    assert not data.isna().any().any()
+    assert not summary.isna().any().any()
+    assert (summary[summary["formula"] == "none"]["first_wrong_step"] == -1).all()
+    assert (summary[summary["formula"] != "none"]["first_wrong_step"] == 0).all()
+
+
+def test_predicted_accuracy_without_noise_is_the_measured_one(section: Section) -> None:
+    none = section.summary[section.summary["formula"] == "none"]
+    np.testing.assert_allclose(none["accuracy_test_predicted"], none["accuracy_test"])
+
+
+def test_the_notes_say_what_is_missing_and_the_plot_shows_both_readings(section: Section) -> None:
+    told = " ".join(section.notes)
+    for word in ("mnist01 was left out", "credit was left out", "breast_cancer takes their place", "no ciphertext"):
+        assert word in told
+    (plot,) = section.plots
+    for word in ("lemma, zero", "lemma, xavier", "printed, zero", "printed, xavier", "epsilon 0.1", "test accuracy"):
+        assert word in plot.svg
+
+
+def test_the_same_arguments_give_the_same_bytes(section: Section) -> None:
+    again = noise_section(None, quick=True)
+    pd.testing.assert_frame_equal(again.data, section.data)
+    assert again.plots == section.plots
+    assert again.notes == section.notes
+    of_seeds = [part.reset_index(drop=True) for _, part in section.data.groupby("seed")]
+    assert (of_seeds[0]["theta_norm"] != of_seeds[1]["theta_norm"]).any()
+
+
+@pytest.mark.skipif(not DATA, reason="needs the data sets in PLUMBLINE_DATA_DIR")
+def test_mnist_and_credit_take_part_where_they_are() -> None:
+    section = noise_section(Path(str(DATA)), quick=True)
+    assert list(section.data["dataset"].unique()) == ["mnist01", "credit"]
+    assert len(section.plots) == 2
+    assert any("Target" in note for note in section.notes)
+    last = section.summary.set_index(["dataset", "formula", "epsilon", "initialisation"])
+    assert float(last.loc[("mnist01", "lemma", 0.5, "zero"), "accuracy_test_predicted"]) > 0.98  # type: ignore[arg-type]

@@ -1,0 +1,114 @@
+"""The section "scores", run in quick form: what must hold whatever the data, and that it repeats bit for bit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("torch")
+
+import attacks
+import defences
+from defences import NoiseSource, ScoreContext
+from plumbline.figures.defences.schemes import undone
+from plumbline.figures.defences.scores import scores_section
+from plumbline.figures.page.section import Section
+from plumbline.figures.simulation.score_measures import mean_divergence
+from vfl.learning import confidence_scores
+
+
+@pytest.fixture(scope="module")
+def section() -> Section:
+    return scores_section(None, quick=True)
+
+
+def rows(section: Section, **where: object) -> pd.DataFrame:
+    chosen = section.data
+    for column, value in where.items():
+        chosen = chosen[chosen[column] == value]
+    assert len(chosen)
+    return chosen
+
+
+def test_what_alignment_does_is_nothing(section: Section) -> None:
+    measured = ["model", "access", "model_accuracy", "attack_error", "attack_accuracy", "kl"]
+    with_it, without = (rows(section, defence=name)[measured].reset_index(drop=True) for name in ("psi", "none"))
+    without = without[without["attack_accuracy"].notna()].reset_index(drop=True)
+    pd.testing.assert_frame_equal(with_it, without, check_exact=True)
+
+
+def test_the_label_keeps_model_accuracy_and_much_noise_does_not(section: Section) -> None:
+    inverted = {"experiment": "privacy-utility"}
+    for model in ("linear", "network"):
+        none = rows(section, defence="none", model=model, **inverted)["model_accuracy"].to_numpy()
+        label = rows(section, defence="class_label", model=model, **inverted)["model_accuracy"].to_numpy()
+        np.testing.assert_array_equal(label, none)
+        noisy = rows(section, defence="score_noise", option="sigma 1.0", model=model, **inverted)
+        assert (noisy["model_accuracy"].to_numpy() < none - 0.1).all()
+
+
+def test_schemes_keep_decisions_and_hurt_only_the_unaware(section: Section) -> None:
+    trade_off = rows(section, experiment="trade-off")
+    schemes = trade_off[trade_off["strength"].notna()]
+    assert (schemes["decisions_kept"] == 1).all()
+    for d in schemes["d"].unique():
+        own = trade_off[trade_off["d"] == d].set_index(["defence", "strength", "adversary"])["attack_error"]
+        none, guess = own["none"].iloc[0], own["guess"].iloc[0]
+        for name, strength in (("scheme 1, +v", 64.0), ("scheme 1, -v", 64.0), ("scheme 3", 0.9)):
+            assert own[name, strength, "unaware"] > none + 0.01
+            assert own[name, strength, "aware"] == pytest.approx(none, abs=1e-6)
+        for name in ("scheme 2, +v", "scheme 2, -v"):
+            assert none - 1e-9 <= own[name, 4.0, "aware"] < own[name, 4.0, "unaware"]
+        assert none - 1e-9 <= own["class label", 1e-3, "aware"] <= guess
+
+
+def test_scheme_1_stays_below_theorem_4(section: Section) -> None:
+    limited = section.data[section.data["theorem_4"].notna()]
+    assert len(limited)
+    assert (limited["attack_error_unclamped"] <= limited["theorem_4"] * (1 + 1e-9)).all()
+
+
+def test_the_page_has_a_table_plots_and_verdicts(section: Section) -> None:
+    assert section.name == "scores"
+    assert [plot.name for plot in section.plots] == ["scores-trade-off", "scores-linear", "scores-network"]
+    assert all(plot.svg.count("<svg") == 1 for plot in section.plots)
+    assert {"trade-off", "privacy-utility"} == set(section.summary["experiment"])
+    assert any("all measurements are equal" in note for note in section.notes)
+    assert any("takes the place of satellite" in note for note in section.notes)
+    assert sum("eproduced, counting" in note for note in section.notes) == 6
+
+
+def test_the_same_arguments_give_the_same_bytes(section: Section) -> None:
+    again = scores_section(None, quick=True)
+    pd.testing.assert_frame_equal(again.data, section.data, check_exact=True)
+    assert [plot.svg for plot in again.plots] == [plot.svg for plot in section.plots]
+    assert again.notes == section.notes
+
+
+def test_divergence_known_answers() -> None:
+    scores = np.array([[0.5, 0.5], [1.0, 0.0]])
+    assert mean_divergence(scores, scores) == 0
+    # Delivered rows count as if normalised; a score that was 0 adds nothing.
+    assert mean_divergence(scores, np.array([[0.25, 0.75], [2.0, 2.0]])) == pytest.approx(
+        (0.5 * np.log(2) + 0.5 * np.log(2 / 3) + np.log(2)) / 2
+    )
+    assert mean_divergence(scores, np.array([[1.0, 0.0], [1.0, 0.0]])) == np.inf
+    assert mean_divergence(scores[:1], np.zeros((1, 2))) == 0  # zeros say as much as uniform scores
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_scheme_2_is_undone_but_for_overtaken_decisions(k: int) -> None:
+    generator = np.random.default_rng(k)
+    active, passive = generator.random((60, 2)), generator.random((60, k - 1))
+    own, weights = generator.standard_normal((k, 2)), 2 * generator.standard_normal((k, k - 1))
+    scores = confidence_scores(active @ own.T + passive @ weights.T)
+    defence = defences.load("score_scheme2", alpha=1.0)
+    delivered = defence.protect_scores(scores, ScoreContext(NoiseSource(0), weights @ weights.T))
+    view = attacks.PredictionView(
+        features_active=active, scores=delivered, weights_active=own, weights_passive=weights, bias=np.zeros(k)
+    )
+    errors = np.abs(undone(defence, view) - passive).max(axis=1)
+    ranked = np.sort(np.log(delivered), axis=1)
+    overtaken = np.isclose(ranked[:, -1] - ranked[:, -2], defence.delta, atol=1e-9)
+    assert 0 < overtaken.sum() < 60
+    assert errors[~overtaken].max() < 1e-6
+    assert errors[overtaken].min() > 1e-6

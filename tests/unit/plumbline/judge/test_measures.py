@@ -1,0 +1,86 @@
+"""Known answers and properties of the leakage measures."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from plumbline.judge import measures
+from vfl.arrays import FloatArray
+
+RNG = np.random.default_rng(3)
+
+
+def test_mse_of_half_against_uniform_features_is_a_twelfth() -> None:
+    truth = RNG.random((200_000, 2))
+    assert measures.mse_per_feature(truth, np.full_like(truth, 0.5)) == pytest.approx(1 / 12, abs=1e-3)
+
+
+def test_random_guess_costs_a_twelfth_more_than_half() -> None:
+    truth, guess = RNG.beta(2, 5, (200_000, 2)), RNG.random((200_000, 2))
+    gap = measures.mse_per_feature(truth, guess) - measures.mse_per_feature(truth, np.full_like(truth, 0.5))
+    assert gap == pytest.approx(1 / 12, abs=2e-3)
+
+
+def test_bootstrap_interval_covers_the_mean_about_95_times_of_100() -> None:
+    covered = 0
+    for trial in range(300):
+        generator = np.random.default_rng(trial)
+        interval = measures.bootstrap_mean(generator.exponential(size=200), generator=generator)
+        covered += interval.low <= 1.0 <= interval.high
+    assert 0.90 <= covered / 300 <= 0.98
+
+
+def test_bootstrap_of_a_constant_has_no_width() -> None:
+    interval = measures.bootstrap_mean(np.full(50, 0.25), generator=np.random.default_rng(0))
+    assert (interval.low, interval.high) == pytest.approx((0.25, 0.25))
+
+
+def test_attack_accuracy_is_one_for_the_truth_and_chance_for_noise() -> None:
+    labels = RNG.integers(0, 2, 600)
+    features = labels[:, None] + RNG.normal(0, 0.1, (600, 3))
+    held_out, attacked = slice(0, 400), slice(400, 600)
+
+    def accuracy(estimate: FloatArray) -> float:
+        return measures.attack_accuracy(
+            features[attacked], estimate, held_out=features[held_out], held_out_labels=labels[held_out]
+        )
+
+    assert accuracy(features[attacked]) == 1.0
+    assert 0.35 < accuracy(RNG.permutation(features[attacked])) < 0.65
+
+
+def test_correlation_by_hand_and_of_constant_columns() -> None:
+    active = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
+    passive = np.array([[5.0, 7.0], [3.0, 7.0], [1.0, 7.0]])
+    # Perfect anticorrelation with the first active column, none with the constant one.
+    np.testing.assert_allclose(measures.correlation_with_active(passive, active), [0.5, 0.0])
+
+
+def test_entropy_of_two_equal_values_is_one_bit() -> None:
+    assert measures.entropy(np.array([0.0, 1.0, 0.0, 1.0])) == pytest.approx(1.0)
+
+
+def test_an_inverted_reconstruction_leaves_no_entropy() -> None:
+    truth = RNG.integers(0, 2, 500).astype(float)
+    assert measures.conditional_entropy(truth, 1 - truth) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_an_unrelated_reconstruction_leaves_almost_all_entropy() -> None:
+    truth = RNG.integers(0, 4, 20_000).astype(float)
+    remaining = measures.conditional_entropy(truth, RNG.random(20_000))
+    assert remaining == pytest.approx(measures.entropy(truth), abs=0.01)
+
+
+@given(
+    arrays(np.float64, 40, elements=st.sampled_from([0.0, 0.5, 1.0])), arrays(np.float64, 40, elements=st.floats(0, 1))
+)
+def test_seeing_an_estimate_never_adds_entropy(truth: FloatArray, estimate: FloatArray) -> None:
+    remaining = measures.conditional_entropy(truth, estimate)
+    assert -1e-12 <= remaining <= measures.entropy(truth) + 1e-12
+
+
+def test_few_values_are_discrete_many_are_not() -> None:
+    assert measures.is_discrete(np.repeat([0.0, 0.5, 1.0], 50))
+    assert not measures.is_discrete(RNG.random(150))

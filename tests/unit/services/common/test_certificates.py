@@ -1,0 +1,116 @@
+"""Certificates: who a party is, who may read its key, and errors that name the remedy."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.common.certificates import (
+    CertificateError,
+    CertificateFiles,
+    create_authority,
+    create_federation_certificates,
+    issue_certificate,
+)
+from services.common.identity import Identity, Role, role_of
+from services.common.meters import TrafficMeter
+from services.common.transport import Transport
+
+PASSIVE = Identity(Role.PASSIVE, "bank")
+NAMES = ["coordinator", "active", "bank", "operator"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("certs")
+    create_federation_certificates(made, [Identity(role_of(name), name) for name in NAMES])
+    return made
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_certificate_carries_role_and_name_and_is_signed_by_the_authority(folder: Path, name: str) -> None:
+    certificate = x509.load_pem_x509_certificate((folder / f"{name}.crt").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    (uri,) = names.get_values_for_type(x509.UniformResourceIdentifier)
+    assert Identity.parse(uri) == Identity(role_of(name), name)
+    assert names.get_values_for_type(x509.DNSName) == [f"{name}.plumbline.internal"]
+    authority = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
+    certificate.verify_directly_issued_by(authority)
+    assert certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca is False
+
+
+@pytest.mark.parametrize("name", ["ca", *NAMES])
+def test_private_keys_are_readable_by_their_owner_only(folder: Path, name: str) -> None:
+    assert stat.S_IMODE((folder / f"{name}.key").stat().st_mode) == 0o600
+
+
+def test_a_new_key_does_not_inherit_the_mode_of_the_file_it_replaces(tmp_path: Path) -> None:
+    create_authority(tmp_path)
+    (tmp_path / "bank.key").write_bytes(b"old")
+    (tmp_path / "bank.key").chmod(0o644)
+    issue_certificate(tmp_path, PASSIVE)
+    assert stat.S_IMODE((tmp_path / "bank.key").stat().st_mode) == 0o600
+
+
+def test_an_authority_is_never_overwritten(tmp_path: Path) -> None:
+    create_authority(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(CertificateError, match="holds an authority already"):
+        create_federation_certificates(tmp_path, [PASSIVE])
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_no_certificate_without_an_authority(tmp_path: Path) -> None:
+    with pytest.raises(CertificateError, match="Run `plumbline certs` first"):
+        issue_certificate(tmp_path, PASSIVE)
+
+
+@pytest.mark.parametrize("missing", ["ca.crt", "bank.crt", "bank.key"])
+def test_a_missing_file_is_named_with_the_remedy(folder: Path, tmp_path: Path, missing: str) -> None:
+    for name in {"ca.crt", "bank.crt", "bank.key"} - {missing}:
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    transport = Transport(PASSIVE, CertificateFiles.of(tmp_path, "bank"), TrafficMeter())
+    with pytest.raises(CertificateError, match=rf"{missing} .*plumbline certs.*PLUMBLINE_CERTS"):
+        transport.dial("127.0.0.1:1", "active")
+    with pytest.raises(CertificateError, match=rf"{missing} .*plumbline certs.*PLUMBLINE_CERTS"):
+        transport.serve("127.0.0.1:0", [], {}, [])
+
+
+def test_a_damaged_certificate_is_not_blamed_on_the_address(folder: Path, tmp_path: Path) -> None:
+    # Once: "Cannot listen on 127.0.0.1:0. Is another process there? Choose a free address".
+    for name in ("ca.crt", "bank.crt", "bank.key"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    (tmp_path / "bank.crt").write_bytes(b"not a certificate")
+    transport = Transport(PASSIVE, CertificateFiles.of(tmp_path, "bank"), TrafficMeter())
+    with pytest.raises((ValueError, OSError)) as error:
+        transport.serve("127.0.0.1:0", [], {}, [])
+    assert "bank.crt" in str(error.value) or "certificate" in str(error.value)
+    assert "Is another process there" not in str(error.value)
+
+
+def test_a_taken_address_is_named_with_the_remedy(folder: Path) -> None:
+    transport = Transport(PASSIVE, CertificateFiles.of(folder, "bank"), TrafficMeter())
+    server, port = transport.serve("127.0.0.1:0", [], {}, [])
+    try:
+        with pytest.raises(OSError, match=f"Cannot listen on 127.0.0.1:{port}.*PLUMBLINE_LISTEN"):
+            transport.serve(f"127.0.0.1:{port}", [], {}, [])
+    finally:
+        server.stop(None).wait()
+
+
+@given(name=st.from_regex(r"[a-z][a-z0-9-]{0,20}", fullmatch=True))
+def test_an_identity_survives_its_uri(name: str) -> None:
+    identity = Identity(role_of(name), name)
+    assert Identity.parse(identity.uri) == identity
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["", "active", "plumbline://", "plumbline://active", "plumbline://active/", "https://active/x", "plumbline://x/y"],
+)
+def test_what_is_no_identity_is_refused(uri: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - Role's own words or Identity's
+        Identity.parse(uri)

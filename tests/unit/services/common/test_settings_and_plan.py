@@ -1,0 +1,353 @@
+"""Settings that contradict each other, plans that cannot work, data that a party cannot use: a sentence each."""
+
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protos.v1 import common_pb2
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.identity import Role
+from services.common.settings import SettingsError, check_role, load_settings
+from services.party.consent import check_consent, warnings_of
+from services.party.features import load_party_data
+from services.protocol1.cipher import make_cipher
+from tests.harness.parties import small_settings
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_defaults_are_a_plan_that_works_and_is_fully_encrypted() -> None:
+    settings = load_settings()
+    assert settings.plan() == TrainingPlan()
+    assert (settings.cipher, settings.key_bits, settings.transport) == ("paillier", 2048, "mtls")
+
+
+def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLUMBLINE_BATCH_SIZE", "17")
+    monkeypatch.setenv("PLUMBLINE_PEERS", "coordinator=a:1, b-bank=b:2,active=c:3")
+    settings = load_settings()
+    assert settings.batch_size == 17
+    assert settings.peers == {"coordinator": "a:1", "b-bank": "b:2", "active": "c:3"}
+    assert settings.passive_peers() == ("b-bank",)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("PLUMBLINE_BATCHSIZE", "Did you mean PLUMBLINE_BATCH_SIZE?"),
+        ("PLUMBLINE_KEYBITS", "Did you mean PLUMBLINE_KEY_BITS?"),
+        # Once: the common prefix alone makes everything "close"; the hint is PLUMBLINE_L2.
+        ("PLUMBLINE_XYZZY", "plumbline serve --help"),
+    ],
+)
+def test_an_unknown_variable_is_refused_with_the_close_match(
+    monkeypatch: pytest.MonkeyPatch, name: str, hint: str
+) -> None:
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(SettingsError) as error:
+        load_settings()
+    assert f"Unknown setting {name}." in str(error.value)
+    assert hint in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"PEERS": "coordinator"}, "expected NAME=HOST:PORT, got 'coordinator'"),
+        ({"PEERS": "coordinator=host"}, "expected NAME=HOST:PORT"),
+        ({"SHARE": "3/2"}, "expected K/N"),
+        ({"SHARE": "0/2"}, "expected K/N"),
+        ({"BATCH_SIZE": "many"}, "PLUMBLINE_BATCH_SIZE: "),
+        ({"BATCH_SIZE": "0"}, "PLUMBLINE_BATCH_SIZE: "),
+        ({"LEARNING_RATE": "inf"}, "learning_rate"),
+        ({"LEARNING_RATE": "nan"}, "greater than 0|learning_rate"),
+        ({"CIPHER": "none"}, "PLUMBLINE_CIPHER: "),
+        ({"KEY_BITS": "1024"}, "can be broken: use 2048 or more, or say allow_insecure_keys=true"),
+        ({"KEY_BITS": "1024", "ALLOW_INSECURE_KEYS": "false"}, "can be broken"),
+        ({"CIPHER": "plain", "KEY_BITS": "2048"}, "cipher=plain uses no keys and contradicts key_bits"),
+        ({"TRANSPORT": "insecure", "CERTS": "certs"}, "transport=insecure contradicts certs"),
+        ({"PATIENCE": "2", "VALIDATION_FRACTION": "0"}, "patience needs validation rows"),
+        ({"VALIDATION_FRACTION": "0.5", "TEST_FRACTION": "0.5"}, "must leave rows to train on"),
+        ({"FEATURE_FRACTION_BITS": "15"}, "a multiple of 4 from 4 to 32"),
+        ({"PRIVATE_SEED": "-1"}, "PLUMBLINE_PRIVATE_SEED: "),
+        ({"SEED": str(2**64)}, "SEED|seed"),
+        # Once: keygen takes multiples of 8 only, fixed point 52 bits in all; both fail in the session.
+        ({"KEY_BITS": "2050"}, "key_bits"),
+        ({"RESIDUAL_FRACTION_BITS": "48", "RESIDUAL_INTEGER_BITS": "7"}, "residual"),
+    ],
+    ids=lambda value: ",".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else "",
+)
+def test_wrong_and_contradictory_settings_stop_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], words: str
+) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(f"PLUMBLINE_{name}", value)
+    with pytest.raises(SettingsError, match=words) as error:
+        load_settings()
+    assert "\n" not in str(error.value)
+    assert str(error.value).endswith(".")
+
+
+PEERS = {"coordinator": "h:1", "active": "h:2", "passive": "h:3"}
+
+
+@pytest.mark.parametrize(
+    ("role", "settings", "words"),
+    [
+        (Role.PASSIVE, {"data": "t.csv", "label_column": "y"}, "a passive party never holds labels"),
+        (Role.COORDINATOR, {"data": "t.csv"}, "the coordinator holds no data"),
+        (Role.ACTIVE, {}, "PLUMBLINE_DATA is not set"),
+        (Role.PASSIVE, {"peers": {"active": "h:2"}, "data": "t.csv"}, "names no coordinator"),
+        (Role.PASSIVE, {"peers": {"coordinator": "h:2"}, "data": "t.csv"}, "names no active party"),
+        (Role.ACTIVE, {"peers": {"coordinator": "h:2"}, "data": "t.csv"}, "names no passive party"),
+        (Role.ACTIVE, {"name": "bank", "data": "t.csv"}, "the active party is called active"),
+        (Role.COORDINATOR, {"name": "bank"}, "called coordinator"),
+        (Role.PASSIVE, {"name": "active", "data": "t.csv"}, "another role's name"),
+        (Role.PASSIVE, {"name": "operator", "data": "t.csv"}, "another role's name"),
+        # Once: the first share of a registered data set comes with its labels; a passive party gets it by default.
+        (Role.PASSIVE, {"data": "wine"}, "SHARE|share"),
+        (Role.PASSIVE, {"data": "wine", "share": "1/2"}, "SHARE|share"),
+        (Role.ACTIVE, {"data": "wine", "share": "2/2"}, "SHARE|share"),
+    ],
+)
+def test_settings_that_do_not_fit_the_role_stop_with_a_sentence(
+    role: Role, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SettingsError, match=words):
+        check_role(load_settings(**{"peers": PEERS, **settings}), role)
+
+
+@pytest.mark.parametrize("role", [Role.COORDINATOR, Role.ACTIVE, Role.PASSIVE])
+def test_fitting_settings_pass(role: Role) -> None:
+    data = {} if role is Role.COORDINATOR else {"data": "t.csv"}
+    check_role(load_settings(peers=PEERS, **data), role)
+
+
+# -- plans and agreements ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epochs": 0},
+        {"batch_size": 0},
+        {"learning_rate": 0.0},
+        {"learning_rate": -1.0},
+        {"learning_rate": float("nan")},
+        {"l2": -0.1},
+        {"l2": float("inf")},
+        {"initialisation": "he"},
+        {"validation_fraction": -0.1},
+        {"test_fraction": 1.0},
+        {"test_fraction": float("nan")},
+        {"key_bits": 128},
+        {"key_bits": 257},
+        {"key_bits": 260},
+        {"feature_fraction_bits": 0},
+        {"feature_fraction_bits": 36},
+        {"residual_fraction_bits": 4},
+        {"residual_fraction_bits": 33},
+        {"residual_integer_bits": 0},
+        {"residual_integer_bits": 15},
+        {"residual_fraction_bits": 40, "residual_integer_bits": 13},
+    ],
+    ids=str,
+)
+def test_a_plan_that_cannot_work_is_refused_by_name_on_arrival(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidMessage, match=next(iter(changes)).split("_")[0]):
+        TrainingPlan.from_message(replace(TrainingPlan(), **changes).to_message())
+
+
+def test_a_plan_without_a_cipher_is_refused() -> None:
+    message = TrainingPlan().to_message()
+    message.cipher = common_pb2.CIPHER_UNSPECIFIED
+    with pytest.raises(InvalidMessage, match="Expected cipher to be one of paillier, plain"):
+        TrainingPlan.from_message(message)
+
+
+@given(
+    fraction=st.sampled_from(range(8, 49, 4)),
+    integer=st.integers(1, 14),
+    key_bits=st.sampled_from([256, 264, 512]),
+    features=st.sampled_from(range(4, 33, 4)),
+    packing=st.booleans(),
+)
+def test_every_plan_that_passes_its_check_makes_a_cipher_or_a_refusal_in_words(
+    fraction: int, integer: int, key_bits: int, features: int, packing: bool
+) -> None:
+    # Once: a fixed-point format of more than 52 bits, or a row that no plaintext holds, raises a bare ValueError.
+    plan = TrainingPlan(
+        residual_fraction_bits=fraction,
+        residual_integer_bits=integer,
+        key_bits=key_bits,
+        feature_fraction_bits=features,
+        packing=packing,
+    )
+    parties = (PartyDescription("active", 3, 0, False, 99), PartyDescription("passive", 2, 1, True, 99))
+    with suppress(InvalidMessage):
+        plan.check()
+        assert make_cipher(Agreement("s", plan, 3, parties), "active").public_key.key_id
+
+
+def test_plans_and_agreements_survive_the_wire() -> None:
+    plan = TrainingPlan(epochs=3, l2=0.25, initialisation="xavier", patience=2, seed=2**64 - 1, packing=False)
+    parties = (PartyDescription("active", 3, 2, True, 99), PartyDescription("passive", 2, 0, False, 99))
+    agreement = Agreement("session", plan, 3, parties)
+    assert Agreement.from_message(agreement.to_message()) == agreement
+    assert len(asdict(plan)) == len(common_pb2.TrainingPlan.DESCRIPTOR.fields)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"feature_count": 0}, "joins with no feature"), ({"feature_integer_bits": 21}, "Scale them first")],
+)
+def test_a_description_that_cannot_work_is_refused_on_arrival(changes: dict[str, Any], words: str) -> None:
+    party = replace(PartyDescription("passive", 3, 0, False, 10), **changes)
+    with pytest.raises(InvalidMessage, match=words):
+        PartyDescription.from_message(party.to_message())
+
+
+# -- consent ----------------------------------------------------------------------------------------------------------
+
+
+def _agreement(**plan: Any) -> Agreement:
+    return Agreement("s", TrainingPlan(**plan), 2, (PartyDescription("active", 1, 0, False, 9),))
+
+
+@pytest.mark.parametrize(
+    ("plan", "settings"),
+    [
+        ({"cipher": "plain"}, {}),
+        ({"cipher": "paillier"}, {"cipher": "plain"}),
+        ({"key_bits": 1024}, {}),
+        ({"key_bits": 2048}, {"key_bits": 3072}),
+        ({"key_bits": 256}, {"key_bits": 1024, "allow_insecure_keys": True}),
+        ({"packing": False}, {}),
+        ({"packing": True}, {"packing": False}),
+    ],
+    ids=str,
+)
+def test_terms_other_or_weaker_than_ones_own_settings_are_refused(
+    plan: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    agreement = _agreement(**plan)
+    with pytest.raises(OutOfOrder, match="this party"):
+        check_consent(agreement, load_settings(**settings), agreement.active)
+
+
+@pytest.mark.parametrize(
+    ("plan", "settings"),
+    [
+        ({}, {}),
+        ({"key_bits": 3072}, {}),
+        ({"cipher": "plain"}, {"cipher": "plain"}),
+        ({"key_bits": 512}, {"key_bits": 512, "allow_insecure_keys": True}),
+    ],
+    ids=str,
+)
+def test_terms_as_strong_as_ones_own_settings_are_accepted(plan: dict[str, Any], settings: dict[str, Any]) -> None:
+    agreement = _agreement(**plan)
+    check_consent(agreement, load_settings(**settings), agreement.active)
+
+
+def test_what_protects_nothing_is_said_in_plain_words() -> None:
+    assert warnings_of(_agreement(), insecure_transport=False) == []
+    for agreement, insecure, words in (
+        (_agreement(), True, "transport=insecure"),
+        (_agreement(cipher="plain"), False, "cipher=plain"),
+        (_agreement(key_bits=512), False, "512-bit Paillier keys can be broken"),
+    ):
+        (warning,) = warnings_of(agreement, insecure_transport=insecure)
+        assert warning.startswith("INSECURE: ")
+        assert words in warning
+
+
+def test_early_stopping_on_defended_scores_is_warned_of() -> None:
+    stopping = _agreement(patience=3)
+    assert warnings_of(stopping, insecure_transport=False) == []
+    (warning,) = warnings_of(replace(stopping, score_defences=("score_noise",)), insecure_transport=False)
+    assert "score_noise leaves them" in warning
+    assert "set patience to 0" in warning
+
+
+def test_an_agreement_that_describes_a_party_otherwise_than_it_did_itself_is_refused() -> None:
+    agreement = _agreement()
+    said = replace(agreement.active, truncates_answers=True)
+    with pytest.raises(OutOfOrder, match="describes active otherwise"):
+        check_consent(agreement, load_settings(), said)
+
+
+# -- a party's data ---------------------------------------------------------------------------------------------------
+
+GOOD = pd.DataFrame({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0], "y": [0, 1, 0]})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"x": [1.0, np.nan, 4.0]}, "'x'.*row 2"),
+        ({"x": [1.0, 2.0, np.inf]}, "'x'.*row 3"),
+        ({"x": ["1", "secret", "4"]}, "'x' holds text, not a number, in row 2"),
+        ({"y": [1, 1, 1]}, "one class only"),
+        ({"y": [0, None, 1]}, "'y' is empty in row 2"),
+        ({"id": ["a", "b", "a"]}, "id of an earlier row"),
+        ({"id": ["a", "", "c"]}, "without an id"),
+    ],
+    ids=str,
+)
+def test_bad_cells_are_refused_by_column_and_row_without_showing_them(
+    tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    path = tmp_path / "t.csv"
+    GOOD.assign(**change).to_csv(path, index=False)
+    with pytest.raises(ValueError, match=words) as error:
+        load_party_data(load_settings(data=str(path), label_column="y"), with_bias=True)
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"id_column": "ID"}, "no id column 'ID'.*id"),
+        ({"label_column": "label"}, "no label column 'label'"),
+        ({"data": "nowhere.csv"}, "no file 'nowhere.csv'"),
+        ({"data": "table.xlsx"}, "Cannot tell the format"),
+    ],
+)
+def test_missing_columns_and_files_are_named(tmp_path: Path, settings: dict[str, str], words: str) -> None:
+    path = tmp_path / "t.csv"
+    GOOD.to_csv(path, index=False)
+    with pytest.raises(ValueError, match=words):
+        load_party_data(load_settings(**{"data": str(path), "label_column": "y", **settings}), with_bias=True)
+
+
+def test_a_party_loads_its_own_columns_scaled_with_a_bias_for_the_active_one_only(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    GOOD.to_csv(path, index=False)
+    active = load_party_data(load_settings(data=str(path), label_column="y"), with_bias=True)
+    assert active.feature_names == ("x", "(bias)")
+    np.testing.assert_allclose(active.features, np.array([[0, 1], [1 / 3, 1], [1, 1]]))
+    assert active.labels is not None
+    assert active.labels.tolist() == [0, 1, 0]
+    passive = load_party_data(load_settings(data=str(path)), with_bias=False)
+    assert passive.feature_names == ("x", "y")
+    assert passive.labels is None
+    described = active.describe("active", 2)
+    assert described == PartyDescription("active", 2, 0, False, 2)
+
+
+def test_encoded_features_lie_on_the_grid_that_fixed_point_holds_exactly(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    GOOD.to_csv(path, index=False)
+    data = load_party_data(small_settings(data=str(path)), with_bias=False)
+    encoded = data.encoded(np.array([2, 1]), 8)
+    np.testing.assert_array_equal(encoded * 256, np.rint(encoded * 256))
+    np.testing.assert_allclose(encoded, data.features[[2, 1]], atol=1 / 512)

@@ -1,0 +1,336 @@
+"""The batch guard: equations of every answer counted before one is given, and what the sentence promises."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from services.common.agreement import Agreement, TrainingPlan
+from services.common.errors import OutOfOrder
+from services.party.guard import Mode, channels_of, guard
+from services.protocol1.formats import CipherFormats
+from tests.harness.agreements import UNPACKED, agreed, channel, with_truncation
+from vfl.crypto import (
+    PackingImpossible,
+)
+from vfl.learning import BatchSchedule
+
+# -- counting ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "bits"),
+    # 39 bits of residual, 16 of a feature, log2 s for the sum, two for the bound itself and the sign.
+    [(1, 57), (64, 63), (65, 63), (128, 64), (256, 65), (512, 66), (1024, 67)],
+)
+def test_unpacked_answers_of_2048_bits_tell_of_61_residuals_each_whatever_a_sum_takes(
+    batch_size: int, bits: int
+) -> None:
+    found = channel(agreed(replace(UNPACKED, batch_size=batch_size)))
+    assert (found.capacity.sum_bits, found.capacity.residual_bits) == (bits, 34)
+    assert (len(found.capacity.answer_bits), found.capacity.equations) == (15, 15 * 61)
+    assert found.capacity.spare_bits == 15 * (2047 - bits)
+    assert found.capacity.spare_equations == 15 * 60
+
+
+def test_the_peers_own_features_count_and_every_column_of_the_residual() -> None:
+    agreement = agreed(features=(16, 15), classes=4)
+    towards_active, towards_passive = channel(agreement, "passive"), channel(agreement, "active")
+    assert (towards_active.peer, towards_active.capacity.sums) == ("active", 16 * 4)
+    assert (towards_passive.peer, towards_passive.capacity.sums) == ("passive", 15 * 4)
+
+
+def test_packed_answers_hold_what_their_plaintext_does_and_truncated_ones_what_their_slots_do() -> None:
+    # 2046 bits hold 32 slots of 63: the widest party's 16 columns take one answer.
+    plan = replace(UNPACKED, packing=True)
+    found = channel(agreed(plan))
+    assert (found.capacity.answer_bits, found.capacity.equations) == ((2047,), 61)
+    # The 945 bits of 15 sums also hold 27 residuals and a part of one.
+    truncated = channel(agreed(plan, truncating=("active",)))
+    assert (truncated.capacity.answer_bits, truncated.capacity.equations) == ((15 * 63,), 28)
+
+
+def test_unpacked_and_truncated_there_is_not_a_bit_to_spare_and_each_sum_has_the_room_of_a_residual_and_a_part() -> (
+    None
+):
+    found = channel(agreed(truncating=("active",)))
+    assert (found.capacity.equations, found.capacity.spare_bits, found.capacity.spare_equations) == (30, 0, 15)
+
+
+def test_a_peer_that_truncates_does_not_narrow_ones_own_answers() -> None:
+    found = channel(agreed(truncating=("passive",)))
+    assert found.capacity.equations == 15 * 61
+
+
+def test_every_peer_has_its_channel() -> None:
+    found = channels_of(agreed(features=(16, 4, 9)), "passive-1", 64)
+    assert [(one.key_holder, one.peer, one.capacity.sums) for one in found] == [
+        ("passive-1", "active", 16),
+        ("passive-1", "passive-2", 9),
+    ]
+
+
+def test_nothing_is_counted_where_nothing_is_encrypted_or_trained() -> None:
+    assert channels_of(agreed(replace(UNPACKED, cipher="plain")), "active", 64) == ()
+    assert channels_of(agreed(replace(UNPACKED, installed_model=True)), "active", 64) == ()
+
+
+def test_the_record_says_it_in_numbers() -> None:
+    facts = channel(agreed(), rows=60).facts()
+    assert facts == {
+        "key_holder": "active",
+        "peer": "passive",
+        "rows": 60,
+        "answers": 15,
+        "answer_bits": 15 * 2047,
+        "sums": 15,
+        "sum_bits": 63,
+        "residual_bits": 34,
+        "equations": 915,
+        "spare_bits": 15 * (2047 - 63),
+        "spare_equations": 900,
+    }
+
+
+# -- warning and refusing ---------------------------------------------------------------------------------------------
+
+
+def test_as_many_equations_as_rows_are_too_many_and_one_fewer_is_not() -> None:
+    agreement = agreed(truncating=("passive",))
+    at, above = (channel(agreement, "passive", rows) for rows in (32, 33))
+    assert (at.capacity.equations, at.is_solvable, at.is_telling) == (32, True, True)
+    assert (above.is_solvable, above.is_telling) == (False, False)
+
+
+def test_labels_take_a_quarter_of_the_equations_and_the_sentence_says_which_of_the_two_it_is() -> None:
+    """30 equations for 15 sums: to be solved for up to 30 rows, labels up to 120."""
+    agreement = agreed(replace(UNPACKED, batch_size=200), truncating=("active",))
+    found = {rows: channel(agreement, rows=rows) for rows in (30, 31, 120, 121)}
+    assert [(one.is_solvable, one.is_telling) for one in found.values()] == [
+        (True, True),
+        (False, True),
+        (False, True),
+        (False, False),
+    ]
+    assert "it can solve for the residuals of active" in found[30].warning
+    for rows in (31, 120):
+        assert "solve for the residuals of active (" not in found[rows].warning
+        assert "labels follow from fewer equations than rows" in found[rows].warning
+        assert "up to 4 from each" in found[rows].warning
+        assert "dp_noise at active" in found[rows].warning
+    # Only the label party's residuals tell labels.
+    assert not channel(agreed(replace(UNPACKED, batch_size=200), truncating=("passive",)), "passive", 33).is_telling
+
+
+def test_the_smallest_batch_counts_however_large_the_others_are() -> None:
+    agreement = agreed(truncating=("passive",), features=(7, 15))
+    uneven = replace(agreement, plan=replace(UNPACKED, batch_size=28))
+    assert {len(batch) for batch in BatchSchedule(np.arange(29), 28, 1).epoch(0)} == {14, 15}
+    found = channel(uneven, "passive", rows=29)
+    assert (found.rows, found.is_telling) == (14, True)
+    assert not channel(uneven, "passive", rows=28).is_telling
+
+
+def test_warn_says_it_refuse_stops_and_off_is_silent() -> None:
+    agreement = agreed(replace(UNPACKED, batch_size=121))
+    channels = [channel(agreement, rows=121), channel(with_truncation(agreement, "active"), rows=121)]
+    assert [one.is_telling for one in channels] == [True, False]
+    assert guard(agreement, channels, "warn") == [channels[0].warning]
+    with pytest.raises(OutOfOrder, match=r"Hu, section 5\.2.*\(PLUMBLINE_GUARD=refuse\)"):
+        guard(agreement, channels, "refuse")
+    assert guard(agreement, channels, "off") == []
+    modes: tuple[Mode, ...] = ("warn", "refuse", "off")
+    for mode in modes:
+        assert guard(agreement, channels[1:], mode) == []
+        assert guard(agreement, [], mode) == []
+
+
+def test_zero_weights_are_warned_of_by_the_party_whose_labels_they_show() -> None:
+    plan = replace(UNPACKED, initialisation="zero", batch_size=121)
+    agreement = agreed(plan, truncating=("active", "passive"))
+    (warning,) = guard(agreement, channels_of(agreement, "active", 121), "warn")
+    assert "exact signs follow from far fewer equations" in warning
+    assert "choose initialisation=xavier" in warning
+    assert guard(agreement, channels_of(agreement, "passive", 121), "warn") == []
+    with pytest.raises(OutOfOrder, match=r"Theorem 4\.1"):
+        guard(agreement, channels_of(agreement, "active", 121), "refuse")
+
+
+def test_the_sentence_has_both_numbers_both_names_and_both_remedies() -> None:
+    warning = channel(agreed(), "passive", rows=1999).warning
+    assert "active can put 976 equations into the answers of one step, a batch has 62 rows" in warning
+    assert "it can solve for the residuals of passive" in warning
+    assert "choose a batch_size of 1000, or" in warning
+    assert "response_truncation at passive (32 equations)" in warning
+
+
+def test_where_neither_a_batch_nor_truncation_is_enough_both_together_may_be() -> None:
+    """All of breast_cancer unpacked: 398 training rows, 915 equations or 30."""
+    found = channel(agreed(), rows=398)
+    assert "To prevent it, response_truncation at active with a batch_size of 133." in found.warning
+    larger = agreed(replace(UNPACKED, batch_size=133), truncating=("active",))
+    assert not channel(larger, rows=398).is_telling
+    smaller = agreed(replace(UNPACKED, batch_size=132), truncating=("active",))
+    assert channel(smaller, rows=398).is_telling
+    # With truncation on already, noise is the other way to keep labels; the larger batch is named first.
+    truncating = channel(agreed(truncating=("active",)), rows=398)
+    assert "choose a batch_size of 133, or dp_noise at active" in truncating.warning
+    # Bits reserved for truncation change the layout: here it takes larger batches than without, and isn't named.
+    wide = channel(agreed(TrainingPlan(batch_size=32), features=(20, 20)), rows=10_000)
+    assert "To prevent it, choose a batch_size of 1000." in wide.warning
+
+
+def test_the_default_session_on_breast_cancer_is_warned_of_labels_and_what_the_sentence_names_is_silent() -> None:
+    """383 training rows: 2 % of the records are missing at each party. Decision 0005 has these numbers."""
+    plan, both = TrainingPlan(), ("active", "passive")
+    assert {len(batch) for batch in BatchSchedule(np.arange(383), plan.batch_size, 1).epoch(0)} == {63, 64}
+    for truncating, equations in (((), (61, 61)), (both, (28, 30))):
+        active, passive = (channel(agreed(plan, truncating=truncating), who, 383) for who in both)
+        assert (active.capacity.equations, passive.capacity.equations) == equations
+        assert (active.is_solvable, active.is_telling, passive.is_telling) == (False, True, False)
+        first = "choose" if truncating else "response_truncation at active with"
+        assert f"To prevent it, {first} packing=off and a batch_size of 128, or dp_noise at active" in active.warning
+    silent = agreed(replace(plan, packing=False, batch_size=128), truncating=both)
+    assert guard(silent, [*channels_of(silent, "active", 383), *channels_of(silent, "passive", 383)], "refuse") == []
+    # Packed, not even all rows in one batch are enough.
+    assert channel(agreed(replace(plan, batch_size=383), truncating=both), rows=383).is_telling
+
+
+@pytest.mark.parametrize("rows", [14, 30])
+def test_where_the_honest_sums_are_enough_only_noise_helps(rows: int) -> None:
+    found = channel(agreed(replace(UNPACKED, batch_size=rows)), "passive", rows=rows)
+    assert found.is_solvable
+    assert "response_truncation" not in found.warning
+    assert "batch_size" not in found.warning
+    assert "To prevent it, dp_noise at passive" in found.warning
+
+
+def test_truncation_is_not_offered_to_who_truncates_already() -> None:
+    found = channel(agreed(truncating=("active",)), rows=15)
+    assert found.is_solvable
+    assert "response_truncation" not in found.warning
+
+
+@st.composite
+def agreements(draw: st.DrawFn) -> Agreement:
+    plan = TrainingPlan(
+        batch_size=draw(st.integers(1, 300)),
+        packing=draw(st.booleans()),
+        key_bits=draw(st.sampled_from([512, 1024, 2048])),
+    )
+    return agreed(
+        plan,
+        features=(draw(st.integers(1, 40)), draw(st.integers(1, 40))),
+        classes=draw(st.integers(2, 4)),
+        signed=draw(st.booleans()),
+    )
+
+
+@given(agreements())
+def test_truncation_leaves_the_honest_slots_and_nothing_more(agreement: Agreement) -> None:
+    """Unpacked, and packed row by row for two classes, not a bit to spare."""
+    truncating = with_truncation(agreement, "active")
+    try:
+        capacity, layout = channel(truncating).capacity, CipherFormats(truncating).layout
+    except PackingImpossible:
+        assume(False)
+        raise
+    if layout is None or (layout.rows_per_ciphertext == 1 and agreement.classes == 2):
+        assert capacity.spare_bits == 0
+    elif layout.rows_per_ciphertext == 1:
+        # A last answer with fewer columns keeps the classes where they are: the gaps between them are room.
+        gaps = -capacity.sums // agreement.residual_columns % layout.columns_per_answer
+        assert capacity.spare_bits == gaps * (agreement.residual_columns - 1) * capacity.sum_bits
+    if layout is None:
+        # 57 bits of a single row at least, 65 of 300 rows with signed features at most; a residual takes 34.
+        assert capacity.equations == 2 * capacity.sums
+
+
+def test_a_narrow_peer_of_a_wide_party_gets_its_own_sums_only() -> None:
+    agreement = agreed(TrainingPlan(batch_size=32), features=(31, 3), truncating=("active",))
+    assert channel(agreement).capacity.answer_bits == (3 * 62,)
+
+
+def test_a_session_that_fits_its_keys_just_so_is_counted_all_the_same() -> None:
+    """Eight classes take the eight slots of 512 bits; with 64 bits reserved there are seven."""
+    agreement = agreed(TrainingPlan(batch_size=64, key_bits=512), classes=8)
+    assert CipherFormats(agreement).layout is not None
+    found = channel(agreement, rows=300)
+    assert found.is_telling
+    assert "response_truncation" not in found.warning
+
+
+@given(agreements(), st.sampled_from(["active", "passive"]))
+def test_truncation_holds_what_the_sentence_promises(agreement: Agreement, who: str) -> None:
+    """The layout with bits reserved for truncation is another one than the session's without."""
+    try:
+        found = channel(agreement, who, rows=300)
+        truncated = channel(with_truncation(agreement, who), who, rows=300)
+    except PackingImpossible:
+        assume(False)
+        raise
+    promised = re.search(rf"response_truncation at {who} \((\d+) equations\)", found.warning)
+    assert (promised is not None) == (found.is_telling and not truncated.is_telling)
+    assert promised is None or int(promised[1]) == truncated.capacity.equations
+
+
+@given(
+    agreements(),
+    st.sampled_from(["active", "passive"]),
+    st.integers(300, 3000),
+    st.sampled_from([0.5, 0.3, 0.1, 0.01, 1e-6]),
+)
+def test_what_the_sentence_names_is_silent(agreement: Agreement, who: str, rows: int, learning_rate: float) -> None:
+    """Batch sizes, truncation and packing, with the learning rate that they need: applied whole, nothing is said."""
+    agreement = replace(agreement, plan=replace(agreement.plan, learning_rate=learning_rate))
+    try:
+        found = channel(agreement, who, rows)
+    except PackingImpossible:
+        assume(False)
+        raise
+    rate = r"(?: and a learning_rate of ([\d.e-]+) or more)?"
+    batch = r"(response_truncation at \S+ with|choose)( packing=off and)? a batch_size of (\d+)"
+    for words, unpacked, batch_size, needed in re.findall(batch + rate, found.warning):
+        changed = agreement if words == "choose" else with_truncation(agreement, who)
+        plan = replace(
+            agreement.plan,
+            batch_size=int(batch_size),
+            packing=agreement.plan.packing and not unpacked,
+            learning_rate=float(needed or learning_rate),
+        )
+        remedied = replace(changed, plan=plan)
+        assert found.is_telling
+        assert guard(remedied, [channel(remedied, who, rows)], "refuse") == []
+    if named := re.search(rf"response_truncation at {who} \(\d+ equations\){rate}", found.warning):
+        plan = replace(agreement.plan, learning_rate=float(named[1] or learning_rate))
+        remedied = replace(with_truncation(agreement, who), plan=plan)
+        assert guard(remedied, [channel(remedied, who, rows)], "refuse") == []
+
+
+def test_a_remedy_at_a_small_learning_rate_names_the_one_that_it_needs() -> None:
+    """Found: who did as told was warned of the learning rate next."""
+    plan = TrainingPlan(learning_rate=0.1)
+    found = channel(agreed(plan), rows=383)
+    assert "packing=off and a batch_size of 128 and a learning_rate of 0.17 or more, or dp_noise" in found.warning
+
+
+@pytest.mark.parametrize(
+    ("plan", "who", "training_rows", "helps"),
+    [
+        (TrainingPlan(batch_size=16, key_bits=512), "passive", 280, True),
+        (TrainingPlan(batch_size=32), "passive", 280, True),
+        (TrainingPlan(batch_size=32), "active", 2000, True),
+        # More equations than there are rows, or than a quarter of them: no batch_size works.
+        (UNPACKED, "passive", 398, False),
+        (TrainingPlan(batch_size=32), "active", 240, False),
+    ],
+)
+def test_a_batch_size_is_named_where_there_is_one(
+    plan: TrainingPlan, who: str, training_rows: int, helps: bool
+) -> None:
+    found = channel(agreed(plan), who, training_rows)
+    assert found.is_telling, "this test needs a warning"
+    assert ("choose a batch_size of" in found.warning) == helps

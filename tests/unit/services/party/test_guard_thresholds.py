@@ -1,0 +1,161 @@
+"""Where the guard's thresholds lie: labels from fewer equations than rows, weights that stand still."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.guard_thresholds import SUMS, error_of_stillness, first_shares, labels_right, labels_told
+from services.common.agreement import Agreement, TrainingPlan
+from services.common.errors import OutOfOrder
+from services.party.guard import LABELS_PER_EQUATION, STANDSTILL, channels_of, guard
+from services.protocol1.cipher import DecryptedVector
+from services.protocol1.formats import CipherFormats
+from tests.harness.agreements import UNPACKED, agreed, channel, with_truncation
+from tests.harness.exchanges import Problem, run_together, wired
+from vfl.arrays import FloatArray
+from vfl.crypto import (
+    decrypt_integers,
+    encrypt_vector,
+    keygen,
+    mask_vector,
+    matvec,
+    truncate,
+    unmask,
+)
+from vfl.data import snap_to_grid
+
+# -- labels from fewer equations than rows ----------------------------------------------------------------------------
+
+
+def test_private_random_weights_hide_the_labels_of_no_more_rows_than_the_guard_warns_of() -> None:
+    """60 rows of breast_cancer, 15 packed and truncated sums as an honest peer asks for: no more than it is sent.
+
+    Xavier weights of the label party, 15 columns and a bias. The larger class has 63 % of the records.
+    """
+    rows, sums = SUMS * LABELS_PER_EQUATION, SUMS
+    agreement = agreed(replace(UNPACKED, batch_size=rows, key_bits=512), truncating=("active",))
+    formats = CipherFormats(agreement)
+    bits = formats.answer_bits("active", "passive")
+    assert bits is not None
+    _, private = keygen(512, insecure=True)
+    # Column j asks for rows 4 j to 4 j + 3: features like any others.
+    matrix = np.kron(np.eye(sums), 2.0 ** -np.arange(LABELS_PER_EQUATION)[:, None])
+    right = []
+    for seed in range(8):
+        shares, labels = first_shares(rows, seed)
+        masked, mask = mask_vector(matvec(matrix, encrypt_vector(private, shares), features=formats.feature))
+        answers = unmask(mask, truncate(decrypt_integers(private, masked), bits), bits=bits)
+        right.append((labels_told(answers[:, 0], LABELS_PER_EQUATION) == labels).mean())
+    assert np.mean(right) > 0.75
+    (warning,) = guard(agreement, channels_of(agreement, "active", rows), "warn")
+    assert "a batch has 60 rows" in warning
+    assert "labels follow from fewer equations than rows" in warning
+
+
+def test_five_rows_per_equation_tell_little_more_than_the_larger_class() -> None:
+    assert labels_right(2) > 0.9
+    assert labels_right(LABELS_PER_EQUATION) > 0.75
+    assert labels_right(LABELS_PER_EQUATION + 1) < 0.75
+
+
+# -- weights that stand still -----------------------------------------------------------------------------------------
+
+
+def standing(learning_rate: float, epochs: int = 6) -> Agreement:
+    """200 training rows in 4 steps of 50; 20 equations of a truncating party per step reach them in 3 epochs."""
+    plan = replace(UNPACKED, batch_size=50, key_bits=512, epochs=epochs, learning_rate=learning_rate)
+    return agreed(plan, features=(10, 5), truncating=("passive",))
+
+
+def standstill_warnings(agreement: Agreement, rows: int = 200) -> list[str]:
+    return guard(agreement, channels_of(agreement, "passive", rows), "warn")
+
+
+def test_weights_stand_still_below_a_learning_rate_of_one_over_the_steps_that_tell_of_every_row() -> None:
+    found = channel(standing(0.5), "passive", 200)
+    assert (found.rows, found.capacity.equations, found.is_telling) == (50, 20, False)
+    assert found.steps_until_told == 12
+    assert standstill_warnings(standing(1 / 12)) == []
+    # Three epochs are enough for the peer.
+    assert len(standstill_warnings(standing(1 / 12 - 1e-6, epochs=3))) == 1
+    (warning,) = standstill_warnings(standing(1 / 12 - 1e-6))
+    assert "for 12 steps, of 24 in this session" in warning
+    assert "the same residuals of passive, and active can solve" in warning
+    with pytest.raises(OutOfOrder, match=r"learning_rate=1e-09 .*PLUMBLINE_GUARD=refuse"):
+        guard(standing(1e-9), channels_of(standing(1e-9), "passive", 200), "refuse")
+
+
+@pytest.mark.parametrize("learning_rate", [1e-9, 0.01, 1 / 12 - 1e-6])
+def test_both_remedies_against_standing_still_work(learning_rate: float) -> None:
+    (warning,) = standstill_warnings(standing(learning_rate))
+    named = re.search(r"choose a learning_rate of (\S+) or more, or fewer than (\d+) epochs", warning)
+    assert named is not None
+    assert (named[1], named[2]) == ("0.084", "3")
+    assert standstill_warnings(standing(float(named[1]))) == []
+    assert standstill_warnings(standing(learning_rate, epochs=int(named[2]) - 1)) == []
+
+
+def test_labels_reach_the_peer_in_a_quarter_of_the_steps() -> None:
+    agreement = replace(standing(1e-3), parties=agreed(features=(10, 5), truncating=("active",)).parties)
+    found = channel(agreement, rows=200)
+    # Ten equations tell of forty rows.
+    assert (found.capacity.equations, found.is_telling, found.steps_until_told) == (10, False, 2 * 4)
+    (warning,) = guard(agreement, [found], "warn")
+    assert "as many equations as labels take, though not enough to solve for the residuals" in warning
+
+
+@settings(deadline=None)
+@given(
+    st.integers(2, 100_000),
+    st.integers(1, 512),
+    st.integers(1, 60),
+    st.booleans(),
+)
+def test_the_default_learning_rate_never_stands_still(rows: int, batch_size: int, features: int, packing: bool) -> None:
+    agreement = agreed(TrainingPlan(batch_size=batch_size, packing=packing), features=(features, features))
+    for who in ("active", "passive"):
+        assert not any("learning_rate" in text for text in guard(agreement, channels_of(agreement, who, rows), "warn"))
+
+
+def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> None:
+    """Honest messages of seven epochs: 220 independent equations, by ten in each step, for the 200 rows."""
+    generator = np.random.default_rng(0)
+    blocks = {
+        "active": snap_to_grid(np.hstack([generator.uniform(size=(200, 9)), np.ones((200, 1))])),
+        "passive": snap_to_grid(generator.uniform(size=(200, 5))),
+    }
+    problem = Problem(blocks, np.arange(200) % 2, 2)
+    plan = replace(standing(1e-9, epochs=7).plan, validation_fraction=0.0, test_fraction=0.0)
+    answers: list[FloatArray] = []
+    with wired(problem, plan) as trainings:
+        active, passive = trainings["active"], trainings["passive"]
+        gradient_share = active.exchange.gradient_share
+
+        def keeping(peer: str, answer: DecryptedVector) -> FloatArray:
+            answers.append(gradient_share(peer, answer))
+            return answers[-1]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(active.exchange, "gradient_share", keeping)
+            hidden = passive.weights.copy()
+            run_together(trainings, plan.epochs)
+        batches = [batch for epoch in range(plan.epochs) for batch in active.schedule.epoch(epoch)]
+    equations = np.zeros((10 * len(batches), 200))
+    for step, batch in enumerate(batches):
+        equations[10 * step : 10 * step + 10, batch] = blocks["active"][batch].T
+    recovered = np.linalg.lstsq(equations, np.vstack(answers), rcond=None)[0]
+    np.testing.assert_allclose(recovered, blocks["passive"] @ hidden, atol=1e-6)
+    # With truncation, which changes no gradient, the count of one step lets such a session through.
+    agreement = with_truncation(problem.agreement(plan), "passive")
+    assert not channel(agreement, "passive", 200).is_telling
+    with pytest.raises(OutOfOrder, match=r"learning_rate=1e-09 leaves weights almost where they are"):
+        guard(agreement, channels_of(agreement, "passive", 200), "refuse")
+
+
+def test_from_the_threshold_on_taking_weights_for_still_is_hardly_better_than_guessing() -> None:
+    assert error_of_stillness(STANDSTILL / 100) < 0.1
+    assert error_of_stillness(STANDSTILL) > 0.75

@@ -1,0 +1,368 @@
+"""Training with truncated answers and under the guard: what stays exact, what is stopped, what is let through."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, compress, extend
+from attacks.label_recovery import LabelRecovery
+from attacks.sign_search import sign_solutions
+from attacks.training_views import TrainingAttack
+from defences import load
+from plumbline.judge.training import TrainingFinding, read_training_leakage
+from services.adversary.ciphers import AuxiliaryCipher
+from services.common.agreement import Agreement, PartyDescription
+from services.common.errors import FederationError
+from services.common.identity import Identity
+from services.coordinator.sessions import Sessions
+from services.party.party_defences import PartyDefences
+from services.protocol1.cipher import DecryptedVector, PaillierCipher, Unmask, WireVector
+from services.protocol1.exchange import GradientExchange
+from tests.harness.defended import PLAIN, TRUNCATION, with_defences
+from tests.harness.exchanges import (
+    names_of,
+)
+from tests.harness.parties import active_data, house, party_data, small_settings
+from tests.harness.processes import weights_of
+from vfl.arrays import FloatArray
+from vfl.crypto import from_bytes, mask_vector
+
+# -- truncation changes nothing but the size of answers ---------------------------------------------------------------
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, DecryptedVector]]:
+    """Every answer that is given: by whom, and what."""
+    given: list[tuple[str, DecryptedVector]] = []
+    answer_sums = GradientExchange.answer_sums
+
+    def spying(self: GradientExchange, peer: str, step: int, vector: WireVector) -> DecryptedVector:
+        answer = answer_sums(self, peer, step, vector)
+        given.append((self._cipher._name, answer))  # type: ignore[attr-defined]
+        return answer
+
+    monkeypatch.setattr(GradientExchange, "answer_sums", spying)
+    return given
+
+
+@pytest.mark.parametrize("packing", [False, True], ids=["unpacked", "packed"])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("parties", [2, 3])
+def test_truncation_leaves_training_bit_identical_and_shrinks_answers(
+    tmp_path: Path, answers: list[tuple[str, DecryptedVector]], parties: int, classes: int, packing: bool
+) -> None:
+    labels = [f"class-{row % classes}" for row in range(60)]
+    settings = small_settings(packing=packing, epochs=1, initialisation="xavier", l2=0.01)
+    passive = [party_data(rows=range(59, 25, -1), seed=seed) for seed in range(1, parties)]
+    outcomes = {}
+    for truncating in ((), ("active",), ("passive",), ("active", "passive")):
+        folder = tmp_path / "-".join(truncating)
+        chosen = {f"{side}_defences": with_defences(TRUNCATION) for side in truncating}
+        answers.clear()
+        with house(
+            folder,
+            settings=settings,
+            active=active_data(labels=labels),
+            passive=passive,
+            **chosen,  # type: ignore[arg-type]
+        ) as home:
+            home.train()
+            scores = np.array(list(home.active.predict([f"id-{row}" for row in range(26, 60)]).values()))
+        outcomes[truncating] = [*weights_of(folder, names_of(parties)), scores]
+        for side in ("active", "passive"):
+            widths = {answer.width for key_holder, answer in answers if key_holder.startswith(side)}
+            assert (max(widths) < 64) == (side in truncating)
+            assert widths == {64} or side in truncating
+            assert widths <= {8, 64} or packing
+    for truncating, outcome in outcomes.items():
+        for one, other in zip(outcome, outcomes[()], strict=True):
+            assert one.tobytes() == other.tobytes(), truncating
+
+
+def test_without_encryption_there_is_nothing_to_truncate_and_the_weights_are_the_same(tmp_path: Path) -> None:
+    weights = []
+    for number, chosen in enumerate(((), (TRUNCATION,))):
+        folder = tmp_path / str(number)
+        defences = with_defences(*chosen)
+        with house(folder, settings=PLAIN, active_defences=defences, passive_defences=defences) as home:
+            home.train()
+        weights.append(b"".join(one.tobytes() for one in weights_of(folder, names_of(2))))
+    assert weights[0] == weights[1]
+
+
+def test_a_coordinator_cant_switch_a_partys_truncation_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    join = Sessions.join
+
+    def lying(self: Sessions, caller: Identity, session_id: str, party: PartyDescription) -> Agreement:
+        told = join(self, caller, session_id, party)
+        return replace(told, parties=tuple(replace(one, truncates_answers=False) for one in told.parties))
+
+    monkeypatch.setattr(Sessions, "join", lying)
+    with (
+        house(tmp_path, settings=small_settings(epochs=1), passive_defences=with_defences(TRUNCATION)) as home,
+        pytest.raises(FederationError, match=r"truncat|description|describes"),
+    ):
+        home.train()
+
+
+def test_a_coordinator_cant_describe_a_party_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    join = Sessions.join
+
+    def lying(self: Sessions, caller: Identity, session_id: str, party: PartyDescription) -> Agreement:
+        told = join(self, caller, session_id, party)
+        others = tuple(replace(one, truncates_answers=False) for one in told.parties if one.truncates_answers)
+        return replace(told, parties=(told.parties[0], *others, *told.parties[1:]))
+
+    monkeypatch.setattr(Sessions, "join", lying)
+    with (
+        house(tmp_path, settings=small_settings(epochs=1), passive_defences=with_defences(TRUNCATION)) as home,
+        pytest.raises(FederationError, match="describes passive otherwise"),
+    ):
+        home.train()
+
+
+# -- the attack that truncation is for --------------------------------------------------------------------------------
+
+# 511 bits hold 8 sums of 60 to 61 bits: 24 equations for three features unpacked, 8 packed into one answer.
+ATTACKED = [
+    pytest.param(False, 20, id="unpacked"),
+    pytest.param(True, 7, id="packed"),
+]
+
+
+def attacked(
+    folder: Path,
+    settings: Any,
+    attack: TrainingAttack,
+    *,
+    active_defences: PartyDefences | None = None,
+    labels: Sequence[object] | None = None,
+) -> tuple[TrainingFinding, list[FloatArray]]:
+    """A job with one attack at the passive party: what it found, and the weights of both."""
+    if labels is None:
+        labels = np.random.default_rng(8).permutation(["no", "yes"] * 30).tolist()
+    with house(
+        folder,
+        settings=settings,
+        active=active_data(labels=labels),
+        active_defences=active_defences,
+        passive_adversary={attack.name: attack},
+    ) as home:
+        home.train()
+    (found,) = read_training_leakage(folder)
+    return found, weights_of(folder, names_of(2))
+
+
+@pytest.mark.parametrize(("packing", "batch_size"), ATTACKED)
+def test_algorithm_2_reads_every_label_and_none_where_the_key_holder_truncates(
+    tmp_path: Path, packing: bool, batch_size: int
+) -> None:
+    settings = small_settings(packing=packing, batch_size=batch_size, learning_rate=0.01, record_features=True)
+    attack = AuxiliaryCiphertext()
+    found, without = attacked(tmp_path / "off", settings, attack)
+    assert (found.kind, found.success, found.resolved, found.by_epoch) == ("labels", 1.0, 1.0, (1.0, 1.0))
+    defended, truncated = attacked(tmp_path / "on", settings, attack, active_defences=with_defences(TRUNCATION))
+    assert (defended.success, defended.resolved, defended.by_epoch) == (0.0, 0.0, (0.0, 0.0))
+    assert "Not possible" in defended.reason
+    assert b"".join(one.tobytes() for one in without) == b"".join(one.tobytes() for one in truncated)
+    # What the key holder gives to an honest peer is the same, too.
+    assert (tmp_path / "on" / "passive-weights.npz").exists()
+
+
+def test_truncation_doesnt_help_where_the_honest_sums_are_enough(tmp_path: Path) -> None:
+    """s <= d: three rows, three features (Hu, Corollary 3.2). The guard says so."""
+    settings = small_settings(batch_size=3, learning_rate=0.01, record_features=True, epochs=1)
+    found, _ = attacked(tmp_path, settings, LabelRecovery(), active_defences=with_defences(TRUNCATION))
+    assert found.resolved > 0.9
+    assert found.success > 0.9
+    warnings = json.loads((tmp_path / "active.json").read_text())["guard"]
+    assert len(warnings) == 1
+    assert "response_truncation" not in warnings[0]
+
+
+@pytest.mark.parametrize("initialisation", ["zero", "xavier"])
+def test_what_truncation_doesnt_stop_the_first_batchs_labels_where_weights_start_at_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, initialisation: str
+) -> None:
+    """At step 0 of initialisation=zero the label party's share is -2 y whatever its features are (Hu, Theorem 4.1).
+
+    Three honest sums over 16-bit features then fit one choice of 19 signs only: no equation but what every party gets.
+    Private random weights take that away, and so does dp_noise.
+    """
+    sums: list[FloatArray] = []
+    gradient_share = GradientExchange.gradient_share
+
+    def watching(self: GradientExchange, peer: str, answer: DecryptedVector) -> FloatArray:
+        share = gradient_share(self, peer, answer)
+        if peer == "active":
+            sums.append(share)
+        return share
+
+    monkeypatch.setattr(GradientExchange, "gradient_share", watching)
+    truncating = [with_defences(TRUNCATION) for _ in range(2)]
+    settings = small_settings(batch_size=20, epochs=1, initialisation=initialisation)
+    labels = np.random.default_rng(8).permutation(["no", "yes"] * 30).tolist()
+    with house(
+        tmp_path,
+        settings=settings,
+        active=active_data(labels=labels),
+        active_defences=truncating[0],
+        passive_defences=truncating[1],
+    ) as home:
+        home.train()
+        active, session = home.active._training, home.passive["passive"]._session
+        assert active is not None
+        assert session is not None
+        assert session.training is not None
+        batch = next(active.schedule.epoch(0))
+        matrix = session.training.features_of(batch)
+        truth = np.where(active.labels_of(batch) == 1, 1.0, -1.0)
+    assert matrix.shape == (19, 3)
+    found = sign_solutions(matrix, sums[0][:, 0] / -2)
+    if initialisation == "zero":
+        assert len(found) == 1
+        np.testing.assert_array_equal(found[0], truth)
+    else:
+        assert found == []
+
+
+class StubbornCipher(AuxiliaryCipher):
+    """Algorithm 2 as if nobody truncated: it asks for everything, and reads the slots of short answers all the same."""
+
+    kept: ClassVar[list[tuple[int, FloatArray, FloatArray]]] = []
+
+    def combine(self, peer: str, features: FloatArray, vector: WireVector) -> Any:
+        assert isinstance(self._auxiliary, AuxiliaryPlan)
+        matrix = extend(features, self._auxiliary, self._feature_format, self._attack.generator(self._transcript.step))
+        return matrix, compress(PaillierCipher.combine(self, peer, matrix, vector), self._auxiliary)
+
+    def mask(self, peer: str, combination: object) -> tuple[WireVector, Unmask]:
+        assert isinstance(combination, tuple)
+        matrix, compressed = combination
+        masked, mask = mask_vector(compressed)
+        step = self._transcript.step
+
+        def read(answer: DecryptedVector) -> FloatArray:
+            residues = from_bytes(answer.data, answer.count, answer.width)
+            offset = sum(2**63 << 64 * slot for slot in range(7))
+            lifted = [
+                (residue - summand + offset) % mask.public_key.n
+                for residue, summand in zip(residues, mask.summands, strict=True)
+            ]
+            extra = [(value >> 64 * slot & 2**64 - 1) - 2**63 for slot in range(1, 7) for value in lifted]
+            self.kept.append((step, matrix, np.array(extra) * 2.0**-48))
+            return np.zeros((len(lifted), 1))
+
+        return self._to_wire(masked), read
+
+
+@pytest.mark.parametrize("truncating", [False, True], ids=["off", "on"])
+def test_who_asks_for_the_extra_sums_all_the_same_gets_noise_that_tells_nothing_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, truncating: bool
+) -> None:
+    shares: dict[int, FloatArray] = {}
+    encrypt = GradientExchange.encrypt_residuals
+
+    def watching(self: GradientExchange, step: int, residual: FloatArray) -> WireVector:
+        if "active" not in self._peers:
+            shares[step] = residual
+        return encrypt(self, step, residual)
+
+    monkeypatch.setattr(GradientExchange, "encrypt_residuals", watching)
+    monkeypatch.setattr("services.adversary.training.AuxiliaryCipher", StubbornCipher)
+    monkeypatch.setattr(StubbornCipher, "kept", [])
+    with house(
+        tmp_path,
+        settings=small_settings(packing=False, batch_size=20, learning_rate=0.01, epochs=8),
+        active_defences=with_defences(TRUNCATION) if truncating else None,
+        passive_adversary={"auxiliary_ciphertext": AuxiliaryCiphertext()},
+    ) as home:
+        home.train()
+    assert len(StubbornCipher.kept) == 16
+    truth = np.concatenate([(matrix[:, 3:].T @ shares[step]).ravel() for step, matrix, _ in StubbornCipher.kept])
+    read = np.concatenate([extra for _, _, extra in StubbornCipher.kept])
+    assert truth.shape == read.shape == (288,)
+    if not truncating:
+        np.testing.assert_allclose(read, truth, atol=1e-6)
+        return
+    # 288 pairs: independent ones have a correlation beyond 0.3 less than once in a million times.
+    assert abs(np.corrcoef(truth, read)[0, 1]) < 0.3
+    # Noise over all 64 bits, 15 of them above the point: hardly any is as small as a sum is.
+    assert np.abs(truth).max() < 100
+    assert np.median(np.abs(read)) > 2**12
+
+
+# -- the guard in a session -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packing", [False, True], ids=["unpacked", "packed"])
+def test_each_party_counts_its_own_answers_and_the_active_one_warns(tmp_path: Path, packing: bool) -> None:
+    with house(tmp_path, settings=small_settings(packing=packing)) as home:
+        home.train()
+        for name, peer in (("active", "passive"), ("passive", "active")):
+            record = home.record(name)
+            (channel,) = record["channels"]
+            assert (channel["key_holder"], channel["peer"]) == (name, peer)
+            # 38 or 39 training rows in five steps.
+            assert channel["rows"] == 7
+            assert channel["sum_bits"] == 60
+            assert channel["equations"] == (16 if packing else 3 * 16)
+            assert len(record["guard"]) == 1
+        assert home.record()["guard"][0] in home.active.warnings
+
+
+@pytest.mark.parametrize("who", ["active", "passive"])
+def test_refuse_stops_the_session_of_whoever_says_so_before_any_answer(
+    tmp_path: Path, answers: list[tuple[str, DecryptedVector]], who: str
+) -> None:
+    strict, lenient = (small_settings(guard=mode, packing=False) for mode in ("refuse", "off"))
+    with house(
+        tmp_path,
+        settings=strict if who == "active" else lenient,
+        passive_settings=strict if who == "passive" else lenient,
+    ) as home:
+        with pytest.raises(FederationError, match=r"response_truncation.*PLUMBLINE_GUARD=refuse"):
+            home.train()
+        assert f"the residuals of {who}" in home.active.failure
+    assert answers == []
+
+
+def test_a_party_that_adds_noise_is_warned_and_not_refused(tmp_path: Path) -> None:
+    strict = small_settings(guard="refuse", packing=False, residual_integer_bits=8)
+    noise = with_defences(load("dp_noise", sigma=5.0))
+    with house(tmp_path, settings=strict, active_defences=noise, passive_defences=noise) as home:
+        home.train()
+        assert any("the residuals of active" in warning for warning in home.record()["guard"])
+
+
+def test_a_passive_party_refuses_a_learning_rate_that_leaves_its_weights_where_they_are(
+    tmp_path: Path, answers: list[tuple[str, DecryptedVector]]
+) -> None:
+    """Two epochs of five steps: seven rows in each, six equations about them."""
+    still = {"packing": False, "learning_rate": 1e-9}
+    with house(
+        tmp_path,
+        settings=small_settings(guard="off", **still),
+        passive_settings=small_settings(guard="refuse", **still),
+        passive_defences=with_defences(TRUNCATION),
+    ) as home:
+        with pytest.raises(FederationError, match=r"learning_rate=1e-09 .* 10 steps.*PLUMBLINE_GUARD=refuse"):
+            home.train()
+        assert answers == []
+        home.settings = small_settings(guard="off", packing=False)
+        home.train()
+
+
+def test_with_both_truncating_and_batches_far_above_d_refuse_lets_the_session_through(tmp_path: Path) -> None:
+    """Three answers hold three residuals and three parts, six equations: four labels each, and 38 training rows."""
+    defences = with_defences(TRUNCATION)
+    settings = small_settings(guard="refuse", packing=False, batch_size=38)
+    with house(tmp_path, settings=settings, active_defences=defences, passive_defences=defences) as home:
+        home.train()
+        assert home.record()["guard"] == home.record("passive")["guard"] == []
+        assert not any("equations" in warning for warning in home.active.warnings)

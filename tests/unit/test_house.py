@@ -1,0 +1,111 @@
+"""The rules of the house: which way imports point, who knows gRPC, how files are called, how long they are."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# Each may import itself, the wire (services and plumbline) and what is listed here.
+ARROWS: dict[str, set[str]] = {
+    "vfl": set(),
+    "attacks": {"vfl"},
+    "defences": {"vfl"},
+    "services": {"attacks", "defences", "protos", "vfl"},
+    "plumbline": {"attacks", "defences", "protos", "services", "vfl"},
+}
+# Within services: those that are the network, and those that start, stop or name what goes wrong on it.
+GRPC = {
+    "servicer",
+    "server",
+    "transport",
+    "errors",
+    "bootstrap",
+    "identity",
+    "coordinator_link",
+    "passive_link",
+    "peer_link",
+}
+# The active party's state tells a lost connection from other failures.
+GRPC_FOR_NOW = {"services/active/party.py"}
+# Roles mirror each other, and so do studies.
+MIRRORED = {
+    "services": {"party.py", "server.py", "servicer.py"},
+    "plumbline": {"page.py", "study.py"},
+}
+MOST_LINES, MOST_LINES_OF_A_TEST = 400, 500
+# File, and why it may be longer.
+LONGER: dict[str, str] = {}
+
+
+def files_of(*packages: str) -> list[Path]:
+    return [path for package in packages for path in sorted((ROOT / package).rglob("*.py"))]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Absolute names of the modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            # Both: what is imported may be a module.
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("package", ARROWS)
+def test_arrows_point_one_way(package: str) -> None:
+    others = {*ARROWS, "benchmarks", "protos", "tests"} - ARROWS[package] - {package}
+    wrong = [
+        f"{name_of(path)} imports {name}"
+        for path in files_of(package)
+        for name in imports_of(path)
+        if name.split(".")[0] in others
+    ]
+    assert not wrong
+
+
+def test_only_the_network_knows_grpc() -> None:
+    knowing = {
+        name_of(path)
+        for path in files_of(*ARROWS)
+        if any(name.split(".")[0] in ("grpc", "grpc_health", "grpc_reflection") for name in imports_of(path))
+    }
+    outside = {name for name in knowing if not (name.startswith("services/") and Path(name).stem in GRPC)}
+    # Equal: who no longer needs gRPC leaves the list.
+    assert {name for name in outside if name.startswith(("vfl/", "attacks/", "defences/", "services/"))} == GRPC_FOR_NOW
+    assert {name for name in outside if name.startswith("plumbline/")} == {"plumbline/federation.py"}
+
+
+@pytest.mark.parametrize("package", ARROWS)
+def test_no_file_name_twice_in_a_package(package: str) -> None:
+    found = defaultdict(list)
+    for path in files_of(package):
+        if path.name != "__init__.py" and path.name not in MIRRORED.get(package, ()):
+            found[path.name].append(name_of(path))
+    assert not [paths for paths in found.values() if len(paths) > 1]
+
+
+def test_files_are_short_enough_to_read() -> None:
+    lengths = {name_of(path): len(path.read_text().splitlines()) for path in files_of(*ARROWS, "benchmarks", "tests")}
+    most = {name: MOST_LINES_OF_A_TEST if name.startswith("tests/") else MOST_LINES for name in lengths}
+    assert {name for name, lines in lengths.items() if lines > most[name]} == set(LONGER)
+
+
+def test_studies_do_not_import_each_other() -> None:
+    figures = ROOT / "plumbline" / "figures"
+    shared = {"page", "simulation"}
+    studies = {folder.name for folder in figures.iterdir() if (folder / "__init__.py").exists()} - shared
+    assert {"defences", "hu"} <= studies
+    for path in files_of("plumbline/figures"):
+        own = path.relative_to(figures).parts[0]
+        for name in imports_of(path):
+            if name.startswith("plumbline.figures."):
+                study = name.split(".")[2]
+                assert study not in studies - {own}, f"{name_of(path)} imports {name}"
