@@ -3,7 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint docs platforms protos clean
+.PHONY: demo test lint platforms docs protos clean
 
 demo: $(VENV)/.installed
 	$(BIN)/plumbline audit --data breast_cancer --attacks half,half_star,rcc2 --name demo
@@ -18,13 +18,13 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/python -m protos.generate --check
 
-# The site, with build/site/index.html as its first page. A broken link or anchor fails.
-docs: $(VENV)/.installed-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-
 # Wheels for every platform, and audit and unit tests on the other Pythons of this machine.
 platforms: $(VENV)/.installed-dev
 	$(BIN)/python -m scripts.platforms
+
+# The site, with build/site/index.html as its first page. A broken link or anchor fails.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Regenerate the committed stubs after a change of a .proto file.
 protos: $(VENV)/.installed-dev

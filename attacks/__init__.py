@@ -4,18 +4,43 @@ view = attacks.PredictionView(weights_active=W_a, weights_passive=W_p, bias=b, f
 estimate = attacks.load("half_star").reconstruct(view)   # (n, d)
 """
 
-from attacks.base import AttackSpec, PredictionAttack, require
-from attacks.registry import UnknownAttack, load, names
+from attacks.base import AttackSpec, Json, PredictionAttack, Reconstruction, reconstruct, require
+from attacks.registry import UnknownAttack, load, load_prediction, load_training, names, spec_of
+from attacks.training import (
+    HonestFactory,
+    ListeningAttack,
+    ReplacingAttack,
+    SessionMessages,
+    SessionTerms,
+    TrainingAttack,
+    TrainingResult,
+)
+from attacks.training_views import TrainingView, solve_steps
 from attacks.views import AuxiliaryRows, PredictionView, ViewError
 
 __all__ = [
     "AttackSpec",
     "AuxiliaryRows",
+    "HonestFactory",
+    "Json",
+    "ListeningAttack",
     "PredictionAttack",
     "PredictionView",
+    "Reconstruction",
+    "ReplacingAttack",
+    "SessionMessages",
+    "SessionTerms",
+    "TrainingAttack",
+    "TrainingResult",
+    "TrainingView",
     "UnknownAttack",
     "ViewError",
     "load",
+    "load_prediction",
+    "load_training",
     "names",
+    "reconstruct",
     "require",
+    "solve_steps",
+    "spec_of",
 ]

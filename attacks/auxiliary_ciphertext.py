@@ -25,11 +25,14 @@ from gmpy2 import mpz, powmod
 
 from attacks.base import AttackSpec
 from attacks.feature_order import FeatureOrder, RecoveredFeatures
-from attacks.label_recovery import LabelRecovery, RecoveredLabels
+from attacks.label_recovery import LabelRecovery
+from attacks.recovered_labels import RecoveredLabels
+from attacks.training import HonestFactory, SessionTerms
 from attacks.training_views import TrainingView
 from vfl.arrays import FloatArray
-from vfl.crypto import CipherVector, FixedPoint, InvalidAnswer, LayoutMismatch, Mask, PackingLayout
+from vfl.crypto import CipherVector, FixedPoint, InvalidAnswer, LayoutMismatch, Mask, PackingLayout, mask_vector
 from vfl.crypto.fixed_point import decode
+from vfl.crypto.messages import Combination, Question
 from vfl.theory.training import copies, solvable, sum_bits
 
 # Keeps the random features apart from whatever else is drawn from the same seed: equal streams would cost rank.
@@ -42,7 +45,13 @@ class NotPossible(ValueError):
 
 @dataclass(frozen=True)
 class AuxiliaryPlan:
-    """How answers are extended in one session. features: d, honest; copies: u; iota: bits per sum."""
+    """How answers are extended in one session.
+
+    Attributes:
+        features: d, honest.
+        copies: u.
+        iota: bits per sum.
+    """
 
     features: int
     copies: int
@@ -58,7 +67,10 @@ class AuxiliaryPlan:
 class PackedPlan:
     """How packed answers are filled in one session: as many columns per answer as the plaintext holds.
 
-    features: d, honest; equations: sums per step and peer; layout: the session's, with more columns per answer.
+    Attributes:
+        features: d, honest.
+        equations: sums per step and peer.
+        layout: the session's, with more columns per answer.
     """
 
     features: int
@@ -70,11 +82,14 @@ class PackedPlan:
 class AuxiliaryCiphertext:
     """Algorithm 2, for either party: its messages, then the oracle attacks on the u d equations of each step.
 
-    iota: bits per sum; the paper's 64 holds the sums of up to 256 rows of features within [-1, 1] in this project's
-    fixed point. seed: of the random features. They need no secrecy, the mask hides them.
-    most_copies: an upper limit for u, None for as many as the key holds. The product costs u times the honest one, and
-    wide parties need few: 2 suffice for half of MNIST at 256 rows.
-    squared_norm, tolerance: as ``LabelRecovery`` has them.
+    Attributes:
+        iota: bits per sum. The paper's 64 holds the sums of up to 256 rows of features within [-1, 1] in this project's
+            fixed point.
+        seed: of the random features. They need no secrecy, the mask hides them.
+        most_copies: an upper limit for u, None for as many as the key holds. The product costs u times the honest one,
+            and wide parties need few: 2 suffice for half of MNIST at 256 rows.
+        squared_norm: as ``LabelRecovery`` has it.
+        tolerance: as ``LabelRecovery`` has it.
     """
 
     iota: int = 64
@@ -90,7 +105,19 @@ class AuxiliaryCiphertext:
         knowledge="agnostic",
         needs=("equations",),
         source="Hu, section 5.2, Algorithm 2",
+        conduct="replaces_messages",
     )
+
+    def messages(self, terms: SessionTerms, honest: HonestFactory) -> "AuxiliaryMessages":
+        """Algorithm 2's messages of one session; raises NotPossible under terms that it can't work with."""
+        common = {"key_bits": terms.key_bits, "features": terms.features, "rows": terms.batch_size}
+        formats = terms.formats
+        plan: AuxiliaryPlan | PackedPlan
+        if formats.layout is not None:
+            plan = self.packed_plan(**common, layout=formats.layout)
+        else:
+            plan = self.plan(**common, residual_format=formats.residual, feature_format=formats.feature)
+        return AuxiliaryMessages(self, plan, terms, honest)
 
     def attack(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
         """What the extended equations tell: labels to a passive party, single features to the active one."""
@@ -134,6 +161,49 @@ class AuxiliaryCiphertext:
     def generator(self, step: int) -> np.random.Generator:
         """The random features' source at one step; the same for every peer, so one decomposition serves them all."""
         return np.random.default_rng((_STREAM, self.seed, step))
+
+
+class AuxiliaryMessages:
+    """Extends its features with random ones and hides their sums in the honest number of ciphertexts.
+
+    Where the session packs, they go into the slots that an honest answer leaves free. A peer that truncates its answers
+    gives the honest sums only, and this adversary knows it.
+    """
+
+    def __init__(
+        self,
+        attack: AuxiliaryCiphertext,
+        plan: AuxiliaryPlan | PackedPlan,
+        terms: SessionTerms,
+        honest: HonestFactory,
+    ) -> None:
+        self._attack, self._plan, self._formats = attack, plan, terms.formats
+        self._honest = honest()
+        self.private_key = self._honest.private_key
+        self.encrypt = self._honest.encrypt
+        self.answer = self._honest.answer
+
+    def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
+        """Multiply the residuals by the extended features."""
+        if self._formats.asked_bits[peer] is not None:
+            return self._honest.combine(step, peer, features, residuals)
+        matrix = extend(features, self._plan, self._formats.feature, self._attack.generator(step))
+        if isinstance(self._plan, PackedPlan):
+            return self._honest.combine(step, peer, matrix, replace(residuals, layout=self._plan.layout))
+        product = self._honest.combine(step, peer, matrix, residuals).encrypted
+        return Combination(matrix, compress(product, self._plan))
+
+    def mask(self, step: int, peer: str, combination: Combination) -> Question:
+        """Hide the sums as an honest party does; the answer is read slot by slot."""
+        plan = self._plan
+        if self._formats.asked_bits[peer] is not None or isinstance(plan, PackedPlan):
+            return self._honest.mask(step, peer, combination)
+        masked, mask = mask_vector(combination.encrypted, rerandomise=self._formats.rerandomise)
+        return Question(masked, lambda residues: split(mask, residues, plan))
+
+    def result(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
+        """What the extended equations tell."""
+        return self._attack.attack(view)
 
 
 def extend(

@@ -1,49 +1,153 @@
-"""What an attack is: a frozen set of options with a declared adversary, phase, knowledge and needs."""
+"""What an attack is: a frozen set of options that declares its adversary, its phase, what it knows and what it needs.
 
+An attack of each kind has its method, called by the service where its adversary sits (or by an experiment):
+
+    prediction                     reconstruct   estimates features from a ``PredictionView``
+    training, listens              attack        reads a ``TrainingView``, once training is over
+    training, replaces_messages    messages      its own messages of one session, and what they found
+
+``attacks.training`` has the contract of attacks on training.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from attacks.views import PredictionView, ViewError
 from vfl.arrays import FloatArray
 
+Adversary = Literal["active", "passive", "either"]
+Phase = Literal["prediction", "training"]
+Knowledge = Literal["white_box", "black_box", "agnostic"]
+Conduct = Literal["listens", "replaces_messages"]
+
+# What a result says in words and numbers.
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+
+_DISCLOSE = "this is a white-box attack: the model's parameters must be disclosed"
+_OWN_LABELS = "give the active party's labels and training features"
+# The pieces that a view of each phase may lack, and what to do about it.
+NEEDS: Mapping[Phase, Mapping[str, str]] = {
+    "prediction": {
+        "scores": "run predictions first",
+        "weights_active": _DISCLOSE,
+        "weights_passive": "this is a white-box attack: the passive party must disclose its parameters",
+        "bias": _DISCLOSE,
+        "network": "this attack needs a disclosed network",
+        "network_active": "this attack needs a model that is a network: give the active party's part of it",
+        "labels": _OWN_LABELS,
+        "features_train": _OWN_LABELS,
+        "passive_features": "say how many features the passive parties have",
+        "auxiliary": "give complete auxiliary records",
+    },
+    "training": {
+        "equations": "run training and record its answers",
+        "labels": "only the active party has the labels: mount this attack there",
+        "label_party": "only a passive party has a peer with the labels: mount this attack there",
+    },
+}
+# What a service calls.
+_METHODS: Mapping[tuple[Phase, Conduct], str] = {
+    ("prediction", "listens"): "reconstruct",
+    ("training", "listens"): "attack",
+    ("training", "replaces_messages"): "messages",
+}
+
 
 @dataclass(frozen=True)
 class AttackSpec:
-    """What an attack presupposes. ``needs`` names the fields of its view that must be there.
+    """What an attack declares.
 
-    knowledge: white_box (the model's parameters), black_box (scores only) or agnostic (neither is needed).
+    Attributes:
+        adversary: which party can mount it.
+        phase: whether it attacks predictions or training.
+        knowledge: white_box (the model's parameters), black_box (scores only) or agnostic (neither is needed).
+        needs: the pieces of its view that must be there; ``NEEDS`` has those of each phase.
+        source: the paper's section, or where else it comes from.
+        conduct: listens (the party follows the protocol) or replaces_messages (it sends its own in training).
+
+    Raises ValueError for a word that a field doesn't know: it would be an attack that nobody calls.
     """
 
-    adversary: Literal["active", "passive", "either"]
-    phase: Literal["prediction", "training"]
-    knowledge: Literal["white_box", "black_box", "agnostic"]
+    adversary: Adversary
+    phase: Phase
+    knowledge: Knowledge
     needs: tuple[str, ...]
     source: str
+    conduct: Conduct = "listens"
+
+    def __post_init__(self) -> None:
+        words: dict[str, Any] = {
+            "adversary": Adversary,
+            "phase": Phase,
+            "knowledge": Knowledge,
+            "conduct": Conduct,
+        }
+        for field, known in words.items():
+            if getattr(self, field) not in get_args(known):
+                _refuse(field, get_args(known), getattr(self, field))
+        if isinstance(self.needs, str) or not set(self.needs) <= set(NEEDS[self.phase]):
+            _refuse(f"needs on {self.phase}", tuple(NEEDS[self.phase]), self.needs)
+        if (self.phase, self.conduct) not in _METHODS:
+            raise ValueError("An attack on predictions only listens: there are no messages of its own to replace.")
+
+    @property
+    def method(self) -> str:
+        """The method that its service calls."""
+        return _METHODS[self.phase, self.conduct]
 
 
-class PredictionAttack(Protocol):
-    """An attack on predictions: a pure function of its view. Implementations are frozen dataclasses of options."""
+def _refuse(field: str, known: tuple[str, ...], given: object) -> None:
+    choices = ", ".join(repr(word) for word in known)
+    raise ValueError(f"An attack's spec has {field} from {choices}, not {given!r}.")
+
+
+class Attack(Protocol):
+    """What all attacks share. Implementations are frozen dataclasses whose fields are the options."""
 
     name: ClassVar[str]
     spec: ClassVar[AttackSpec]
+
+
+class PredictionAttack(Attack, Protocol):
+    """Estimates features from predictions: a pure function of its view."""
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
         """Estimate the passive features of every record: (n, d). Raises ViewError when a needed piece is missing."""
 
 
-def require(attack: PredictionAttack, view: PredictionView) -> None:
-    """Raises ViewError naming the attack, the missing piece and the remedy."""
-    remedies = {
-        "scores": "run predictions first",
-        "weights_active": "this is a white-box attack: the model's parameters must be disclosed",
-        "weights_passive": "this is a white-box attack: the passive party must disclose its parameters",
-        "bias": "this is a white-box attack: the model's parameters must be disclosed",
-        "network": "this attack needs a disclosed network",
-        "labels": "give the active party's labels and training features",
-        "features_train": "give the active party's labels and training features",
-        "auxiliary": "give complete auxiliary records",
-        "passive_features": "say how many features the passive parties have",
-    }
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """An estimate, and what its reader should know of how it came about.
+
+    Attributes:
+        estimate: (n, d) features.
+        notes: sentences, such as which solver was used and for how many records.
+    """
+
+    estimate: FloatArray
+    notes: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class AnnotatedAttack(Protocol):
+    """An attack on predictions that says how its estimates came about; a service then calls this method instead."""
+
+    def reconstruct_with_notes(self, view: PredictionView) -> Reconstruction:
+        """The estimate of ``reconstruct``, with notes."""
+
+
+def reconstruct(attack: PredictionAttack, view: PredictionView) -> Reconstruction:
+    """Run an attack on predictions, with its notes where it has any. Raises ViewError."""
+    if isinstance(attack, AnnotatedAttack):
+        return attack.reconstruct_with_notes(view)
+    return Reconstruction(attack.reconstruct(view))
+
+
+def require(attack: Attack, view: object) -> None:
+    """Raises ViewError for a needed piece that a view of the attack's phase lacks; names attack, piece and remedy."""
     for piece in attack.spec.needs:
-        if getattr(view, piece) is None:
-            raise ViewError(f"{attack.name} needs {piece}, which this view lacks: {remedies[piece]}.")
+        value = getattr(view, piece)
+        if value is None or (isinstance(value, tuple) and not value):
+            remedy = NEEDS[attack.spec.phase][piece]
+            raise ViewError(f"{attack.name} needs {piece}, which this view lacks: {remedy}.")

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from attacks.base import AttackSpec
+from attacks.base import AttackSpec, Reconstruction
 from attacks.linear_system import LinearSystem, box_solutions, check_option, linear_system, white_box
 from attacks.relaxed_centres import centre1_by_interior_point, centres_coincide, null_basis, single_points
 from attacks.views import PredictionView
@@ -74,42 +74,66 @@ class RelaxedChebyshevCentre1:
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
         """(n, d) in [0, 1]. Raises ViewError when the view lacks a piece, ModuleNotFoundError without cvxpy."""
+        return self.reconstruct_with_notes(view).estimate
+
+    def reconstruct_with_notes(self, view: PredictionView) -> Reconstruction:
+        """The same, with how many records each solver settled, and to what."""
         system = linear_system(self, view)
         centre2, coordinates = _attainable(self.name, system)
         if system.space.nullity == 0 or system.space.rank == 0:
-            return centre2  # one solution only, or no equations
+            return Reconstruction(centre2, ("One solution only, or no equations: rcc1 equals rcc2.",))
         if self.solver == "cvxpy":
-            return _centre1_by_cvxpy(system.space, coordinates, centre2)
+            estimates, failed = _centre1_by_cvxpy(system.space, coordinates, centre2)
+            return Reconstruction(estimates, _notes_on_cvxpy(len(estimates), failed))
         # Features without weights are at 1/2 in both centres, whatever the others are.
         weighty = np.flatnonzero(np.abs(system.space.basis).max(axis=1, initial=0.0) > 1e-12)
+        settled = self._weighty(system.restricted_to(weighty), coordinates, centre2[:, weighty])
         estimates = centre2.copy()
-        estimates[:, weighty] = self._weighty(system.restricted_to(weighty), coordinates, centre2[:, weighty])
-        return estimates
+        estimates[:, weighty] = settled.estimate
+        return Reconstruction(estimates, settled.notes)
 
-    def _weighty(self, system: LinearSystem, coordinates: FloatArray, centre2: FloatArray) -> FloatArray:
+    def _weighty(self, system: LinearSystem, coordinates: FloatArray, centre2: FloatArray) -> Reconstruction:
         """rcc1 (n, d) from attainable coordinates (n, r) and rcc2 (n, d): settled where it can be, solved elsewhere."""
         if system.space.nullity == 0:
             # A single point of the box, or the nearest one where the equations contradict it: no set has a centre.
-            return centre2
+            return Reconstruction(centre2, ("Every record has a single solution: rcc1 equals rcc2.",))
         estimates = centre2.copy()
         settled = centres_coincide(system.space, centre2) | single_points(system, centre2)
         left = np.flatnonzero(~settled)
+        notes = [f"{len(centre2) - len(left)} of {len(centre2)} records are certified to equal rcc2."]
         if len(left):
             estimates[left], converged = centre1_by_interior_point(system.space, coordinates[left], centre2[left])
+            notes.append(f"{int(converged.sum())} records are solved by the batched interior point, to 1e-7.")
             stuck = left[~converged]
             if len(stuck):
-                estimates[stuck] = self._singly(system.space, coordinates[stuck], estimates[stuck])
-        return estimates
+                singly = _singly(system.space, coordinates[stuck], estimates[stuck])
+                estimates[stuck] = singly.estimate
+                notes += singly.notes
+        return Reconstruction(estimates, tuple(notes))
 
-    def _singly(self, space: RowSpace, coordinates: FloatArray, estimates: FloatArray) -> FloatArray:
-        """What the batch left: by cvxpy where it is installed, otherwise as good as the batch left it; logged."""
-        try:
-            solved = _centre1_by_cvxpy(space, coordinates, estimates)
-        except ModuleNotFoundError:
-            _log.warning("%s: %d records converged to less than 1e-7 only.", self.name, len(estimates))
-            return estimates
-        _log.info("%s: %d records did not converge in the batch and were solved one by one.", self.name, len(estimates))
-        return solved
+
+def _singly(space: RowSpace, coordinates: FloatArray, estimates: FloatArray) -> Reconstruction:
+    """What the batch left: by cvxpy where it is installed, otherwise as good as the batch left it."""
+    try:
+        solved, failed = _centre1_by_cvxpy(space, coordinates, estimates)
+    except ModuleNotFoundError:
+        note = (
+            f"{len(estimates)} records converged to less than 1e-7 only: install plumbline[lab], whose cvxpy solves "
+            "such records one by one."
+        )
+        _log.warning("rcc1: %s", note)
+        return Reconstruction(estimates, (note,))
+    return Reconstruction(solved, _notes_on_cvxpy(len(estimates), failed))
+
+
+def _notes_on_cvxpy(records: int, failed: int) -> tuple[str, ...]:
+    """How many records cvxpy has solved one by one, and for how many it failed; logged."""
+    notes = [f"{records - failed} records are solved one by one by cvxpy."]
+    if failed:
+        notes.append(f"{failed} records keep the batch's estimate or rcc2, because cvxpy failed on them.")
+    for note in notes:
+        _log.log(logging.WARNING if failed else logging.INFO, "rcc1: %s", note)
+    return tuple(notes)
 
 
 def _attainable(attack: str, system: LinearSystem) -> tuple[FloatArray, FloatArray]:
@@ -138,11 +162,11 @@ def _centre2_by_cvxpy(space: RowSpace, coordinates: FloatArray) -> FloatArray:
     return estimates
 
 
-def _centre1_by_cvxpy(space: RowSpace, coordinates: FloatArray, substitutes: FloatArray) -> FloatArray:
-    """The semidefinite program of Rassouli eq. 14 by cvxpy, record by record: (n, d).
+def _centre1_by_cvxpy(space: RowSpace, coordinates: FloatArray, substitutes: FloatArray) -> tuple[FloatArray, int]:
+    """The semidefinite program of Rassouli eq. 14 by cvxpy, record by record: (n, d), and on how many it failed.
 
     The variable is [[Delta, u], [u^T, 1]] >= 0, which says Delta >= u u^T. Where the solver fails (solutions
-    without an interior have no strictly feasible Delta), rcc2 stands in, and the log says so.
+    without an interior have no strictly feasible Delta), the substitute stands in.
     """
     cp: Any = import_module("cvxpy")
     kernel = null_basis(space)
@@ -167,6 +191,4 @@ def _centre1_by_cvxpy(space: RowSpace, coordinates: FloatArray, substitutes: Flo
             failed += 1
             continue
         estimates[row] = np.clip(solution + kernel @ unknown.value, 0.0, 1.0)
-    if failed:
-        _log.warning("rcc1: cvxpy failed on %d records, which keep the batch's estimate or rcc2.", failed)
-    return estimates
+    return estimates, failed

@@ -9,14 +9,15 @@ Only a^2 appears, hence "up to sign". Eq. 13 uses two batches; here all of them,
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from attacks.base import AttackSpec
+from attacks.base import AttackSpec, Json, require
 from attacks.feature_ratios import NO_SET, Observation, edges_of, join_batches
 from attacks.label_recovery import LabelRecovery, label_party_products
-from attacks.training_views import StepSolution, TrainingView, require_training, solve_steps
+from attacks.training_views import StepSolution, TrainingView, solve_steps
 from vfl.arrays import FloatArray, IntArray
 from vfl.theory.training import SATURATION, TURNING_POINT, gradient_scale, minimax_polynomial, minimax_product
 
@@ -25,10 +26,16 @@ from vfl.theory.training import SATURATION, TURNING_POINT, gradient_scale, minim
 class OrderedFeature:
     """What followed about one peer's feature. A row of NaN and NO_SET is one that no usable share touches.
 
-    peer_features: d_B. sets: (n,) which sortable set a row is in, 0 the largest. ratios: (n,) x_i / x_j within a set,
-    largest 1. values: (n,) x_i up to one common sign per set, NaN where the scale doesn't follow; the sign is the one
-    with which the entry of the largest magnitude is positive. scale_error: relative standard error of each set's scale.
-    sortable: one set holds every row of the batches seen. exact: and its scale is known. reason: why not.
+    Attributes:
+        peer_features: d_B.
+        sets: (n,) which sortable set a row is in, 0 the largest.
+        ratios: (n,) x_i / x_j within a set, largest 1.
+        values: (n,) x_i up to one common sign per set, NaN where the scale doesn't follow. The sign is the one with
+            which the entry of the largest magnitude is positive.
+        scale_error: relative standard error of each set's scale.
+        sortable: whether one set holds every row of the batches seen.
+        exact: whether it does, and its scale is known.
+        reason: why it isn't exact; empty when it is.
     """
 
     peer_features: int
@@ -43,27 +50,41 @@ class OrderedFeature:
 
 @dataclass(frozen=True, eq=False)
 class RecoveredFeatures:
-    """solutions: f and shares by step, with rank and condition number. features: one entry per attacked peer.
+    """What followed about every peer's feature.
 
-    reason: why no step could be solved; empty when one could.
+    Attributes:
+        solutions: f and shares by step, with rank and condition number.
+        features: one entry per attacked peer.
+        reason: why no step could be solved; empty when one could.
     """
 
+    kind: ClassVar[str] = "features"
     solutions: tuple[StepSolution, ...]
     features: Mapping[str, OrderedFeature]
     reason: str = ""
+
+    def facts(self) -> Mapping[str, Json]:
+        """Why features didn't follow, in all and by peer."""
+        return {"reason": self.reason, "reasons": {peer: feature.reason for peer, feature in self.features.items()}}
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """The values of each peer's feature, NaN where they didn't follow."""
+        return {f"values-{peer}": feature.values for peer, feature in self.features.items()}
 
 
 @dataclass(frozen=True)
 class FeatureOrder:
     """Lemmas 3.3-3.4, Theorem 3.5 and Remark 4.9, for every peer with a single feature, by any party.
 
-    tolerance: largest rounding error or contradiction of a solved share. scale_tolerance: a scale of larger relative
-    standard error is not reported.
+    Attributes:
+        tolerance: largest rounding error or contradiction of a solved share.
+        scale_tolerance: a scale of larger relative standard error is not reported.
 
-    A passive party attacks the label party with the labels it recovers first (Remark 4.9); a bias beside the single
-    feature must be known, as zero initialisation makes it. Peers of more features are listed with the reason (Theorem
-    3.6: any rotation of them gives the same shares). A non-linear approximation gives f only: there the peer must be
-    the only one, and its product is read off f (E.1, F.1) with the labels, so the adversary is the active party.
+    A passive party attacks the label party with the labels it recovers first (Remark 4.9). A bias beside the single
+    feature must be known, as zero initialisation makes it.
+    Peers of more features are listed with the reason (Theorem 3.6: any rotation of them gives the same shares).
+    A non-linear approximation gives f only. There the peer must be the only one, and its product is read off f (E.1,
+    F.1) with the labels, so the adversary is the active party.
     """
 
     tolerance: float = 1e-6
@@ -80,7 +101,7 @@ class FeatureOrder:
 
     def attack(self, view: TrainingView) -> RecoveredFeatures:
         """Recover the feature of every peer that has one. Raises ViewError when the view lacks a piece."""
-        require_training(self, view)
+        require(self, view)
         solutions = solve_steps(view, tolerance=self.tolerance)
         reason = "" if any(not solution.reason for solution in solutions) else solutions[0].reason
         features = {peer: self._feature_of(view, solutions, peer) for peer in view.peer_features}

@@ -40,6 +40,7 @@ class _Edges:
 
 
 def edges_of(observations: list[Observation]) -> _Edges:
+    """Join every batch with its rows whose product is known."""
     batches, rows, values, noise = [], [], [], []
     for index, observation in enumerate(observations):
         known = np.isfinite(observation.values).all(axis=1)

@@ -7,11 +7,12 @@ T_eps, because |g^A| obeys Lemma 4.4's recursion too (``vfl.theory.training.guar
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
-from attacks.base import AttackSpec
+from attacks.base import AttackSpec, require
+from attacks.recovered_labels import UNRESOLVED, Method, RecoveredLabels, Source, StepLabels
 from attacks.sign_search import TooManyCandidates, sign_solutions
 from attacks.training_views import (
     ORACLE,
@@ -19,7 +20,6 @@ from attacks.training_views import (
     OwnStep,
     StepSolution,
     TrainingView,
-    require_training,
     solve_steps,
 )
 from attacks.views import ViewError
@@ -31,59 +31,18 @@ from vfl.theory.training import (
     residual,
 )
 
-UNRESOLVED = -1
-Method = Literal["criterion_4.2", "theorem_4.1", "theorem_F.2", "none"]
-
-
-@dataclass(frozen=True, eq=False)
-class StepLabels:
-    """What one step says.
-
-    rows: (s,). labels: (s,) class indices, UNRESOLVED where it says nothing. margin: (s,) by how much f would have to
-    change for another label. guaranteed: (s,) whether theory promises it. rank, condition_number: of the step's
-    equations. source: "f", "label_share" (of the label party alone), or "none". reason: why nothing, if so.
-    """
-
-    step: int
-    rows: IntArray
-    labels: IntArray
-    margin: FloatArray
-    guaranteed: BoolArray
-    rank: int
-    condition_number: float
-    method: Method
-    source: Literal["f", "label_share", "none"]
-    reason: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class RecoveredLabels:
-    """labels: (n,) class indices, or UNRESOLVED. guaranteed: (n,) whether theory promises the row's label.
-
-    unresolved: indices of the rows of the attacked batches without a label. steps: one estimate per step.
-    guaranteed_steps: T_eps, None where the approximation has no such limit; epsilon: the bound behind it.
-    reason: why there is no label at all; empty when there is one.
-    """
-
-    labels: IntArray
-    guaranteed: BoolArray
-    unresolved: IntArray
-    steps: tuple[StepLabels, ...]
-    guaranteed_steps: int | None
-    epsilon: float
-    reason: str = ""
-
 
 @dataclass(frozen=True)
 class LabelRecovery:
     """Criterion 4.2, y = -sign(f), for as long as theory lets it (T_eps) and beyond, flagged; Theorem 4.1 for d_A = 0.
 
-    squared_norm: the largest ||x||^2 of a whole row, which the adversary must assume: 1 as in the paper, 2 with
-    unit-norm rows and a bias. Raised to what its own features and the bias already come to. Only the guarantee depends
-    on it: it is as good as this assumption about the others' features.
-    failure: probability with which a random initialisation may break the guarantee.
-    tolerance: largest rounding error or contradiction of a solved share.
-    free_signs: Theorem 4.1's search takes 2^(free_signs / 2) steps per batch; batches that need more are left out.
+    Attributes:
+        squared_norm: the largest ||x||^2 of a whole row, which the adversary must assume: 1 as in the paper, 2 with
+            unit-norm rows and a bias. It is raised to what its own features and the bias already come to. Only the
+            guarantee depends on it, and is as good as this assumption about the others' features.
+        failure: probability with which a random initialisation may break the guarantee.
+        tolerance: largest rounding error or contradiction of a solved share.
+        free_signs: Theorem 4.1's search takes 2^(free_signs / 2) steps per batch; batches that need more are left out.
 
     Where it applies:
     - d_A = 0: the label party has no feature but perhaps its bias. Then g^A is 0, or the bias, which zero
@@ -113,7 +72,7 @@ class LabelRecovery:
         """Recover the labels of all rows in the view's batches. Raises ViewError for the active party's view."""
         if view.role != "passive" or view.label_party is None:
             raise ViewError("label_recovery is a passive party's attack: the active party has the labels.")
-        require_training(self, view)
+        require(self, view)
         solutions = solve_steps(view, tolerance=self.tolerance)
         if view.linear and view.label_party_features == 0:
             epsilon, limit = 0.0, None
@@ -249,9 +208,7 @@ def label_party_products(
     return products
 
 
-def _observed(
-    view: TrainingView, solution: StepSolution
-) -> tuple[FloatArray | None, Literal["f", "label_share", "none"]]:
+def _observed(view: TrainingView, solution: StepSolution) -> tuple[FloatArray | None, Source]:
     if solution.residual is not None:
         return solution.residual, "f"
     party = ORACLE if not view.linear else str(view.label_party)
@@ -330,7 +287,7 @@ def _step(
     margin: FloatArray,
     guaranteed: BoolArray,
     method: Method,
-    source: Literal["f", "label_share", "none"],
+    source: Source,
     reason: str = "",
 ) -> StepLabels:
     own: OwnStep = solution.own
@@ -381,4 +338,4 @@ def _overall(view: TrainingView, steps: tuple[StepLabels, ...], limit: int | Non
     reason = ""
     if len(unresolved) == len(seen):
         reason = next((step.reason for step in steps if step.reason), "No step says anything about a label.")
-    return RecoveredLabels(labels, guaranteed, unresolved, steps, limit, epsilon, reason)
+    return RecoveredLabels(labels, guaranteed, unresolved, steps, limit, epsilon, reason, view.steps_per_epoch)

@@ -29,16 +29,19 @@ proposes packing=off; a passive party depends on the session's plan.
 
 import math
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from gmpy2 import invert, is_prime, mpz, next_prime, powmod
+from numpy.typing import NDArray
 
-from attacks.base import AttackSpec
-from vfl.arrays import BoolArray, IntArray
-from vfl.crypto import FixedPoint, PrivateKey
+from attacks.base import AttackSpec, Json
+from attacks.training import HonestFactory, SessionTerms
+from attacks.training_views import TrainingView
+from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.crypto import CipherVector, FixedPoint, PrivateKey
 from vfl.crypto.integers import random_unit
 
 _FACTOR_BITS = 14  # the smooth part's primes: there are enough of them for any key, and their logarithms are quick
@@ -61,7 +64,14 @@ class RandomiserChannel:
         knowledge="agnostic",
         needs=(),
         source="ours: the randomness of answers without a fresh rho**n",
+        conduct="replaces_messages",
     )
+
+    def messages(self, terms: SessionTerms, honest: HonestFactory) -> "ChannelMessages":
+        """One session's messages under a malicious key; raises ValueError where ciphertexts have several values."""
+        if terms.formats.layout is not None:
+            raise ValueError(f"{self.name} needs ciphertexts of one value each: packing=off.")
+        return ChannelMessages(self.key_holder(terms.key_bits, terms.formats.feature), terms, honest)
 
     def key_holder(self, bits: int, features: FixedPoint) -> "KeyHolder":
         """A fresh malicious key, well formed and of exactly `bits` bits, to read features of the agreed format.
@@ -72,12 +82,94 @@ class RandomiserChannel:
 
 
 @dataclass(frozen=True, eq=False)
+class RecoveredReadings:
+    """What all answers of a session told.
+
+    Attributes:
+        rows: by peer, (m,) which records were read, as sorted indices in the common order.
+        values: by peer, (m, d) their features.
+        answers: how many answers there were.
+        credible_answers: how many of them can come from features.
+    """
+
+    kind: ClassVar[str] = "readings"
+    rows: Mapping[str, IntArray]
+    values: Mapping[str, FloatArray]
+    answers: int
+    credible_answers: int
+
+    def facts(self) -> Mapping[str, Json]:
+        """How many answers there were, and how many told anything."""
+        return {"answers": self.answers, "credible_answers": self.credible_answers}
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """Rows and values of every peer."""
+        found: dict[str, NDArray[Any]] = {}
+        for peer, rows in self.rows.items():
+            found[f"rows-{peer}"], found[f"values-{peer}"] = rows, self.values[peer]
+        return found
+
+
+class ChannelMessages:
+    """Residuals encrypted so that answers tell the peers' features, under a key made for it; the rest is honest."""
+
+    def __init__(self, holder: "KeyHolder", terms: SessionTerms, honest: HonestFactory) -> None:
+        self._holder, self._terms = holder, terms
+        self._honest = honest(holder.private_key)
+        self._readings: dict[str, dict[int, FloatArray]] = {}
+        self._rows_to_read: dict[int, tuple[int, ...]] = {}
+        self._answers = self._credible_answers = 0
+        self.private_key = holder.private_key
+        self.combine = self._honest.combine
+        self.mask = self._honest.mask
+
+    def encrypt(self, step: int, residual: FloatArray) -> CipherVector:
+        """Encrypt the residuals; the randomness of some rows makes them readable."""
+        known = set.intersection(*(set(rows) for rows in self._readings.values())) if self._readings else set[int]()
+        rows = self._holder.choose_rows(self._terms.batches[step].tolist(), known)
+        self._rows_to_read[step] = rows
+        fixed_point = self._terms.formats.residual
+        encoded = fixed_point.encode(residual, inclusive=False)
+        # The first column of the residual carries the channel; the others are honest.
+        columns = [
+            self._holder.encrypt(encoded[:, column].tolist(), rows if column == 0 else ())
+            for column in range(encoded.shape[1])
+        ]
+        ciphertexts = tuple(value for row in zip(*columns, strict=True) for value in row)
+        return CipherVector(self.private_key.public_key, ciphertexts, fixed_point.exponent, residual.shape)
+
+    def answer(self, step: int, peer: str, sums: CipherVector) -> tuple[int, ...]:
+        """Answer honestly, and read the peer's features off its question."""
+        residues = self._honest.answer(step, peer, sums)
+        rows = self._rows_to_read[step]
+        reading = self._holder.read(sums.ciphertexts[:: self._terms.formats.columns], rows)
+        self._answers += len(reading.credible)
+        self._credible_answers += int(reading.credible.sum())
+        if reading.credible.all():
+            known = self._readings.setdefault(peer, {})
+            for row, values in zip(rows, reading.integers, strict=True):
+                known[int(self._terms.batches[step][row])] = values * 2.0**-self._terms.formats.feature.fraction_bits
+        return residues
+
+    def result(self, view: TrainingView) -> RecoveredReadings:
+        """What was read of every peer; the view's equations add nothing to it."""
+        rows, values = {}, {}
+        for peer, features in self._terms.peers.items():
+            known = self._readings.get(peer, {})
+            rows[peer] = np.array(sorted(known), dtype=np.int64)
+            values[peer] = np.array([known[row] for row in sorted(known)]).reshape(len(known), features)
+        return RecoveredReadings(rows, values, self._answers, self._credible_answers)
+
+
+@dataclass(frozen=True, eq=False)
 class Reading:
     """What one round of answers told.
 
-    integers: (rows, features) encoded features, each in [-offset, bound] of the agreed format.
-    credible: (features,) whether an answer's logarithm is one that features can give. An answer with a fresh
-        rho**n passes with probability below 2**-40; where False, that column of `integers` is no better than guessing.
+    Attributes:
+        integers: (rows, features) encoded features, each in [-offset, bound] of the agreed format.
+        credible: (features,) whether an answer's logarithm is one that features can give. An answer with a fresh
+            rho**n passes with probability below 2**-40; where False, that column of `integers` is no better than
+            guessing.
     """
 
     integers: IntArray
@@ -86,7 +178,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class SmoothPrime:
-    """prime = 1 + 2 * hiding * product(factors): `hiding` is a large prime, `factors` are small, distinct and odd."""
+    """A prime with a smooth part: prime = 1 + 2 * hiding * product(factors).
+
+    Attributes:
+        prime: itself.
+        hiding: a large prime.
+        factors: small, distinct, odd primes.
+    """
 
     prime: int = field(repr=False)
     hiding: int = field(repr=False)
@@ -95,7 +193,13 @@ class SmoothPrime:
 
 @dataclass(frozen=True)
 class SmoothKey:
-    """A Paillier key in whose group its maker can take logarithms; no factor serves twice."""
+    """A Paillier key in whose group its maker can take logarithms; no factor serves twice.
+
+    Attributes:
+        private_key: an ordinary key to everybody else.
+        p: its first prime.
+        q: its second prime.
+    """
 
     private_key: PrivateKey
     p: SmoothPrime
@@ -222,6 +326,7 @@ class _SubgroupLogarithm:
         self._giant_step = invert(power, self._prime)
 
     def of(self, element: mpz) -> int:
+        """The logarithm of an element of the subgroup; raises ValueError for any other."""
         for start in range(0, self._order, _BABY_STEPS):
             step = self._baby_steps.get(element)
             if step is not None:

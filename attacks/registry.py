@@ -1,5 +1,9 @@
 """The registry of attacks: an explicit dict, plus whatever other packages offer under ``plumbline.attacks``."""
 
+from typing import Any
+
+from attacks.base import AttackSpec, PredictionAttack
+from attacks.training import TrainingAttack
 from vfl.plugin_registry import PluginRegistry
 
 
@@ -33,4 +37,45 @@ REGISTRY = PluginRegistry("attack", ENTRY_POINT_GROUP, _BUILT_IN, UnknownAttack)
 
 names = REGISTRY.names
 attack_class = REGISTRY.class_of
-load = REGISTRY.load
+
+
+def spec_of(name: str) -> AttackSpec:
+    """What an attack declares; raises UnknownAttack, and ValueError for a plugin that declares nothing."""
+    spec = getattr(attack_class(name), "spec", None)
+    if not isinstance(spec, AttackSpec):
+        raise ValueError(f"{name} declares no spec: give its class a spec, an attacks.AttackSpec, and a name.")
+    return spec
+
+
+def load(name: str, /, **options: Any) -> Any:
+    """An attack by name, with its options; ``load_prediction`` and ``load_training`` say of which type.
+
+    Raises UnknownAttack, and ValueError for options that it doesn't take, or where it lacks what its service calls.
+    """
+    spec = spec_of(name)
+    attack = REGISTRY.load(name, **options)
+    if not isinstance(getattr(attack, "name", None), str):
+        raise ValueError(f"{name} has no name: give its class one, the text that it is registered under.")
+    if not callable(getattr(attack, spec.method, None)):
+        raise ValueError(f"{name} is an attack on {spec.phase} and lacks {spec.method}, which its service calls.")
+    return attack
+
+
+def load_prediction(name: str, /, **options: Any) -> PredictionAttack:
+    """An attack on predictions by name; raises ValueError for one on training, and what ``load`` raises."""
+    _check_phase(name, "prediction")
+    attack: PredictionAttack = load(name, **options)
+    return attack
+
+
+def load_training(name: str, /, **options: Any) -> TrainingAttack:
+    """An attack on training by name; raises ValueError for one on predictions, and what ``load`` raises."""
+    _check_phase(name, "training")
+    attack: TrainingAttack = load(name, **options)
+    return attack
+
+
+def _check_phase(name: str, phase: str) -> None:
+    found = spec_of(name).phase
+    if found != phase:
+        raise ValueError(f"{name} is an attack on {found}, not on {phase}: load it as such.")

@@ -8,13 +8,13 @@ have no shares: there v is f itself, from a gradient oracle under the name ``ORA
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
-from attacks.base import AttackSpec
 from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
+from vfl.learning.approximation import residual_columns
 from vfl.learning.initialisation import INITIALISATIONS
 from vfl.theory.training import Approximation, OracleRun, check_approximation
 
@@ -26,10 +26,14 @@ _ROUNDING = 2.0**-52
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """matrix^T v = sums, from one peer at one step.
+    """The equations matrix^T v = sums, from one peer at one step.
 
-    step: from 0. rows: (s,) indices in the common order. matrix: (s, D), the adversary's own features of the batch,
-    extended or not. sums: (D, columns).
+    Attributes:
+        step: counted from 0.
+        peer: who answered.
+        rows: (s,) indices in the common order.
+        matrix: (s, D), the adversary's own features of the batch, extended or not.
+        sums: (D, columns).
     """
 
     step: int
@@ -41,9 +45,12 @@ class Equations:
 
 @dataclass(frozen=True, eq=False)
 class OwnStep:
-    """What the adversary computed itself at ``step``.
+    """What the adversary computed itself at one step.
 
-    rows: (s,). share: (s, columns), its share of f; for a non-linear approximation its product.
+    Attributes:
+        step: counted from 0.
+        rows: (s,) indices in the common order.
+        share: (s, columns), its share of f before its own defences; for a non-linear approximation its product.
     """
 
     step: int
@@ -55,13 +62,23 @@ class OwnStep:
 class TrainingView:
     """What one party saw of a training, or of some of its steps.
 
-    role: whether it has the labels. features: (n, d), own, in the common order, the bias included.
-    steps: own part of each step seen, in order; each of them falls into ``equations`` once per peer.
-    peer_features: features of every peer, the label party's bias included; public since the session's agreement.
-    label_party: which peer has the labels; None when the adversary has. labels: (n,) class indices, active only.
-    label_party_bias: whether one of that peer's features is the constant 1, as always in this project's sessions.
-    l2: the plan's, on all weights but the label party's bias.
-    share_step: the grid of the shares, 2^-fraction_bits; 0 where they are floating point. Public.
+    Attributes:
+        role: whether it has the labels.
+        features: (n, d), own, in the common order, the bias included.
+        steps: own part of each step seen, in order.
+        equations: each step's, once per peer.
+        peer_features: features of every peer, the label party's bias included; public since the session's agreement.
+        label_party: which peer has the labels; None when the adversary has.
+        learning_rate: the plan's.
+        classes: how many the labels have.
+        batch_size: the plan's.
+        initialisation: of the weights, as the plan says.
+        labels: (n,) class indices, the active party's only.
+        label_party_bias: whether one of that peer's features is the constant 1, as always in this project's sessions.
+        approximation: of the loss.
+        l2: the plan's, on all weights but the label party's bias.
+        share_step: the grid of the shares, 2^-fraction_bits; 0 where they are floating point. Public.
+        steps_per_epoch: the plan's; None where steps count as one epoch.
 
     Raises ViewError when a piece is missing, doesn't fit the others, or holds NaN or infinity.
     """
@@ -81,6 +98,7 @@ class TrainingView:
     approximation: Approximation = "first_order"
     l2: float = 0.0
     share_step: float = 2.0**-32
+    steps_per_epoch: int | None = None
 
     def __post_init__(self) -> None:
         self._check_plan()
@@ -107,8 +125,8 @@ class TrainingView:
 
     @property
     def columns(self) -> int:
-        """Columns of a residual: 1 for two classes, one per class otherwise."""
-        return 1 if self.classes == 2 else self.classes
+        """Columns of a residual."""
+        return residual_columns(self.classes)
 
     @property
     def label_party_features(self) -> int:
@@ -180,24 +198,6 @@ def _check_array(name: str, step: int, value: FloatArray, shape: tuple[int, ...]
         raise ViewError(f"{name} of step {step} holds NaN or infinity: leave that step out.")
 
 
-class TrainingAttack(Protocol):
-    """An attack on training: a pure function of its view. Implementations are frozen dataclasses of options."""
-
-    name: ClassVar[str]
-    spec: ClassVar[AttackSpec]
-
-    def attack(self, view: TrainingView) -> Any:
-        """A frozen result that says what was recovered, and what could not be and why. Raises ViewError."""
-
-
-def require_training(attack: TrainingAttack, view: TrainingView) -> None:
-    """Raises ViewError naming the attack, the missing piece and the remedy."""
-    for piece in attack.spec.needs:
-        value = getattr(view, piece)
-        if value is None or (isinstance(value, tuple) and not value):
-            raise ViewError(f"{attack.name} needs {piece}, which this view lacks: run training and record its answers.")
-
-
 # --- solving the equations ----------------------------------------------------------------------------------------
 
 
@@ -205,9 +205,12 @@ def require_training(attack: TrainingAttack, view: TrainingView) -> None:
 class SolvedShares:
     """What one set of equations tells.
 
-    values: (s, columns), or None when they don't determine it; then ``reason`` says why, with the numbers.
-    rank: of the matrix. condition_number: largest over smallest singular value counted in the rank.
-    error: an estimate of the largest absolute error of a value that rounding leaves; infinite when there are none.
+    Attributes:
+        values: (s, columns), or None when the equations don't determine it.
+        rank: of the matrix.
+        condition_number: largest over smallest singular value counted in the rank.
+        error: an estimate of the largest absolute error that rounding leaves in a value; infinite without values.
+        reason: why there are no values, with the numbers; empty when there are.
     """
 
     values: FloatArray | None
@@ -266,7 +269,11 @@ def solve_shares(equations: Equations, *, tolerance: float = 1e-6, share_step: f
 class StepSolution:
     """One step's shares of every peer, as far as they follow.
 
-    shares: by peer. residual: f, (s, columns), when every share follows; its error is the sum of theirs.
+    Attributes:
+        own: the adversary's own part.
+        shares: what each peer's equations tell, by peer.
+        residual: f, (s, columns), or None unless every share follows.
+        error: of f, the sum of the shares' errors.
     """
 
     own: OwnStep

@@ -30,7 +30,10 @@ def _own_arrays(view: "AuxiliaryRows | PredictionView") -> None:
 class AuxiliaryRows:
     """Complete records that the adversary holds beside the ones it attacks (Jiang, section 4.2).
 
-    features_active: (t, d_a); features_passive: (t, d); scores: (t, k) as the federation answered for them.
+    Attributes:
+        features_active: (t, d_a), its own part of them.
+        features_passive: (t, d), the passive parties' part.
+        scores: (t, k) as the federation answered for them.
     """
 
     features_active: FloatArray
@@ -45,15 +48,18 @@ class AuxiliaryRows:
 class PredictionView:
     """An active party's view of n predictions by a model of k classes over its d_a and the passive parties' d features.
 
-    features_active: (n, d_a), its own features of the attacked records, in [0, 1].
-    scores: (n, k) confidence scores as delivered; None for an agnostic adversary.
-    weights_active: (k, d_a) class rows, weights_passive: (k, d) as disclosed, bias: (k,); None in black box.
-        A binary model has k = 2 rows.
-    network: the model where it is a network, as disclosed; None for a linear model and in black box.
-    network_active: the adversary's own part of a network, which it knows in black box as well.
-    labels: (m,) class indices and features_train: (m, d_a), which an active party owns anyway.
-    passive_features: d, public since the session's agreement; needed where no weights tell it.
-    auxiliary: complete records that it holds besides.
+    Attributes:
+        features_active: (n, d_a), its own features of the attacked records, in [0, 1].
+        scores: (n, k) confidence scores as delivered; None for an agnostic adversary.
+        weights_active: (k, d_a) class rows; a binary model has k = 2.
+        weights_passive: (k, d) class rows as disclosed; None in black box.
+        bias: (k,); None in black box.
+        network: the model where it is a network, as disclosed; None for a linear model and in black box.
+        network_active: the adversary's own part of a network, which it knows in black box as well.
+        labels: (m,) class indices of the training records, which an active party owns anyway.
+        features_train: (m, d_a), its own features of them.
+        passive_features: d, public since the session's agreement; needed where no weights tell it.
+        auxiliary: complete records that it holds besides.
 
     Raises ViewError when the pieces don't fit each other, hold NaN or infinity, or features leave [0, 1].
     """

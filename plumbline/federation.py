@@ -19,8 +19,10 @@ from plumbline.processes import LocalProcesses
 from protos.v1 import active_pb2, active_pb2_grpc
 from services.common.agreement import TrainingPlan
 from services.common.certificates import CertificateFiles
+from services.common.errors import PeerRefused
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
+from services.common.statuses import error_of
 from services.common.transport import Transport, is_serving
 from services.common.wire import PREDICTION_ROWS
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from plumbline.judge.training import TrainingFinding
 
 _START_SECONDS = 60.0
-# What services.common.errors tells callers of an error that isn't ours.
+# What services.common.statuses tells callers of an error that isn't ours.
 _IN_A_LOG = "the service's log has the rest"
 
 
@@ -177,7 +179,9 @@ class Federation:
         except grpc.RpcError as error:
             if not isinstance(error, grpc.Call):
                 raise
-            words = f"{error.code().name}: {error.details()}"
+            told = error_of(str(Role.ACTIVE), error)
+            # The operator asked the active party, and nobody else.
+            words = told.words if isinstance(told, PeerRefused) else str(told)
             where = self._where_it_failed() if _IN_A_LOG in words else ""
             raise FederationFailed(words + where) from error
 

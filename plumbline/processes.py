@@ -17,7 +17,7 @@ from services.common.identity import Identity, Role, role_of
 from services.common.settings import PREFIX
 
 _STOP_SECONDS = 5.0
-# What a service's log says before a traceback (services.common.errors).
+# What a service's log says before a traceback (services.common.statuses, services.active.server).
 UNEXPECTED = "Unexpected error"
 
 

@@ -128,6 +128,8 @@ def print_leakage(console: Console, leakage: list[AttackFinding], unaware: str) 
             table.add_row(*_leakage_cells(finding))
         console.print(table)
     for finding in leakage:
+        for note in finding.notes:
+            console.print(f"{finding.attack}: {note}", highlight=False, markup=False)
         if finding.mse is None:
             console.print(f"Not applicable: {finding.reason}", highlight=False, markup=False)
 
@@ -139,13 +141,19 @@ def print_training_leakage(console: Console, training: list[TrainingFinding]) ->
     for heading in ("attack", "by", "of", "right", "answered", "first and last epoch"):
         table.add_column(heading, justify="right" if heading in ("right", "answered") else "left")
     for finding in training:
-        if finding.kind:
+        if finding.kind and finding.is_scored:
             epochs = f"{finding.by_epoch[0]:.1%}, {finding.by_epoch[-1]:.1%}" if finding.by_epoch else ""
             table.add_row(
                 finding.attack, finding.party, finding.kind, f"{finding.success:.1%}", f"{finding.resolved:.1%}", epochs
             )
     console.print(table)
     for finding in training:
+        if finding.kind and not finding.is_scored:
+            console.print(
+                f"{finding.attack} by {finding.party} found {finding.kind}: {finding.facts}",
+                highlight=False,
+                markup=False,
+            )
         if finding.reason:
             console.print(f"{finding.attack} by {finding.party}: {finding.reason}", highlight=False, markup=False)
 

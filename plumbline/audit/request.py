@@ -10,8 +10,9 @@ from attacks.registry import attack_class
 from defences import Defence, load_all
 from services.common.applied_defences import load_defences
 from services.common.identity import Role, role_of
-from services.common.settings import Settings, check_role, load_settings
+from services.common.settings import Settings, load_settings
 from services.party.party_defences import check_defences
+from services.roles import check_role
 from vfl.data import column_blocks, dataset
 
 

@@ -1,15 +1,15 @@
 """The command's verbs. Each imports what it needs when it runs: a service starts without the auditor's tools."""
 
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
+from plumbline import __version__
 from plumbline.cli import benchmarks, datasets, papers
 from plumbline.cli.audits import audit
 from plumbline.cli.operators import predict, status
-from plumbline.cli.output import console_errors
+from plumbline.cli.output import console_errors, console_out
 from plumbline.cli.services import certs, serve, settings_help
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
@@ -17,7 +17,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"plumbline {version('plumbline')}")
+        console_out.print(f"plumbline {__version__}")
         raise typer.Exit
 
 

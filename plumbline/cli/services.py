@@ -20,7 +20,8 @@ def serve(role: Annotated[Literal["coordinator", "active", "passive"], typer.Arg
     PLUMBLINE_PEERS=coordinator=10.0.0.1:50051,active=10.0.0.2:50051 plumbline serve passive
     """
     from services.common.bootstrap import configure_log
-    from services.common.settings import check_role, load_settings
+    from services.common.settings import load_settings
+    from services.roles import check_role
 
     with plain_errors():
         settings = load_settings()

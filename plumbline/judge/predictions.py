@@ -1,7 +1,7 @@
 """Where truth and estimates meet: reads every party's folder, as only an auditor may, and scores each attack."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +44,10 @@ class ColumnLeakage:
 
 @dataclass(frozen=True)
 class AttackFinding:
-    """One attack on the first batch of predictions (the test records), or why it couldn't be mounted."""
+    """One attack on the first batch of predictions (the test records), or why it couldn't be mounted.
+
+    ``notes``: what the attack says of how its estimates came about, such as the solver used.
+    """
 
     attack: str
     reason: str
@@ -56,6 +59,7 @@ class AttackFinding:
     accuracy: float = float("nan")
     error_correlation: float = float("nan")
     columns: tuple[ColumnLeakage, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def read_leakage(folder: Path, passive_parties: list[str]) -> list[AttackFinding]:
@@ -68,7 +72,10 @@ def read_leakage(folder: Path, passive_parties: list[str]) -> list[AttackFinding
         rows = estimates["rows"]
         truth = _Truth(folder, passive_parties, rows)
         return [
-            truth.judge(outcome["attack"], estimates[outcome["attack"]], outcome["seconds"])
+            replace(
+                truth.judge(outcome["attack"], estimates[outcome["attack"]], outcome["seconds"]),
+                notes=tuple(outcome.get("notes", ())),
+            )
             if outcome["status"] == "done"
             else AttackFinding(outcome["attack"], outcome["reason"], outcome["records"], outcome["seconds"])
             for outcome in outcomes

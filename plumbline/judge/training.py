@@ -1,7 +1,9 @@
 """Scores what training attacks found, where truth may be seen: labels by epoch, single features, read features."""
 
 import json
-from dataclasses import dataclass, field
+import reprlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,17 @@ from vfl.arrays import FloatArray
 class TrainingFinding:
     """One training attack by one party, or why it couldn't be mounted.
 
-    ``success``: the share of what it attacked that it got right: labels of training rows; single features of a peer
-    to 1e-4, up to sign; features read exactly. ``resolved``: the share that it gave an answer for.
-    ``by_epoch``: for labels, success of each epoch's own estimates (no answer counts as wrong).
+    Attributes:
+        attack: its name.
+        party: who mounted it.
+        reason: why it found nothing; empty when it found something.
+        seconds: how long it took once training was over.
+        kind: what it found; empty when it couldn't be mounted. Labels, features and readings are scored.
+        success: the share of what it attacked that it got right: labels of training rows; single features of a peer
+            to 1e-4, up to sign; features read exactly.
+        resolved: the share that it gave an answer for.
+        by_epoch: for labels, success of each epoch's own estimates (no answer counts as wrong).
+        details: what the attack itself says.
     """
 
     attack: str
@@ -29,6 +39,16 @@ class TrainingFinding:
     resolved: float = float("nan")
     by_epoch: tuple[float, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether its result was compared with the truth."""
+        return not np.isnan(self.success)
+
+    @property
+    def facts(self) -> str:
+        """What the attack itself says, in one line."""
+        return "; ".join(f"{name.replace('_', ' ')}: {reprlib.repr(value)}" for name, value in self.details.items())
 
 
 def read_training_leakage(folder: Path) -> list[TrainingFinding]:
@@ -44,17 +64,21 @@ def _judge(folder: Path, outcome: dict[str, Any]) -> TrainingFinding:
     attack, party = outcome["attack"], outcome["party"]
     if outcome["status"] != "done":
         return TrainingFinding(attack, party, outcome["reason"], outcome["seconds"])
-    with np.load(folder / "attacks" / f"training-{party}-{attack}.npz", allow_pickle=False) as content:
-        found = dict(content)
-    scores = {"labels": _labels, "features": _features, "readings": _readings}[outcome["kind"]](folder, found)
+    kind = outcome["kind"]
     details = {
         key: value
         for key, value in outcome.items()
         if key not in ("attack", "party", "status", "reason", "seconds", "kind")
     }
-    return TrainingFinding(
-        attack, party, outcome.get("reason", ""), outcome["seconds"], outcome["kind"], **scores, details=details
-    )
+    finding = TrainingFinding(attack, party, outcome.get("reason", ""), outcome["seconds"], kind, details=details)
+    if kind not in _SCORES:
+        return finding
+    with np.load(folder / "attacks" / f"training-{party}-{attack}.npz", allow_pickle=False) as content:
+        found = dict(content)
+    try:
+        return replace(finding, **_SCORES[kind](folder, found))
+    except (KeyError, IndexError, ValueError) as error:  # another package's arrays may be anything
+        return replace(finding, reason=f"{attack} found {kind}, but its arrays can't be scored as such: {error}")
 
 
 def _labels(folder: Path, found: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -96,6 +120,13 @@ def _readings(folder: Path, found: dict[str, NDArray[Any]]) -> dict[str, Any]:
         read += values.size
         total += truth.size
     return {"success": right / read if read else 0.0, "resolved": read / total}
+
+
+_SCORES: dict[str, Callable[[Path, dict[str, NDArray[Any]]], dict[str, Any]]] = {
+    "labels": _labels,
+    "features": _features,
+    "readings": _readings,
+}
 
 
 def _truth(folder: Path, party: str) -> FloatArray:

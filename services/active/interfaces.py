@@ -1,45 +1,56 @@
-"""What the active party's job needs of the others, and what it tells its watcher."""
+"""What the active party's job asks of a passive party, and what it tells its watcher."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from vfl.arrays import FloatArray
 from vfl.data import BlindedIds
 from vfl.learning.networks import DenseNetwork
-
-
-class Coordinator(Protocol):
-    """What the active party needs of the coordinator."""
-
-    def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str: ...
-
-    def join_session(self, session_id: str, party: PartyDescription) -> Agreement: ...
-
-    def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray: ...
-
-    def end_session(self, session_id: str, reason: str) -> None: ...
 
 
 class PassiveParty(Protocol):
     """What the active party asks of a passive one."""
 
-    def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds: ...
-    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds: ...
-    def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None: ...
-    def join(self, session_id: str) -> None: ...
-    def show_public_key(self, session_id: str) -> None: ...
-    def run_epoch(self, session_id: str, epoch: int) -> None: ...
-    def finish_training(self, session_id: str, kept_epoch: int) -> None: ...
-    def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None: ...
-    def disclose_parameters(self, session_id: str) -> DenseNetwork | None: ...
-    def end_session(self, session_id: str, reason: str) -> None: ...
+    def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds:
+        """Begin a session by private set intersection; returns the party's blinded ids."""
+
+    def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds:
+        """Send this party's blinded ids; returns them under the party's key as well."""
+
+    def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None:
+        """Send the common ids in the order of rows that every party takes."""
+
+    def join(self, session_id: str) -> None:
+        """Have the party join the session; returns when it has its terms and its key."""
+
+    def show_public_key(self, session_id: str) -> None:
+        """Have the party send its public key to every peer."""
+
+    def run_epoch(self, session_id: str, epoch: int) -> None:
+        """Have the party train one epoch; returns when it is done."""
+
+    def finish_training(self, session_id: str, kept_epoch: int) -> None:
+        """Have the party keep the weights of one epoch and end its training."""
+
+    def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None:
+        """Have the party send its partial scores of some rows to the coordinator."""
+
+    def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
+        """Ask for the party's share of the model; None when it discloses nothing (black box)."""
+
+    def end_session(self, session_id: str, reason: str) -> None:
+        """Tell the party that the session has ended, and why."""
 
 
 @dataclass(frozen=True)
 class EpochOutcome:
-    """One trained epoch; ``validation_loss`` in nats, NaN without validation rows."""
+    """One trained epoch.
+
+    Attributes:
+        epoch: from 0.
+        validation_loss: in nats; NaN without validation rows.
+        seconds: of the training steps, by the wall clock.
+    """
 
     epoch: int
     validation_loss: float
@@ -48,7 +59,14 @@ class EpochOutcome:
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """A finished job; ``kept_epoch`` is the one whose weights every party kept."""
+    """A finished job.
+
+    Attributes:
+        session_id: the session that it trained in.
+        aligned_rows: records that every party holds.
+        epochs_run: all of the plan's, or fewer by early stopping.
+        kept_epoch: whose weights every party kept, from 0.
+    """
 
     session_id: str
     aligned_rows: int
@@ -57,8 +75,13 @@ class JobOutcome:
 
 
 class JobObserver(Protocol):
-    """Who watches a job: stages as they begin, steps and epochs as they end."""
+    """Watches a job: stages as they begin, steps and epochs as they end."""
 
-    def stage(self, name: str) -> None: ...
-    def step(self, done: int, planned: int) -> None: ...
-    def epoch(self, outcome: EpochOutcome) -> None: ...
+    def stage(self, name: str) -> None:
+        """A stage begins."""
+
+    def step(self, done: int, planned: int) -> None:
+        """``done`` of ``planned`` steps of the stage are over."""
+
+    def epoch(self, outcome: EpochOutcome) -> None:
+        """An epoch is over."""

@@ -5,97 +5,96 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
-import grpc
 import numpy as np
 
 from attacks import AuxiliaryRows
-from services.active.interfaces import Coordinator, EpochOutcome, JobObserver, JobOutcome, PassiveParty
+from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.adversary.predictions import AttackHost, Knowledge
-from services.adversary.training import TrainingAdversary
-from services.common.agreement import Agreement, TrainingPlan
+from services.common.agreement import TrainingPlan
 from services.common.alignment import alignment_context, alignment_refusals, closing
-from services.common.errors import FederationError, InvalidMessage, OutOfOrder, UnknownRecord
+from services.common.errors import InvalidMessage, OutOfOrder, UnknownRecord, described
 from services.common.meters import StageTimer
-from services.common.settings import Settings
 from services.common.wire import PREDICTION_ROWS
-from services.party.consent import check_consent, warnings_of
-from services.party.features import PartyData
-from services.party.guard import channels_of, guard
-from services.party.party_defences import PartyDefences
+from services.party.context import PartyContext
 from services.party.party_training import PartyTraining
-from services.party.record import RunRecord
+from services.party.session import PartySession
 from services.protocol1.exchange import GradientExchange
-from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import PsiClient, Table, common_order, encode_labels, rows_of
 from vfl.learning import log_loss
-from vfl.learning.networks import load_network
 
 _log = logging.getLogger(__name__)
 
 
 class ActiveParty:
-    """Thread-safe. Runs one job at a time and predicts with the last one that finished."""
+    """Runs one job at a time and predicts with the last one that finished. Thread-safe.
+
+    Attributes:
+        labels: class indices, one per record of the own table.
+        class_names: by class index.
+        stage: idle, failed, or what the job is doing; serving when it has finished.
+        failure: why the last job failed; empty when it didn't.
+        executor: threads for jobs.
+    """
 
     def __init__(
         self,
-        data: PartyData,
-        settings: Settings,
-        coordinator: Coordinator,
+        context: PartyContext,
         passive_parties: Mapping[str, PassiveParty],
-        peers: Mapping[str, Peer],
-        record: RunRecord,
-        executor: Executor,
         attack_host: AttackHost,
-        adversary: TrainingAdversary,
-        defences: PartyDefences,
         auxiliary: Table | None = None,
-        *,
-        name: str,
-        insecure_transport: bool,
     ) -> None:
-        if data.labels is None:
+        """Hold the labels of ``context.data`` and the ways to the passive parties, by name.
+
+        Args:
+            context: what this party works with.
+            passive_parties: the ways to them, by name.
+            attack_host: runs the attacks on scores.
+            auxiliary: complete records that this party holds besides, for attacks.
+
+        Raises:
+            ValueError: when the table has no labels.
+        """
+        if context.data.labels is None:
             raise ValueError("The active party holds the labels: set PLUMBLINE_LABEL_COLUMN.")
-        self.name = name
-        self.labels, self.class_names = encode_labels(data.labels)
+        self.labels, self.class_names = encode_labels(context.data.labels)
         self.stage = "idle"
         self.failure = ""
-        self._data = data
-        self._settings = settings
-        self._coordinator = coordinator
+        self.executor = context.executor
+        self._context = context
+        self._data = context.data
+        self._coordinator = context.coordinator
+        self._record = context.record
         self._passive_parties = dict(passive_parties)
-        self._peers = dict(peers)
-        self._record = record
-        self.executor = executor
-        self._insecure_transport = insecure_transport
         self._attack_host = attack_host
-        self._adversary = adversary
-        self._defences = defences
-        self._guard_warnings: list[str] = []
         self._auxiliary = auxiliary
         self._knowledge: Knowledge | None = None
         self._attacking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attacks")
         self._job_lock = threading.Lock()
         self._request_lock = threading.Lock()
         self._request_id = 0
-        self._training: PartyTraining | None = None
+        self._session: PartySession | None = None
         self._row_of_id: dict[str, int] = {}
 
     @property
     def session_id(self) -> str:
+        """The id of the session at work, empty without one."""
         training = self._training
         return training.agreement.session_id if training else ""
 
     @property
     def warnings(self) -> list[str]:
-        training = self._training
-        return self._warnings_of(training.agreement) if training else []
+        """What the session at work leaves unprotected, in plain words for the operator."""
+        session = self._session
+        return [*session.terms_warnings, *session.guard_warnings] if session else []
 
-    def _warnings_of(self, agreement: Agreement) -> list[str]:
-        return [*warnings_of(agreement, insecure_transport=self._insecure_transport), *self._guard_warnings]
+    @property
+    def _training(self) -> PartyTraining | None:
+        session = self._session
+        return session.training if session else None
 
     # -- the job ---------------------------------------------------------------------------------------------------
 
@@ -106,7 +105,7 @@ class ActiveParty:
         session_id = ""
         try:
             self.failure = ""
-            self._training = self._knowledge = None
+            self._session = self._knowledge = None
             session_id = self._coordinator.open_session(plan, len(self.class_names), tuple(self._passive_parties))
             self._begin("aligning", observer)
             rows = self._align(session_id, observer)
@@ -154,56 +153,31 @@ class ActiveParty:
         return rows_of(self._data.ids, remaining)
 
     def _agree(self, session_id: str, rows: IntArray) -> PartyTraining:
+        if len(np.unique(self.labels[rows])) < 2:
+            raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
+
         def end_when_refused(joining: Future[None]) -> None:
             """A passive party that doesn't join ends the session: nobody waits for it until the timeout."""
             if error := joining.exception():
-                self._coordinator.end_session(session_id, _describe(error))
+                self._coordinator.end_session(session_id, described(error))
 
         joining = [self.executor.submit(party.join, session_id) for party in self._passive_parties.values()]
         for joined in joining:
             joined.add_done_callback(end_when_refused)
-        own = self._data.describe(self.name, len(rows), truncates_answers=self._defences.truncates_answers)
-        agreement = self._coordinator.join_session(session_id, own)
-        _first_failure(joining)
-        check_consent(agreement, self._settings, own)
-        if len(np.unique(self.labels[rows])) < 2:
-            raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
-        features = self._data.encoded(rows, agreement.plan.feature_fraction_bits)
-        training = PartyTraining(
-            agreement,
-            self.name,
-            features,
-            self.labels[rows],
-            {peer.name: self._peers[peer.name] for peer in agreement.peers_of(self.name)},
-            generator=np.random.default_rng(self._settings.private_seed),
-            timeout=self._settings.step_timeout,
-            executor=self.executor,
-            installed=load_network(self._settings.model) if self._settings.model else None,
-            cipher=self._adversary.cipher,
-            defences=self._defences,
+        session = PartySession.open(
+            self._context, session_id, rows, self.labels[rows], lambda _: _first_failure(joining)
         )
-        channels = channels_of(agreement, self.name, len(training.rows.train))
-        self._guard_warnings = guard(agreement, channels, self._settings.guard, noisy=self._defences.changes_residuals)
-        for warning in self._warnings_of(agreement):
-            _log.warning("%s", warning)
-        self._adversary.begin(training)
-        self._record.begin(agreement)
+        training, plan = session.training, session.agreement.plan
         self._record.note(
-            warnings=warnings_of(agreement, insecure_transport=self._insecure_transport),
-            simulation=[*self._data.simulation, *([_INSTALLED] if agreement.plan.installed_model else [])],
+            warnings=list(session.terms_warnings),
+            simulation=[*self._data.simulation, *([_INSTALLED] if plan.installed_model else [])],
             class_names=list(self.class_names),
-            transport=self._settings.transport,
-            attacks=list(self._settings.attacks),
-            defences=list(self._defences.names),
-            predictions=training.predictions,
-            channels=[channel.facts() for channel in channels],
-            guard=self._guard_warnings,
+            transport=self._context.settings.transport,
+            attacks=list(self._context.settings.attacks),
             epochs=[],
             kept_epoch=0,
         )
-        if self._settings.record_features:
-            self._record.keep_features(features, self._data.feature_names, self.labels[rows])
-        self._training = training
+        self._session = session
         training.show_public_key()
         self._for_all_passive(lambda party: party.show_public_key(session_id))
         return training
@@ -240,7 +214,7 @@ class ActiveParty:
         kept = best if plan.patience else len(outcomes) - 1
         self._for_all_passive(lambda party: party.finish_training(session_id, kept))
         training.keep_epoch(kept)
-        self._adversary.attack(training)
+        self._context.adversary.attack(training)
         self._record.note(
             epochs=[vars(outcome) for outcome in outcomes],
             kept_epoch=kept,
@@ -252,7 +226,7 @@ class ActiveParty:
     def _end_after(epoch_of_other: Future[None], training: PartyTraining) -> None:
         """When a passive party stops in mid-epoch, don't wait for its next message until the timeout."""
         if error := epoch_of_other.exception():
-            training.exchange.end(_describe(error))
+            training.exchange.end(described(error))
 
     def _validation_loss(self, training: PartyTraining) -> float:
         rows = training.rows.validation
@@ -301,10 +275,10 @@ class ActiveParty:
 
     def _fail(self, session_id: str, error: Exception) -> None:
         self.stage = "failed"
-        self.failure = _describe(error)
+        self.failure = described(error)
         if self._training is not None:
             self._training.exchange.end("the active party's job has failed.")
-            self._training = None
+        self._session = None
         _log.error("The job failed: %s", self.failure)
         if session_id:
             for end in (
@@ -314,7 +288,7 @@ class ActiveParty:
                 try:
                     end(session_id, "the active party's job has failed.")
                 except Exception as unreachable:
-                    _log.warning("Could not end the session everywhere: %s", _describe(unreachable))
+                    _log.warning("Could not end the session everywhere: %s", described(unreachable))
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:
         _first_failure([self.executor.submit(action, party) for party in self._passive_parties.values()])
@@ -381,10 +355,3 @@ def _first_failure(futures: Iterable[Future[None]]) -> None:
     wait(futures)
     for future in futures:
         future.result()
-
-
-def _describe(error: BaseException) -> str:
-    """An error in words that its own party may read."""
-    if isinstance(error, grpc.RpcError) and isinstance(error, grpc.Call):
-        return f"{error.code().name}: {error.details()}"
-    return str(error) if isinstance(error, FederationError | ValueError) else f"{type(error).__name__}: {error}"

@@ -9,8 +9,9 @@ import numpy as np
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
-from services.common.errors import naming, naming_the_party
+from services.common.errors import OutOfOrder, PeerRefused
 from services.common.scores import matrix_of
+from services.common.statuses import naming, naming_the_party
 from services.common.wire import END_SECONDS
 from vfl.data import BlindedIds
 from vfl.data.psi import MOST_IDS
@@ -25,7 +26,10 @@ _ALIGNMENT_SECONDS_PER_ID = 0.0005
 
 @naming_the_party
 class PassiveLink:
-    """What the active party asks of one passive party; no answer within ``timeout`` seconds raises PeerVanished."""
+    """One passive party over a channel, ``timeout`` seconds for each answer.
+
+    Every method raises PeerVanished when no answer comes, and PeerRefused with the other's words when it refuses.
+    """
 
     def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
         self.name = name
@@ -60,6 +64,8 @@ class PassiveLink:
                 yield part.data
 
     def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None:
+        """Send the common ids in the order of rows that every party takes."""
+
         def parts() -> Iterator[passive_pb2.CommonIds]:
             for start in range(0, len(common_ids), _IDS_PER_PART):
                 yield passive_pb2.CommonIds(session_id=session_id, ids=common_ids[start : start + _IDS_PER_PART])
@@ -67,10 +73,12 @@ class PassiveLink:
         self._stub.FixOrder(parts(), timeout=self._timeout)
 
     def join(self, session_id: str) -> None:
+        """Have the party join the session; returns when it has its terms and its key."""
         # The passive party joins at the coordinator, which waits for the others as long as the timeout says.
         self._stub.Join(passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout + 2 * _MARGIN)
 
     def show_public_key(self, session_id: str) -> None:
+        """Have the party send its public key to every peer."""
         self._stub.ShowPublicKey(passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
 
     def run_epoch(self, session_id: str, epoch: int) -> None:
@@ -79,21 +87,23 @@ class PassiveLink:
             pass
 
     def finish_training(self, session_id: str, kept_epoch: int) -> None:
+        """Have the party keep the weights of one epoch and end its training."""
         request = passive_pb2.FinishTrainingRequest(session_id=session_id, kept_epoch=kept_epoch)
         self._stub.FinishTraining(request, timeout=self._timeout)
 
     def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None:
+        """Have the party send its partial scores of some rows to the coordinator."""
         request = passive_pb2.PartialScoresRequest(session_id=session_id, request_id=request_id, rows=rows)
         self._stub.ContributeScores(request, timeout=self._timeout)
 
     def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
         """The party's share of the model, None when it discloses nothing (black box)."""
+        request = passive_pb2.SessionRequest(session_id=session_id)
         try:
-            reply = self._stub.DiscloseParameters(
-                passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout
-            )
-        except grpc.RpcError as error:
-            if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+            with naming(self.name):
+                reply = self._stub.DiscloseParameters(request, timeout=self._timeout)
+        except PeerRefused as refused:
+            if refused.kind is OutOfOrder:
                 return None
             raise
         return DenseNetwork(
@@ -103,5 +113,6 @@ class PassiveLink:
         )
 
     def end_session(self, session_id: str, reason: str) -> None:
+        """Tell the party that the session has ended, and why."""
         request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
         self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))

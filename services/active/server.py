@@ -1,8 +1,8 @@
 """The active party as a process."""
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 import grpc
 
@@ -14,9 +14,12 @@ from services.active.passive_link import PassiveLink
 from services.adversary.load import load_attacks
 from services.adversary.predictions import AttackHost
 from services.adversary.training import TrainingAdversary
+from services.common.agreement import TrainingPlan
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
+from services.common.errors import is_expected
 from services.common.identity import Role
 from services.common.settings import Settings
+from services.party.context import PartyContext
 from services.party.coordinator_link import CoordinatorLink
 from services.party.features import load_party_data
 from services.party.party_defences import PartyDefences
@@ -41,6 +44,17 @@ class _LogObserver:
         _log.info("Epoch %d: validation loss %.4f, %.1f s.", outcome.epoch, outcome.validation_loss, outcome.seconds)
 
 
+def train_unasked(party: ActiveParty, plan: TrainingPlan, await_others: Callable[[], None]) -> None:
+    """Train as soon as the others are there; nobody waits for the outcome, so that the log must tell it."""
+    try:
+        await_others()
+        party.train(plan, _LogObserver())
+    except Exception as error:
+        # The party has logged the sentence of an expected one, and keeps it for its operator.
+        if not is_expected(error):
+            _log.error("Unexpected error", exc_info=error)
+
+
 def run(settings: Settings) -> None:
     """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
     transport = make_transport(settings, Role.ACTIVE)
@@ -52,34 +66,32 @@ def run(settings: Settings) -> None:
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
     passive_names = settings.passive_peers()
     party = ActiveParty(
-        data,
-        settings,
-        CoordinatorLink(channels[Role.COORDINATOR], timeout),
+        PartyContext(
+            name=name,
+            data=data,
+            settings=settings,
+            coordinator=CoordinatorLink(channels[Role.COORDINATOR], timeout),
+            peers={peer: PeerLink(peer, channels[peer], timeout) for peer in passive_names},
+            record=record,
+            executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
+            adversary=TrainingAdversary(in_training, name, settings.run_dir),
+            defences=PartyDefences.of(settings, Role.ACTIVE),
+        ),
         {peer: PassiveLink(peer, channels[peer], timeout) for peer in passive_names},
-        {peer: PeerLink(peer, channels[peer], timeout) for peer in passive_names},
-        record,
-        ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
         AttackHost(on_predictions, settings.run_dir),
-        TrainingAdversary(in_training, name, settings.run_dir),
-        PartyDefences.of(settings, Role.ACTIVE),
         load_table(settings.auxiliary, id_column=settings.id_column, label_column=None) if settings.auxiliary else None,
-        name=name,
-        insecure_transport=transport.is_insecure,
     )
     exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
     active = servicer.ActiveServicer(party, settings.plan())
 
-    def start_job() -> None:
+    def await_channels() -> None:
         for peer, channel in channels.items():
             _log.info("Waiting for %s.", peer)
             grpc.channel_ready_future(channel).result()
-        # Whatever goes wrong, the party has logged it and keeps the reason for its operator.
-        with suppress(Exception):
-            party.train(settings.plan(), _LogObserver())
 
     def on_started() -> None:
         if settings.autostart:
-            party.executor.submit(start_job)
+            party.executor.submit(train_unasked, party, settings.plan(), await_channels)
 
     serve_until_stopped(
         transport,

@@ -41,13 +41,14 @@ class _EventQueue:
 
 
 class ActiveServicer(active_pb2_grpc.ActiveServicer):
-    """``plan`` is what the active party's own settings propose."""
+    """Answers the operator by the party's state; ``plan`` is what the party's own settings propose."""
 
     def __init__(self, party: ActiveParty, plan: TrainingPlan) -> None:
         self._party = party
         self._plan = plan
 
     def Train(self, request: active_pb2.TrainRequest, context: grpc.ServicerContext) -> Iterator[active_pb2.JobEvent]:
+        """Run a job and stream what happens in it; the job goes on when its watcher leaves."""
         plan = TrainingPlan.from_message(request.plan) if request.HasField("plan") else self._plan
         observer = _EventQueue()
         # The job goes on when its watcher leaves: it belongs to the federation.
@@ -66,6 +67,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
         )
 
     def Status(self, request: active_pb2.StatusRequest, context: grpc.ServicerContext) -> active_pb2.StatusReply:
+        """Tell the stage, the last failure, the classes and the session's warnings."""
         return active_pb2.StatusReply(
             stage=self._party.stage,
             failure=self._party.failure,
@@ -77,6 +79,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
     def Predict(
         self, request_iterator: Iterator[active_pb2.PredictRequest], context: grpc.ServicerContext
     ) -> Iterator[active_pb2.PredictReply]:
+        """Stream confidence scores; an id that isn't aligned gets an error in place of scores."""
         for request in request_iterator:
             if len(request.ids) > PREDICTION_ROWS:
                 raise InvalidMessage(f"Expected at most {PREDICTION_ROWS} ids per message, got {len(request.ids)}.")
@@ -93,4 +96,5 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
     def PredictOne(
         self, request: active_pb2.PredictOneRequest, context: grpc.ServicerContext
     ) -> active_pb2.RecordPrediction:
+        """Answer with one record's confidence scores."""
         return active_pb2.RecordPrediction(id=request.id, scores=self._party.predict_one(request.id))

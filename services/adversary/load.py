@@ -1,11 +1,10 @@
-"""Which plugins a service mounts: those named in its settings that its party can play."""
+"""Which attacks a service mounts: those named in its settings that its party can play."""
 
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attacks
-from attacks.training_views import TrainingAttack
 from services.common.identity import Role
 
 _log = logging.getLogger(__name__)
@@ -13,20 +12,35 @@ _log = logging.getLogger(__name__)
 
 def load_attacks(
     names: Sequence[str], options: Mapping[str, Mapping[str, Any]], role: Role
-) -> tuple[dict[str, attacks.PredictionAttack], dict[str, TrainingAttack]]:
+) -> tuple[dict[str, attacks.PredictionAttack], dict[str, attacks.TrainingAttack]]:
     """The named attacks that a party of this role can mount, on predictions and in training; others are ignored.
 
     Each ignored one gets a line in the log. Raises UnknownAttack or ValueError at once, so that a service with a wrong
     name doesn't start.
     """
     prediction: dict[str, attacks.PredictionAttack] = {}
-    training: dict[str, TrainingAttack] = {}
+    training: dict[str, attacks.TrainingAttack] = {}
     for name in names:
-        attack = attacks.load(name, **options.get(name, {}))
-        if attack.spec.adversary not in (role, "either"):
-            _log.warning("%s is an attack of the %s party: ignored here.", name, attack.spec.adversary)
-        elif attack.spec.phase == "prediction":
-            prediction[name] = attack
+        spec, chosen = attacks.spec_of(name), options.get(name, {})
+        is_played = _is_played(name, spec, role)
+        # An ignored attack is loaded, too: its options are checked wherever it is named.
+        if spec.phase == "prediction":
+            on_predictions = attacks.load_prediction(name, **chosen)
+            if is_played:
+                prediction[name] = on_predictions
         else:
-            training[name] = attack
+            in_training = attacks.load_training(name, **chosen)
+            if is_played:
+                training[name] = in_training
     return prediction, training
+
+
+def _is_played(name: str, spec: attacks.AttackSpec, role: Role) -> bool:
+    """Whether a party of this role can mount an attack; logs why it can't."""
+    if spec.adversary not in (role, "either"):
+        _log.warning("%s is an attack of the %s party: ignored here.", name, spec.adversary)
+        return False
+    if spec.phase == "prediction" and role != Role.ACTIVE:
+        _log.warning("%s is an attack on predictions, which only the active party sees: ignored here.", name)
+        return False
+    return True

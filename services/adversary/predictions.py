@@ -21,10 +21,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the active party knows of one session besides scores: its own training, and what was disclosed to it.
+    """What the active party knows of one session besides scores.
 
-    ``disclosed``: each passive party's parameters in the agreement's order; None in black box. ``auxiliary``: complete
-    records that this party holds besides, with the scores that it got for them.
+    Attributes:
+        training: its own.
+        disclosed: each passive party's parameters in the agreement's order; None in black box.
+        auxiliary: complete records that this party holds besides, with the scores that it got for them.
     """
 
     training: PartyTraining
@@ -98,8 +100,9 @@ class AttackHost:
             start = time.perf_counter()
             outcome: dict[str, Any] = {"attack": name, "batch": batch, "records": len(indices)}
             try:
-                estimates[name] = attack.reconstruct(knowledge.view(indices, scores))
-                outcome["status"] = "done"
+                found = attacks.reconstruct(attack, knowledge.view(indices, scores))
+                estimates[name] = found.estimate
+                outcome |= {"status": "done", "notes": list(found.notes)}
                 _log.info("Attack %s reconstructed %d records.", name, len(indices))
             except ValueError as error:  # a ViewError, or a problem that the attack can't solve: its text says which
                 outcome |= {"status": "not applicable", "reason": str(error)}

@@ -1,88 +1,86 @@
-"""Hosts the attacks that a party can mount on training, with what its cipher saw of it only."""
+"""Hosts the attacks that a party can mount on training, with what its messages told it only."""
 
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.auxiliary_ciphertext import AuxiliaryCiphertext
-from attacks.feature_order import RecoveredFeatures
-from attacks.label_recovery import RecoveredLabels
-from attacks.randomiser_channel import RandomiserChannel
-from attacks.training_views import Equations, OwnStep, TrainingAttack, TrainingView
-from services.adversary.ciphers import AuxiliaryCipher, ChannelCipher, RecordingCipher, Transcript
+from attacks import Json, TrainingResult, TrainingView
+from attacks.training import ReplacingAttack, SessionTerms, TrainingAttack, listens, replaces_messages
+from attacks.training_views import Equations, OwnStep
+from services.adversary.ciphers import RecordingCipher, Transcript
 from services.common.agreement import Agreement
 from services.party.party_training import PartyTraining
-from services.protocol1.cipher import Cipher, Protect, make_cipher
-from vfl.arrays import IntArray
+from services.protocol1.cipher import Cipher, PaillierCipher, honest_messages, make_cipher
+from services.protocol1.formats import CipherFormats
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning import BatchSchedule, split_rows
 
 _log = logging.getLogger(__name__)
+# What the service itself says of an attack.
+_RESERVED = frozenset({"attack", "party", "kind", "status", "seconds"})
 
 
 class TrainingAdversary:
-    """The training attacks that a party mounts in its own service; without any, everything here is the honest code.
+    """Mounts a party's attacks on training in its own service.
 
-    An attack that can't be mounted is reported as not applicable, and the party trains honestly.
+    An attack that can't be mounted is reported as not applicable, and the party trains honestly. Without any attack the
+    party's cipher is the honest one itself.
+
+    Raises ValueError for two attacks that both replace messages.
     """
 
     def __init__(self, mounted: Mapping[str, TrainingAttack], name: str, folder: Path | None) -> None:
-        replacing = [
-            one for one, attack in mounted.items() if isinstance(attack, AuxiliaryCiphertext | RandomiserChannel)
-        ]
+        replacing = [one for one, attack in mounted.items() if replaces_messages(attack)]
         if len(replacing) > 1:
             raise ValueError(f"{' and '.join(replacing)} both replace messages: mount one of them.")
         self._mounted = dict(mounted)
         self._name = name
         self._folder = folder / "attacks" if folder is not None else None
         self._transcript = Transcript()
-        self._cipher: Cipher | None = None
-        self._refused: dict[str, str] = {}
+        # Of the session at work: how each attack comes to its result, or why it can't be mounted.
+        self._conclude: dict[str, Callable[[TrainingView], TrainingResult]] = {}
+        self._refused: dict[str, Exception] = {}
 
-    def cipher(self, agreement: Agreement, name: str, protect: Protect) -> Cipher:
-        """The cipher that this party trains with in one session, its own defences included."""
+    def cipher(self, agreement: Agreement, name: str) -> Cipher:
+        """The cipher that this party trains with in one session."""
         self._transcript = Transcript()
-        self._refused = {}
-        self._cipher = self._make_cipher(agreement, name, protect)
-        return self._cipher
-
-    def _make_cipher(self, agreement: Agreement, name: str, protect: Protect) -> Cipher:
+        self._conclude, self._refused = {}, {}
+        cipher: Cipher | None = None
         for one, attack in self._mounted.items():
-            if not isinstance(attack, AuxiliaryCiphertext | RandomiserChannel):
-                continue
-            if agreement.plan.cipher != "paillier":
-                self._refused[one] = f"{one} needs ciphertexts: cipher=paillier."
-                continue
-            try:
-                if isinstance(attack, AuxiliaryCiphertext):
-                    return AuxiliaryCipher(agreement, name, protect, attack, self._transcript)
-                if agreement.plan.packing:
-                    raise ValueError(f"{one} needs ciphertexts of one value each: packing=off.")
-                return ChannelCipher(agreement, name, protect, attack, self._transcript)
-            except ValueError as error:
-                self._refused[one] = str(error)
-        honest = make_cipher(agreement, name, protect)
-        return RecordingCipher(honest, self._transcript) if self._mounted else honest
+            if replaces_messages(attack):
+                try:
+                    cipher, self._conclude[one] = _replaced(one, attack, agreement, name)
+                except Exception as error:  # a guest's, reported with all outcomes when training is over
+                    self._refused[one] = error
+            elif listens(attack):
+                self._conclude[one] = attack.attack
+        if not self._mounted:
+            return make_cipher(agreement, name)
+        features = agreement.party(name).feature_count
+        return RecordingCipher(cipher or make_cipher(agreement, name), self._transcript, features)
 
-    def begin(self, training: PartyTraining) -> None:
-        """Called before the first step, when the schedule is known."""
-        if isinstance(self._cipher, ChannelCipher):
-            self._cipher.rows_of_step = dict(enumerate(_batches(training)))
+    def own_share(self, step: int, share: FloatArray) -> None:
+        """Keep the party's own share of a step, where any attack is mounted."""
+        if self._mounted:
+            self._transcript.shares[step] = share
 
     def attack(self, training: PartyTraining) -> None:
         """Run every mounted attack on the transcript, once training is over, and write what it found."""
         outcomes = []
-        for name, attack in self._mounted.items():
+        for name in self._mounted:
             start = time.perf_counter()
             outcome: dict[str, Any] = {"attack": name, "party": self._name}
             try:
                 if name in self._refused:
-                    raise ValueError(self._refused[name])
-                outcome |= self._run(name, attack, training)
+                    raise self._refused[name]
+                outcome |= self._found(name, self._conclude[name](self._view(training)))
                 outcome["status"] = "done"
                 _log.info("Attack %s has run on %d steps.", name, len(self._transcript.shares))
             except ValueError as error:
@@ -93,23 +91,22 @@ class TrainingAdversary:
                 _log.exception("Attack %s failed.", name)
             outcomes.append({**outcome, "seconds": time.perf_counter() - start})
         if self._mounted and self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            (self._folder / f"training-{self._name}.json").write_text(json.dumps(outcomes, indent=1))
+            _write_outcomes(self._folder, self._name, outcomes)
 
-    def _run(self, name: str, attack: TrainingAttack, training: PartyTraining) -> dict[str, Any]:
-        if isinstance(attack, RandomiserChannel):
-            return self._write_readings(name, training)
-        result = attack.attack(self._view(training))
-        if isinstance(result, RecoveredLabels):
-            return self._write_labels(name, result, training)
-        if isinstance(result, RecoveredFeatures):
-            return self._write_features(name, result)
-        raise ValueError(f"{name} gave a {type(result).__name__}, which this service can't write.")
+    def _found(self, attack: str, result: TrainingResult) -> dict[str, Json]:
+        """Write a result's arrays; returns its kind and facts."""
+        facts = dict(result.facts())
+        if taken := _RESERVED & set(facts):
+            raise TypeError(f"its facts can't be called {', '.join(sorted(taken))}: these the service writes")
+        json.dumps(facts)  # raises TypeError now for what couldn't be written later, with all other outcomes
+        if self._folder is not None:
+            _write_arrays(self._folder, self._name, attack, result.arrays())
+        return {"kind": result.kind, **facts}
 
     def _view(self, training: PartyTraining) -> TrainingView:
         agreement, plan = training.agreement, training.agreement.plan
         step_size = 0.0 if plan.cipher == "plain" else 2.0**-plan.residual_fraction_bits
-        batches = _batches(training)
+        batches = _batches(agreement)
         is_active = self._name == agreement.active.name
         rows = np.arange(agreement.active.aligned_rows)
         return TrainingView(
@@ -132,55 +129,55 @@ class TrainingAdversary:
             labels=training.labels_of(rows) if is_active else None,
             l2=plan.l2,
             share_step=step_size,
+            steps_per_epoch=training.schedule.steps_per_epoch,
         )
 
-    def _write_labels(self, name: str, result: RecoveredLabels, training: PartyTraining) -> dict[str, Any]:
-        per_epoch = training.schedule.steps_per_epoch
-        self._save(
-            name,
-            labels=result.labels,
-            guaranteed=result.guaranteed,
-            step_epoch=np.concatenate([np.full(len(one.rows), one.step // per_epoch) for one in result.steps]),
-            step_rows=np.concatenate([one.rows for one in result.steps]),
-            step_labels=np.concatenate([one.labels for one in result.steps]),
-        )
-        return {
-            "kind": "labels",
-            "guaranteed_steps": result.guaranteed_steps,
-            "rank": [one.rank for one in result.steps],
-            "condition_number": [one.condition_number for one in result.steps],
-            "unresolved": len(result.unresolved),
-            "reason": result.reason,
-        }
 
-    def _write_features(self, name: str, result: RecoveredFeatures) -> dict[str, Any]:
-        self._save(name, **{f"values-{peer}": feature.values for peer, feature in result.features.items()})
-        reasons = {peer: feature.reason for peer, feature in result.features.items()}
-        return {"kind": "features", "reason": result.reason, "reasons": reasons}
-
-    def _write_readings(self, name: str, training: PartyTraining) -> dict[str, Any]:
-        cipher = self._cipher
-        assert isinstance(cipher, ChannelCipher)  # noqa: S101 - otherwise the attack was refused
-        peers = training.agreement.peers_of(self._name)
-        for peer in peers:
-            cipher.readings.setdefault(peer.name, {})
-        arrays = {}
-        for peer in peers:
-            known = cipher.readings[peer.name]
-            arrays[f"rows-{peer.name}"] = np.array(sorted(known), dtype=np.int64)
-            arrays[f"values-{peer.name}"] = np.array([known[row] for row in sorted(known)]).reshape(
-                len(known), peer.feature_count
-            )
-        self._save(name, **arrays)
-        return {"kind": "readings", "answers": cipher.answers, "credible_answers": cipher.credible_answers}
-
-    def _save(self, attack: str, **arrays: NDArray[Any]) -> None:
-        if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with (self._folder / f"training-{self._name}-{attack}.npz").open("wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
+def _replaced(
+    name: str, attack: ReplacingAttack, agreement: Agreement, party: str
+) -> tuple[Cipher, Callable[[TrainingView], TrainingResult]]:
+    """The cipher that sends an attack's messages, and what gives its result; raises what the attack raises."""
+    if agreement.plan.cipher != "paillier":
+        raise ValueError(f"{name} needs ciphertexts: cipher=paillier.")
+    messages = attack.messages(_terms(agreement, party), partial(honest_messages, agreement, party))
+    return PaillierCipher(agreement, party, messages), messages.result
 
 
-def _batches(training: PartyTraining) -> list[IntArray]:
+def _terms(agreement: Agreement, party: str) -> SessionTerms:
+    """A session's terms as an attack of this party knows them; raises ValueError where packing can't work."""
+    is_active = party == agreement.active.name
+    return SessionTerms(
+        party=party,
+        role="active" if is_active else "passive",
+        features=agreement.party(party).feature_count,
+        peers={peer.name: peer.feature_count for peer in agreement.peers_of(party)},
+        label_party=None if is_active else agreement.active.name,
+        batches=_batches(agreement),
+        batch_size=agreement.plan.batch_size,
+        key_bits=agreement.plan.key_bits,
+        formats=CipherFormats(agreement).messages_of(party),
+    )
+
+
+def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     """Rows of every planned step, from the public schedule."""
-    return [batch for epoch in range(training.agreement.plan.epochs) for batch in training.schedule.epoch(epoch)]
+    plan = agreement.plan
+    split = split_rows(
+        agreement.active.aligned_rows,
+        validation_fraction=plan.validation_fraction,
+        test_fraction=plan.test_fraction,
+        seed=plan.seed,
+    )
+    schedule = BatchSchedule(split.train, plan.batch_size, plan.seed)
+    return tuple(batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch))
+
+
+def _write_outcomes(folder: Path, party: str, outcomes: list[dict[str, Any]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"training-{party}.json").write_text(json.dumps(outcomes, indent=1))
+
+
+def _write_arrays(folder: Path, party: str, attack: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"training-{party}-{attack}.npz").open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)

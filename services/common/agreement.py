@@ -6,7 +6,7 @@ from typing import Any
 
 from protos.v1 import common_pb2
 from services.common.errors import InvalidMessage
-from vfl.learning import INITIALISATIONS
+from vfl.learning import INITIALISATIONS, residual_columns
 
 CIPHERS = {"paillier": common_pb2.CIPHER_PAILLIER, "plain": common_pb2.CIPHER_PLAIN}
 _CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
@@ -14,7 +14,7 @@ _CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What the active party proposes; see protos/v1/common.proto for each field. ``check`` says whether it can work."""
+    """The training that the active party proposes; protos/v1/common.proto explains each field."""
 
     epochs: int = 40
     batch_size: int = 64
@@ -76,6 +76,7 @@ class TrainingPlan:
             raise InvalidMessage("patience needs validation rows: set validation_fraction above 0, or patience to 0.")
 
     def to_message(self) -> common_pb2.TrainingPlan:
+        """Write the plan as a message."""
         fields = asdict(self)
         return common_pb2.TrainingPlan(**{**fields, "cipher": CIPHERS[self.cipher]})
 
@@ -91,7 +92,16 @@ class TrainingPlan:
 
 @dataclass(frozen=True)
 class PartyDescription:
-    """What the others must know of a party: counts and bounds, nothing of its data."""
+    """What the others must know of a party: counts and bounds, nothing of its data.
+
+    Attributes:
+        name: the party's, as its certificate states it.
+        feature_count: columns, the active party's bias included.
+        feature_integer_bits: features stay below 2 to this power.
+        features_signed: whether a feature may be negative.
+        aligned_rows: records that every party holds, as this one counts them.
+        truncates_answers: whether the party cuts its decrypted answers to their honest width.
+    """
 
     name: str
     feature_count: int
@@ -110,10 +120,12 @@ class PartyDescription:
             )
 
     def to_message(self) -> common_pb2.PartyDescription:
+        """Write the description as a message."""
         return common_pb2.PartyDescription(**asdict(self))
 
     @classmethod
     def from_message(cls, message: common_pb2.PartyDescription) -> "PartyDescription":
+        """Read and check a description; raises InvalidMessage."""
         party = cls(**{name: getattr(message, name) for name in cls.__dataclass_fields__})
         party.check()
         return party
@@ -121,7 +133,16 @@ class PartyDescription:
 
 @dataclass(frozen=True)
 class Agreement:
-    """A session's public terms; ``parties[0]`` is the active party."""
+    """A session's public terms, the same for every party.
+
+    Attributes:
+        session_id: made by the coordinator.
+        plan: the training, as the active party proposed it.
+        classes: of the labels.
+        parties: the active party first.
+        score_defences: names of what the coordinator applies to scores, in order.
+        wants_parameter_gram: whether one of them needs W W^T of the passive parties' parameters.
+    """
 
     session_id: str
     plan: TrainingPlan
@@ -132,29 +153,29 @@ class Agreement:
 
     @property
     def active(self) -> PartyDescription:
+        """The active party's description."""
         return self.parties[0]
 
     def party(self, name: str) -> PartyDescription:
+        """The description of the party of this name; raises StopIteration for a name that isn't in the session."""
         return next(party for party in self.parties if party.name == name)
 
     def peers_of(self, name: str) -> tuple[PartyDescription, ...]:
+        """The descriptions of all parties but this one, in the agreement's order."""
         return tuple(party for party in self.parties if party.name != name)
 
     @property
-    def score_columns(self) -> int:
-        """Columns of partial scores: an installed model has one per class, a trained binary one a single product."""
-        return 1 if self.classes == 2 and not self.plan.installed_model else self.classes
-
-    @property
     def residual_columns(self) -> int:
-        """Columns of the residual: one for two classes, else one per class."""
-        return 1 if self.classes == 2 else self.classes
+        """Columns of the residual."""
+        return residual_columns(self.classes)
 
     @property
     def total_features(self) -> int:
+        """Features of all parties together."""
         return sum(party.feature_count for party in self.parties)
 
     def to_message(self) -> common_pb2.Agreement:
+        """Write the terms as a message."""
         return common_pb2.Agreement(
             session_id=self.session_id,
             plan=self.plan.to_message(),
@@ -166,6 +187,7 @@ class Agreement:
 
     @classmethod
     def from_message(cls, message: common_pb2.Agreement) -> "Agreement":
+        """Read and check terms; raises InvalidMessage."""
         return cls(
             message.session_id,
             TrainingPlan.from_message(message.plan),

@@ -30,6 +30,7 @@ class CertificateFiles:
 
     @classmethod
     def of(cls, folder: Path, name: str) -> "CertificateFiles":
+        """The files of party ``name`` in a folder that `plumbline certs` has made."""
         return cls(folder / f"{AUTHORITY}.crt", folder / f"{name}.crt", folder / f"{name}.key")
 
     def read(self) -> tuple[bytes, bytes, bytes]:

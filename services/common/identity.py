@@ -1,17 +1,11 @@
-"""Who is calling: a role and a party name, read from the caller's certificate."""
+"""Who a party is: its role and its name, as its certificate states them."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import cast
-
-import grpc
 
 # The party name that certificates carry and dialling checks, so that an identity is never tied to an address.
 DOMAIN = "plumbline.internal"
 _URI_SCHEME = "plumbline"
-# Used by INSECURE servers only, where callers say who they are and nobody can check it.
-INSECURE_IDENTITY_KEY = "plumbline-identity"
 
 
 class Role(StrEnum):
@@ -37,6 +31,7 @@ class Identity:
 
     @property
     def host_name(self) -> str:
+        """The host name in its certificate, ``NAME.plumbline.internal``; no address is tied to it."""
         return f"{self.name}.{DOMAIN}"
 
     @classmethod
@@ -52,27 +47,3 @@ class Identity:
 def role_of(name: str) -> Role:
     """The role behind a party name: ``coordinator``, ``active`` and ``operator`` are themselves, the rest passive."""
     return Role(name) if name in (Role.COORDINATOR, Role.ACTIVE, Role.OPERATOR) else Role.PASSIVE
-
-
-def caller_identity(context: grpc.ServicerContext) -> Identity | None:
-    """The caller of an RPC, None when it shows no identity of this federation."""
-    # grpc's stubs type the values as bytes; they are tuples of bytes.
-    certificate = cast(Mapping[str, Iterable[bytes]], context.auth_context())
-    names = [value.decode() for value in certificate.get("x509_subject_alternative_name", ())]
-    # Without TLS older gRPC says nothing of security, newer "insecure".
-    if {*certificate.get("transport_security_type", ())} <= {b"insecure"}:
-        names = [str(value) for key, value in context.invocation_metadata() if key == INSECURE_IDENTITY_KEY]
-    for name in names:
-        try:
-            return Identity.parse(name)
-        except ValueError:
-            continue
-    return None
-
-
-def require_caller(context: grpc.ServicerContext) -> Identity:
-    """The caller of an RPC that the server's authorisation let through."""
-    identity = caller_identity(context)
-    if identity is None:
-        raise PermissionError("a caller without identity reached a handler")
-    return identity

@@ -15,6 +15,7 @@ class StageTimer:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
+        """Add the seconds inside this context to stage ``name``."""
         start = time.perf_counter()
         try:
             yield
@@ -33,9 +34,11 @@ class TrafficMeter:
         self._bytes: Counter[str] = Counter()
 
     def add(self, name: str, size: int) -> None:
+        """Count ``size`` bytes of messages called ``name``."""
         with self._lock:
             self._bytes[name] += size
 
     def snapshot(self) -> dict[str, int]:
+        """Bytes by message so far."""
         with self._lock:
             return dict(self._bytes)

@@ -15,9 +15,11 @@ from vfl.arrays import FloatArray
 class PartialScores:
     """What a party sends to the coordinator for one request.
 
-    products: its share of the logits, (rows, columns). parameter_gram: (classes, classes), W W^T of a passive party's
-    class rows W, where the agreement wants it and the model is linear. record_tokens: a passive party's pseudonym of
-    each row's record, where scores are defended.
+    Attributes:
+        products: its share of the logits, (rows, columns).
+        parameter_gram: (classes, classes), W W^T of a passive party's class rows W, where the agreement wants it and
+            the model is linear.
+        record_tokens: a passive party's pseudonym of each row's record, where scores are defended.
     """
 
     products: FloatArray
@@ -33,6 +35,7 @@ class PartialScores:
         return mine == theirs and self.record_tokens == other.record_tokens
 
     def to_message(self, session_id: str, request_id: int) -> common_pb2.PartialScores:
+        """Write the share as a message, for one request of a session."""
         rows, columns = self.products.shape
         return common_pb2.PartialScores(
             session_id=session_id,

@@ -12,7 +12,6 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role, role_of
-from vfl.data import DATASETS
 
 PREFIX = "PLUMBLINE_"
 # Settings of tools and tests around the services; known, so that they are not taken for typing errors.
@@ -195,33 +194,3 @@ def load_settings(**overrides: Any) -> Settings:
         first = error.errors()[0]
         place = PREFIX + str(first["loc"][0]).upper() + ": " if first["loc"] else "Settings: "
         raise SettingsError(place + first["msg"].removeprefix("Value error, ") + ".") from error
-
-
-def check_role(settings: Settings, role: Role) -> None:
-    """Refuse settings that don't fit the role; raises SettingsError."""
-    is_first_share = settings.share.startswith("1/")
-    if role is Role.PASSIVE and settings.data in DATASETS and (is_first_share or not settings.share):
-        raise SettingsError("PLUMBLINE_SHARE: a passive party takes share 2/N or later; share 1 has the labels.")
-    if role is Role.ACTIVE and settings.share and not is_first_share:
-        raise SettingsError("PLUMBLINE_SHARE: the active party takes share 1/N, which has the labels.")
-    if role is Role.PASSIVE and settings.label_column:
-        raise SettingsError(
-            "PLUMBLINE_LABEL_COLUMN is the active party's: a passive party never holds labels. Unset it."
-        )
-    if role is Role.COORDINATOR and settings.data:
-        raise SettingsError("PLUMBLINE_DATA is a party's: the coordinator holds no data. Unset it.")
-    if role in (Role.ACTIVE, Role.PASSIVE):
-        if not settings.data:
-            raise SettingsError(
-                "PLUMBLINE_DATA is not set: give a .csv or .parquet file, a database URL or a data set's name."
-            )
-        if Role.COORDINATOR not in settings.peers:
-            raise SettingsError("PLUMBLINE_PEERS names no coordinator: add coordinator=HOST:PORT.")
-    if role is Role.ACTIVE and not settings.passive_peers():
-        raise SettingsError("PLUMBLINE_PEERS names no passive party: add NAME=HOST:PORT for each.")
-    if role is Role.PASSIVE and Role.ACTIVE not in settings.peers:
-        raise SettingsError("PLUMBLINE_PEERS names no active party: add active=HOST:PORT.")
-    if settings.name and role in (Role.ACTIVE, Role.COORDINATOR) and settings.name != role:
-        raise SettingsError(f"PLUMBLINE_NAME: the {role} party is called {role}. Unset it.")
-    if role is Role.PASSIVE and settings.name and role_of(settings.name) is not Role.PASSIVE:
-        raise SettingsError(f"PLUMBLINE_NAME={settings.name} is another role's name. Choose one such as passive-1.")

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import grpc
 from google.protobuf.message import Message
@@ -16,9 +16,10 @@ from grpc_reflection.v1alpha import reflection
 
 from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
 from services.common.certificates import CertificateFiles
-from services.common.errors import NotAllowed, NotIdentified, abort_with
-from services.common.identity import INSECURE_IDENTITY_KEY, Identity, Role, caller_identity, role_of
+from services.common.errors import NotAllowed, NotIdentified
+from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
+from services.common.statuses import abort_with
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +66,8 @@ _SERVER_OPTIONS = [
 # Long calls (an epoch, a job) hold a thread each; the rest are short.
 _SERVER_THREADS = 32
 
+# Used by INSECURE servers only, where callers say who they are and nobody can check it.
+_INSECURE_IDENTITY_KEY = "plumbline-identity"
 _PUBLIC_SERVICES = ("/grpc.health.", "/grpc.reflection.")
 
 Permissions = Mapping[str, frozenset[Role]]
@@ -72,7 +75,13 @@ Permissions = Mapping[str, frozenset[Role]]
 
 @dataclass(frozen=True)
 class Transport:
-    """How this party connects: with its certificate, or INSECURE (``certificates is None``), for tests only."""
+    """Makes this party's connections and servers, with its certificate or, for tests only, INSECURE.
+
+    Attributes:
+        identity: who this party is.
+        certificates: what mTLS needs; None is INSECURE.
+        meter: counts the bytes of the calls that this party makes.
+    """
 
     identity: Identity
     certificates: CertificateFiles | None
@@ -80,6 +89,7 @@ class Transport:
 
     @property
     def is_insecure(self) -> bool:
+        """Whether nothing is encrypted and no identity is checked."""
         return self.certificates is None
 
     def dial(self, address: str, peer: str) -> grpc.Channel:
@@ -146,6 +156,30 @@ def is_serving(channel: grpc.Channel, service: str = "") -> bool:
     except grpc.RpcError:
         return False
     return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+def caller_identity(context: grpc.ServicerContext) -> Identity | None:
+    """The caller of an RPC, None when it shows no identity of this federation."""
+    # grpc's stubs type the values as bytes; they are tuples of bytes.
+    certificate = cast(Mapping[str, Iterable[bytes]], context.auth_context())
+    names = [value.decode() for value in certificate.get("x509_subject_alternative_name", ())]
+    # Without TLS older gRPC says nothing of security, newer "insecure".
+    if {*certificate.get("transport_security_type", ())} <= {b"insecure"}:
+        names = [str(value) for key, value in context.invocation_metadata() if key == _INSECURE_IDENTITY_KEY]
+    for name in names:
+        try:
+            return Identity.parse(name)
+        except ValueError:
+            continue
+    return None
+
+
+def require_caller(context: grpc.ServicerContext) -> Identity:
+    """The caller of an RPC that the server's authorisation let through."""
+    identity = caller_identity(context)
+    if identity is None:
+        raise PermissionError("a caller without identity reached a handler")
+    return identity
 
 
 class _Gatekeeper(grpc.ServerInterceptor):
@@ -227,7 +261,7 @@ class _ClientInterceptor(
     def _details(self, details: grpc.ClientCallDetails) -> grpc.ClientCallDetails:
         if not self._insecure:
             return details
-        metadata = (*(details.metadata or ()), (INSECURE_IDENTITY_KEY, self._identity.uri))
+        metadata = (*(details.metadata or ()), (_INSECURE_IDENTITY_KEY, self._identity.uri))
         return _CallDetails(details.method, details.timeout, metadata, details.credentials, details.wait_for_ready)
 
     def _count(self, method: str | bytes, message: Message) -> None:

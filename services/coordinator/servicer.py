@@ -4,9 +4,9 @@ import grpc
 
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
 from services.common.agreement import PartyDescription, TrainingPlan
-from services.common.identity import Role, require_caller
+from services.common.identity import Role
 from services.common.scores import PartialScores
-from services.common.transport import Permissions
+from services.common.transport import Permissions, require_caller
 from services.coordinator.sessions import Sessions
 
 SERVICE_NAME = coordinator_pb2.DESCRIPTOR.services_by_name["Coordinator"].full_name

@@ -15,7 +15,7 @@ from services.common.identity import Identity, Role, role_of
 from services.common.scores import PartialScores
 from services.coordinator.answered import AnsweredRecords
 from vfl.arrays import FloatArray
-from vfl.learning import confidence_scores, split_rows
+from vfl.learning import confidence_scores, residual_columns, split_rows
 
 # A federation has one session at work; a few old ones are kept so that late messages get a clear answer.
 _KEPT_SESSIONS = 8
@@ -39,7 +39,8 @@ class _Session:
 
     @property
     def columns(self) -> int:
-        return 1 if self.classes == 2 and not self.plan.installed_model else self.classes
+        """Columns of partial scores: an installed model gives one per class, whatever their number."""
+        return self.classes if self.plan.installed_model else residual_columns(self.classes)
 
     @property
     def party_names(self) -> tuple[str, ...]:

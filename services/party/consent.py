@@ -6,9 +6,15 @@ from services.common.settings import Settings
 
 
 def check_consent(agreement: Agreement, settings: Settings, own: PartyDescription) -> None:
-    """Raises OutOfOrder when the terms are weaker than this party's own settings allow, whoever proposed them.
+    """Refuse terms that are weaker than this party's own settings allow, whoever proposed them.
 
-    own: what this party said of itself; an agreement that says otherwise, of truncation for instance, is refused.
+    Args:
+        agreement: the session's terms, as the coordinator states them.
+        settings: this party's own.
+        own: how this party described itself; an agreement that describes it otherwise is refused.
+
+    Raises:
+        OutOfOrder: naming both settings and what to change.
     """
     plan = agreement.plan
     if [party for party in agreement.parties if party.name == own.name] != [own]:
@@ -38,7 +44,7 @@ def check_consent(agreement: Agreement, settings: Settings, own: PartyDescriptio
 
 
 def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
-    """What a report must say in plain words about a session that isn't fully protected, or isn't what it seems."""
+    """Sentences for log and report about what a session's terms leave unprotected, or what isn't as it seems."""
     warnings = []
     if insecure_transport:
         warnings.append("INSECURE: transport=insecure, no TLS and no checked identities.")

@@ -4,9 +4,9 @@ import grpc
 
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.common.errors import naming_the_party
 from services.common.identity import Role
 from services.common.scores import PartialScores, matrix_of
+from services.common.statuses import naming_the_party
 from services.common.wire import END_SECONDS
 from vfl.arrays import FloatArray
 
@@ -16,7 +16,10 @@ _JOIN_MARGIN = 5.0
 
 @naming_the_party
 class CoordinatorLink:
-    """The coordinator over a channel; no answer within ``timeout`` seconds raises PeerVanished."""
+    """The coordinator over a channel, ``timeout`` seconds for each answer.
+
+    Every method raises PeerVanished when no answer comes, and PeerRefused with the other's words when it refuses.
+    """
 
     def __init__(self, channel: grpc.Channel, timeout: float) -> None:
         self.name = str(Role.COORDINATOR)
@@ -24,26 +27,29 @@ class CoordinatorLink:
         self._timeout = timeout
 
     def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
+        """Open a session; returns its id."""
         request = coordinator_pb2.OpenSessionRequest(
             plan=plan.to_message(), classes=classes, passive_parties=passive_parties
         )
         return self._stub.OpenSession(request, timeout=self._timeout).session_id
 
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
-        """Join; answers when all parties have."""
+        """Join a session; returns its terms when every party has joined."""
         request = coordinator_pb2.JoinSessionRequest(session_id=session_id, party=party.to_message())
         # The coordinator itself waits this long for the others, and then says who is missing.
         return Agreement.from_message(self._stub.JoinSession(request, timeout=self._timeout + _JOIN_MARGIN))
 
     def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
+        """Send a passive party's share of the scores of a request."""
         self._stub.SubmitPartialScores(share.to_message(session_id, request_id), timeout=self._timeout)
 
     def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
-        """Confidence scores, (rows, classes)."""
+        """Send the active party's share of a request; returns confidence scores, (rows, classes)."""
         message = PartialScores(products).to_message(session_id, request_id)
         reply = self._stub.Score(message, timeout=self._timeout)
         return matrix_of(reply.rows, reply.columns, reply.values)
 
     def end_session(self, session_id: str, reason: str) -> None:
+        """End a session: who waits for it is told why."""
         request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
         self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))

@@ -24,9 +24,15 @@ from vfl.data import (
 
 @dataclass(frozen=True)
 class PartyData:
-    """Encoded features of one party's table; ``with_bias`` appends the constant feature 1 (the active party's bias).
+    """One party's table, encoded from its own columns only.
 
-    untransformed: the features before a defence has changed them, None where none has.
+    Attributes:
+        ids: record ids, one per row.
+        feature_names: one per column of ``features``.
+        features: (n, d) as the federation may know them; the active party's last column is the constant 1, its bias.
+        labels: one per row; None at a passive party.
+        simulation: sentences about what no real party could do, for the report.
+        untransformed: (n, d) before a defence changed them; None where none did.
     """
 
     ids: tuple[str, ...]
@@ -37,11 +43,11 @@ class PartyData:
     untransformed: FloatArray | None = None
 
     def protected_by(self, defences: PartyDefences) -> "PartyData":
-        """The same records with the features that this party's defences put in place of its own."""
+        """The same records with features as this party's defences transform them."""
         return replace(self, features=defences.transform_features(self.features), untransformed=self.features)
 
     def describe(self, name: str, aligned_rows: int, *, truncates_answers: bool = False) -> PartyDescription:
-        """The counts and bounds that the others must know."""
+        """Describe this party to the others: counts and bounds only."""
         return PartyDescription(
             name=name,
             feature_count=self.features.shape[1],
@@ -52,17 +58,20 @@ class PartyData:
         )
 
     def encoded(self, rows: IntArray, fraction_bits: int) -> FloatArray:
-        """Features of ``rows``, on the fixed-point grid: encrypted and plain training see the same numbers."""
+        """Features of ``rows`` on the fixed-point grid, so that encrypted and plain training see the same numbers."""
         return snap_to_grid(self.features[rows], fraction_bits)
 
     def truth(self, rows: IntArray, fraction_bits: int) -> FloatArray:
-        """The same before any defence: what an auditor compares reconstructions with."""
+        """Features of ``rows`` before any defence: what an auditor compares reconstructions with."""
         features = self.features if self.untransformed is None else self.untransformed
         return snap_to_grid(features[rows], fraction_bits)
 
 
 def load_party_data(settings: Settings, *, with_bias: bool) -> PartyData:
-    """Load what PLUMBLINE_DATA names. Raises ValueError (TableError, DatasetNotFound) with what to do."""
+    """Load and encode the table that PLUMBLINE_DATA names.
+
+    ``with_bias`` appends the constant feature 1. Raises ValueError (TableError, DatasetNotFound) with what to do.
+    """
     table, simulation = _load(settings)
     encoder = fit_encoder(settings.encoder, table.features)
     features = encoder.transform(table.features)

@@ -1,4 +1,4 @@
-"""What every peer could learn from the answers of one step, counted before the first one is given."""
+"""The guard counts what each peer could learn from a party's answers, before the first one is given."""
 
 import math
 from collections.abc import Sequence
@@ -27,11 +27,16 @@ STANDSTILL = 1.0
 
 @dataclass(frozen=True)
 class Channel:
-    """The decryption channel towards one peer. rows: of the smallest batch, as many unknowns as a column has.
+    """The decryption channel from a key holder to one peer, and how many equations its answers hold.
 
-    unknowns_per_equation: 1 for real numbers, LABELS_PER_EQUATION where the key holder's residuals tell labels.
-    steps_per_epoch: in which each row comes once. remedies: what the owner of the key can do about too few rows, in
-    words; none where nothing is needed.
+    Attributes:
+        key_holder: the party that decrypts.
+        peer: the party that asks for decryptions.
+        rows: records of the smallest batch; a column of residuals has as many unknowns.
+        capacity: how many equations the answers of one step hold.
+        unknowns_per_equation: 1 for residuals, LABELS_PER_EQUATION where they tell labels.
+        steps_per_epoch: steps in which each record comes once.
+        remedies: what the key holder can do about too few rows, in words; none where nothing is needed.
     """
 
     key_holder: str
@@ -44,23 +49,23 @@ class Channel:
 
     @property
     def is_solvable(self) -> bool:
-        """Whether the answers of one step have room for as many equations as there are unknowns (Hu 3.2, 5.2)."""
+        """Whether the answers of one step hold as many equations as there are unknowns (Hu 3.2, 5.2)."""
         return self.rows <= self.capacity.equations
 
     @property
     def is_telling(self) -> bool:
-        """Whether they have room enough to warn of: for residuals, or for labels, which take fewer equations."""
+        """Whether the answers of one step hold enough equations for the residuals, or for the labels behind them."""
         return self.rows <= self.capacity.equations * self.unknowns_per_equation
 
     @property
     def steps_until_told(self) -> int:
-        """Steps whose answers together have that room about every row, if residuals stay what they are."""
+        """Steps whose answers together hold enough equations for every record, if residuals stay what they are."""
         epochs = -(-self.rows // (self.capacity.equations * self.unknowns_per_equation))
         return epochs * self.steps_per_epoch
 
     @property
     def warning(self) -> str:
-        """What is possible, and what would prevent it."""
+        """A sentence about what the peer can do, and what would prevent it."""
         consequence = (
             f"it can solve for the residuals of {self.key_holder} (Hu, section 5.2)."
             if self.is_solvable
@@ -73,7 +78,7 @@ class Channel:
         )
 
     def facts(self) -> dict[str, Any]:
-        """For the run's record."""
+        """The channel's counts, for the run's record."""
         return {
             "key_holder": self.key_holder,
             "peer": self.peer,
@@ -97,10 +102,20 @@ def channels_of(agreement: Agreement, key_holder: str, training_rows: int) -> tu
 
 
 def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, noisy: bool = False) -> list[str]:
-    """Warnings about channels with room for too much; raises OutOfOrder instead where the mode is refuse.
+    """Warn of channels whose answers hold too many equations.
 
-    noisy: whether the key holder adds noise to its residuals. How much is enough isn't for the count to say, so that
-    it warns and doesn't refuse.
+    Args:
+        agreement: the session's terms.
+        channels: the key holder's, one per peer.
+        mode: warn, refuse (raises instead) or off.
+        noisy: whether the key holder adds noise to its residuals. A count doesn't tell whether the noise is enough;
+            the guard then warns and doesn't refuse.
+
+    Returns:
+        One sentence per warning.
+
+    Raises:
+        OutOfOrder: the first warning, where the mode is refuse and residuals carry no noise.
     """
     if mode == "off":
         return []
@@ -126,10 +141,10 @@ def _first_step_warnings(agreement: Agreement) -> list[str]:
 
 
 def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
-    """Where weights hardly move, equations of different steps are about the same unknowns, and add up.
+    """Warn where weights hardly move: equations of different steps then have the same unknowns, and add up.
 
-    The plan is the active party's proposal, and so is its learning rate. Honest messages are enough. A channel that
-    tells too much within one step is warned of already.
+    Honest messages are enough for it, and the learning rate is the active party's proposal. A channel that tells too
+    much within one step has its warning already.
     """
     plan, needed = agreement.plan, channel.steps_until_told
     rate = _rate_needed(plan, channel)
@@ -149,7 +164,7 @@ def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
 
 
 def _rate_needed(plan: TrainingPlan, channel: Channel) -> float | None:
-    """The learning rate from which on the weights move in time; None where the plan's does, or one step tells."""
+    """The smallest learning rate that moves the weights in time; None where the plan's does, or one step tells."""
     needed = channel.steps_until_told
     planned = plan.epochs * channel.steps_per_epoch
     if channel.is_telling or needed > planned or plan.learning_rate * needed >= STANDSTILL:
@@ -182,7 +197,7 @@ def _counted(agreement: Agreement, key_holder: str, peer: str, training_rows: in
 
 
 def _remedies(agreement: Agreement, channel: Channel, training_rows: int) -> tuple[str, ...]:
-    """What keeps the channel from telling too much, in words; noise where it tells labels, or nothing else helps."""
+    """What keeps the channel from telling too much; noise as well where labels are told or nothing else helps."""
     name, plan, remedies = channel.key_holder, agreement.plan, []
     larger = _sufficient_batch(agreement, channel, training_rows)
     if larger:
@@ -221,16 +236,16 @@ class _Batch:
 
 
 def _rate_words(plan: TrainingPlan, channel: Channel) -> str:
-    """What a remedy needs besides, where the weights would otherwise stand still for too many of its steps."""
+    """The learning rate that a remedy needs besides, where weights would stand still for too many of its steps."""
     rate = _rate_needed(plan, channel)
     return f" and a learning_rate of {_rounded_up(rate)} or more" if rate else ""
 
 
 def _sufficient_batch(agreement: Agreement, channel: Channel, training_rows: int) -> _Batch | None:
-    """A batch size whose smallest batch has more rows than its answers tell of; None when there is none.
+    """A batch size whose smallest batch has more rows than its answers tell; None when there is none.
 
-    The largest number of steps at which rows may suffice is tried first, then smaller ones by a hundredth; a larger
-    batch may change widths and layout.
+    A larger batch may change widths and layout. The search therefore begins with the largest number of steps that may
+    do, and goes down by a hundredth.
     """
     steps = training_rows // (channel.capacity.equations * channel.unknowns_per_equation + 1)
     while steps > 0:

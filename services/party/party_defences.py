@@ -1,4 +1,4 @@
-"""The defences of one party's service, by the place where they act."""
+"""One party's defences, called where each acts: on residuals, answers, features or parameters."""
 
 import logging
 from collections.abc import Sequence
@@ -22,7 +22,12 @@ _log = logging.getLogger(__name__)
 
 
 class PartyDefences:
-    """Applies a party's defences, each stage's in the order given. Without any, every method gives back what it got."""
+    """Applies a party's defences, in the order given; without any, every method gives back what it got.
+
+    Attributes:
+        names: of all of them.
+        truncates_answers: whether one cuts the party's decrypted answers to their honest width.
+    """
 
     def __init__(self, chosen: Sequence[Defence] = (), noise: NoiseSource | None = None) -> None:
         self.names = tuple(defence.name for defence in chosen)
@@ -45,26 +50,33 @@ class PartyDefences:
             defence.check(terms)
 
     def predictions(self, terms: TrainingTerms) -> list[dict[str, Any]]:
-        """What theory expects of each residual defence in a session, for the run's record."""
+        """What theory expects of each defence of residuals in a session, for the run's record."""
         expected = [(one.name, one.prediction(terms)) for one in self._residuals]
         return [{"defence": name, **asdict(prediction)} for name, prediction in expected if prediction is not None]
 
     def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms) -> FloatArray:
-        """This party's residual shares of a step as they may be encrypted: (rows, columns)."""
+        """Protect this party's residual shares of one step before they are encrypted: (rows, columns)."""
         for defence in self._residuals:
             residuals = defence.protect_residuals(residuals, terms, self._noise)
         return residuals
 
     def transform_features(self, features: FloatArray) -> FloatArray:
-        """This party's features as the federation shall know them: (n, d)."""
+        """Transform this party's features before any session sees them: (n, d)."""
         for defence in self._features:
             features = defence.transform_features(features, self._noise.repeating(defence.name))
         return features
 
     def disclose(self, weights: FloatArray, features: FloatArray) -> FloatArray:
-        """(k, d) class rows as they may be disclosed; ``features``: (n, d), this party's own as it trained on them.
+        """Distort this party's parameters before they are disclosed.
 
-        The same secrets in every session of this process: distorting anew would tell more each time.
+        Every session of this process uses the same secrets: distorting anew would tell more each time.
+
+        Args:
+            weights: class rows, (k, d).
+            features: this party's own as it trained on them, (n, d).
+
+        Returns:
+            Class rows to disclose, (k, d).
         """
         for defence in self._parameters:
             weights = defence.disclose(weights, features, self._noise.repeating(defence.name))
@@ -72,19 +84,19 @@ class PartyDefences:
 
     @property
     def changes_residuals(self) -> bool:
-        """Whether residuals are encrypted as they are, or with noise on them."""
+        """Whether a defence changes residuals before they are encrypted."""
         return bool(self._residuals)
 
     @property
     def distorts_parameters(self) -> bool:
-        """Whether what is disclosed may differ from what was trained."""
+        """Whether a defence changes parameters before they are disclosed."""
         return bool(self._parameters)
 
 
 def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
     """Raises SettingsError for defences that can't work under these settings or together.
 
-    Those that merely have nothing to do get a line in the log: an audit runs the same defences without encryption.
+    A defence that has nothing to do gets a line in the log: an audit runs the same ones without encryption.
     """
     distorting, transforming = _names_of_stage(chosen, "parameters"), _names_of_stage(chosen, "features")
     if distorting and not settings.disclose:

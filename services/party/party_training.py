@@ -6,7 +6,8 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from services.common.errors import Diverged, FederationError, InvalidMessage, Ou
 from services.common.meters import StageTimer
 from services.common.scores import PartialScores
 from services.party.party_defences import PartyDefences
-from services.protocol1.cipher import Cipher, Protect, make_cipher
+from services.protocol1.cipher import Cipher, make_cipher
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray, IntArray
@@ -24,13 +25,46 @@ from vfl.learning import BatchSchedule, ResidualScheme, class_rows, initial_weig
 from vfl.learning.networks import DenseNetwork
 
 
-class PartyTraining:
-    """Weights and training of party ``name`` under an agreement.
+class TrainingObserver(Protocol):
+    """Sees what a party computes for itself in training."""
 
-    ``features``: (aligned rows, d) in the common order, on the fixed-point grid; the active party's last column is
-    the constant 1, its bias. ``labels``: (aligned rows,) class indices, the active party's only.
-    ``generator`` draws the initial weights and must be private to this party. ``installed`` is this party's part of
-    a model that was trained elsewhere; then there is nothing to train.
+    def own_share(self, step: int, share: FloatArray) -> None:
+        """The party's (rows, columns) share of the residual of a step, before its own defences change it."""
+
+
+@dataclass(frozen=True)
+class TrainingMeans:
+    """What a party trains with in one session, besides its data.
+
+    Attributes:
+        peers: the other ends of Protocol 1, by name.
+        generator: draws the initial weights; private to this party.
+        timeout: seconds to wait for a peer's message.
+        executor: threads for what is sent to several peers at once.
+        cipher: makes the party's cipher of a session.
+        observer: is told this party's own shares; None where nobody looks.
+        defences: what the party applies to residuals and parameters.
+    """
+
+    peers: Mapping[str, Peer]
+    generator: np.random.Generator
+    timeout: float
+    executor: Executor
+    cipher: Callable[[Agreement, str], Cipher] = make_cipher
+    observer: TrainingObserver | None = None
+    defences: PartyDefences = field(default_factory=PartyDefences)
+
+
+class PartyTraining:
+    """Trains one party's weights under an agreement and makes its partial scores. Thread-safe.
+
+    Attributes:
+        agreement: the session's public terms.
+        name: the party's name in it.
+        rows: training, validation and test rows of the common order.
+        schedule: the public order of batches.
+        weights: (d, columns), as they stand.
+        exchange: the party's half of Protocol 1.
     """
 
     def __init__(
@@ -39,22 +73,30 @@ class PartyTraining:
         name: str,
         features: FloatArray,
         labels: IntArray | None,
-        peers: Mapping[str, Peer],
-        *,
-        generator: np.random.Generator,
-        timeout: float,
-        executor: Executor,
+        means: TrainingMeans,
         installed: DenseNetwork | None = None,
-        cipher: Callable[[Agreement, str, Protect], Cipher] = make_cipher,
-        defences: PartyDefences | None = None,
     ) -> None:
+        """Make weights, keys and the exchange of party ``name``.
+
+        Args:
+            agreement: the session's public terms.
+            name: the party's name in it.
+            features: (aligned rows, d) in the common order, on the fixed-point grid; the active party's last column
+                is the constant 1, its bias.
+            labels: class indices, (aligned rows,); the active party's only.
+            means: what the party trains with.
+            installed: the party's part of a model that was trained elsewhere; then there is nothing to train.
+
+        Raises:
+            InvalidMessage: when an installed model doesn't fit the table, or a defence doesn't fit the terms.
+        """
         plan = agreement.plan
         self.agreement = agreement
         self.name = name
         self._features = features
         self._labels = labels
-        self._peers = peers
-        self._executor = executor
+        self._peers = means.peers
+        self._executor = means.executor
         self._scheme = ResidualScheme(agreement.classes)
         self._installed = installed
         self._disclosed: DenseNetwork | None = None
@@ -75,7 +117,7 @@ class PartyTraining:
             features.shape[1],
             self._scheme.columns,
             total_features=agreement.total_features,
-            generator=generator,
+            generator=means.generator,
         )
         self._penalty = np.full((features.shape[1], 1), plan.l2)
         if labels is not None:
@@ -85,7 +127,8 @@ class PartyTraining:
         self._token_key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         steps = self.schedule.steps_per_epoch * plan.epochs
-        self._defences = defences or PartyDefences()
+        self._observer = means.observer
+        self._defences = means.defences
         self._terms = TrainingTerms(
             role="passive" if labels is None else "active",
             epochs=plan.epochs,
@@ -98,11 +141,11 @@ class PartyTraining:
         )
         self._rehearse()
         self.exchange = GradientExchange(
-            cipher(agreement, name, self._protect),
-            peers,
+            means.cipher(agreement, name),
+            means.peers,
             steps=steps,
             rows_of_step=self.schedule.rows_of_step,
-            timeout=timeout,
+            timeout=means.timeout,
         )
 
     def show_public_key(self) -> None:
@@ -235,7 +278,7 @@ class PartyTraining:
         return self._installed or DenseNetwork((self.weights,), (np.zeros(self.weights.shape[1]),))
 
     def features_of(self, rows: IntArray) -> FloatArray:
-        """This party's own features of rows of the common order."""
+        """This party's own features of rows of the common order, (len(rows), d)."""
         return self._features[rows]
 
     def labels_of(self, rows: IntArray) -> IntArray:
@@ -249,8 +292,10 @@ class PartyTraining:
         session_id = self.agreement.session_id
         features = self._features[batch]
         residual = self._residual_share(features @ self.weights, batch)
+        if self._observer is not None:
+            self._observer.own_share(step, residual)
         with timer.stage("encrypt"):
-            encrypted = self.exchange.encrypt_residuals(step, residual)
+            encrypted = self.exchange.encrypt_residuals(step, self._protect(residual))
         sending = [
             self._executor.submit(peer.send_residuals, session_id, step, encrypted) for peer in self._peers.values()
         ]

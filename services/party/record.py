@@ -30,6 +30,7 @@ class RunRecord:
             self._content = {"agreement": asdict(agreement), "steps": []}
 
     def add_step(self, step: int, seconds: dict[str, float]) -> None:
+        """Add one step's seconds by stage."""
         with self._lock:
             self._content["steps"].append({"step": step, **seconds})
 

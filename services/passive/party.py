@@ -2,42 +2,23 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Executor
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
 
-import numpy as np
-
-from services.adversary.training import TrainingAdversary
-from services.common.agreement import Agreement, PartyDescription
+from services.common.agreement import Agreement
 from services.common.alignment import alignment_context, alignment_refusals
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.identity import Identity
 from services.common.meters import StageTimer
-from services.common.scores import PartialScores
-from services.common.settings import Settings
-from services.party.consent import check_consent
-from services.party.features import PartyData
-from services.party.guard import channels_of, guard
-from services.party.party_defences import PartyDefences
+from services.party.context import PartyContext
 from services.party.party_training import PartyTraining
-from services.party.record import RunRecord
+from services.party.session import PartySession
 from services.protocol1.exchange import GradientExchange
-from services.protocol1.peer import Peer
 from vfl.arrays import IntArray
 from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.data import BlindedIds, PsiServer, rows_of
-from vfl.learning.networks import DenseNetwork, load_network
+from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
-
-
-class Coordinator(Protocol):
-    """What a passive party needs of the coordinator."""
-
-    def join_session(self, session_id: str, party: PartyDescription) -> Agreement: ...
-
-    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None: ...
 
 
 class _Session:
@@ -67,29 +48,19 @@ class _Session:
 
 
 class PassiveParty:
-    """Thread-safe. Holds one session at a time; when the active party opens another, the one before ends."""
+    """Holds one session at a time; when the active party opens another, the one before ends. Thread-safe.
 
-    def __init__(
-        self,
-        name: str,
-        data: PartyData,
-        settings: Settings,
-        coordinator: Coordinator,
-        peers: Mapping[str, Peer],
-        record: RunRecord,
-        executor: Executor,
-        adversary: TrainingAdversary,
-        defences: PartyDefences,
-    ) -> None:
-        self.name = name
-        self._data = data
-        self._settings = settings
-        self._coordinator = coordinator
-        self._peers = peers
-        self._record = record
-        self.executor = executor
-        self._adversary = adversary
-        self._defences = defences
+    Attributes:
+        name: the party's, as its certificate states it.
+        executor: threads for epochs and attacks.
+    """
+
+    def __init__(self, context: PartyContext) -> None:
+        self.name = context.name
+        self.executor = context.executor
+        self._context = context
+        self._data = context.data
+        self._record = context.record
         self._lock = threading.Lock()
         self._session: _Session | None = None
 
@@ -151,41 +122,11 @@ class PassiveParty:
             return session.training.agreement
 
     def _join(self, caller: Identity, session_id: str, rows: IntArray) -> PartyTraining:
-        own = self._data.describe(self.name, len(rows), truncates_answers=self._defences.truncates_answers)
-        agreement = self._coordinator.join_session(session_id, own)
-        if agreement.active.name != caller.name:
-            raise NotAllowed(f"{caller.name} is not this session's active party.")
-        check_consent(agreement, self._settings, own)
-        features = self._data.encoded(rows, agreement.plan.feature_fraction_bits)
-        training = PartyTraining(
-            agreement,
-            self.name,
-            features,
-            None,
-            {peer.name: self._peers[peer.name] for peer in agreement.peers_of(self.name)},
-            generator=np.random.default_rng(self._settings.private_seed),
-            timeout=self._settings.step_timeout,
-            executor=self.executor,
-            installed=load_network(self._settings.model) if self._settings.model else None,
-            cipher=self._adversary.cipher,
-            defences=self._defences,
-        )
-        channels = channels_of(agreement, self.name, len(training.rows.train))
-        warnings = guard(agreement, channels, self._settings.guard, noisy=self._defences.changes_residuals)
-        for warning in warnings:
-            _log.warning("%s", warning)
-        self._adversary.begin(training)
-        self._record.begin(agreement)
-        self._record.note(
-            defences=list(self._defences.names),
-            predictions=training.predictions,
-            channels=[channel.facts() for channel in channels],
-            guard=warnings,
-        )
-        if self._settings.record_features:
-            truth = self._data.truth(rows, agreement.plan.feature_fraction_bits)
-            self._record.keep_features(truth, self._data.feature_names)
-        return training
+        def led_by_the_caller(agreement: Agreement) -> None:
+            if agreement.active.name != caller.name:
+                raise NotAllowed(f"{caller.name} is not this session's active party.")
+
+        return PartySession.open(self._context, session_id, rows, None, led_by_the_caller).training
 
     def show_public_key(self, caller: Identity, session_id: str) -> None:
         """Show this session's public key to every peer; all of them have joined by now."""
@@ -194,6 +135,8 @@ class PassiveParty:
     def run_epoch(
         self, caller: Identity, session_id: str, epoch: int, on_step: Callable[[int, StageTimer], None]
     ) -> None:
+        """Train one epoch, writing each step's timings to the record and calling ``on_step`` after it."""
+
         def recorded(step: int, timer: StageTimer) -> None:
             self._record.add_step(step, timer.seconds)
             on_step(step, timer)
@@ -201,11 +144,12 @@ class PassiveParty:
         self._training_of(caller, session_id).run_epoch(epoch, recorded)
 
     def finish_training(self, caller: Identity, session_id: str, kept_epoch: int) -> None:
+        """Keep the weights of one epoch, write the record and mount the training attacks."""
         training = self._training_of(caller, session_id)
         training.keep_epoch(kept_epoch)
         self._record.finish(training.weights, self._data.feature_names)
         # After the answer: an attack that takes its time must not show.
-        self.executor.submit(self._adversary.attack, training)
+        self.executor.submit(self._context.adversary.attack, training)
 
     def exchange_of(self, session_id: str) -> GradientExchange:
         """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
@@ -221,16 +165,17 @@ class PassiveParty:
         training = self._training_of(caller, session_id)
         share = training.share_of(rows)
         _log.info("Contributing to the scores of %d records (request %d).", len(rows), request_id)
-        self._coordinator.submit_partial_scores(session_id, request_id, share)
+        self._context.coordinator.submit_partial_scores(session_id, request_id, share)
 
     def disclose_parameters(self, caller: Identity, session_id: str) -> DenseNetwork:
         """White box: this party's share of the model; raises OutOfOrder when it discloses nothing."""
         training = self._training_of(caller, session_id)
-        if not self._settings.disclose:
+        if not self._context.settings.disclose:
             raise OutOfOrder(f"{self.name} discloses no parameters (black box); its owner sets PLUMBLINE_DISCLOSE.")
         return training.disclosed_parameters()
 
     def end_session(self, caller: Identity, session_id: str, reason: str) -> None:
+        """End the session when its active party says so; another session's end changes nothing."""
         session = self._session
         if session is not None and session.session_id == session_id:
             if caller.name != session.active:

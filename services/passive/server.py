@@ -8,6 +8,7 @@ from services.adversary.training import TrainingAdversary
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.identity import Role
 from services.common.settings import Settings
+from services.party.context import PartyContext
 from services.party.coordinator_link import CoordinatorLink
 from services.party.features import load_party_data
 from services.party.party_defences import PartyDefences
@@ -28,16 +29,19 @@ def run(settings: Settings) -> None:
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
+    peers = {peer: PeerLink(peer, channel, timeout) for peer, channel in channels.items() if peer != Role.COORDINATOR}
     party = PassiveParty(
-        name,
-        data,
-        settings,
-        CoordinatorLink(channels[Role.COORDINATOR], timeout),
-        {peer: PeerLink(peer, channel, timeout) for peer, channel in channels.items() if peer != Role.COORDINATOR},
-        record,
-        ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
-        TrainingAdversary(in_training, name, settings.run_dir),
-        defences,
+        PartyContext(
+            name=name,
+            data=data,
+            settings=settings,
+            coordinator=CoordinatorLink(channels[Role.COORDINATOR], timeout),
+            peers=peers,
+            record=record,
+            executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
+            adversary=TrainingAdversary(in_training, name, settings.run_dir),
+            defences=defences,
+        )
     )
     exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
     passive = servicer.PassiveServicer(party)

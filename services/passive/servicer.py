@@ -8,9 +8,9 @@ import grpc
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
-from services.common.identity import Role, require_caller
+from services.common.identity import Role
 from services.common.meters import StageTimer
-from services.common.transport import Permissions
+from services.common.transport import Permissions, require_caller
 from services.passive.party import PassiveParty
 
 _SERVICE = passive_pb2.DESCRIPTOR.services_by_name["Passive"]
@@ -20,12 +20,15 @@ PERMISSIONS: Permissions = {f"/{SERVICE_NAME}/{method.name}": _ACTIVE for method
 
 
 class PassiveServicer(passive_pb2_grpc.PassiveServicer):
+    """Answers the active party by the party's state."""
+
     def __init__(self, party: PassiveParty) -> None:
         self._party = party
 
     def SetUpAlignment(
         self, request: passive_pb2.AlignmentSetupRequest, context: grpc.ServicerContext
     ) -> Iterator[passive_pb2.AlignmentPart]:
+        """Begin a session and stream the blinded ids, the header with version and count first."""
         caller = require_caller(context)
         check_alignment_version(caller.name, request.version)
         setup = self._party.set_up_alignment(caller, request.session_id, request.client_count)
@@ -36,6 +39,7 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
     def Align(
         self, request_iterator: Iterator[passive_pb2.AlignmentPart], context: grpc.ServicerContext
     ) -> Iterator[passive_pb2.AlignmentPart]:
+        """Stream the answer to the active party's blinded ids while they arrive."""
         first = next(request_iterator, passive_pb2.AlignmentPart())
         request = (part.data for part in chain([first], request_iterator))
         for data in self._party.align(require_caller(context), first.session_id, request):
@@ -44,6 +48,7 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
     def FixOrder(
         self, request_iterator: Iterator[passive_pb2.CommonIds], context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
+        """Take the common order of rows from a stream of ids."""
         session_id, ids = "", list[str]()
         for part in request_iterator:
             session_id = session_id or part.session_id
@@ -52,17 +57,20 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
         return common_pb2.Acknowledgement()
 
     def Join(self, request: passive_pb2.SessionRequest, context: grpc.ServicerContext) -> common_pb2.Agreement:
+        """Join the session; answers with its terms."""
         return self._party.join(require_caller(context), request.session_id).to_message()
 
     def ShowPublicKey(
         self, request: passive_pb2.SessionRequest, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
+        """Send this party's public key to every peer."""
         self._party.show_public_key(require_caller(context), request.session_id)
         return common_pb2.Acknowledgement()
 
     def RunEpoch(
         self, request: passive_pb2.RunEpochRequest, context: grpc.ServicerContext
     ) -> Iterator[passive_pb2.StepReport]:
+        """Train one epoch and stream a report after each step."""
         # Training runs on its own thread, so that a caller who has gone doesn't leave it half-way through a message.
         reports: queue.SimpleQueue[passive_pb2.StepReport | None] = queue.SimpleQueue()
 
@@ -80,12 +88,14 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
     def FinishTraining(
         self, request: passive_pb2.FinishTrainingRequest, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
+        """Keep the weights of one epoch and end training."""
         self._party.finish_training(require_caller(context), request.session_id, request.kept_epoch)
         return common_pb2.Acknowledgement()
 
     def ContributeScores(
         self, request: passive_pb2.PartialScoresRequest, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
+        """Send this party's partial scores to the coordinator."""
         self._party.contribute_scores(
             require_caller(context), request.session_id, request.request_id, list(request.rows)
         )
@@ -94,6 +104,7 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
     def DiscloseParameters(
         self, request: passive_pb2.SessionRequest, context: grpc.ServicerContext
     ) -> passive_pb2.DisclosedParameters:
+        """Answer with this party's share of the model, layer by layer."""
         network = self._party.disclose_parameters(require_caller(context), request.session_id)
         return passive_pb2.DisclosedParameters(
             layers=[
@@ -108,5 +119,6 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
     def EndSession(
         self, request: common_pb2.EndSessionRequest, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
+        """End the session."""
         self._party.end_session(require_caller(context), request.session_id, request.reason)
         return common_pb2.Acknowledgement()

@@ -1,6 +1,7 @@
 """What Protocol 1 does to numbers: Paillier with fixed point and packing, or INSECURE plain float64 in the same shape.
 
-Neither class knows of steps, peers' order or the network; ``exchange.py`` does.
+Ciphers turn numbers into messages and messages into numbers. ``exchange.py`` keeps the order of steps and peers;
+``vfl.crypto.messages`` has the arithmetic under Paillier.
 """
 
 from collections.abc import Callable
@@ -17,33 +18,34 @@ from vfl.crypto import (
     PROOF_ROOTS,
     CipherVector,
     FixedPointOverflow,
-    InvalidAnswer,
     InvalidCiphertext,
     MalformedModulus,
-    Mask,
     PrivateKey,
     PublicKey,
     check_ciphertexts,
     check_modulus,
     ciphertext_count,
     ciphertext_width,
-    decrypt_integers,
-    encrypt_vector,
     from_bytes,
     keygen,
-    mask_vector,
-    matvec,
     modulus_context,
     prove_modulus,
     to_bytes,
-    truncate,
-    unmask,
 )
+from vfl.crypto.messages import Combination, HonestMessages, Messages
 
 
 @dataclass(frozen=True)
 class WireVector:
-    """A vector as it travels: ``count`` values of ``width`` bytes, big-endian, under key ``key_id``."""
+    """A vector as it travels.
+
+    Attributes:
+        key_id: of the key that it is encrypted under.
+        count: how many values it has.
+        width: bytes of each value, big-endian.
+        exponent: of the fixed point.
+        data: the values, one after the other.
+    """
 
     key_id: str
     count: int
@@ -64,7 +66,13 @@ class WireVector:
 
 @dataclass(frozen=True)
 class DecryptedVector:
-    """A key holder's answer: ``count`` residues of ``width`` bytes, big-endian; masked, so that it can't read them."""
+    """A key holder's answer. It is masked, so that the key holder can't read what it decrypts.
+
+    Attributes:
+        count: how many residues it has.
+        width: bytes of each residue, big-endian.
+        data: the residues, one after the other.
+    """
 
     count: int
     width: int
@@ -73,75 +81,89 @@ class DecryptedVector:
 
 @dataclass(frozen=True)
 class PublicKeyShown:
-    """A public key as it travels: the modulus in big-endian bytes, and the proof that it is well-formed."""
+    """A public key as it travels.
+
+    Attributes:
+        key_id: the key's short name in messages.
+        modulus: n in big-endian bytes.
+        proof: that the modulus is well-formed.
+    """
 
     key_id: str
     modulus: bytes
     proof: bytes
 
 
-# What a party does to its residuals before it encrypts them.
-Protect = Callable[[FloatArray], FloatArray]
-
-
-def unprotected(residual: FloatArray) -> FloatArray:
-    """No defence: the residual as it is."""
-    return residual
-
-
 # What turns the answer to one masked sum into X^T g; holds the mask, so it never leaves its process.
 Unmask = Callable[[DecryptedVector], FloatArray]
 
 
+class Combined(Protocol):
+    """Sums on their way to be masked."""
+
+    @property
+    def matrix(self) -> FloatArray:
+        """(rows, features): what the residuals were multiplied by."""
+
+
 class Cipher(Protocol):
-    """One party's keys and arithmetic in one session. Residuals are (rows, columns), features (rows, features)."""
+    """One party's keys and arithmetic in one session.
+
+    Residuals are (rows, columns), features (rows, features). Steps count from 0; what belongs to a step takes the step
+    first, then the peer.
+    """
 
     public_key: PublicKeyShown
 
     def accept_key(self, peer: str, key: PublicKeyShown) -> None:
         """Remember a peer's public key; raises InvalidMessage when it doesn't fit the terms or isn't well-formed."""
 
-    def encrypt(self, residual: FloatArray) -> WireVector:
-        """This party's residuals under its own key; raises Diverged when they don't fit the fixed point."""
+    def encrypt(self, step: int, residual: FloatArray) -> WireVector:
+        """Put residuals under this party's own key; raises Diverged when they don't fit the fixed point."""
 
-    def check_residuals(self, peer: str, rows: int, vector: WireVector) -> None:
+    def check_residuals(self, step: int, peer: str, rows: int, vector: WireVector) -> None:
         """Raises InvalidMessage unless the vector holds a peer's residuals of ``rows`` records."""
 
-    def combine(self, peer: str, features: FloatArray, vector: WireVector) -> object:
-        """features^T residuals under the peer's key: (rows, d) with a checked vector of the same rows."""
+    def combine(self, step: int, peer: str, features: FloatArray, vector: WireVector) -> Combined:
+        """Multiply a peer's residuals, a checked vector of the same rows, by the features."""
 
-    def mask(self, peer: str, combination: object) -> tuple[WireVector, Unmask]:
+    def mask(self, step: int, peer: str, combination: Combined) -> tuple[WireVector, Unmask]:
         """Hide a combination from its key holder, the peer, afresh at each call."""
 
-    def decrypt(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
-        """Answer a peer's masked sums of a step; raises InvalidMessage for anything but the agreed ciphertexts."""
+    def decrypt(self, step: int, peer: str, vector: WireVector) -> DecryptedVector:
+        """Answer a peer's masked sums; raises InvalidMessage for anything but the agreed ciphertexts."""
+
+
+def honest_messages(agreement: Agreement, name: str, private_key: PrivateKey | None = None) -> HonestMessages:
+    """A party's messages under a fresh key pair of the agreed length, or under the given one."""
+    bits = agreement.plan.key_bits
+    formats = CipherFormats(agreement).messages_of(name)
+    return HonestMessages(formats, private_key or keygen(bits, insecure=bits < 2048)[1])
 
 
 class PaillierCipher:
-    """Protocol 1's arithmetic under Paillier, one key pair per session that never leaves this object."""
+    """Protocol 1's arithmetic under Paillier, one key pair per session that never leaves this object.
 
-    def __init__(self, agreement: Agreement, name: str, protect: Protect = unprotected) -> None:
-        plan = agreement.plan
+    ``messages`` may take the place of the honest ones.
+    """
+
+    def __init__(self, agreement: Agreement, name: str, messages: Messages | None = None) -> None:
         self._agreement = agreement
         self._name = name
-        self._protect = protect
         self._columns = agreement.residual_columns
         self._formats = CipherFormats(agreement)
-        self._residual_format, self._feature_format = self._formats.residual, self._formats.feature
-        self._layout = self._formats.layout
-        self._private_key = self._make_key(plan.key_bits)
-        self._public_key = self._private_key.public_key
+        self._messages = messages or honest_messages(agreement, name)
+        private_key = self._messages.private_key
+        self._public_key = private_key.public_key
         self._peer_keys: dict[str, PublicKey] = {}
-        proof = prove_modulus(self._private_key, modulus_context(agreement.session_id, name))
-        width = plan.key_bits // 8
+        proof = prove_modulus(private_key, modulus_context(agreement.session_id, name))
+        width = agreement.plan.key_bits // 8
         self.public_key = PublicKeyShown(
             self._public_key.key_id, self._public_key.n.to_bytes(width, "big"), to_bytes(proof, width)
         )
 
-    def _make_key(self, bits: int) -> PrivateKey:
-        return keygen(bits, insecure=bits < 2048)[1]
-
     def accept_key(self, peer: str, key: PublicKeyShown) -> None:
+        """Check a peer's modulus and its proof, and remember the key; raises InvalidMessage."""
         bits = self._agreement.plan.key_bits
         public_key = PublicKey(int.from_bytes(key.modulus, "big"))
         try:
@@ -155,53 +177,37 @@ class PaillierCipher:
             raise InvalidMessage("This is the callee's own key: send the caller's.")
         self._peer_keys[peer] = public_key
 
-    def encrypt(self, residual: FloatArray) -> WireVector:
-        protected = self._protect(residual)
+    def encrypt(self, step: int, residual: FloatArray) -> WireVector:
+        """Encrypt residuals under the own key; raises Diverged when they leave the fixed point's range."""
         try:
-            vector = encrypt_vector(
-                self._private_key, protected, layout=self._layout, fixed_point=self._residual_format
-            )
+            return self._to_wire(self._messages.encrypt(step, residual))
         except FixedPointOverflow as error:
             raise Diverged(
-                f"{self._name}'s residuals leave the agreed range of +-2^{self._residual_format.integer_bits}: "
+                f"{self._name}'s residuals leave the agreed range of +-2^{self._formats.residual.integer_bits}: "
                 "lower learning_rate or the noise of a defence, or raise residual_integer_bits."
             ) from error
-        return self._to_wire(vector)
 
-    def check_residuals(self, peer: str, rows: int, vector: WireVector) -> None:
-        self._read(self._peer_keys[peer], vector, self._residual_count(rows), self._residual_exponent)
+    def check_residuals(self, step: int, peer: str, rows: int, vector: WireVector) -> None:
+        """Raises InvalidMessage unless the vector holds the agreed number of ciphertexts under the peer's key."""
+        count = ciphertext_count((rows, self._columns), self._formats.layout)
+        self._read(self._peer_keys[peer], vector, count, self._formats.residual.exponent)
 
-    def combine(self, peer: str, features: FloatArray, vector: WireVector) -> CipherVector:
-        return matvec(features, self._residuals_of(peer, len(features), vector), features=self._feature_format)
-
-    def _residuals_of(self, peer: str, rows: int, vector: WireVector) -> CipherVector:
-        return CipherVector(
+    def combine(self, step: int, peer: str, features: FloatArray, vector: WireVector) -> Combination:
+        """Multiply a peer's encrypted residuals by the features."""
+        residuals = CipherVector(
             public_key=self._peer_keys[peer],
             ciphertexts=from_bytes(vector.data, vector.count, vector.width),
             exponent=vector.exponent,
-            shape=(rows, self._columns),
-            layout=self._layout,
+            shape=(len(features), self._columns),
+            layout=self._formats.layout,
         )
+        return self._messages.combine(step, peer, features, residuals)
 
-    def mask(self, peer: str, combination: object) -> tuple[WireVector, Unmask]:
-        assert isinstance(combination, CipherVector)  # noqa: S101 - narrows what combine() returned
-        masked, mask = mask_vector(combination, rerandomise=self._agreement.plan.rerandomise)
-        return self._to_wire(masked), self._unmasker(peer, mask, len(masked.ciphertexts))
-
-    def decrypt(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
-        shape = self._answer_shape(peer)
-        count = ciphertext_count(shape, self._layout, is_product=True)
-        ciphertexts = self._read(self._public_key, vector, count, self._product_exponent)
-        sums = CipherVector(self._public_key, ciphertexts, self._product_exponent, shape, self._layout, is_product=True)
-        answers = decrypt_integers(self._private_key, sums)
-        bits = self._formats.answer_bits(self._name, peer)
-        if bits is not None:
-            answers = truncate(answers, bits)
-        width = self._formats.answer_bytes(self._name, peer)
-        return DecryptedVector(count, width, to_bytes(answers, width))
-
-    def _unmasker(self, peer: str, mask: Mask, count: int) -> Unmask:
-        bits, width = self._formats.answer_bits(peer, self._name), self._formats.answer_bytes(peer, self._name)
+    def mask(self, step: int, peer: str, combination: Combined) -> tuple[WireVector, Unmask]:
+        """Hide the sums from the peer; the second part reads its answer, or raises InvalidMessage."""
+        assert isinstance(combination, Combination)  # noqa: S101 - narrows what combine() returned
+        question = self._messages.mask(step, peer, combination)
+        count, width = len(question.masked.ciphertexts), self._formats.answer_bytes(peer, self._name)
 
         def unmask_answer(answer: DecryptedVector) -> FloatArray:
             if (answer.count, answer.width, len(answer.data)) != (count, width, count * width):
@@ -209,25 +215,21 @@ class PaillierCipher:
                     f"Expected {count} residues of {width} bytes, got {answer.count} of {answer.width}."
                 )
             try:
-                return unmask(mask, from_bytes(answer.data, count, width), bits=bits)
-            except InvalidAnswer as error:
+                return question.read(from_bytes(answer.data, count, width))
+            except ValueError as error:
                 raise InvalidMessage(str(error)) from error
 
-        return unmask_answer
+        return self._to_wire(question.masked), unmask_answer
 
-    @property
-    def _residual_exponent(self) -> int:
-        return self._residual_format.exponent
-
-    @property
-    def _product_exponent(self) -> int:
-        return self._residual_format.exponent + self._feature_format.exponent
-
-    def _residual_count(self, rows: int) -> int:
-        return ciphertext_count((rows, self._columns), self._layout)
-
-    def _answer_shape(self, peer: str) -> tuple[int, int]:
-        return self._agreement.party(peer).feature_count, self._columns
+    def decrypt(self, step: int, peer: str, vector: WireVector) -> DecryptedVector:
+        """Decrypt a peer's masked sums; raises InvalidMessage for anything but the agreed ciphertexts."""
+        shape = (self._agreement.party(peer).feature_count, self._columns)
+        layout, exponent = self._formats.layout, self._formats.residual.exponent + self._formats.feature.exponent
+        count = ciphertext_count(shape, layout, is_product=True)
+        ciphertexts = self._read(self._public_key, vector, count, exponent)
+        sums = CipherVector(self._public_key, ciphertexts, exponent, shape, layout, is_product=True)
+        width = self._formats.answer_bytes(self._name, peer)
+        return DecryptedVector(count, width, to_bytes(self._messages.answer(step, peer, sums), width))
 
     def _to_wire(self, vector: CipherVector) -> WireVector:
         width = ciphertext_width(vector.public_key)
@@ -251,39 +253,52 @@ class PaillierCipher:
         return ciphertexts
 
 
+@dataclass(frozen=True, eq=False)
+class _PlainCombination:
+    """Sums in the clear, and whose they are to decrypt."""
+
+    matrix: FloatArray
+    key_id: str
+    sums: FloatArray
+
+
 class PlainCipher:
     """INSECURE: the same messages with float64 values in the clear, for parity tests and large sweeps."""
 
     _WIDTH = 8
     _DTYPE = np.dtype(">f8")
 
-    def __init__(self, agreement: Agreement, name: str, protect: Protect = unprotected) -> None:
+    def __init__(self, agreement: Agreement, name: str) -> None:
         self._agreement = agreement
-        self._protect = protect
         self._columns = agreement.residual_columns
         self.public_key = PublicKeyShown(f"INSECURE-plain-{name}", b"", b"")
         self._peer_key_ids: dict[str, str] = {}
 
     def accept_key(self, peer: str, key: PublicKeyShown) -> None:
+        """Remember the name that stands for a peer's key; raises InvalidMessage for a Paillier key."""
         if key != PublicKeyShown(f"INSECURE-plain-{peer}", b"", b""):
             raise InvalidMessage("This session is cipher=plain (INSECURE) and takes no Paillier key.")
         self._peer_key_ids[peer] = key.key_id
 
-    def encrypt(self, residual: FloatArray) -> WireVector:
-        return self._to_wire(self.public_key.key_id, self._protect(residual))
+    def encrypt(self, step: int, residual: FloatArray) -> WireVector:
+        """Write residuals as they are."""
+        return self._to_wire(self.public_key.key_id, residual)
 
-    def check_residuals(self, peer: str, rows: int, vector: WireVector) -> None:
+    def check_residuals(self, step: int, peer: str, rows: int, vector: WireVector) -> None:
+        """Raises InvalidMessage unless the vector holds a peer's finite residuals of ``rows`` records."""
         vector.check(key_id=self._peer_key_ids[peer], count=rows * self._columns, width=self._WIDTH, exponent=0)
         if not np.isfinite(self._values(vector.data)).all():
             raise InvalidMessage("Residuals must be finite numbers.")
 
-    def combine(self, peer: str, features: FloatArray, vector: WireVector) -> tuple[str, FloatArray]:
+    def combine(self, step: int, peer: str, features: FloatArray, vector: WireVector) -> _PlainCombination:
+        """Multiply a peer's residuals by the features."""
         residuals = self._values(vector.data).reshape(len(features), self._columns)
-        return vector.key_id, features.T @ residuals
+        return _PlainCombination(features, vector.key_id, features.T @ residuals)
 
-    def mask(self, peer: str, combination: object) -> tuple[WireVector, Unmask]:
-        assert isinstance(combination, tuple)  # noqa: S101 - narrows what combine() returned
-        key_id, sums = combination
+    def mask(self, step: int, peer: str, combination: Combined) -> tuple[WireVector, Unmask]:
+        """Write the sums as they are: the peer sends them back."""
+        assert isinstance(combination, _PlainCombination)  # noqa: S101 - narrows what combine() returned
+        sums = combination.sums
 
         def read(answer: DecryptedVector) -> FloatArray:
             if (answer.count, answer.width, len(answer.data)) != (
@@ -296,9 +311,10 @@ class PlainCipher:
                 )
             return self._values(answer.data).reshape(sums.shape)
 
-        return self._to_wire(key_id, sums), read
+        return self._to_wire(combination.key_id, sums), read
 
-    def decrypt(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
+    def decrypt(self, step: int, peer: str, vector: WireVector) -> DecryptedVector:
+        """Send a peer's sums back; raises InvalidMessage for another number of them."""
         count = self._agreement.party(peer).feature_count * self._columns
         vector.check(key_id=self.public_key.key_id, count=count, width=self._WIDTH, exponent=0)
         return DecryptedVector(count, self._WIDTH, vector.data)
@@ -310,14 +326,11 @@ class PlainCipher:
         return np.frombuffer(data, dtype=self._DTYPE).astype(np.float64)
 
 
-def make_cipher(agreement: Agreement, name: str, protect: Protect = unprotected) -> Cipher:
-    """The cipher that the session's plan names, with a fresh key pair for party ``name``.
-
-    ``protect`` changes residuals before they are encrypted: the party's defences.
-    """
+def make_cipher(agreement: Agreement, name: str) -> Cipher:
+    """The cipher that the session's plan names, with a fresh key pair for party ``name``; raises InvalidMessage."""
     if agreement.plan.cipher == "plain":
-        return PlainCipher(agreement, name, protect)
+        return PlainCipher(agreement, name)
     try:
-        return PaillierCipher(agreement, name, protect)
+        return PaillierCipher(agreement, name)
     except ValueError as error:
         raise InvalidMessage(str(error)) from error

@@ -44,7 +44,15 @@ class _PeerState:
 
 
 class GradientExchange:
-    """Thread-safe state of Protocol 1 for one party. ``rows_of_step`` tells how many records a step has (public)."""
+    """Keeps one party's state of Protocol 1, for its own loop and for its peers' threads at once.
+
+    Arguments:
+        cipher: makes and reads the messages.
+        peers: names of the other parties.
+        steps: how many the session has.
+        rows_of_step: how many records a step has; public.
+        timeout: seconds to wait for a peer's message.
+    """
 
     def __init__(
         self,
@@ -90,7 +98,7 @@ class GradientExchange:
             if self._has_residuals(state, step, vector):
                 return
         # Hundreds of ciphertext checks: not under the lock, so that steps may go on meanwhile.
-        self._cipher.check_residuals(peer, self._rows_of_step(step), vector)
+        self._cipher.check_residuals(step, peer, self._rows_of_step(step), vector)
         with self._condition:
             if not self._has_residuals(state, step, vector):
                 state.residuals[step] = vector
@@ -107,7 +115,7 @@ class GradientExchange:
             if question.answer is not None:
                 return question.answer
         try:
-            answer = self._cipher.decrypt(peer, step, vector)
+            answer = self._cipher.decrypt(step, peer, vector)
         except InvalidMessage:
             with self._condition:
                 # Nothing was decrypted of it, and the right one may follow.
@@ -129,7 +137,7 @@ class GradientExchange:
         """This party's share of the residual, (rows, columns), under its own key, to be sent to every peer."""
         with self._condition:
             self._check_step(step, earliest=self._step, latest=self._step)
-        vector = self._cipher.encrypt(residual)
+        vector = self._cipher.encrypt(step, residual)
         with self._condition:
             self._encrypted_step = step
         return vector
@@ -143,9 +151,9 @@ class GradientExchange:
         with timer.stage("wait"):
             vector = self._await(lambda: state.residuals.get(step), f"{peer}'s residuals of step {step}")
         with timer.stage("product"):
-            combination = self._cipher.combine(peer, features, vector)
+            combination = self._cipher.combine(step, peer, features, vector)
         with timer.stage("mask"):
-            masked, state.pending = self._cipher.mask(peer, combination)
+            masked, state.pending = self._cipher.mask(step, peer, combination)
         return masked
 
     def gradient_share(self, peer: str, answer: DecryptedVector) -> FloatArray:

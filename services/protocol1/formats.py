@@ -12,21 +12,40 @@ from vfl.crypto import (
     answer_capacity,
     choose_layout,
 )
+from vfl.crypto.messages import MessageFormats
 
 
 @dataclass(frozen=True)
 class CipherFormats:
-    """Derived from an agreement with cipher=paillier. Raises PackingImpossible where packing can't work."""
+    """Derives the numbers behind ciphertexts from an agreement with cipher=paillier.
+
+    Raises PackingImpossible where packing can't work.
+    """
 
     agreement: Agreement
 
+    def messages_of(self, party: str) -> MessageFormats:
+        """The formats of one party's messages."""
+        peers = [peer.name for peer in self.agreement.peers_of(party)]
+        return MessageFormats(
+            columns=self.agreement.residual_columns,
+            residual=self.residual,
+            feature=self.feature,
+            layout=self.layout,
+            rerandomise=self.agreement.plan.rerandomise,
+            asked_bits={peer: self.answer_bits(peer, party) for peer in peers},
+            given_bits={peer: self.answer_bits(party, peer) for peer in peers},
+        )
+
     @cached_property
     def residual(self) -> FixedPoint:
+        """The fixed point of residuals, as the plan says."""
         plan = self.agreement.plan
         return FixedPoint(plan.residual_fraction_bits, plan.residual_integer_bits)
 
     @cached_property
     def feature(self) -> FixedPoint:
+        """The fixed point that holds every party's features."""
         parties = self.agreement.parties
         return FixedPoint(
             self.agreement.plan.feature_fraction_bits,
@@ -36,6 +55,7 @@ class CipherFormats:
 
     @cached_property
     def layout(self) -> PackingLayout | None:
+        """How values share a ciphertext; None without packing."""
         plan, parties = self.agreement.plan, self.agreement.parties
         if not plan.packing:
             return None
@@ -50,7 +70,7 @@ class CipherFormats:
         )
 
     def answer_bits(self, key_holder: str, peer: str) -> tuple[int, ...] | None:
-        """w of each answer to this peer where the key holder answers modulo 2^w, None where it answers modulo n."""
+        """w of each answer to this peer where the key holder answers modulo 2^w; None where it answers modulo n."""
         if not self.agreement.party(key_holder).truncates_answers:
             return None
         return self.capacity(key_holder, peer).answer_bits

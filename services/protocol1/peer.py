@@ -6,10 +6,13 @@ from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVecto
 
 
 class Peer(Protocol):
-    """The other end of Protocol 1, wherever it is."""
+    """Takes this party's messages of Protocol 1, wherever the peer is."""
 
-    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None: ...
+    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
+        """Show the peer this party's key of the session."""
 
-    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None: ...
+    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
+        """Send encrypted residuals of a step."""
 
-    def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector: ...
+    def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
+        """Ask the peer to decrypt masked sums of a step."""

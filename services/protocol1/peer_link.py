@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import grpc
 
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
-from services.common.errors import InvalidMessage, naming_the_party
+from services.common.errors import InvalidMessage
+from services.common.statuses import naming_the_party
 from services.common.wire import parts_of
 from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector
 
@@ -28,7 +29,7 @@ def vector_parts(session_id: str, step: int, vector: WireVector) -> Iterator[com
 
 @naming_the_party
 class PeerLink:
-    """A peer of Protocol 1 over a channel; no answer within ``timeout`` seconds raises PeerVanished."""
+    """Reaches a peer of Protocol 1 over a channel; no answer within ``timeout`` seconds raises PeerVanished."""
 
     def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
         self.name = name
@@ -36,15 +37,18 @@ class PeerLink:
         self._timeout = timeout
 
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
+        """Show the peer this party's key of the session."""
         message = exchange_pb2.PublicKeyMessage(
             session_id=session_id, key_id=key.key_id, modulus=key.modulus, proof=key.proof
         )
         self._stub.SendPublicKey(message, timeout=self._timeout)
 
     def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
+        """Stream encrypted residuals of a step to the peer."""
         self._stub.SendResiduals(vector_parts(session_id, step, vector), timeout=self._timeout)
 
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
+        """Ask the peer to decrypt masked sums of a step; raises InvalidMessage for an answer without a header."""
         header: exchange_pb2.DecryptedVectorHeader | None = None
         data = bytearray()
         for reply in self._stub.Decrypt(vector_parts(session_id, step, vector), timeout=self._timeout):

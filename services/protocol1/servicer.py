@@ -6,8 +6,8 @@ import grpc
 
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 from services.common.errors import InvalidMessage
-from services.common.identity import Role, require_caller
-from services.common.transport import Permissions
+from services.common.identity import Role
+from services.common.transport import Permissions, require_caller
 from services.common.wire import joined, parts_of
 from services.protocol1.cipher import PublicKeyShown, WireVector
 from services.protocol1.exchange import GradientExchange
@@ -36,7 +36,7 @@ def _read_vector(
 
 
 class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
-    """``exchange_of`` finds a session's exchange by its id, or raises OutOfOrder."""
+    """Serves Protocol 1 to peers. ``exchange_of`` finds a session's exchange by its id, or raises OutOfOrder."""
 
     def __init__(self, exchange_of: Callable[[str], GradientExchange]) -> None:
         self._exchange_of = exchange_of
@@ -44,6 +44,7 @@ class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
     def SendPublicKey(
         self, request: exchange_pb2.PublicKeyMessage, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
+        """Take a peer's public key of a session."""
         self._exchange_of(request.session_id).receive_public_key(
             require_caller(context).name, PublicKeyShown(request.key_id, request.modulus, request.proof)
         )
@@ -52,6 +53,7 @@ class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
     def SendResiduals(
         self, request_iterator: Iterator[common_pb2.CipherVectorPart], context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
+        """Take a peer's encrypted residuals of a step."""
         header, vector = _read_vector(request_iterator)
         self._exchange_of(header.session_id).receive_residuals(require_caller(context).name, header.step, vector)
         return common_pb2.Acknowledgement()
@@ -59,6 +61,7 @@ class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
     def Decrypt(
         self, request_iterator: Iterator[common_pb2.CipherVectorPart], context: grpc.ServicerContext
     ) -> Iterator[exchange_pb2.DecryptedVectorPart]:
+        """Answer a peer's masked sums of a step."""
         header, vector = _read_vector(request_iterator)
         answer = self._exchange_of(header.session_id).answer_sums(require_caller(context).name, header.step, vector)
         yield exchange_pb2.DecryptedVectorPart(

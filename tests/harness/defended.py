@@ -9,7 +9,7 @@ import numpy as np
 from defences import Defence, DefenceError, DefenceSpec, NoiseSource, TrainingTerms, load
 from services.common.agreement import Agreement, PartyDescription
 from services.party.party_defences import PartyDefences
-from services.party.party_training import PartyTraining
+from services.party.party_training import PartyTraining, TrainingMeans
 from tests.harness.exchanges import SMALL_PLAN
 from tests.harness.parties import small_settings
 from vfl.arrays import FloatArray
@@ -126,10 +126,6 @@ def party_training(agreement: Agreement, network: DenseNetwork, defences: PartyD
         "passive",
         np.random.default_rng(0).random((20, 2)),
         None,
-        {},
-        generator=np.random.default_rng(0),
-        timeout=1,
-        executor=ThreadPoolExecutor(),
-        installed=network,
-        defences=defences,
+        TrainingMeans({}, np.random.default_rng(0), 1, ThreadPoolExecutor(), defences=defences),
+        network,
     )

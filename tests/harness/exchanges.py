@@ -10,7 +10,7 @@ import numpy as np
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.meters import StageTimer
 from services.party.party_defences import PartyDefences
-from services.party.party_training import PartyTraining
+from services.party.party_training import PartyTraining, TrainingMeans
 from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector, make_cipher
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer import Peer
@@ -20,7 +20,7 @@ from vfl.data import (
     magnitude_bits,
     snap_to_grid,
 )
-from vfl.learning import BatchSchedule, initial_weights, split_rows, train_centrally
+from vfl.learning import BatchSchedule, initial_weights, residual_columns, split_rows, train_centrally
 
 SESSION = "session"
 # Small keys for speed; the tests at 2048 bits say so.
@@ -113,11 +113,13 @@ def wired(
                 name,
                 problem.blocks[name],
                 problem.labels if number == 0 else None,
-                {other: peer(name, other) for other in problem.blocks if other != name},
-                generator=np.random.default_rng(100 + number),
-                timeout=timeout,
-                executor=stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name)),
-                defences=(defences or {}).get(name),
+                TrainingMeans(
+                    {other: peer(name, other) for other in problem.blocks if other != name},
+                    generator=np.random.default_rng(100 + number),
+                    timeout=timeout,
+                    executor=stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name)),
+                    defences=(defences or {}).get(name, PartyDefences()),
+                ),
             )
         yield trainings
 
@@ -141,7 +143,7 @@ def train_encrypted(problem: Problem, plan: TrainingPlan) -> list[FloatArray]:
 
 def train_plainly(problem: Problem, plan: TrainingPlan, seeds: Sequence[int] | None = None) -> list[FloatArray]:
     """The yardstick: the same training in float64 in one place, from the same initial weights."""
-    columns = 1 if problem.classes == 2 else problem.classes
+    columns = residual_columns(problem.classes)
     blocks = list(problem.blocks.values())
     generators = [np.random.default_rng(seed) for seed in seeds or range(100, 100 + len(blocks))]
     split = split_rows(
@@ -189,12 +191,12 @@ class ExchangePair:
 
     def peer_residuals(self, step: int) -> WireVector:
         """Some residuals of the peer, afresh at each call."""
-        return self.peer._cipher.encrypt(np.full((self.rows, 1), 0.5 + step / 16))
+        return self.peer._cipher.encrypt(step, np.full((self.rows, 1), 0.5 + step / 16))
 
     def peer_sums(self, own_residuals: WireVector) -> WireVector:
         """The peer's masked sums of this side's residuals, afresh at each call."""
         cipher = self.peer._cipher
-        return cipher.mask("active", cipher.combine("active", self.features, own_residuals))[0]
+        return cipher.mask(0, "active", cipher.combine(0, "active", self.features, own_residuals))[0]
 
 
 def exchange_pair(

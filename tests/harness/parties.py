@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks.training_views import TrainingAttack
+from attacks import TrainingAttack
 from defences import ScoreDefence
 from services.active.interfaces import EpochOutcome
 from services.active.party import ActiveParty
@@ -23,6 +23,7 @@ from services.common.meters import TrafficMeter
 from services.common.scores import PartialScores
 from services.common.settings import Settings, load_settings
 from services.coordinator.sessions import Sessions
+from services.party.context import PartyContext
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
@@ -222,28 +223,31 @@ def house(
 
         for name, data in zip(names[1:], passive, strict=True):
             passive_parties[name] = PassiveParty(
-                name,
-                data.protected_by(passive_defences),
-                passive_settings or settings,
-                DirectCoordinator(sessions, Identity(Role.PASSIVE, name)),
-                peers_of(name),
-                RunRecord(folder, name, TrafficMeter()),
-                stack.enter_context(ThreadPoolExecutor()),
-                TrainingAdversary(passive_adversary or {}, name, folder),
-                passive_defences,
+                PartyContext(
+                    name=name,
+                    data=data.protected_by(passive_defences),
+                    settings=passive_settings or settings,
+                    coordinator=DirectCoordinator(sessions, Identity(Role.PASSIVE, name)),
+                    peers=peers_of(name),
+                    record=RunRecord(folder, name, TrafficMeter()),
+                    executor=stack.enter_context(ThreadPoolExecutor()),
+                    adversary=TrainingAdversary(passive_adversary or {}, name, folder),
+                    defences=passive_defences,
+                )
             )
         active_party = ActiveParty(
-            active or active_data(),
-            settings,
-            DirectCoordinator(sessions, Identity(Role.ACTIVE, "active")),
+            PartyContext(
+                name="active",
+                data=active or active_data(),
+                settings=settings,
+                coordinator=DirectCoordinator(sessions, Identity(Role.ACTIVE, "active")),
+                peers=peers_of("active"),
+                record=RunRecord(folder, "active", TrafficMeter()),
+                executor=stack.enter_context(ThreadPoolExecutor(16)),
+                adversary=TrainingAdversary({}, "active", None),
+                defences=active_defences or PartyDefences(),
+            ),
             {name: DirectPassive(party) for name, party in passive_parties.items()},
-            peers_of("active"),
-            RunRecord(folder, "active", TrafficMeter()),
-            stack.enter_context(ThreadPoolExecutor(16)),
             AttackHost({}, None),
-            TrainingAdversary({}, "active", None),
-            active_defences or PartyDefences(),
-            name="active",
-            insecure_transport=False,
         )
         yield House(active_party, passive_parties, sessions, settings, folder)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.console import Console
 
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import run_audit
+from tests.harness.documented_plugin import install
 
 # From zero weights, as common frameworks start: Criterion 4.2 is then right for every record of the first epoch.
 HU: dict[str, Any] = {"initialisation": "zero", "epochs": 2, "validation_fraction": 0.0}
@@ -123,6 +125,31 @@ def test_the_active_party_reads_a_single_passive_feature_up_to_sign(tmp_path: Pa
     assert found["kind"] == "features"
     # Training rows are four fifths of the table; the others take part in no batch.
     assert found["success"] == pytest.approx(0.8, abs=0.01)
+
+
+def test_a_listening_attack_of_another_package_runs_in_the_service_and_is_reported_by_its_facts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    install("adding-an-attack.md", "residual_size", package, monkeypatch)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")]))
+    results = audit(
+        tmp_path / "runs",
+        {**SMALL, "epochs": 1, "attack_options": {"residual_size": {"tolerance": 1e-5}}},
+        attacks=("residual_size",),
+        adversary="passive",
+    )
+    found = finding(results, "residual_size")
+    assert (found["party"], found["kind"]) == ("passive", "residual sizes")
+    steps = found["details"]["solved_steps"]
+    assert steps > 20
+    (run,) = (tmp_path / "runs").iterdir()
+    with np.load(run / "parties" / "attacks" / "training-passive-residual_size.npz") as content:
+        # From zero weights every residual of the first step is -2 y.
+        assert (content["steps"][0], content["sizes"][0]) == (0, pytest.approx(2.0))
+        assert len(content["steps"]) == steps
+    assert f"not scored: solved steps: {steps}" in (run / "report.html").read_text()
 
 
 def test_two_attacks_that_replace_messages_stop_the_service_with_a_sentence(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Vertical logistic regression: linear model, first-order gradient, public batch schedule (Hu, section 2)."""
 
-from vfl.learning.approximation import ResidualScheme, class_rows, confidence_scores, log_loss
+from vfl.learning.approximation import ResidualScheme, class_rows, confidence_scores, log_loss, residual_columns
 from vfl.learning.initialisation import INITIALISATIONS, initial_weights
 from vfl.learning.reference import train_centrally
 from vfl.learning.schedule import BatchSchedule, RowSplit, smallest_batch, split_rows
@@ -14,6 +14,7 @@ __all__ = [
     "confidence_scores",
     "initial_weights",
     "log_loss",
+    "residual_columns",
     "smallest_batch",
     "split_rows",
     "train_centrally",

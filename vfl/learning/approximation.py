@@ -7,6 +7,11 @@ import numpy as np
 from vfl.arrays import FloatArray, IntArray
 
 
+def residual_columns(classes: int) -> int:
+    """Columns of residuals, trained weights and their partial scores: 1 for two classes, one per class otherwise."""
+    return 1 if classes == 2 else classes
+
+
 @dataclass(frozen=True)
 class ResidualScheme:
     """How partial products become shares of the residual f, whose combination with the features is the gradient.
@@ -30,8 +35,8 @@ class ResidualScheme:
 
     @property
     def columns(self) -> int:
-        """Columns of the residual and of the weights: 1 for binary, one per class otherwise."""
-        return 1 if self.classes == 2 else self.classes
+        """Columns of the residual and of the weights."""
+        return residual_columns(self.classes)
 
     def passive_share(self, partial_products: FloatArray) -> FloatArray:
         """Share of f of a party without labels; (s, columns) in, (s, columns) out."""

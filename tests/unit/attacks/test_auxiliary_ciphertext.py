@@ -20,7 +20,7 @@ from attacks.auxiliary_ciphertext import (
     split,
 )
 from attacks.feature_order import RecoveredFeatures
-from attacks.label_recovery import RecoveredLabels
+from attacks.recovered_labels import RecoveredLabels
 from attacks.training_views import Equations, TrainingView, simulated_view, solve_shares
 from vfl.crypto import (
     RESIDUAL,

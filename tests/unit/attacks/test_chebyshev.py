@@ -1,6 +1,7 @@
 """rcc1 and rcc2: equal to cvxpy, feasible, ordered as Theorem 1 says, and the certificate that the two coincide."""
 
 import os
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,24 @@ def test_rcc1_differs_from_rcc2_where_no_certificate_exists() -> None:
     assert np.abs(rcc1 - rcc2)[~certified].max() > 0.05
 
 
+def test_rcc1_says_how_many_records_are_certified_and_who_solved_the_rest() -> None:
+    view, _ = federation(60, 200, 6, 7)
+    space, _, _ = space_and_sides(view)
+    certified = int(centres_coincide(space, attacks.load("rcc2").reconstruct(view)).sum())
+    found = attacks.reconstruct(attacks.load_prediction("rcc1"), view)
+    np.testing.assert_array_equal(found.estimate, attacks.load("rcc1").reconstruct(view))
+    assert found.notes == (
+        f"{certified} of 200 records are certified to equal rcc2.",
+        f"{200 - certified} records are solved by the batched interior point, to 1e-7.",
+    )
+    if _has_cvxpy():
+        assert view.scores is not None
+        few = replace(view, features_active=view.features_active[:2], scores=view.scores[:2])
+        notes = attacks.reconstruct(attacks.load_prediction("rcc1", solver="cvxpy"), few).notes
+        assert notes == ("2 records are solved one by one by cvxpy.",)
+    assert attacks.reconstruct(attacks.load_prediction("half"), view).notes == ()
+
+
 @pytest.mark.parametrize(("k", "d", "spread"), [(2, 3, 0.9), (2, 8, 0.3), (4, 20, 0.6), (6, 30, 0.4)])
 def test_certified_records_need_no_program(k: int, d: int, spread: float) -> None:
     """Where the certificate holds, the interior point method, which doesn't know of it, finds rcc2 as well."""
@@ -250,8 +269,10 @@ def test_without_cvxpy_the_batch_still_answers(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(relaxed_centres, "_CONVERGED", 0.0)
     expected = attacks.load("rcc1").reconstruct(view) if _has_cvxpy() else None
     monkeypatch.setattr(chebyshev, "import_module", missing)
-    estimate = attacks.load("rcc1").reconstruct(view)
+    found = attacks.reconstruct(attacks.load_prediction("rcc1"), view)
+    estimate = found.estimate
     assert np.isfinite(estimate).all()
+    assert any("less than 1e-7 only: install plumbline[lab]" in note for note in found.notes)
     if expected is not None:
         np.testing.assert_allclose(estimate, expected, atol=1e-4)
     with pytest.raises(ModuleNotFoundError):

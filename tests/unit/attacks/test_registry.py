@@ -15,11 +15,53 @@ BUILT_IN = [*LINEAR, "gia", "grn", "one_feature", "shadow", "agnostic"]
 THIRD_PARTY = """
 from dataclasses import dataclass
 
+import attacks
+
+
+def spec(phase="prediction", **fields):
+    return attacks.AttackSpec("active", phase, "agnostic", needs=(), source="a test", **fields)
+
 
 @dataclass(frozen=True)
 class Mine:
-    name = "mine"
     strength: int = 1
+    name = "mine"
+    spec = spec()
+
+    def reconstruct(self, view):
+        return view
+
+
+class Undeclared:
+    name = "undeclared"
+
+
+class Nameless:
+    spec = spec()
+
+    def reconstruct(self, view):
+        return view
+
+
+class Blind:
+    name = "blind"
+    spec = spec()
+
+
+class Deaf:
+    name = "deaf"
+    spec = spec("training")
+
+    def reconstruct(self, view):
+        return view
+
+
+class Mute:
+    name = "mute"
+    spec = spec("training", conduct="replaces_messages")
+
+    def attack(self, view):
+        return view
 """
 
 
@@ -82,3 +124,37 @@ def test_installed_distribution_cannot_replace_a_built_in_attack(
     install(tmp_path, monkeypatch, "half = third_party_attack:Mine")
     assert attack_class("half") is Half
     assert attacks.names().count("half") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("undeclared", "undeclared declares no spec"),
+        ("nameless", "nameless has no name"),
+        ("blind", "blind is an attack on prediction and lacks reconstruct"),
+        ("deaf", "deaf is an attack on training and lacks attack"),
+        ("mute", "mute is an attack on training and lacks messages"),
+    ],
+)
+def test_an_attack_without_what_its_service_calls_is_refused_when_it_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: str
+) -> None:
+    install(tmp_path, monkeypatch, f"{name} = third_party_attack:{name.capitalize()}")
+    with pytest.raises(ValueError, match=words):
+        attacks.load(name)
+
+
+def test_loading_by_phase_refuses_the_other_phase() -> None:
+    assert attacks.load_prediction("half").spec.phase == "prediction"
+    assert attacks.load_training("feature_order").spec.phase == "training"
+    with pytest.raises(ValueError, match="half is an attack on prediction, not on training"):
+        attacks.load_training("half")
+    with pytest.raises(ValueError, match="feature_order is an attack on training, not on prediction"):
+        attacks.load_prediction("feature_order")
+
+
+@pytest.mark.parametrize("name", attacks.names())
+def test_every_attack_of_this_project_has_what_its_service_calls(name: str) -> None:
+    attack = attacks.load(name)
+    assert attack.name == name
+    assert attack.spec == attacks.spec_of(name)

@@ -13,7 +13,8 @@ import pytest
 from plumbline.federation import Federation, FederationFailed
 from plumbline.processes import UNEXPECTED, LocalProcesses
 from protos.v1 import active_pb2_grpc
-from services.common.errors import OutOfOrder, abort_with
+from services.common.errors import OutOfOrder
+from services.common.statuses import abort_with
 
 INTERNAL = "Unexpected TypeError; the service's log has the rest."
 
@@ -59,16 +60,16 @@ def processes(tmp_path: Path) -> LocalProcesses:
         made._running[name] = None  # type: ignore[assignment]
         made.log(name).write_text("INFO started\n")
     with made.log("passive").open("a") as log:
-        log.write("ERROR services.common.errors: Unexpected error\nTraceback (most recent call last):\n")
+        log.write("ERROR services.common.statuses: Unexpected error\nTraceback (most recent call last):\n")
     return made
 
 
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (TypeError("secret"), f"INTERNAL: {INTERNAL}"),
+        (TypeError("secret"), INTERNAL),
         # How an active party tells of a passive one's.
-        (OutOfOrder(f"The session has ended: {INTERNAL}"), f"FAILED_PRECONDITION: The session has ended: {INTERNAL}"),
+        (OutOfOrder(f"The session has ended: {INTERNAL}"), f"The session has ended: {INTERNAL}"),
     ],
 )
 def test_an_error_inside_a_service_names_it_and_its_log(
@@ -85,7 +86,7 @@ def test_an_error_inside_a_service_names_it_and_its_log(
 def test_what_a_service_refuses_in_its_own_words_is_left_as_it_is(processes: LocalProcesses) -> None:
     with federation(processes, Failing(OutOfOrder("not now"))) as running, pytest.raises(FederationFailed) as failed:
         running.status()
-    assert str(failed.value) == "FAILED_PRECONDITION: not now"
+    assert str(failed.value) == "not now"
 
 
 def test_of_a_federation_elsewhere_the_active_party_is_where_to_look() -> None:

@@ -9,19 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, compress, extend
+from attacks import HonestFactory, SessionTerms, TrainingAttack
+from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryMessages, AuxiliaryPlan, compress, extend
 from attacks.label_recovery import LabelRecovery
 from attacks.sign_search import sign_solutions
-from attacks.training_views import TrainingAttack
 from defences import load
 from plumbline.judge.training import TrainingFinding, read_training_leakage
-from services.adversary.ciphers import AuxiliaryCipher
 from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import FederationError
 from services.common.identity import Identity
 from services.coordinator.sessions import Sessions
 from services.party.party_defences import PartyDefences
-from services.protocol1.cipher import DecryptedVector, PaillierCipher, Unmask, WireVector
+from services.protocol1.cipher import DecryptedVector, WireVector
 from services.protocol1.exchange import GradientExchange
 from tests.harness.defended import PLAIN, TRUNCATION, with_defences
 from tests.harness.exchanges import (
@@ -30,7 +29,8 @@ from tests.harness.exchanges import (
 from tests.harness.parties import active_data, house, party_data, small_settings
 from tests.harness.processes import weights_of
 from vfl.arrays import FloatArray
-from vfl.crypto import from_bytes, mask_vector
+from vfl.crypto import CipherVector, mask_vector
+from vfl.crypto.messages import Combination, Question
 
 # -- truncation changes nothing but the size of answers ---------------------------------------------------------------
 
@@ -231,34 +231,45 @@ def test_what_truncation_doesnt_stop_the_first_batchs_labels_where_weights_start
         assert found == []
 
 
-class StubbornCipher(AuxiliaryCipher):
+class StubbornMessages(AuxiliaryMessages):
     """Algorithm 2 as if nobody truncated: it asks for everything, and reads the slots of short answers all the same."""
 
     kept: ClassVar[list[tuple[int, FloatArray, FloatArray]]] = []
 
-    def combine(self, peer: str, features: FloatArray, vector: WireVector) -> Any:
-        assert isinstance(self._auxiliary, AuxiliaryPlan)
-        matrix = extend(features, self._auxiliary, self._feature_format, self._attack.generator(self._transcript.step))
-        return matrix, compress(PaillierCipher.combine(self, peer, matrix, vector), self._auxiliary)
+    def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
+        assert isinstance(self._plan, AuxiliaryPlan)
+        matrix = extend(features, self._plan, self._formats.feature, self._attack.generator(step))
+        product = self._honest.combine(step, peer, matrix, residuals).encrypted
+        return Combination(matrix, compress(product, self._plan))
 
-    def mask(self, peer: str, combination: object) -> tuple[WireVector, Unmask]:
-        assert isinstance(combination, tuple)
-        matrix, compressed = combination
-        masked, mask = mask_vector(compressed)
-        step = self._transcript.step
+    def mask(self, step: int, peer: str, combination: Combination) -> Question:
+        masked, mask = mask_vector(combination.encrypted)
 
-        def read(answer: DecryptedVector) -> FloatArray:
-            residues = from_bytes(answer.data, answer.count, answer.width)
+        def read(residues: Sequence[int]) -> FloatArray:
             offset = sum(2**63 << 64 * slot for slot in range(7))
             lifted = [
                 (residue - summand + offset) % mask.public_key.n
                 for residue, summand in zip(residues, mask.summands, strict=True)
             ]
             extra = [(value >> 64 * slot & 2**64 - 1) - 2**63 for slot in range(1, 7) for value in lifted]
-            self.kept.append((step, matrix, np.array(extra) * 2.0**-48))
-            return np.zeros((len(lifted), 1))
+            self.kept.append((step, combination.matrix, np.array(extra) * 2.0**-48))
+            return np.zeros((combination.matrix.shape[1], 1))
 
-        return self._to_wire(masked), read
+        return Question(masked, read)
+
+
+class Stubborn(AuxiliaryCiphertext):
+    """Brings them."""
+
+    def messages(self, terms: SessionTerms, honest: HonestFactory) -> AuxiliaryMessages:
+        plan = self.plan(
+            key_bits=terms.key_bits,
+            features=terms.features,
+            rows=terms.batch_size,
+            residual_format=terms.formats.residual,
+            feature_format=terms.formats.feature,
+        )
+        return StubbornMessages(self, plan, terms, honest)
 
 
 @pytest.mark.parametrize("truncating", [False, True], ids=["off", "on"])
@@ -274,18 +285,17 @@ def test_who_asks_for_the_extra_sums_all_the_same_gets_noise_that_tells_nothing_
         return encrypt(self, step, residual)
 
     monkeypatch.setattr(GradientExchange, "encrypt_residuals", watching)
-    monkeypatch.setattr("services.adversary.training.AuxiliaryCipher", StubbornCipher)
-    monkeypatch.setattr(StubbornCipher, "kept", [])
+    monkeypatch.setattr(StubbornMessages, "kept", [])
     with house(
         tmp_path,
         settings=small_settings(packing=False, batch_size=20, learning_rate=0.01, epochs=8),
         active_defences=with_defences(TRUNCATION) if truncating else None,
-        passive_adversary={"auxiliary_ciphertext": AuxiliaryCiphertext()},
+        passive_adversary={"auxiliary_ciphertext": Stubborn()},
     ) as home:
         home.train()
-    assert len(StubbornCipher.kept) == 16
-    truth = np.concatenate([(matrix[:, 3:].T @ shares[step]).ravel() for step, matrix, _ in StubbornCipher.kept])
-    read = np.concatenate([extra for _, _, extra in StubbornCipher.kept])
+    assert len(StubbornMessages.kept) == 16
+    truth = np.concatenate([(matrix[:, 3:].T @ shares[step]).ravel() for step, matrix, _ in StubbornMessages.kept])
+    read = np.concatenate([extra for _, _, extra in StubbornMessages.kept])
     assert truth.shape == read.shape == (288,)
     if not truncating:
         np.testing.assert_allclose(read, truth, atol=1e-6)

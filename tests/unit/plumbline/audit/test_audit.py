@@ -1,6 +1,8 @@
 """An audit before any process runs: what is refused, where a run is written, and what its report shows of leaks."""
 
 import io
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,13 +10,14 @@ from rich.console import Console
 
 import defences
 from plumbline.audit import run as audit
-from plumbline.audit.console import print_leakage, unaware_words
+from plumbline.audit.console import print_leakage, print_training_leakage, unaware_words
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import run_audit
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, ColumnLeakage
 from plumbline.judge.summary import RunSummary
+from plumbline.judge.training import TrainingFinding
 from plumbline.processes import LocalProcesses
 from vfl.data import SplitError
 
@@ -69,7 +72,9 @@ def attack(name: str, *columns: ColumnLeakage) -> AttackFinding:
     return AttackFinding(name, "", 10, 0.1, Interval(mean, mean, mean), 0.1, 0.2, 0.5, columns=columns)
 
 
-def report(folder: Path, leakage: list[AttackFinding], unaware: str = "") -> str:
+def report(
+    folder: Path, leakage: list[AttackFinding], unaware: str = "", training: Sequence[TrainingFinding] = ()
+) -> str:
     plan = {"cipher": "plain", "batch_size": 8}
     parties = [{"name": name, "feature_count": 2, "aligned_rows": 10} for name in ("active", "passive")]
     findings = RunSummary(
@@ -93,7 +98,7 @@ def report(folder: Path, leakage: list[AttackFinding], unaware: str = "") -> str
         channels=[],
         predictions={},
     )
-    write_report(folder / "report.html", findings, leakage, [], {"seconds": 1.0, "versions": {}}, unaware)
+    write_report(folder / "report.html", findings, leakage, list(training), {"seconds": 1.0, "versions": {}}, unaware)
     return (folder / "report.html").read_text()
 
 
@@ -126,6 +131,24 @@ def test_the_report_says_above_the_table_which_defences_the_attacks_do_not_know(
     print_leakage(console, [attack("half_star", column("a", 0.9))], words)
     assert isinstance(console.file, io.StringIO)
     assert "What each one does not stop" in console.file.getvalue()
+
+
+def test_what_attacks_say_of_their_results_is_shown_and_what_is_not_scored_is_no_number(tmp_path: Path) -> None:
+    noted = replace(attack("rcc1", column("a", 0.9)), notes=("3 of 10 records are certified to equal rcc2.",))
+    details = {"solved_steps": 7, "sizes": list(range(99))}
+    sizes = TrainingFinding("residual_size", "passive", "", 0.1, "residual sizes", details=details)
+    html = report(tmp_path, [noted], training=[sizes])
+    assert "<code>rcc1</code>: 3 of 10 records are certified to equal rcc2." in html
+    assert "not scored: solved steps: 7; sizes: [0, 1, 2, 3, 4, 5, ...]" in html
+    assert "nan" not in html
+    console = Console(file=io.StringIO(), width=200)
+    print_leakage(console, [noted], "")
+    print_training_leakage(console, [sizes])
+    assert isinstance(console.file, io.StringIO)
+    printed = console.file.getvalue()
+    assert "rcc1: 3 of 10 records are certified" in printed
+    assert "residual_size by passive found residual sizes: solved steps: 7" in printed
+    assert "nan" not in printed
 
 
 @pytest.mark.parametrize("names", [[], ["response_truncation"], ["dp_noise"]])

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import attacks
+from attacks.baselines import Half
 from services.adversary.load import load_attacks
 from services.adversary.predictions import AttackHost, Knowledge
 from services.common.identity import Role
@@ -45,9 +46,27 @@ def test_a_broken_guest_is_reported_and_the_next_one_still_runs(tmp_path: Path) 
     assert broken["status"] == "failed"
     assert "broken failed with KeyError" in broken["reason"]
     assert half["status"] == "done"
+    assert half["notes"] == []
     with np.load(tmp_path / "attacks" / "estimates-0.npz") as estimates:
         np.testing.assert_array_equal(estimates["half"], np.full((2, 3), 0.5))
         assert estimates["rows"].tolist() == [4, 7]
+
+
+@dataclass(frozen=True)
+class Annotated(Broken):
+    """A third party's attack that says how its estimates came about."""
+
+    name: ClassVar[str] = "annotated"
+
+    def reconstruct_with_notes(self, view: attacks.PredictionView) -> attacks.Reconstruction:
+        return attacks.Reconstruction(np.zeros((2, 3)), ("One record was left out.",))
+
+
+def test_what_an_attack_says_of_its_estimates_is_written_with_them(tmp_path: Path) -> None:
+    (outcome,) = outcomes_of(tmp_path, {"annotated": Annotated()})
+    assert (outcome["status"], outcome["notes"]) == ("done", ["One record was left out."])
+    with np.load(tmp_path / "attacks" / "estimates-0.npz") as estimates:
+        np.testing.assert_array_equal(estimates["annotated"], np.zeros((2, 3)))
 
 
 def test_an_attack_without_its_pieces_is_not_applicable_with_the_remedy(tmp_path: Path) -> None:
@@ -73,6 +92,16 @@ def test_attacks_go_where_their_adversary_sits_and_others_are_ignored(caplog: py
         assert (set(predictions), set(training)) == (set(), {"label_recovery", "feature_order"})
     assert "label_recovery is an attack of the passive party" in caplog.text
     assert "half is an attack of the active party" in caplog.text
+
+
+def test_an_attack_on_predictions_that_either_side_claims_is_ignored_where_no_scores_arrive(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Half, "spec", replace(Half.spec, adversary="either"))
+    with caplog.at_level(logging.WARNING):
+        assert set(load_attacks(["half"], {}, Role.ACTIVE)[0]) == {"half"}
+        assert load_attacks(["half"], {}, Role.PASSIVE) == ({}, {})
+    assert "half is an attack on predictions, which only the active party sees" in caplog.text
 
 
 def test_an_unknown_name_or_option_stops_before_anything_is_served() -> None:

@@ -11,7 +11,7 @@ import pytest
 from protos.v1 import passive_pb2, passive_pb2_grpc
 from services.active.passive_link import PassiveLink
 from services.common.alignment import ALIGNMENT_VERSION, alignment_context, closing
-from services.common.errors import InvalidMessage, OutOfOrder, PeerVanished
+from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused, PeerVanished
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
 from services.common.transport import Transport
@@ -119,12 +119,10 @@ def test_a_request_that_ends_early_is_refused(tmp_path: Path, dial: Dial) -> Non
     with house(tmp_path, settings=small_settings(cipher="plain")) as home:
         link = PassiveLink("passive", dial(PassiveServicer(home.passive["passive"])), 10.0)
         list(link.set_up_alignment("one", 3).chunks)
-        with pytest.raises(grpc.RpcError) as error:
+        with pytest.raises(PeerRefused) as refusal:
             list(link.align("one", PsiClient(["id-10", "id-11"]).request(), 3).chunks)
-        assert refused(error) == (
-            grpc.StatusCode.INVALID_ARGUMENT,
-            "The request holds 2 ids where 3 were declared: start a new alignment.",
-        )
+        assert str(refusal.value) == "passive: The request holds 2 ids where 3 were declared: start a new alignment."
+        assert refusal.value.kind is InvalidMessage
 
 
 def test_a_party_that_falls_silent_in_the_middle_of_its_set_up_is_named(dial: Dial) -> None:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from protos.v1 import common_pb2
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
-from services.common.identity import Role
-from services.common.settings import SettingsError, check_role, load_settings
+from services.common.settings import SettingsError, load_settings
 from services.party.consent import check_consent, warnings_of
 from services.party.features import load_party_data
 from services.protocol1.cipher import make_cipher
@@ -94,41 +93,6 @@ def test_wrong_and_contradictory_settings_stop_with_a_sentence(
         load_settings()
     assert "\n" not in str(error.value)
     assert str(error.value).endswith(".")
-
-
-PEERS = {"coordinator": "h:1", "active": "h:2", "passive": "h:3"}
-
-
-@pytest.mark.parametrize(
-    ("role", "settings", "words"),
-    [
-        (Role.PASSIVE, {"data": "t.csv", "label_column": "y"}, "a passive party never holds labels"),
-        (Role.COORDINATOR, {"data": "t.csv"}, "the coordinator holds no data"),
-        (Role.ACTIVE, {}, "PLUMBLINE_DATA is not set"),
-        (Role.PASSIVE, {"peers": {"active": "h:2"}, "data": "t.csv"}, "names no coordinator"),
-        (Role.PASSIVE, {"peers": {"coordinator": "h:2"}, "data": "t.csv"}, "names no active party"),
-        (Role.ACTIVE, {"peers": {"coordinator": "h:2"}, "data": "t.csv"}, "names no passive party"),
-        (Role.ACTIVE, {"name": "bank", "data": "t.csv"}, "the active party is called active"),
-        (Role.COORDINATOR, {"name": "bank"}, "called coordinator"),
-        (Role.PASSIVE, {"name": "active", "data": "t.csv"}, "another role's name"),
-        (Role.PASSIVE, {"name": "operator", "data": "t.csv"}, "another role's name"),
-        # Once: the first share of a registered data set comes with its labels; a passive party gets it by default.
-        (Role.PASSIVE, {"data": "wine"}, "SHARE|share"),
-        (Role.PASSIVE, {"data": "wine", "share": "1/2"}, "SHARE|share"),
-        (Role.ACTIVE, {"data": "wine", "share": "2/2"}, "SHARE|share"),
-    ],
-)
-def test_settings_that_do_not_fit_the_role_stop_with_a_sentence(
-    role: Role, settings: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(SettingsError, match=words):
-        check_role(load_settings(**{"peers": PEERS, **settings}), role)
-
-
-@pytest.mark.parametrize("role", [Role.COORDINATOR, Role.ACTIVE, Role.PASSIVE])
-def test_fitting_settings_pass(role: Role) -> None:
-    data = {} if role is Role.COORDINATOR else {"data": "t.csv"}
-    check_role(load_settings(peers=PEERS, **data), role)
 
 
 # -- plans and agreements ---------------------------------------------------------------------------------------------

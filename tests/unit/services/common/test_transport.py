@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
-from services.common import errors, transport
+from services.common import statuses, transport
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.certificates import CertificateFiles, create_federation_certificates, issue_certificate
 from services.common.errors import OutOfOrder
@@ -21,7 +21,7 @@ from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
 from services.common.transport import Transport
 from services.common.wire import PART_BYTES
-from services.party.party_training import PartyTraining
+from services.party.party_training import PartyTraining, TrainingMeans
 from services.protocol1 import servicer as exchange_servicer
 from services.protocol1.cipher import DecryptedVector, WireVector, make_cipher
 from services.protocol1.exchange import GradientExchange
@@ -160,7 +160,7 @@ def test_a_caller_who_hangs_up_in_mid_stream_leaves_no_traceback(
 ) -> None:
     # Once: the servicer's own iterator raises grpc.RpcError, which is logged as "Unexpected error" with a traceback.
     reading, logged, released = threading.Event(), threading.Event(), threading.Event()
-    read_vector, abort_with = exchange_servicer._read_vector, errors.abort_with
+    read_vector, abort_with = exchange_servicer._read_vector, statuses.abort_with
 
     def observed_read(parts: Iterator[common_pb2.CipherVectorPart]) -> object:
         reading.set()
@@ -293,10 +293,9 @@ def _train_over_the_wire(certificates: Path, rows: int, columns: int, plan: Trai
                 name,
                 problem.blocks[name],
                 problem.labels if name == "active" else None,
-                peers,
-                generator=np.random.default_rng(100 + number),
-                timeout=60,
-                executor=stack.enter_context(ThreadPoolExecutor()),
+                TrainingMeans(
+                    peers, np.random.default_rng(100 + number), 60, stack.enter_context(ThreadPoolExecutor())
+                ),
             )
         return largest_difference(run_together(trainings, 1), train_plainly(problem, plan))
 
@@ -325,7 +324,7 @@ def test_4096_rows_of_three_classes_at_2048_bits_pass_the_default_message_limits
         for name, other in (("active", "passive"), ("passive", "active"))
     )
     mine.receive_public_key("passive", theirs.public_key)
-    few = theirs._cipher.encrypt(np.zeros((4, 3)))
+    few = theirs._cipher.encrypt(0, np.zeros((4, 3)))
     many = replace(few, count=3 * 4096, data=few.data * 1024)
     assert len(many.data) == 6 << 20 > 4 << 20 > PART_BYTES
     with ExitStack() as stack:

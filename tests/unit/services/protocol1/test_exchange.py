@@ -113,9 +113,9 @@ def test_a_step_is_decrypted_once_and_its_repetition_gets_the_very_same_answer(m
     decrypted: list[WireVector] = []
     decrypt = pair.exchange._cipher.decrypt
 
-    def counting(peer: str, step: int, vector: WireVector) -> DecryptedVector:
+    def counting(step: int, peer: str, vector: WireVector) -> DecryptedVector:
         decrypted.append(vector)
-        return decrypt(peer, step, vector)
+        return decrypt(step, peer, vector)
 
     monkeypatch.setattr(pair.exchange._cipher, "decrypt", counting)
     own = pair.exchange.encrypt_residuals(0, np.full((4, 1), 0.25))
@@ -374,7 +374,7 @@ class ExchangeModel(RuleBasedStateMachine):
     @rule(offset=st.integers(-2, 2), variant=st.integers(0, 1))
     def residuals_come(self, offset: int, variant: int) -> None:
         step = self.step + offset
-        vector = self.pair.peer._cipher.encrypt(np.full((self.ROWS, 1), float(variant)))
+        vector = self.pair.peer._cipher.encrypt(step, np.full((self.ROWS, 1), float(variant)))
         refusal: type[FederationError] | None = None
         if not self.key_shown:
             refusal = OutOfOrder

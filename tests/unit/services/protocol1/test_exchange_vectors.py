@@ -53,7 +53,7 @@ TAMPERINGS = sorted(_tampered(WireVector("", 1, 64, 0, b""), 35, 5))
 @pytest.mark.parametrize("tampering", TAMPERINGS)
 def test_wrong_residuals_are_refused_and_the_right_ones_are_still_taken(tampering: str, packing: bool) -> None:
     pair = exchange_pair(replace(TINY, packing=packing), rows=6)
-    key = pair.peer._cipher._private_key  # type: ignore[attr-defined]
+    key = pair.peer._cipher._messages.private_key  # type: ignore[attr-defined]
     good = pair.peer_residuals(0)
     bad, words = _tampered(good, key.public_key.n, key.p)[tampering]
     with pytest.raises(InvalidMessage, match=words):
@@ -65,7 +65,7 @@ def test_wrong_residuals_are_refused_and_the_right_ones_are_still_taken(tamperin
 @pytest.mark.parametrize("tampering", TAMPERINGS)
 def test_wrong_sums_are_refused_and_do_not_use_up_the_one_answer(tampering: str, packing: bool) -> None:
     pair = exchange_pair(replace(TINY, packing=packing), rows=6)
-    key = pair.exchange._cipher._private_key  # type: ignore[attr-defined]
+    key = pair.exchange._cipher._messages.private_key  # type: ignore[attr-defined]
     good = pair.peer_sums(pair.exchange.encrypt_residuals(0, np.zeros((6, 1))))
     bad, words = _tampered(good, key.public_key.n, key.p)[tampering]
     with pytest.raises(InvalidMessage, match=words):

@@ -1,0 +1,93 @@
+"""What an attack on labels found, over a whole training and step by step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.base import Json
+from vfl.arrays import BoolArray, FloatArray, IntArray
+
+UNRESOLVED = -1
+Method = Literal["criterion_4.2", "theorem_4.1", "theorem_F.2", "none"]
+Source = Literal["f", "label_share", "none"]
+
+
+@dataclass(frozen=True, eq=False)
+class StepLabels:
+    """What one step says.
+
+    Attributes:
+        step: counted from 0.
+        rows: (s,) indices in the common order.
+        labels: (s,) class indices, UNRESOLVED where the step says nothing.
+        margin: (s,) by how much f would have to change for another label.
+        guaranteed: (s,) whether theory promises the label.
+        rank: of the step's equations.
+        condition_number: of the step's equations.
+        method: which statement of Hu the labels follow from.
+        source: what they were read off: f, the label party's share alone, or nothing.
+        reason: why the step says nothing; empty when it says something.
+    """
+
+    step: int
+    rows: IntArray
+    labels: IntArray
+    margin: FloatArray
+    guaranteed: BoolArray
+    rank: int
+    condition_number: float
+    method: Method
+    source: Source
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class RecoveredLabels:
+    """The labels of all rows that took part in the steps seen.
+
+    Attributes:
+        labels: (n,) class indices, or UNRESOLVED.
+        guaranteed: (n,) whether theory promises the row's label.
+        unresolved: indices of the rows of the attacked batches without a label.
+        steps: one estimate per step.
+        guaranteed_steps: T_eps, None where the approximation has no such limit.
+        epsilon: the bound behind it.
+        reason: why there is no label at all; empty when there is one.
+        steps_per_epoch: the plan's; None where steps count as one epoch.
+    """
+
+    kind: ClassVar[str] = "labels"
+    labels: IntArray
+    guaranteed: BoolArray
+    unresolved: IntArray
+    steps: tuple[StepLabels, ...]
+    guaranteed_steps: int | None
+    epsilon: float
+    reason: str = ""
+    steps_per_epoch: int | None = None
+
+    def facts(self) -> Mapping[str, Json]:
+        """How far theory promises labels, and rank and condition number of every step's equations."""
+        return {
+            "guaranteed_steps": self.guaranteed_steps,
+            "rank": [one.rank for one in self.steps],
+            "condition_number": [one.condition_number for one in self.steps],
+            "unresolved": len(self.unresolved),
+            "reason": self.reason,
+        }
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """Labels of all rows; and of every step its epoch, rows and labels, one entry per row."""
+        return {
+            "labels": self.labels,
+            "guaranteed": self.guaranteed,
+            "step_epoch": np.concatenate([np.full(len(one.rows), self._epoch_of(one.step)) for one in self.steps]),
+            "step_rows": np.concatenate([one.rows for one in self.steps]),
+            "step_labels": np.concatenate([one.labels for one in self.steps]),
+        }
+
+    def _epoch_of(self, step: int) -> int:
+        return 0 if self.steps_per_epoch is None else step // self.steps_per_epoch

@@ -1,0 +1,107 @@
+"""Errors on the wire: which gRPC status each becomes, and which error a refused or unanswered call becomes."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+
+from services.common.errors import (
+    Diverged,
+    FederationError,
+    InvalidMessage,
+    NotAllowed,
+    NotIdentified,
+    OutOfOrder,
+    PeerRefused,
+    PeerVanished,
+    UnknownRecord,
+)
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_STATUSES: dict[type[FederationError], grpc.StatusCode] = {
+    FederationError: grpc.StatusCode.INTERNAL,
+    InvalidMessage: grpc.StatusCode.INVALID_ARGUMENT,
+    OutOfOrder: grpc.StatusCode.FAILED_PRECONDITION,
+    NotIdentified: grpc.StatusCode.UNAUTHENTICATED,
+    NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
+    UnknownRecord: grpc.StatusCode.NOT_FOUND,
+    Diverged: grpc.StatusCode.FAILED_PRECONDITION,
+    # Not UNAVAILABLE: whoever called this party would try again, and so would its own caller.
+    PeerVanished: grpc.StatusCode.FAILED_PRECONDITION,
+}
+# The first of those that share a status: a caller can't tell them apart.
+_KINDS = {status: kind for kind, status in reversed(_STATUSES.items())}
+_NO_ANSWER = {
+    grpc.StatusCode.UNAVAILABLE: "there is no connection to it. Check that it runs, its address and the certificates.",
+    grpc.StatusCode.DEADLINE_EXCEEDED: "its time is up. Check that it runs, or raise PLUMBLINE_STEP_TIMEOUT.",
+    grpc.StatusCode.CANCELLED: "the call was cut off. Check that it runs.",
+}
+
+
+def status_of(error: FederationError) -> grpc.StatusCode:
+    """The status that tells a caller of ``error``; what a peer refused is passed on as that peer's own refusal."""
+    kind = error.kind if isinstance(error, PeerRefused) else type(error)
+    return next(_STATUSES[base] for base in kind.__mro__ if base in _STATUSES)
+
+
+def error_of(party: str, call: grpc.Call) -> FederationError:
+    """The error that a failed call to ``party`` is to its caller."""
+    status = call.code()
+    if status in _NO_ANSWER:
+        return PeerVanished(f"{party} does not answer: {_NO_ANSWER[status]}")
+    words = call.details() or "It gives no reason, and its log may have one."
+    return PeerRefused(party, words, _KINDS.get(status, FederationError))
+
+
+@contextmanager
+def naming(party: str) -> Iterator[None]:
+    """Raises PeerVanished where a call to ``party`` gets no answer, and PeerRefused where it gets a refusal."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        if not isinstance(error, grpc.Call):
+            raise
+        _log.info("A call to %s failed: %s, %s", party, error.code().name, error.details())
+        raise error_of(party, error) from error
+
+
+def naming_the_party(link: type[T]) -> type[T]:
+    """Put every public method of a link under ``naming`` with ``self.name``.
+
+    A method that returns before its stream has ended reads the rest under ``naming`` itself.
+    """
+
+    def named(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(self: Any, *arguments: Any) -> Any:
+            with naming(self.name):
+                return method(self, *arguments)
+
+        return call
+
+    for name, attribute in list(vars(link).items()):
+        if callable(attribute) and not name.startswith("_"):
+            setattr(link, name, named(attribute))
+    return link
+
+
+def abort_with(context: grpc.ServicerContext, error: Exception) -> NoReturn:
+    """End the RPC with the status that belongs to ``error``.
+
+    The log has the traceback of an error that isn't ours. The caller is told its class only: its text may hold data.
+    """
+    if not context.is_active():
+        # The caller has hung up or its deadline has passed; nobody reads the answer.
+        _log.info("A call ended before it was answered.")
+        context.abort(grpc.StatusCode.CANCELLED, "The caller has gone.")
+    if isinstance(error, FederationError):
+        _log.warning("Refused: %s", error)
+        context.abort(status_of(error), str(error))
+    _log.error("Unexpected error", exc_info=error)
+    context.abort(grpc.StatusCode.INTERNAL, f"Unexpected {type(error).__name__}; the service's log has the rest.")

@@ -1,0 +1,62 @@
+"""What one party's service has at hand: its own data and settings, its ways to the others, its records."""
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Protocol
+
+from services.adversary.training import TrainingAdversary
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.scores import PartialScores
+from services.common.settings import Settings
+from services.party.features import PartyData
+from services.party.party_defences import PartyDefences
+from services.party.record import RunRecord
+from services.protocol1.peer import Peer
+from vfl.arrays import FloatArray
+
+
+class Coordinator(Protocol):
+    """What parties ask of the coordinator; opening a session and asking for scores is the active party's."""
+
+    def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
+        """Open a session; returns its id."""
+
+    def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
+        """Join a session; returns its terms when every party has joined."""
+
+    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
+        """Send a passive party's share of the scores of a request."""
+
+    def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
+        """Send the active party's share of a request; returns confidence scores, (rows, classes)."""
+
+    def end_session(self, session_id: str, reason: str) -> None:
+        """End a session: who waits for it is told why."""
+
+
+@dataclass(frozen=True)
+class PartyContext:
+    """What a party works with in every session; made once, when its service starts.
+
+    Attributes:
+        name: the party's, as its certificate and the agreement state it.
+        data: its own table, encoded.
+        settings: its own; they have the last word on a session's security.
+        coordinator: the way to the coordinator.
+        peers: the ways to the other parties of Protocol 1, by name.
+        record: what this party writes of a run.
+        executor: threads for jobs, epochs and sends.
+        adversary: the training attacks that this party mounts.
+        defences: the defences that this party applies.
+    """
+
+    name: str
+    data: PartyData
+    settings: Settings
+    coordinator: Coordinator
+    peers: Mapping[str, Peer]
+    record: RunRecord
+    executor: Executor
+    adversary: TrainingAdversary
+    defences: PartyDefences

@@ -1,0 +1,100 @@
+"""How a party enters a session: it joins, consents, gets ready to train, counts what its answers tell, and records."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from services.common.agreement import Agreement
+from services.party.consent import check_consent, warnings_of
+from services.party.context import PartyContext
+from services.party.guard import channels_of, guard
+from services.party.party_training import PartyTraining, TrainingMeans
+from vfl.arrays import IntArray
+from vfl.learning.networks import load_network
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PartySession:
+    """One party's part of a session whose terms it has agreed to.
+
+    Attributes:
+        training: the party's weights and its half of Protocol 1.
+        terms_warnings: what the session's terms leave unprotected.
+        guard_warnings: what the party's own answers could tell its peers.
+    """
+
+    training: PartyTraining
+    terms_warnings: tuple[str, ...]
+    guard_warnings: tuple[str, ...]
+
+    @property
+    def agreement(self) -> Agreement:
+        """The session's public terms."""
+        return self.training.agreement
+
+    @classmethod
+    def open(
+        cls,
+        context: PartyContext,
+        session_id: str,
+        rows: IntArray,
+        labels: IntArray | None,
+        check: Callable[[Agreement], None],
+    ) -> "PartySession":
+        """Join a session at the coordinator and get ready to train.
+
+        Args:
+            context: what the party works with.
+            session_id: of a session that the active party has opened.
+            rows: the party's own rows in the common order, (aligned rows,).
+            labels: class indices of those rows, (aligned rows,); the active party's only.
+            check: what the party's role asks of the terms; called before anything is made, it raises to refuse them.
+
+        Raises:
+            FederationError: when the coordinator, the party's settings, its guard or its defences refuse the terms.
+        """
+        data, settings, defences = context.data, context.settings, context.defences
+        own = data.describe(context.name, len(rows), truncates_answers=defences.truncates_answers)
+        agreement = context.coordinator.join_session(session_id, own)
+        check(agreement)
+        check_consent(agreement, settings, own)
+        training = _training_of(context, agreement, rows, labels)
+        channels = channels_of(agreement, context.name, len(training.rows.train))
+        session = cls(
+            training,
+            tuple(warnings_of(agreement, insecure_transport=settings.transport == "insecure")),
+            tuple(guard(agreement, channels, settings.guard, noisy=defences.changes_residuals)),
+        )
+        for warning in (*session.terms_warnings, *session.guard_warnings):
+            _log.warning("%s", warning)
+        context.record.begin(agreement)
+        context.record.note(
+            defences=list(defences.names),
+            predictions=training.predictions,
+            channels=[channel.facts() for channel in channels],
+            guard=list(session.guard_warnings),
+        )
+        if settings.record_features:
+            truth = data.truth(rows, agreement.plan.feature_fraction_bits)
+            context.record.keep_features(truth, data.feature_names, labels)
+        return session
+
+
+def _training_of(context: PartyContext, agreement: Agreement, rows: IntArray, labels: IntArray | None) -> PartyTraining:
+    settings = context.settings
+    means = TrainingMeans(
+        peers={peer.name: context.peers[peer.name] for peer in agreement.peers_of(context.name)},
+        generator=np.random.default_rng(settings.private_seed),
+        timeout=settings.step_timeout,
+        executor=context.executor,
+        cipher=context.adversary.cipher,
+        observer=context.adversary,
+        defences=context.defences,
+    )
+    features = context.data.encoded(rows, agreement.plan.feature_fraction_bits)
+    installed = load_network(settings.model) if settings.model else None
+    return PartyTraining(agreement, context.name, features, labels, means, installed)

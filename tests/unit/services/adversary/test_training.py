@@ -1,0 +1,77 @@
+"""The host of attacks on training: what it shows them, and what it leaves alone."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import attacks
+from defences import load
+from services.adversary.training import TrainingAdversary
+from services.protocol1.cipher import PaillierCipher
+from tests.harness.defended import with_defences
+from tests.harness.exchanges import SMALL_PLAN, random_problem
+from tests.harness.parties import active_data, house, small_settings
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A result that says nothing."""
+
+    kind: ClassVar[str] = "nothing"
+
+    def facts(self) -> dict[str, attacks.Json]:
+        return {}
+
+    def arrays(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Watching:
+    """Keeps the view that it is shown."""
+
+    name: ClassVar[str] = "watching"
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("either", "training", "agnostic", (), "a test")
+    views: list[attacks.TrainingView] = field(default_factory=list)
+
+    def attack(self, view: attacks.TrainingView) -> Nothing:
+        self.views.append(view)
+        return Nothing()
+
+
+@pytest.mark.parametrize("cipher", ["plain", "paillier"])
+def test_an_adversary_sees_its_own_share_without_its_own_noise(tmp_path: Path, cipher: str) -> None:
+    """From zero weights a passive party's share of the first step is 0, whatever it encrypts."""
+    settings = small_settings(epochs=1, initialisation="zero", cipher=cipher, residual_integer_bits=8)
+    labels = np.random.default_rng(8).permutation(["no", "yes"] * 30).tolist()
+    weights = []
+    for number, chosen in enumerate(((), (load("dp_noise", sigma=5.0),))):
+        attack, folder = Watching(), tmp_path / str(number)
+        with house(
+            folder,
+            settings=settings,
+            active=active_data(labels=labels),
+            passive_defences=with_defences(*chosen),
+            passive_adversary={"watching": attack},
+        ) as home:
+            home.train()
+        (view,) = attack.views
+        assert [one.step for one in view.steps] == list(range(len(view.steps)))
+        assert view.steps_per_epoch == len(view.steps) > 1
+        assert not view.steps[0].share.any()
+        assert view.steps[1].share.any()
+        assert np.abs(view.steps[1].share).max() < 1
+        weights.append(np.load(folder / "active-weights.npz")["weights"])
+    # What it encrypted was noisy all the same.
+    assert np.abs(weights[0] - weights[1]).max() > 0.05
+
+
+def test_without_attacks_a_party_trains_with_the_honest_cipher_itself() -> None:
+    agreement = random_problem().agreement(SMALL_PLAN)
+    idle = TrainingAdversary({}, "passive", None)
+    assert type(idle.cipher(agreement, "passive")) is PaillierCipher
+    idle.own_share(0, np.zeros((8, 1)))
+    assert not idle._transcript.shares

@@ -1,0 +1,92 @@
+"""Entering a session: what is refused leaves nothing behind."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from services.adversary.training import TrainingAdversary
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.errors import NotAllowed, OutOfOrder
+from services.common.meters import TrafficMeter
+from services.common.settings import Settings
+from services.party.context import PartyContext
+from services.party.party_defences import PartyDefences
+from services.party.record import RunRecord
+from services.party.session import PartySession
+from tests.harness.parties import party_data, small_settings
+
+ROWS = np.arange(40)
+
+
+class Alone:
+    """A coordinator whose other party is there already."""
+
+    def __init__(self, plan: TrainingPlan) -> None:
+        self._plan = plan
+
+    def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
+        other = PartyDescription("active", 3, 0, False, party.aligned_rows)
+        return Agreement(session_id, self._plan, 2, (other, party))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"entering a session doesn't ask for {name}")
+
+
+class Noting(RunRecord):
+    """Remembers which sessions it was begun for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "passive", TrafficMeter())
+        self.begun: list[str] = []
+
+    def begin(self, agreement: Agreement) -> None:
+        self.begun.append(agreement.session_id)
+        super().begin(agreement)
+
+
+def context(folder: Path, settings: Settings, plan: TrainingPlan | None = None) -> PartyContext:
+    return PartyContext(
+        name="passive",
+        data=party_data(),
+        settings=settings,
+        coordinator=Alone(plan or settings.plan()),
+        peers={"active": Any},  # type: ignore[dict-item]
+        record=Noting(folder),
+        executor=None,  # type: ignore[arg-type]
+        adversary=TrainingAdversary({}, "passive", None),
+        defences=PartyDefences(),
+    )
+
+
+def welcome(agreement: Agreement) -> None:
+    """Nothing to object to."""
+
+
+def test_a_session_has_the_terms_the_weights_and_both_kinds_of_warnings(tmp_path: Path) -> None:
+    made = context(tmp_path, small_settings())
+    session = PartySession.open(made, "one", ROWS, None, welcome)
+    assert session.agreement.session_id == "one"
+    assert session.training.weights.shape == (3, 1)
+    assert any("512-bit" in warning for warning in session.terms_warnings)
+    assert any("residuals of passive" in warning for warning in session.guard_warnings)
+    assert isinstance(made.record, Noting)
+    assert made.record.begun == ["one"]
+
+
+@pytest.mark.parametrize("refuses", ["role", "settings", "guard"])
+def test_terms_that_are_refused_leave_no_record(tmp_path: Path, refuses: str) -> None:
+    settings = small_settings(guard="refuse" if refuses == "guard" else "warn")
+    plan = small_settings(cipher="plain").plan() if refuses == "settings" else settings.plan()
+    made = context(tmp_path, settings, plan)
+
+    def check(agreement: Agreement) -> None:
+        if refuses == "role":
+            raise NotAllowed("not you")
+
+    with pytest.raises(NotAllowed if refuses == "role" else OutOfOrder):
+        PartySession.open(made, "one", ROWS, None, check)
+    assert isinstance(made.record, Noting)
+    assert made.record.begun == []
+    assert list(tmp_path.iterdir()) == []
