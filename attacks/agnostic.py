@@ -1,7 +1,7 @@
 """The agnostic attack (Varasteh, section IV): reconstruct records whose scores were never delivered.
 
-The active party trains a model of its own (the adversary model, AM) on its features and labels, takes the AM's scores
-for the federation's, and goes on as any white-box attack would. The AM can be refined (RAM) by delivered scores.
+The active party trains a model of its own (the adversary model, AM) on its features and labels. It takes the AM's
+scores for the federation's and goes on as any white-box attack would. Delivered scores can refine the AM (RAM).
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from vfl.learning.approximation import confidence_scores
 
 # Below any softmax output in float64: keeps logarithms finite.
 _SMALLEST = 1e-300
-# Adam's early-stopped training, as in `vfl.learning.torch_training.train_linear`.
+# Adam's early-stopped training, as in `vfl.learning.torch_training.AdamTraining`.
 _EPOCHS, _PATIENCE, _BATCH_SIZE, _LEARNING_RATE, _HELD_OUT = 200, 10, 256, 0.01, 0.2
 # A bound on the time, far above what the data sets of the papers need.
 _MOST_ITERATIONS = 2000
@@ -26,29 +26,34 @@ _MOST_ITERATIONS = 2000
 
 @dataclass(frozen=True)
 class Agnostic:
-    """An adversary model in place of the scores, then least squares or any white-box attack on the linear model.
-
-    base: the attack that turns estimated scores into features: "half_star", "ls", "rcc2", or another white-box one. It
-        serves d >= k; for d < k, where the estimated scores overdetermine the features, it is least squares by QR
-        (Varasteh eq. 10) unless A = J W_pas lacks full column rank. Rows of A are differences of adjacent classes
-        (eq. 4): another combination of them would weigh the equations differently.
-    refine: "none" trains on the active party's labels (eq. 8); "scores" adds the scoring function over delivered
-        scores, (alpha, beta) = (1, 0) in eq. 9; "labels" adds the classes those scores decide for, (0, 1).
-    training: "adam" minimises eq. 8 as the papers do, by Adam with early stopping on a held-out fifth of the rows and
-        no penalty; "converged" goes to the minimum with the penalty omega(theta) = l2 ||W_a||^2. The attack lives on
-        the AM's errors being like the model's own: choose what resembles the federation's training, which its active
-        party knows. A model trained otherwise (much sharper, much flatter) can make the attack worse than one half.
-    delivered: at most so many delivered records refine the AM, the first ones (Varasteh: 50 or 100).
-    seed: of Adam's batches and held-out rows.
+    """Estimates scores with an adversary model, then features with a white-box attack on the linear model.
 
     Delivered records are the view's auxiliary rows (their passive features aren't looked at), or else the view's own
-    records with their scores. The view's scores serve for nothing else, so that the estimates are what the adversary
-    gets for records without scores; give `features_active=features_train` to attack the training rows.
-    S(x, y) = log^2(x / y) is summed over classes; a delivered score of 0 (rounding makes such) has no logarithm and is
-    left out of the sum. Estimates outside [0, 1] become 0 or 1 (section IV-C, first strategy).
+    records with their scores. The view's scores serve for nothing else, so the estimates are what the adversary gets
+    for records without scores. Give `features_active=features_train` to attack the training rows.
 
-    Refining by scores goes to eq. 9's minimum, with the penalty. Raises ValueError for options out of range, and for a
-    base that isn't a white-box attack.
+    The base serves d >= k. For d < k the estimated scores overdetermine the features, and least squares by QR (Varasteh
+    eq. 10) takes its place unless A = J W_pas lacks full column rank. Rows of A are differences of adjacent classes
+    (eq. 4): another combination of them would weigh the equations differently.
+
+    S(x, y) = log^2(x / y) is summed over classes. A delivered score of 0 (rounding makes such) has no logarithm and is
+    left out of the sum. Refining by scores goes to eq. 9's minimum, with the penalty. Estimates outside [0, 1] become 0
+    or 1 (section IV-C, first strategy).
+
+    Attributes:
+        base: the attack that turns estimated scores into features: "half_star", "ls", "rcc2", or another white-box one.
+        refine: "none" trains on the active party's labels (eq. 8); "scores" adds the scoring function over delivered
+            scores, (alpha, beta) = (1, 0) in eq. 9; "labels" adds the classes those scores decide for, (0, 1).
+        training: "adam" minimises eq. 8 as the papers do, by Adam with early stopping on a held-out fifth of the rows
+            and no penalty; "converged" goes to the minimum with the penalty omega(theta) = l2 ||W_a||^2. Choose what
+            resembles the federation's training, which its active party knows: the attack needs the AM's errors to be
+            like the model's own.
+        l2: weight of the penalty.
+        delivered: at most so many delivered records refine the AM, the first ones (Varasteh: 50 or 100).
+        seed: of Adam's batches and held-out rows.
+
+    Raises:
+        ValueError: for options out of range, and for a base that isn't a white-box attack.
     """
 
     name: ClassVar[str] = "agnostic"
@@ -79,10 +84,11 @@ class Agnostic:
             raise ValueError(f"base={self.base!r}: choose a white-box attack on predictions, such as half_star.")
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """Estimates (n, d) in [0, 1].
+        """Estimate features, (n, d) in [0, 1].
 
-        Raises ViewError without labels, training features and disclosed weights, without delivered scores to refine by,
-        or for a label that the model has no class for.
+        Raises:
+            ViewError: without labels, training features and disclosed weights, without delivered scores to refine by,
+                or for a label that the model has no class for.
         """
         require(self, view)
         scores = self.adversary_scores(view)
@@ -98,7 +104,11 @@ class Agnostic:
         return clamped
 
     def adversary_scores(self, view: PredictionView) -> FloatArray:
-        """The (refined) adversary model's scores of the attacked records: (n, k). Raises as `reconstruct` does."""
+        """Compute the (refined) adversary model's scores of the attacked records: (n, k).
+
+        Raises:
+            ViewError: as `reconstruct`.
+        """
         require(self, view)
         features, labels = _with_intercept(np.asarray(view.features_train)), np.asarray(view.labels)
         if not len(labels) or labels.min() < 0 or labels.max() >= view.classes:
@@ -143,9 +153,9 @@ def _with_intercept(features: FloatArray) -> FloatArray:
 
 
 def _early_stopped(features: FloatArray, labels: IntArray, classes: int, generator: np.random.Generator) -> FloatArray:
-    """Adam (Kingma and Ba 2015, their defaults) from 0 on the mean log loss, back to the best epoch in the end.
+    """Minimise the mean log loss from 0 by Adam (Kingma and Ba 2015, their defaults), and go back to the best epoch.
 
-    The same recipe as `vfl.learning.torch_training.train_linear`, without torch, which services don't have.
+    The same recipe as `vfl.learning.torch_training.AdamTraining`, without torch, which services don't have.
     """
     order = generator.permutation(len(labels))
     held_out = order[: max(1, round(len(labels) * _HELD_OUT))]
@@ -180,10 +190,11 @@ def _minimise(
     l2: float,
     delivered: tuple[FloatArray, FloatArray] | None = None,
 ) -> FloatArray:
-    """The minimiser (d_a + 1, k) of Varasteh eq. 8, or of eq. 9 with alpha = 1 where scores were delivered.
+    """Minimise Varasteh eq. 8, or eq. 9 with alpha = 1 where scores were delivered: (d_a + 1, k).
 
-    features: (n, d_a + 1), the last column an intercept that the penalty spares. L-BFGS from `start`: eq. 8 is convex;
-    eq. 9 isn't (log^2 isn't, far from 1), so that refining starts from the unrefined model.
+    L-BFGS from `start`. Eq. 8 is convex. Eq. 9 isn't (log^2 isn't, far from 1), so refining starts from the unrefined
+    model.
+    features: (n, d_a + 1), the last column an intercept that the penalty spares.
     """
     shape = start.shape
     one_hot = np.eye(shape[1])[labels]

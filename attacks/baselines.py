@@ -1,4 +1,4 @@
-"""Guesses that ignore the scores, for every other attack to be measured against (Rassouli, sections V and VIII)."""
+"""Guesses that ignore the scores; every other attack is measured against them (Rassouli, sections V and VIII)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,33 +16,37 @@ def _blind(source: str) -> AttackSpec:
 
 @dataclass(frozen=True)
 class Zero:
-    """0 for every feature: good where features are sparse or skewed, MSE E[x^2] (Rassouli VIII-A)."""
+    """Guesses 0 for every feature: good where features are sparse or skewed, MSE E[x^2] (Rassouli VIII-A)."""
 
     name: ClassVar[str] = "zero"
     spec: ClassVar[AttackSpec] = _blind("Rassouli VIII-A")
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """Zeros, (n, d)."""
+        """Guess zeros, (n, d)."""
         return np.zeros((view.n, view.d))
 
 
 @dataclass(frozen=True)
 class Half:
-    """1/2 for every feature, the box's Chebyshev centre: the best worst case of blind estimates (Rassouli eq. 20)."""
+    """Guesses 1/2 for every feature, the box's Chebyshev centre.
+
+    No other blind guess has a smaller largest error (Rassouli eq. 20).
+    """
 
     name: ClassVar[str] = "half"
     spec: ClassVar[AttackSpec] = _blind("Rassouli V, eq. 19-20")
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """Halves, (n, d)."""
+        """Guess halves, (n, d)."""
         return np.full((view.n, view.d), 0.5)
 
 
 @dataclass(frozen=True)
 class RandomGuess:
-    """Uniform on [0, 1]: by Lemma 1 its MSE is half's plus the uniform variance 1/12, so it is no fair yardstick.
+    """Guesses uniformly on [0, 1]. By Lemma 1 its MSE is half's plus the uniform variance 1/12: no fair yardstick.
 
-    seed: of the guesses, any non-negative integer; equal seeds and shapes give equal guesses.
+    Attributes:
+        seed: any non-negative integer; equal seeds and shapes give equal guesses.
     """
 
     name: ClassVar[str] = "random_guess"
@@ -50,5 +54,5 @@ class RandomGuess:
     seed: int = 0
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """Independent uniform guesses, (n, d)."""
+        """Guess independently and uniformly, (n, d)."""
         return np.random.default_rng(self.seed).random((view.n, view.d))

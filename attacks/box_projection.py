@@ -1,4 +1,4 @@
-"""The point of {A x = b} in the unit box that is nearest to a centre, for many right-hand sides at once."""
+"""Finds the point of {A x = b} in the unit box that is nearest to a centre, for many right-hand sides at once."""
 
 from dataclasses import dataclass
 
@@ -19,9 +19,12 @@ _MULTIPLIER_UPDATES = 40
 
 @dataclass(frozen=True, eq=False)
 class BoxSolutions:
-    """points: (n, d) in [0, 1]. feasible: (n,) whether the point solves its equations; where it doesn't, none does.
+    """Projections of n records.
 
-    singly: (n,) records that the batched methods left to scipy's active-set method, one by one.
+    Attributes:
+        points: (n, d) in [0, 1].
+        feasible: (n,), whether the point solves its equations; where it doesn't, none does.
+        singly: (n,), records that the batched methods left to scipy's active-set method, one by one.
     """
 
     points: FloatArray
@@ -30,15 +33,19 @@ class BoxSolutions:
 
 
 def project_onto_solutions(space: RowSpace, coordinates: FloatArray, centre: float | FloatArray) -> BoxSolutions:
-    """The point closest to ``centre`` in {x in [0, 1]^d: V^T x = t}, for all n records at once.
+    """Find the point closest to ``centre`` in {x in [0, 1]^d: V^T x = t}, for all n records at once.
 
-    coordinates: t, (n, r); centre: one number for all features, or (n, d). Where the set is empty, t is first
-    moved to the attainable value with the smallest ||A x - b||.
+    Where the set is empty, t is first moved to the attainable value with the smallest ||A x - b||.
 
-    The projection is x = clip(centre + V lambda, 0, 1) with V^T x = t: a piecewise linear equation in the r
-    multipliers of a record, solved by a semismooth Newton method with a line search on the concave dual. Where no
-    solution exists, the method of multipliers with residuals weighted by A's singular values converges to the
-    projection onto the least-squares solutions (every x it visits is closest to the centre for its own V^T x).
+    The projection is x = clip(centre + V lambda, 0, 1) with V^T x = t: a piecewise linear equation in the r multipliers
+    of a record, solved by a semismooth Newton method with a line search on the concave dual. Where no solution exists,
+    the method of multipliers with residuals weighted by A's singular values converges to the projection onto the
+    least-squares solutions (every x it visits is closest to the centre for its own V^T x).
+
+    Args:
+        space: A's row space, with basis V.
+        coordinates: t, (n, r).
+        centre: one number for all features, or (n, d).
     """
     n, d = len(coordinates), len(space.basis)
     centres = np.broadcast_to(np.asarray(centre, dtype=np.float64), (n, d))

@@ -6,11 +6,11 @@ rcc2 bounds ||x||^2 by 1^T x. It is the feasible point closest to one half (Rema
 
 rcc1 is the semidefinite relaxation. With x = A^+ b + W u and Delta = u u^T + Z, its program (eq. 14) reads
 
-    maximise Tr Z over u and Z >= 0 (psd), subject to (W Z W^T)_ii <= x_i (1 - x_i) for every feature i,
+    maximise Tr Z over u and Z >= 0 (psd), subject to (W Z W^T)_ii <= x_i (1 - x_i) for every feature i.
 
-and since Tr Z is the sum of those left sides, nothing exceeds max_x sum_i x_i (1 - x_i), which rcc2 attains. So the two
-centres are equal wherever some psd Z meets all the constraints with equality at x = rcc2. That is tested first;
-only records without such a certificate need the program itself.
+Tr Z is the sum of those left sides, so nothing exceeds max_x sum_i x_i (1 - x_i), which rcc2 attains. Hence the two
+centres are equal wherever some psd Z meets all the constraints with equality at x = rcc2. That is tested first; only
+records without such a certificate need the program itself.
 """
 
 import logging
@@ -32,12 +32,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RelaxedChebyshevCentre2:
-    """RCC2: the feasible solution closest to one half (Rassouli Prop. 3 and Remark 2, eq. 32-33).
+    """RCC2: estimates the feasible solution closest to one half (Rassouli Prop. 3 and Remark 2, eq. 32-33).
 
-    For undistorted scores its squared error is at most half*'s, record by record (Theorem 1, eq. 44).
+    For undistorted scores its squared error is at most half*'s, record by record (Theorem 1, eq. 44). Records without a
+    solution in the box: see `attacks.equation_solving`.
 
-    solver: "batched" (the default) projects all records at once; "cvxpy" solves eq. 33 record by record with
-    Clarabel, the reference. Records without a solution in the box: see `attacks.equation_solving`.
+    Attributes:
+        solver: "batched" projects all records at once; "cvxpy" solves eq. 33 record by record with Clarabel, the
+            reference.
     """
 
     name: ClassVar[str] = "rcc2"
@@ -48,7 +50,12 @@ class RelaxedChebyshevCentre2:
         check_option(self.name, "solver", self.solver, ("batched", "cvxpy"))
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """(n, d) in [0, 1]. Raises ViewError when the view lacks a piece, ModuleNotFoundError without cvxpy."""
+        """Estimate features, (n, d) in [0, 1].
+
+        Raises:
+            ViewError: when the view lacks a piece.
+            ModuleNotFoundError: for solver="cvxpy" without cvxpy.
+        """
         system = linear_system(self, view)
         if self.solver == "batched":
             return box_solutions(self.name, system, 0.5).points
@@ -57,12 +64,14 @@ class RelaxedChebyshevCentre2:
 
 @dataclass(frozen=True)
 class RelaxedChebyshevCentre1:
-    """RCC1: the x-part of the semidefinite relaxation of the Chebyshev centre (Rassouli Prop. 2, eq. 31).
+    """RCC1: estimates the x-part of the semidefinite relaxation of the Chebyshev centre (Rassouli Prop. 2, eq. 31).
 
-    solver: "batched" (the default) settles by certificate what it can and solves the program's dual for the
-    rest, many records at once, to some 1e-5 in x; "cvxpy" solves eq. 14 record by record with Clarabel, the
-    reference, which is no more accurate. Records without a solution in the box: the same for the points of the
-    box with the smallest ||A x - b||.
+    Records without a solution in the box: the same for the points of the box with the smallest ||A x - b||.
+
+    Attributes:
+        solver: "batched" settles by certificate what it can and solves the program's dual for the rest, many records at
+            once, to some 1e-5 in x; "cvxpy" solves eq. 14 record by record with Clarabel, the reference, which is no
+            more accurate.
     """
 
     name: ClassVar[str] = "rcc1"
@@ -73,11 +82,16 @@ class RelaxedChebyshevCentre1:
         check_option(self.name, "solver", self.solver, ("batched", "cvxpy"))
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """(n, d) in [0, 1]. Raises ViewError when the view lacks a piece, ModuleNotFoundError without cvxpy."""
+        """Estimate features, (n, d) in [0, 1].
+
+        Raises:
+            ViewError: when the view lacks a piece.
+            ModuleNotFoundError: for solver="cvxpy" without cvxpy.
+        """
         return self.reconstruct_with_notes(view).estimate
 
     def reconstruct_with_notes(self, view: PredictionView) -> Reconstruction:
-        """The same, with how many records each solver settled, and to what."""
+        """Estimate features, and say how many records each solver settled, and to what."""
         system = linear_system(self, view)
         centre2, coordinates = _attainable(self.name, system)
         if system.space.nullity == 0 or system.space.rank == 0:

@@ -1,11 +1,11 @@
 """Attacks that solve the scores' linear equations A x = b (Rassouli, sections III-V: eq. 5-6, 22; CLS of section IV).
 
-What all of them share stands in ``linear_system`` (the equations) and ``box_projection`` (their solutions in the box).
+They share ``linear_system`` (the equations) and ``box_projection`` (solutions in the box [0, 1]^d).
 
-Behaviour where the paper's assumptions fail, the same for every attack of this family and never NaN:
+Where the paper's assumptions fail, every attack of this family does the same, and never gives NaN:
 
 - *Scores of 0 or 1* carry no finite log ratio. Scores are floored at SCORE_FLOOR before the logarithm, so a
-  saturated ratio becomes some +-690; such a record's equations usually have no solution in the box.
+  saturated ratio becomes some +-690. Such a record's equations usually have no solution in the box.
 - *Rank-deficient A*: the pseudoinverse of the numerical rank (`vfl.theory.prediction.row_space`).
 - *Equations that contradict each other*: b is replaced by its projection onto the range of A, as A^+ does.
 - *No solution in the box* (distorted scores or parameters): ls, half* and clamped_ls are what their formulas
@@ -47,31 +47,39 @@ def _constrained_by_cvxpy(system: LinearSystem) -> FloatArray:
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """ESA: the solution of minimum norm, A^+ b, unclamped (Rassouli section IV; the first term of eq. 22)."""
+    """ESA: estimates the solution of minimum norm, A^+ b, unclamped (Rassouli section IV; the first term of eq. 22)."""
 
     name: ClassVar[str] = "ls"
     spec: ClassVar[AttackSpec] = white_box("Rassouli IV, eq. 5-6; Theorem 2, eq. 50")
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """A^+ b, (n, d), finite but possibly outside [0, 1]. Raises ViewError when the view lacks a piece."""
+        """Estimate features A^+ b, (n, d), finite but possibly outside [0, 1].
+
+        Raises:
+            ViewError: when the view lacks a piece.
+        """
         return linear_system(self, view).minimum_norm
 
 
 @dataclass(frozen=True)
 class ClampedLeastSquares:
-    """ESA with every value outside [0, 1] replaced by the nearer end (Rassouli VIII-A); A x = b is then lost."""
+    """ESA, with every value outside [0, 1] replaced by the nearer end (Rassouli VIII-A); A x = b is then lost."""
 
     name: ClassVar[str] = "clamped_ls"
     spec: ClassVar[AttackSpec] = white_box("Rassouli VIII-A")
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """(n, d) in [0, 1]. Raises ViewError when the view lacks a piece."""
+        """Estimate features, (n, d) in [0, 1].
+
+        Raises:
+            ViewError: when the view lacks a piece.
+        """
         return np.clip(linear_system(self, view).minimum_norm, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class HalfStar:
-    """The solution closest to one half, A^+ b + (I - A^+ A) 1/2, unclamped as in the paper (Rassouli Prop. 1, eq. 22).
+    """Estimates the solution closest to one half, A^+ b + (I - A^+ A) 1/2, unclamped (Rassouli Prop. 1, eq. 22).
 
     For undistorted scores its MSE is never above half's (Theorem 1).
     """
@@ -80,7 +88,11 @@ class HalfStar:
     spec: ClassVar[AttackSpec] = white_box("Rassouli Prop. 1, eq. 21-22")
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """(n, d), finite but possibly outside [0, 1]. Raises ViewError when the view lacks a piece."""
+        """Estimate features, (n, d), finite but possibly outside [0, 1].
+
+        Raises:
+            ViewError: when the view lacks a piece.
+        """
         system = linear_system(self, view)
         estimates: FloatArray = system.minimum_norm
         estimates += 0.5 * system.space.null_projector.sum(axis=1)
@@ -89,11 +101,12 @@ class HalfStar:
 
 @dataclass(frozen=True)
 class ConstrainedLeastSquares:
-    """CLS: a point of the box with the smallest ||A x - b|| (Rassouli section IV). For d >= k there are many.
+    """CLS: estimates a point of the box with the smallest ||A x - b|| (Rassouli section IV). For d >= k there are many.
 
-    solver: "minimum_norm" (the default) gives the one of minimum norm, which is unique; "cvxpy" gives the one
-    where Clarabel happens to stop, as the paper's figures do, record by record. The latter's MSE says as
-    much about the solver as about the leak.
+    Attributes:
+        solver: "minimum_norm" gives the one of minimum norm, which is unique; "cvxpy" gives the one where Clarabel
+            happens to stop, as the paper's figures do, record by record. The latter's MSE says as much about the solver
+            as about the leak.
     """
 
     name: ClassVar[str] = "cls"
@@ -104,7 +117,12 @@ class ConstrainedLeastSquares:
         check_option(self.name, "solver", self.solver, ("minimum_norm", "cvxpy"))
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """(n, d) in [0, 1]. Raises ViewError when the view lacks a piece, ModuleNotFoundError without cvxpy."""
+        """Estimate features, (n, d) in [0, 1].
+
+        Raises:
+            ViewError: when the view lacks a piece.
+            ModuleNotFoundError: for solver="cvxpy" without cvxpy.
+        """
         system = linear_system(self, view)
         if self.solver == "cvxpy":
             return _constrained_by_cvxpy(system)

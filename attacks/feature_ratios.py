@@ -1,4 +1,4 @@
-"""One feature's ratios by batch, joined over batches that share rows (Hu, Lemmas 3.3 and 3.4)."""
+"""Ratios of a single feature's values, batch by batch, joined over batches that share rows (Hu, Lemmas 3.3 and 3.4)."""
 
 from dataclasses import dataclass
 
@@ -16,9 +16,14 @@ _REFINEMENTS = 30
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """Products of a peer at one step: values (s, columns), NaN where they don't follow; noise: their absolute error.
+    """Products of a peer's feature and weight at one step.
 
-    residual: f, (s, columns), or None where it doesn't follow; then theta's next move is unknown.
+    Attributes:
+        step: from 0.
+        rows: (s,).
+        values: (s, columns), NaN where they don't follow.
+        noise: absolute error of the values.
+        residual: f, (s, columns), or None where it doesn't follow; then theta's next move is unknown.
     """
 
     step: int
@@ -30,7 +35,15 @@ class Observation:
 
 @dataclass(frozen=True, eq=False)
 class _Edges:
-    """One entry per product that follows: batch (an index of the observations), row, value, whether it stands out."""
+    """One entry per product that follows.
+
+    Attributes:
+        batches: index of the observation.
+        rows: of the record.
+        values: of the product.
+        noise: its absolute error.
+        strong: whether it stands out from its error.
+    """
 
     batches: IntArray
     rows: IntArray
@@ -40,7 +53,7 @@ class _Edges:
 
 
 def edges_of(observations: list[Observation]) -> _Edges:
-    """Join every batch with its rows whose product is known."""
+    """List the products that follow from the observations, one entry each."""
     batches, rows, values, noise = [], [], [], []
     for index, observation in enumerate(observations):
         known = np.isfinite(observation.values).all(axis=1)
@@ -59,10 +72,11 @@ def edges_of(observations: list[Observation]) -> _Edges:
 
 
 def join_batches(n: int, batch_count: int, edges: _Edges) -> tuple[IntArray, FloatArray]:
-    """Sortable sets and ratios of n rows: (n,) and (n,), the largest set first, NO_SET and NaN where nothing is known.
+    """Sort n rows into sets of known ratio: the sets and the ratios, both (n,).
 
-    Batches and rows are the nodes of a graph, joined by v = theta x. Along the tree of the relatively most exact
-    products every node gets its value; a few rounds of alternating least squares then use all products.
+    The largest set comes first; NO_SET and NaN stand where nothing is known. Batches and rows are the nodes of a graph,
+    joined by v = theta x. Along the tree of the relatively most exact products every node gets its value. A few rounds
+    of alternating least squares then use all products.
     """
     batches, rows = edges.batches[edges.strong], edges.rows[edges.strong]
     cost = edges.noise[edges.strong] / np.abs(edges.values[edges.strong])

@@ -18,18 +18,24 @@ from vfl.learning.torch_training import Layers, as_tensor, initial_layers, torch
 
 @dataclass(frozen=True)
 class GenerativeRegression:
-    """A network that makes passive features of (active features, noise), trained until the model's scores match.
-
-    hidden: units of the generator's hidden layers, each normalised and followed by a ReLU; its output is a sigmoid,
-        so that estimates lie in [0, 1] (Luo et al.'s published generator: 600, 200, 100).
-    variance_weight: of the penalty, the sum over features of the generated values' variance in a batch (published:
-        0.25). The loss is the batch's summed squared score error plus the penalty.
-    epochs, batch_size, learning_rate: of Adam. The defaults are the published ones, meant for thousands of predictions;
-        with a hundred the generator has barely started and stays near one half.
-    seed: of the generator's weights, the batches and the noise; a seed repeats bit for bit.
+    """Trains a network that makes passive features of active features and noise, until the model's scores match.
 
     Records share one generator: unlike gradient inversion, a record's estimate depends on the others in the view, and
-    few records train it badly (Jiang, figure 8). Raises ValueError for options out of range.
+        few records train it badly (Jiang, figure 8). The loss is the batch's summed squared score error plus a penalty.
+
+    Attributes:
+        hidden: units of the generator's hidden layers, each normalised and followed by a ReLU; its output is a sigmoid,
+            so that estimates lie in [0, 1] (Luo et al.'s published generator: 600, 200, 100).
+        variance_weight: of the penalty, the sum over features of the generated values' variance in a batch (published:
+            0.25).
+        epochs: of Adam. This and the next two are the published ones, meant for thousands of predictions; with a
+            hundred the generator has barely started and stays near one half.
+        batch_size: of Adam.
+        learning_rate: of Adam.
+        seed: of the generator's weights, the batches and the noise; a seed repeats bit for bit.
+
+    Raises:
+        ValueError: for options out of range.
     """
 
     name: ClassVar[str] = "grn"
@@ -57,7 +63,11 @@ class GenerativeRegression:
             raise ValueError("grn needs epochs, batch_size >= 1, learning_rate > 0 and variance_weight >= 0.")
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """Estimates (n, d) in [0, 1]. Raises ViewError without scores or a disclosed model, or when they don't fit."""
+        """Estimate features, (n, d) in [0, 1].
+
+        Raises:
+            ViewError: without scores or a disclosed model, or when they don't fit.
+        """
         require(self, view)
         network = disclosed_model(self.name, view)
         scores, features = as_tensor(np.asarray(view.scores)), as_tensor(view.features_active)

@@ -23,21 +23,26 @@ _CHOICES = {"distance": ("mse", "kld"), "init": ("zero", "half", "random"), "cla
 
 @dataclass(frozen=True)
 class GradientInversion:
-    """Adam on x_hat until softmax(f(x_act) + f(x_hat)) comes close to the delivered scores (Jiang eq. 16-20).
+    """Moves x_hat by Adam until softmax(f(x_act) + f(x_hat)) comes close to the delivered scores (Jiang eq. 16-20).
 
-    distance: "mse" (eq. 18) or "kld" (eq. 19 with its sign put right: sum c log(c / c_hat) is what shrinks to 0).
-    init: where x_hat starts: all "zero" (Algorithm 1), all "half", or "random", uniform on [0, 1] from `seed`.
-    clamp: "each_step" keeps x_hat in the feature space [0, 1] throughout, as eq. 16 asks; "at_end" searches freely
-        and clamps the result.
-    steps: most rounds T. A record whose distance falls to `tolerance` keeps its estimate; all others are returned as
-        they are after the last round: a record that did not converge is never dropped.
-    learning_rate: lambda of Adam. Jiang uses 0.001 without telling T; 0.01 needs a tenth of the rounds. Far
-        above, Adam's first steps (as long as the rate in every coordinate) throw away a good start.
-
-    Works on linear models and networks. Each record's search is its own: a record comes out the same alone or in a
+    It works on linear models and networks. Each record's search is its own: a record comes out the same alone or in a
     batch (but for `init="random"`). The mse distance is flat where scores are saturated, so it moves such records
     little; kld doesn't stall. For kld, scores that a defence pushed off the simplex are clipped at 0 and normalised.
-    Raises ValueError for options out of range.
+
+    Attributes:
+        distance: "mse" (eq. 18) or "kld" (eq. 19 with its sign put right: sum c log(c / c_hat) is what shrinks to 0).
+        init: where x_hat starts: all "zero" (Algorithm 1), all "half", or "random", uniform on [0, 1] from `seed`.
+        clamp: "each_step" keeps x_hat in the feature space [0, 1] throughout, as eq. 16 asks; "at_end" searches freely
+            and clamps the result.
+        steps: most rounds T. All records are returned as they are after the last round: a record that did not converge
+            is never dropped.
+        learning_rate: lambda of Adam. Jiang uses 0.001 without telling T; 0.01 needs a tenth of the rounds. Far above,
+            Adam's first steps (as long as the rate in every coordinate) throw away a good start.
+        tolerance: a record whose distance falls to it keeps its estimate.
+        seed: of init="random".
+
+    Raises:
+        ValueError: for options out of range.
     """
 
     name: ClassVar[str] = "gia"
@@ -65,7 +70,11 @@ class GradientInversion:
             raise ValueError("gia needs steps >= 1, learning_rate > 0 and tolerance >= 0.")
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """Estimates (n, d) in [0, 1]. Raises ViewError without scores or a disclosed model, or when they don't fit."""
+        """Estimate features, (n, d) in [0, 1].
+
+        Raises:
+            ViewError: without scores or a disclosed model, or when they don't fit.
+        """
         require(self, view)
         network = disclosed_model(self.name, view)
         distances = distance_to(np.asarray(view.scores), self.distance)
@@ -97,10 +106,14 @@ class GradientInversion:
 
 
 def distance_to(scores: FloatArray, kind: Distance) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The distance of (n, k) delivered scores from the softmax of (n, k) logits, per record: (n,), finite, 0 at best.
+    """Make the function that measures how far softmax of (n, k) logits is from delivered scores, per record: (n,).
 
-    "mse": Jiang eq. 18. "kld": sum c log(c / c_hat), eq. 19 with its sign put right; scores off the simplex (a defence
-    may add noise or round) are clipped at 0 and normalised first, rows without a positive score count as uniform.
+    It is finite, and 0 at best. Scores off the simplex (a defence may add noise or round) are clipped at 0 and
+    normalised first for "kld"; rows without a positive score count as uniform.
+
+    Args:
+        scores: (n, k), delivered.
+        kind: "mse", Jiang eq. 18, or "kld", sum c log(c / c_hat), eq. 19 with its sign put right.
     """
     delivered = as_tensor(scores)
     if kind == "mse":
@@ -114,10 +127,11 @@ def distance_to(scores: FloatArray, kind: Distance) -> Callable[[torch.Tensor], 
 
 
 def disclosed_model(attack: str, view: PredictionView) -> VerticalNetwork:
-    """The model in the view, a linear one as a network without hidden layers.
+    """Find the model in the view, a linear one as a network without hidden layers.
 
-    Raises ViewError, naming the attack, when the view holds neither a network nor all of weights_active,
-    weights_passive and bias, or when the network doesn't fit the view's features and classes.
+    Raises:
+        ViewError: names the attack, when the view holds neither a network nor all of weights_active, weights_passive
+            and bias, or when the network doesn't fit the view's features and classes.
     """
     if view.network is None:
         if view.weights_active is None or view.weights_passive is None or view.bias is None:
@@ -140,5 +154,5 @@ def disclosed_model(attack: str, view: PredictionView) -> VerticalNetwork:
 
 
 def linear_part(weights: FloatArray, bias: FloatArray) -> DenseNetwork:
-    """Class rows (k, d) and a bias (k,) as a network of one layer, without hidden ones."""
+    """Make a network of one layer, without hidden ones, of class rows (k, d) and a bias (k,)."""
     return DenseNetwork((weights.T,), (bias,))

@@ -16,16 +16,20 @@ SCORE_FLOOR = 1e-300
 
 
 def white_box(source: str) -> AttackSpec:
-    """The spec that the linear white-box attacks share."""
+    """Make the spec that the linear white-box attacks share."""
     needs = ("scores", "weights_active", "weights_passive", "bias")
     return AttackSpec(adversary="active", phase="prediction", knowledge="white_box", needs=needs, source=source)
 
 
 @dataclass(frozen=True, eq=False)
 class LinearSystem:
-    """The equations A x = b of n records: matrix A (k-1, d), right-hand sides b (n, k-1), and A's row space.
+    """The equations A x = b of n records.
 
-    coordinates: (n, r), what the equations say about x: V^T x = coordinates, with V the basis of the row space.
+    Attributes:
+        matrix: A, (k-1, d).
+        right_hand_sides: b, (n, k-1).
+        space: A's row space, with basis V.
+        coordinates: (n, r), what the equations say about x: V^T x = coordinates.
     """
 
     matrix: FloatArray
@@ -35,18 +39,22 @@ class LinearSystem:
 
     @property
     def minimum_norm(self) -> FloatArray:
-        """A^+ b of every record, (n, d)."""
+        """Compute A^+ b of every record, (n, d)."""
         solutions: FloatArray = self.coordinates @ self.space.basis.T
         return solutions
 
     def restricted_to(self, features: IntArray) -> "LinearSystem":
-        """The same equations over some features, which must include all that have a weight."""
+        """Restrict the equations to some features, which must include all that have a weight."""
         space = RowSpace(self.space.left, self.space.singular_values, self.space.basis[features])
         return LinearSystem(self.matrix[:, features], self.right_hand_sides, space, self.coordinates)
 
 
 def linear_system(attack: PredictionAttack, view: PredictionView) -> LinearSystem:
-    """The attacked records' equations (Rassouli eq. 3-6). Raises ViewError when the view lacks a piece."""
+    """Form the attacked records' equations (Rassouli eq. 3-6).
+
+    Raises:
+        ViewError: when the view lacks a piece.
+    """
     require(attack, view)
     scores, weights_active, weights_passive, bias = view.scores, view.weights_active, view.weights_passive, view.bias
     # `require` has just refused such views; this tells the type checker.
@@ -62,7 +70,7 @@ def linear_system(attack: PredictionAttack, view: PredictionView) -> LinearSyste
 
 
 def box_solutions(attack: str, system: LinearSystem, centre: float) -> BoxSolutions:
-    """`project_onto_solutions` of a system; logs how many records have no solution or were left unfinished."""
+    """Project onto a system's solutions in the box, and log how many records have none or were left unfinished."""
     solutions = project_onto_solutions(system.space, system.coordinates, centre)
     infeasible, unfinished = int((~solutions.feasible).sum()), int(solutions.singly.sum())
     if infeasible:
@@ -78,6 +86,10 @@ def box_solutions(attack: str, system: LinearSystem, centre: float) -> BoxSoluti
 
 
 def check_option(attack: str, option: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Raises ValueError, naming the choices, when a value is none of them."""
+    """Accept an option's value only if it is one of those allowed.
+
+    Raises:
+        ValueError: names the choices.
+    """
     if value not in allowed:
         raise ValueError(f"{attack} can't take {option}={value!r}: choose one of {', '.join(allowed)}.")

@@ -1,4 +1,4 @@
-"""Black box against a single passive feature (Rassouli, section VI, cases 1 to 3): its extremes stand for 0 and 1."""
+"""Black-box attack on a single passive feature (Rassouli, section VI, cases 1 to 3): its extremes stand for 0 and 1."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -14,17 +14,21 @@ _SCORE_FLOOR = 1e-300
 
 @dataclass(frozen=True)
 class OneFeature:
-    """From v_i = omega X_i + b with omega, b unknown: over many predictions the extreme v_i belong to X near 0 and 1.
+    """Estimates X_i from v_i = omega X_i + b with omega and b unknown: the extreme v_i belong to X near 0 and 1.
 
-    case: what the adversary knows of omega and b. 1: b = 0, eq. 64. 2: omega b > 0, section VI-B. 3: omega b < 0,
-        section VI-C: where all v_i have one sign it is b's; where not, omega's sign decides between x and 1 - x.
-    omega_sign: "positive" or "negative" where the adversary knows it (used in case 3 only, the others don't need it);
-        "unknown" with v_i of both signs gives one half for every record, the best that section VI-C knows.
-    pair: which classes' log ratio ln(c_{pair+1} / c_pair), from 0, is observed; omega and b are that row's.
+    v is what the active party's own share leaves of the log ratio of two classes. Records with a score of 0 in the pair
+    don't count as extremes. Observations that don't differ (or are all 0 in case 1) tell nothing: one half. Never NaN,
+    deterministic.
 
-    v is what the active party's own share leaves of the log ratio. Records with a score of 0 in the pair don't count as
-    extremes; observations that don't differ (or are all 0 in case 1) tell nothing: one half. Never NaN.
-    Deterministic. Raises ValueError for options out of range.
+    Attributes:
+        case: what the adversary knows of omega and b. 1: b = 0, eq. 64. 2: omega b > 0, section VI-B. 3: omega b < 0,
+            section VI-C: where all v_i have one sign it is b's; where not, omega's sign decides between x and 1 - x.
+        omega_sign: "positive" or "negative" where the adversary knows it (used in case 3 only, the others don't need
+            it); "unknown" with v_i of both signs gives one half for every record, the best that section VI-C knows.
+        pair: which classes' log ratio ln(c_{pair+1} / c_pair), from 0, is observed; omega and b are that row's.
+
+    Raises:
+        ValueError: for options out of range.
     """
 
     name: ClassVar[str] = "one_feature"
@@ -49,9 +53,10 @@ class OneFeature:
             raise ValueError(f"Expected pair >= 0, got {self.pair}.")
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """Estimates (n, 1) in [0, 1].
+        """Estimate the feature, (n, 1) in [0, 1].
 
-        Raises ViewError without scores or weights_active, unless d = 1, or for a pair without classes.
+        Raises:
+            ViewError: without scores or weights_active, unless d = 1, or for a pair without classes.
         """
         require(self, view)
         if view.d != 1:

@@ -1,4 +1,4 @@
-"""The centre of Rassouli, Prop. 3: when it is that of Prop. 2, and an interior point method for when it is not."""
+"""Computes rcc1 (Rassouli Prop. 2) from rcc2 (Prop. 3): where they coincide, and by interior points elsewhere."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ _CERTIFIED = 1e-11
 
 
 def centres_coincide(space: RowSpace, centre2: FloatArray) -> BoolArray:
-    """Records whose rcc1 certainly equals their rcc2, the given (n, d) points: (n,). False proves nothing.
+    """Find records whose rcc1 certainly equals their rcc2, the given (n, d) points: (n,). False proves nothing.
 
     Let v = x (1 - x) at x = rcc2 and N = W W^T = I - A^+ A. A psd Y = W Z W^T with diagonal v is wanted. With one
     equation (two classes) it exists iff no |a_i| sqrt(v_i) exceeds the sum of the others: its Gram vectors, of length
@@ -42,7 +42,7 @@ def centres_coincide(space: RowSpace, centre2: FloatArray) -> BoolArray:
 
 
 def single_points(system: LinearSystem, centre2: FloatArray) -> BoolArray:
-    """Infeasible records of which no other point of the box has as small an ||A x - b|| as the given (n, d): (n,).
+    """Find infeasible records of which no other point of the box has as small an ||A x - b|| as the given (n, d): (n,).
 
     All such points have the same A x, and a feature with a non-zero gradient there is at the same end in all of them.
     Where A restricted to the other features is injective, nothing can move.
@@ -101,7 +101,7 @@ _WIDENING = 1e-10
 def centre1_by_interior_point(
     space: RowSpace, coordinates: FloatArray, centre2: FloatArray
 ) -> tuple[FloatArray, BoolArray]:
-    """rcc1 of n records, batch by batch: feasible points (n, d), and which of them converged to 1e-7 (n,)."""
+    """Compute rcc1 of n records, batch by batch: feasible points (n, d), and which converged to 1e-7 (n,)."""
     estimates, converged = np.empty_like(centre2), np.zeros(len(centre2), dtype=np.bool_)
     kernel = null_basis(space)
     size = _batch_size(len(space.basis))
@@ -114,7 +114,7 @@ def centre1_by_interior_point(
 
 
 def null_basis(space: RowSpace) -> FloatArray:
-    """W: an orthonormal basis of the null space of A, (d, d - r)."""
+    """Find W, an orthonormal basis of the null space of A, (d, d - r)."""
     completed, _ = np.linalg.qr(space.basis, mode="complete")
     return np.ascontiguousarray(completed[:, space.rank :])
 

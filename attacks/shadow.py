@@ -19,18 +19,26 @@ from vfl.learning.torch_training import as_tensor, check_structure, dense_networ
 
 @dataclass(frozen=True)
 class ShadowModel:
-    """A passive part trained on auxiliary records until it gives their scores, then Algorithm 1 with it.
+    """Trains a passive part on auxiliary records until it gives their scores, then inverts it (Algorithm 1).
 
-    hidden, activation: the structure that the adversary guesses for the passive part; no hidden layers: a linear part.
-    shadow_steps, shadow_learning_rate: rounds T and rate lambda of Adam for the shadow, on all auxiliary rows at once.
-    distance: of scores, "mse" or "kld", for the shadow and for the inversion (Jiang eq. 18, 19).
-    init, steps, learning_rate: of the inversion, as in `gia`.
-    seed: of the shadow's first weights and of init="random"; a seed repeats bit for bit.
+    The active party knows its own part: weights_active and bias, or the active part of a network. The passive part of a
+        disclosed network isn't looked at. `vfl.theory.inversion.auxiliary_threshold` tells how many auxiliary rows it
+        takes; with fewer the attack still runs. A linear shadow starts at 0 and, where the bias is known, has none of
+        its own: directions that no auxiliary row shows stay 0.
 
-    The active party knows its own part: weights_active and bias, or the active part of a network; the passive part of
-    a disclosed network isn't looked at. `vfl.theory.inversion.auxiliary_threshold` tells how many auxiliary rows it
-    takes; with fewer the attack still runs. A linear shadow starts at 0 and, where the bias is known, has none of its
-    own: directions that no auxiliary row shows stay 0. Raises ValueError for options out of range.
+    Attributes:
+        hidden: units of the hidden layers that the adversary guesses for the passive part; none: a linear part.
+        activation: that it guesses.
+        distance: of scores, "mse" or "kld", for the shadow and for the inversion (Jiang eq. 18, 19).
+        shadow_steps: rounds T of Adam for the shadow, on all auxiliary rows at once.
+        shadow_learning_rate: lambda of the same.
+        init: of the inversion, as in `gia`.
+        steps: of the inversion.
+        learning_rate: of the inversion.
+        seed: of the shadow's first weights and of init="random"; a seed repeats bit for bit.
+
+    Raises:
+        ValueError: for options out of range.
     """
 
     name: ClassVar[str] = "shadow"
@@ -61,16 +69,21 @@ class ShadowModel:
         self._inversion()
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
-        """Estimates (n, d) in [0, 1].
+        """Estimate features, (n, d) in [0, 1].
 
-        Raises ViewError without scores, auxiliary rows or the active party's own part, or when they don't fit.
+        Raises:
+            ViewError: without scores, auxiliary rows or the active party's own part, or when they don't fit.
         """
         network = VerticalNetwork(self._active_part(view), self.shadow_part(view))
         bare = replace(view, network=network, weights_passive=None, passive_features=network.passive.inputs)
         return self._inversion().reconstruct(bare)
 
     def shadow_part(self, view: PredictionView) -> DenseNetwork:
-        """Algorithm 2: the passive part that the auxiliary rows suggest. Raises as `reconstruct` does."""
+        """Train the passive part that the auxiliary rows suggest (Algorithm 2).
+
+        Raises:
+            ViewError: as `reconstruct`.
+        """
         require(self, view)
         active = self._active_part(view)
         rows = self._auxiliary(view)
@@ -132,10 +145,13 @@ class ShadowModel:
 def synthetic_features(
     kind: Literal["uniform", "normal", "laplace"], rows: int, columns: int, generator: np.random.Generator
 ) -> FloatArray:
-    """Made-up auxiliary features (rows, columns) in [0, 1], to be sent for scores in place of real ones (Jiang 5.3.1).
+    """Make up auxiliary features (rows, columns) in [0, 1], to be sent for scores in place of real ones (Jiang 5.3.1).
 
     Uniform on [0, 1], or standard normal or Laplace values min-max scaled per column over the rows drawn, as the
-    parties scale their own; a column of one row is one half. Raises ValueError for an unknown kind or no rows.
+    parties scale their own. A column of one row is one half.
+
+    Raises:
+        ValueError: for an unknown kind or no rows.
     """
     if rows < 1 or columns < 1:
         raise ValueError(f"Expected at least one row and one column, got {rows} and {columns}.")

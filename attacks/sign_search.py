@@ -1,4 +1,4 @@
-"""All sign vectors that satisfy linear equations, by meeting in the middle (Hu, section 4, eq. 82)."""
+"""Finds all sign vectors that satisfy linear equations, by meeting in the middle (Hu, section 4, eq. 82)."""
 
 import numpy as np
 from scipy.linalg import qr
@@ -12,16 +12,23 @@ _BLOCK = 1 << 15
 
 
 class TooManyCandidates(ValueError):
-    """The equations hardly tell sign vectors apart; the text has the number."""
+    """The equations hardly tell sign vectors apart; the text says how many agree."""
 
 
 def sign_solutions(matrix: FloatArray, target: FloatArray, *, limit: int = 2) -> list[FloatArray]:
-    """All z in {-1, 1}^s with matrix^T z = target, at most ``limit`` of them (Hu eq. 82).
+    """Find all z in {-1, 1}^s with matrix^T z = target (Hu eq. 82).
 
-    matrix: (s, D) of rank r; target: (D,). The equations give r signs as linear functions of the s - r others; those
-    are run through by meeting in the middle: 2^((s - r)/2) sums for each half, joined where the first of the r signs is
-    +-1 to ``_FIT``. Time and memory grow with that, so s - r should stay below 40.
-    Raises TooManyCandidates where more than 2^20 joins would have to be looked at.
+    The equations give r signs as linear functions of the s - r others. Those are run through by meeting in the middle:
+    2^((s - r)/2) sums for each half, joined where the first of the r signs is +-1 to ``_FIT``. Time and memory grow
+    with that, so s - r should stay below 40.
+
+    Args:
+        matrix: (s, D) of rank r.
+        target: (D,).
+        limit: the most solutions to return.
+
+    Raises:
+        TooManyCandidates: where more than 2^20 joins would have to be looked at.
     """
     rows = len(matrix)
     _, triangle, order = qr(matrix.T, mode="economic", pivoting=True)
@@ -63,6 +70,6 @@ def sign_solutions(matrix: FloatArray, target: FloatArray, *, limit: int = 2) ->
 
 
 def sign_vectors(length: int) -> FloatArray:
-    """All 2^length sign vectors, (2^length, length)."""
+    """List all 2^length sign vectors, (2^length, length)."""
     digits = np.arange(1 << length)[:, None] >> np.arange(length) & 1
     return np.where(digits == 1, 1.0, -1.0)

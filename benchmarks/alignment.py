@@ -12,10 +12,10 @@ import os
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from benchmarks.stopwatch import timed
 from vfl.data import PsiClient, PsiServer
 
 T = TypeVar("T")
@@ -98,9 +98,7 @@ def _drain(chunks: object) -> None:
 
 
 def _timed(seconds: Seconds, name: str, work: Callable[[], T]) -> T:
-    start = time.process_time()
-    result = work()
-    seconds[name] = time.process_time() - start
+    seconds[name], result = timed(work)
     return result
 
 

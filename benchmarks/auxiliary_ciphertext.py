@@ -5,10 +5,7 @@
 The honest iteration of the same party is measured between, on the same ciphertexts; the median of three is shown.
 """
 
-import time
-from collections.abc import Callable
 from statistics import median
-from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -16,6 +13,7 @@ from rich.table import Table
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, compress, extend, split
 from attacks.training_views import Equations, SolvedShares, solve_shares
+from benchmarks.stopwatch import timed
 from vfl.arrays import FloatArray
 from vfl.crypto import RESIDUAL, FixedPoint, decrypt_integers, encrypt_vector, keygen, mask_vector, matvec, unmask
 
@@ -36,19 +34,19 @@ def measure(d: int, most_copies: int | None) -> tuple[int, float, float]:
     honest, own = [], []
     for _ in range(REPETITIONS):
         product = matvec(features, residual, features=FEATURES)
-        masking, (masked, mask) = _timed(mask_vector, product)
+        masking, (masked, mask) = timed(mask_vector, product)
         answer = decrypt_integers(private_key, masked)
-        reading, _ = _timed(unmask, mask, answer)
+        reading, _ = timed(unmask, mask, answer)
         honest.append(masking + reading)
 
-        extending, matrix = _timed(extend, features, plan, FEATURES, attack.generator(0))
+        extending, matrix = timed(extend, features, plan, FEATURES, attack.generator(0))
         product = matvec(matrix, residual, features=FEATURES)
-        compressing, compressed = _timed(compress, product, plan)
-        masking, (masked, mask) = _timed(mask_vector, compressed)
+        compressing, compressed = timed(compress, product, plan)
+        masking, (masked, mask) = timed(mask_vector, compressed)
         answer = decrypt_integers(private_key, masked)
-        splitting, sums = _timed(split, mask, answer, plan)
-        solving, solved = _timed(_solve, matrix, sums)
-        if not np.array_equal(solved.values, shares):
+        splitting, sums = timed(split, mask, answer, plan)
+        solving, solved = timed(_solve, matrix, sums)
+        if solved.values is None or not np.array_equal(solved.values, shares):
             raise ValueError("The recovered shares are not the true ones.")
         own.append(extending + compressing + masking + splitting + solving)
     return plan.copies, median(honest), median(own)
@@ -56,12 +54,6 @@ def measure(d: int, most_copies: int | None) -> tuple[int, float, float]:
 
 def _solve(matrix: FloatArray, sums: FloatArray) -> SolvedShares:
     return solve_shares(Equations(0, "peer", np.arange(ROWS), matrix, sums), share_step=2.0**-32)
-
-
-def _timed(task: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
-    start = time.process_time()
-    result = task(*arguments)
-    return time.process_time() - start, result
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.data import encode_labels, fit_encoder, load_dataset, missing_files
 from vfl.learning import confidence_scores
 from vfl.learning.networks import VerticalNetwork
-from vfl.learning.torch_training import dense_network, initial_layers, scores_of, train_linear
+from vfl.learning.torch_training import AdamTraining, dense_network, initial_layers, scores_of
 
 RECORDS = 1000
 LOOPED_RECORDS = 10
@@ -60,7 +60,7 @@ def linear_setting(name: str, data_dir: Path, *, evaluated: int, seed: int = 0) 
     generator = np.random.default_rng(seed)
     order = generator.permutation(len(features))
     training, prediction = np.split(order, [round(0.8 * len(order))])
-    weights, bias = train_linear(features[training], labels[training], seed=seed)
+    weights, bias = AdamTraining().train_linear(features[training], labels[training], seed=seed)
     scores = confidence_scores(features @ weights.T + bias)
     drawn = generator.permutation(len(features))[:evaluated]
     return Setting(features, labels, training, prediction, drawn, weights, bias, scores)

@@ -1,4 +1,4 @@
-"""Defences: one file per family; each says where it sits, what it promises and what it doesn't.
+"""Defences by name. Each says where it sits, what it keeps, and what it doesn't stop.
 
 defence = defences.load("class_label")
 delivered = defence.protect_scores(scores, defences.ScoreContext(defences.NoiseSource()))   # (n, k)

@@ -1,6 +1,6 @@
 """What a defence is: a frozen set of options that says where it sits, what it changes and what it promises.
 
-A defence of each stage has its methods, called by the service where it sits (or by an experiment):
+The service where a defence sits calls the methods of its stages:
 
     residuals    protect_residuals     a party's residual shares, before they are encrypted;
                  check, prediction     when a session begins: whether it can work, and what to expect
@@ -36,20 +36,25 @@ METHODS: Mapping[Stage, tuple[str, ...]] = {
 
 
 class DefenceError(ValueError):
-    """A defence can't do its work with these numbers; the text says why and what would."""
+    """A defence can't do its work with these numbers; the text says why, and what to change."""
 
 
 @dataclass(frozen=True)
 class DefenceSpec:
-    """What a defence declares.
+    """What a defence declares about itself.
 
-    sits: the roles whose service applies it (lab: no service does). stages: what it works on.
-    keeps: what stays the same for the active party: its scores, its decision (the arg max), or neither.
-    needs: what the service must bring besides: "parameter_gram" (``ScoreContext``), "unit_features" (the features that
-    the party trains on lie in [0, 1]).
-    replaces: what it puts its own in place of; two defences that replace the same thing contradict each other.
-    leaves_unit_range: whether it may put features outside [0, 1] in the place of features in it.
-    Raises ValueError for a word that isn't among those that each field knows: it would be a defence that nobody calls.
+    Attributes:
+        sits: the roles whose service applies it; "lab" for none.
+        stages: what it works on.
+        keeps: what stays the same for the active party: its scores, its decision (the arg max), or nothing.
+        source: paper and section.
+        needs: what the service must bring besides: "parameter_gram" (``ScoreContext``), or "unit_features", when the
+            features that the party trains on must lie in [0, 1].
+        replaces: what it puts its own in place of. Two defences that replace the same thing contradict each other.
+        leaves_unit_range: whether it may turn features in [0, 1] into features outside.
+
+    Raises:
+        ValueError: for a word that a field doesn't know. Nobody would call such a defence.
     """
 
     sits: tuple[Place, ...]
@@ -80,17 +85,23 @@ class Defence(Protocol):
     name: ClassVar[str]
 
     @property
-    def spec(self) -> DefenceSpec: ...
+    def spec(self) -> DefenceSpec:
+        """What the defence declares about itself."""
 
 
 @dataclass(frozen=True)
 class TrainingTerms:
-    """Public numbers of a session of Protocol 1, seen from one party.
+    """Public numbers of a training session, seen from one party.
 
-    role: of the party whose residuals these are. steps: T; rows: s of the smallest batch, batches differ by one row at
-    most; residual_limit: what the fixed point holds, exclusive, in magnitude, infinite without encryption. columns: of
-    the residuals, 1 for two classes. row_norm: the largest 2-norm of this party's own rows, which no other party is
-    told.
+    Attributes:
+        role: of the party whose residuals these are.
+        epochs: e.
+        steps: T, of the whole run.
+        rows: s of the smallest batch; batches differ by one row at most.
+        learning_rate: eta.
+        residual_limit: the magnitude that fixed point holds, exclusive; infinite without encryption.
+        columns: of the residuals, 1 for two classes.
+        row_norm: the largest 2-norm of this party's own rows; no other party is told.
     """
 
     role: Literal["active", "passive"]
@@ -104,32 +115,45 @@ class TrainingTerms:
 
 
 class ResidualDefence(Defence, Protocol):
-    """Hides residuals from those who solve for them."""
+    """A defence that hides residuals from those who solve for them."""
 
     def check(self, terms: TrainingTerms) -> None:
-        """Raises DefenceError, before training, for terms under which it can't work."""
+        """Refuse, before training, terms under which the defence can't work.
+
+        Raises:
+            DefenceError: says what to change.
+        """
 
     def prediction(self, terms: TrainingTerms) -> Any:
-        """What theory expects of a session, for the run's record: a dataclass of numbers and texts, or None."""
+        """Predict what theory expects of a session, for the run's record: a dataclass of numbers and texts, or None."""
 
     def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms, noise: NoiseSource) -> FloatArray:
-        """Residual shares of one step, (rows, columns), as this party will encrypt them."""
+        """Change the residual shares of one step, (rows, columns), that this party will encrypt."""
 
 
 class FeatureDefence(Defence, Protocol):
-    """Puts other features in the place of a party's own."""
+    """A defence that puts other features in the place of a party's own."""
 
     def transform_features(self, features: FloatArray, noise: NoiseSource) -> FloatArray:
-        """(n, d) features in, (n, d) out. ``noise`` draws what is secret."""
+        """Change features: (n, d) in, (n, d) out. ``noise`` draws what is secret."""
 
 
 class ParameterDefence(Defence, Protocol):
-    """Distorts what a passive party discloses of its parameters."""
+    """A defence that distorts what a passive party discloses of its parameters."""
 
     def disclose(self, weights: FloatArray, features: FloatArray, noise: NoiseSource) -> FloatArray:
-        """(k, d) class rows of a linear model and the party's own (n, d) features in; (k, d) to disclose out.
+        """Choose what to disclose in place of a linear model's class rows.
 
-        A binary model comes, and goes, as the two rows (-theta/2, theta/2). Raises DefenceError.
+        Args:
+            weights: (k, d) class rows; a binary model has the two rows (-theta/2, theta/2), and so has the result.
+            features: the party's own, (n, d).
+            noise: draws what is secret.
+
+        Returns:
+            (k, d) class rows.
+
+        Raises:
+            DefenceError: for arguments that the defence can't work on.
         """
 
 
@@ -137,8 +161,10 @@ class ParameterDefence(Defence, Protocol):
 class ScoreContext:
     """What the coordinator knows besides scores.
 
-    parameter_gram: (k, k), W W^T of all passive parties' class rows W (k, d) together: the geometry of what scores
-    tell, without any parameter. None where no linear model is trained.
+    Attributes:
+        noise: draws what is secret.
+        parameter_gram: (k, k), W W^T of all passive parties' class rows W (k, d) together. It is the geometry of what
+            scores tell, without any parameter. None where no linear model is trained.
     """
 
     noise: NoiseSource
@@ -146,7 +172,11 @@ class ScoreContext:
 
 
 class ScoreDefence(Defence, Protocol):
-    """Changes the confidence scores that the active party gets."""
+    """A defence that changes the confidence scores which the active party gets."""
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
-        """(n, k) scores in, (n, k) out: non-negative, rows sum to 1 unless it says otherwise. Raises DefenceError."""
+        """Change scores: (n, k) in, (n, k) out, non-negative. Rows sum to 1 unless the defence says otherwise.
+
+        Raises:
+            DefenceError: for scores that the defence can't work on.
+        """

@@ -1,4 +1,4 @@
-"""Parameters distorted as far as was agreed, and so that half* errs most with them (Varasteh V-B)."""
+"""Distorts disclosed parameters by an agreed amount, so that half* errs most with them (Varasteh V-B)."""
 
 import sys
 from dataclasses import dataclass
@@ -17,12 +17,16 @@ Case = Literal["i", "ii", "iii", "iv"]
 
 @dataclass(frozen=True, eq=False)
 class Distortion:
-    """What to disclose, and what it does.
+    """Parameters to disclose, and what they do.
 
-    weights: (k, d). case: the paper's. epsilon: the g aimed at; capped: whether the cap is less than what was asked.
-    interpretability: the g reached, within 1e-9 of the mean squared parameter of epsilon. Both are 0 where parameters
-    are so small that their squares are none that a float64 holds.
-    error: MSE per feature of half* (for d < k that of ls, too) on the features that the distortion was fitted to.
+    Attributes:
+        weights: (k, d) class rows.
+        case: the paper's.
+        epsilon: the distortion g that was aimed at.
+        capped: whether the cap is less than what was asked.
+        interpretability: the g reached, within 1e-9 of the mean squared parameter of epsilon. Both are 0 where
+            parameters are too small for float64 to hold their squares.
+        error: MSE per feature of half* (for d < k that of ls, too) on the features that the distortion was fitted to.
     """
 
     weights: FloatArray
@@ -42,15 +46,22 @@ def distort(
     case: Case | None = None,
     share: float = 1.0,
 ) -> Distortion:
-    """The W_n with g = epsilon that half* errs most with. Nothing in it is secret: the same arguments give the same.
+    """Find the W_n with g = epsilon that half* errs most with. It is deterministic; nothing in it is secret.
 
-    weights: (k, d) class rows; features: the party's own, (n, d) in [0, 1]. epsilon: g of eq. 33, as a multiple of the
-    mean squared parameter where ``relative``; None for the cap.
-    case: by (k, d) when None; two classes and d > 1 can take "i" in place of "iv" (Varasteh, Figure 9).
-    share: of epsilon, or of the cap where that is less, to aim at.
-    Class rows that don't differ tell nothing and come back as they are. Raises DefenceError for arguments that don't
-    fit each other, features outside [0, 1], an epsilon below 0, or parameters that are no numbers, all subnormal, or so
-    large that their squares exceed float64's range.
+    Class rows that don't differ tell nothing and come back as they are.
+
+    Args:
+        weights: (k, d) class rows.
+        features: the party's own, (n, d) in [0, 1].
+        epsilon: g of eq. 33; None for the cap.
+        relative: whether epsilon is a multiple of the mean squared parameter.
+        case: of the paper; by (k, d) when None. Two classes and d > 1 can take "i" in place of "iv" (Varasteh, Figure
+            9).
+        share: of epsilon, or of the cap where that is less, to aim at.
+
+    Raises:
+        DefenceError: for arguments that don't fit each other, features outside [0, 1], an epsilon below 0, and
+            parameters that are not finite, all subnormal, or too large for float64 to hold their squares.
     """
     k, d = _checked_shape(weights, features)
     natural: Case = "iii" if d == 1 else "iv" if k == 2 else "i" if d >= k else "ii"

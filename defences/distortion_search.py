@@ -19,12 +19,18 @@ _NOTHING = 1e-11  # g below this is none; of the mean squared parameter
 
 @dataclass(frozen=True)
 class Aim:
-    """The g to aim at, given the most that makes sense; 0 where rounding hides it. In units of the parameters."""
+    """How much distortion to aim at, in units of the parameters.
+
+    Attributes:
+        asked: g, infinite for as much as makes sense.
+        share: of it, to aim at.
+    """
 
     asked: float
     share: float
 
     def within(self, most: float) -> float:
+        """Give the g to aim at where more than ``most`` makes no sense; 0 where rounding hides it."""
         aimed = self.share * min(self.asked, most)
         return aimed if aimed > _NOTHING else 0.0
 
@@ -42,7 +48,7 @@ _EXACT = 1e-10
 
 
 def rotated(weights: FloatArray, own: Moments, aim: Aim) -> tuple[FloatArray, float]:
-    """W R with the g aimed at, and the cap: g of the best rotation of all."""
+    """Find the W R with the g aimed at that half* errs most with, and the cap: g of the best rotation of all."""
     rotations = _Rotations.of(weights, own)
     freely = rotations.best(None)
     most = rotations.distortion(freely)
@@ -248,7 +254,7 @@ def _tangent(point: FloatArray, direction: FloatArray) -> FloatArray:
 
 
 def free_single(weights: FloatArray, _: Moments, aim: Aim) -> tuple[FloatArray, float]:
-    """Case iii: (k, 1) class rows with the g aimed at that make eq. 47 a maximum, and the cap.
+    """Find case iii's (k, 1) class rows with the g aimed at, which make eq. 47 a maximum, and the cap.
 
     A common shift of all class rows costs g and changes nothing, so the difference is sought without one. The ratio
     q = A_n^T A / A_n^T A_n is driven as far above 1 as it goes, and as far below; the farther of the two is taken.
@@ -272,7 +278,7 @@ def free_single(weights: FloatArray, _: Moments, aim: Aim) -> tuple[FloatArray, 
 
 
 def free_binary(weights: FloatArray, own: Moments, aim: Aim) -> tuple[FloatArray, float]:
-    """Case iv: (2, d) class rows with the g aimed at that make eq. 51 a maximum, and the cap.
+    """Find case iv's (2, d) class rows with the g aimed at, which make eq. 51 a maximum, and the cap.
 
     Both rows move by the same amount in opposite directions: (-theta/2, theta/2) stays of that form.
     """

@@ -11,15 +11,17 @@ from vfl.arrays import FloatArray
 from vfl.theory.dp_noise import (
     LABEL_TERM,
     NoiseLevels,
+    PrivacyBudget,
     Reading,
     best_success,
-    check_budget,
     check_gradient_bound,
     check_reading,
-    error_bound,
     largest_deviation,
     noise_levels,
     noisy_guaranteed_steps,
+)
+from vfl.theory.noisy_training import (
+    error_bound,
 )
 
 DEFAULT_EPSILON = 0.5
@@ -35,17 +37,21 @@ _GIVEN = "Sigma was given, not computed: it stands for no epsilon and no delta."
 
 @dataclass(frozen=True)
 class NoisePrediction:
-    """What theory says of a session with this noise, for two classes, rows of ||x|| <= 1 and zero initialisation.
+    """What theory expects of a session with this noise, for two classes, rows of ||x|| <= 1 and zero initialisation.
 
-    sigma: of this party's shares. levels: the calculator's answer with its assumptions, None when sigma was given.
-    note: that sigma was given, or that this party's own rows are too long for what epsilon stands for; else empty.
-    first_step_success: how often the sign of a noisy f tells its label at the first step, Phi(2 / sigma).
-        best_success: the most that all noisy shares of a record, one per epoch, tell of its label. Both are None at a
-        passive party: its noise hides no label, and it doesn't know whether the label party adds any.
-    gradient_error: at most sigma / (4 sqrt(s)), the root mean square per step of what this party's noise adds to the
-        gradient of the others.
-    guaranteed_steps: T~ of Theorem 6.6, but for a chance of 1 %, with the noise of the noisier party (this party's
-        where sigma was given). It bounds theta^T x, not what is seen of it.
+    At a passive party both successes are None: its noise hides no label, and it doesn't know whether the label party
+        adds any.
+
+    Attributes:
+        sigma: of this party's shares.
+        levels: both parties' noise with its assumptions; None when sigma was given.
+        first_step_success: how often the sign of a noisy f tells its label at the first step, Phi(2 / sigma).
+        best_success: the most that all noisy shares of a record, one per epoch, tell of its label.
+        gradient_error: at most sigma / (4 sqrt(s)), the root mean square per step of what this party's noise adds to
+            the gradient of the others.
+        guaranteed_steps: T~ of Theorem 6.6, but for a chance of 1 %, with the noise of the noisier party (this party's
+            where sigma was given). It bounds theta^T x, not what is seen of it.
+        note: that sigma was given, or that this party's rows are too long for epsilon to hold; else empty.
     """
 
     sigma: float
@@ -59,26 +65,30 @@ class NoisePrediction:
 
 @dataclass(frozen=True)
 class DpNoise:
-    """Adds N(0, sigma^2), fresh for every residual, to this party's shares before it encrypts them (Hu Algorithm 3).
+    """Adds fresh Gaussian noise to this party's residual shares before it encrypts them (Hu Algorithm 3).
 
-    Each party turns it on for itself: the label party's noise hides labels from those who solve for f, a passive
-    party's hides its products theta^T x from the label party. Who sees the noisy shares can only guess better than
-    even by Phi(2 / sigma) at a step, and by ``NoisePrediction.best_success`` with all steps of a record together.
+    Each party turns it on for itself. The label party's noise hides labels from those who solve for f; a passive
+    party's hides its products theta^T x from the label party. Who sees the noisy shares guesses a label right with
+    probability at most Phi(2 / sigma) at a step, and ``NoisePrediction.best_success`` with all steps of a record
+    together.
 
-    epsilon, delta: of the label party's or the passive party's shares of one run (Hu 71-72); epsilon in (0, 1), 0.5
-        unless said otherwise. reading: of that formula, "lemma" or "printed" (``vfl.theory.dp_noise``).
-    gradient_bound: G, so that ||theta|| <= 4 G - 2.
-    steps: T, the session's own number of steps unless given. The paper takes 30.
-    sigma: the noise itself, instead of epsilon; needed for more than two classes, for which (71)-(72) say nothing.
-
-    Why "lemma" and 0.5: it is the reading that Lemma D.4 proves. On MNIST 0/1 (30 epochs, epsilon = 0.5), "printed"
-    leaves 0.53 of the labels readable by step and 0.65 on sums over epochs; "lemma" 0.50 and 0.52, at a test accuracy
-    of 0.99. At 0.2, "lemma" has 0.96 on average without an intercept and 0.90 with one, but single runs end near 0.5.
-    Its sigma exceeds what the default fixed point holds: ``check`` says which residual_integer_bits to set.
+    The default is the reading that Lemma D.4 proves, at an epsilon that costs little accuracy. Its sigma exceeds what
+    the
+    default fixed point holds: ``check`` says which residual_integer_bits to set.
 
     It does not stop a party from using its own part of the trained model, which predicts labels as well as it was
-    meant to, nor anything after training. The parties' parameters are noisy, so are the scores.
-    Raises ValueError for options out of range, and for sigma together with epsilon.
+    meant to, nor anything after training. The parties' parameters are noisy, and so are the scores.
+
+    Attributes:
+        epsilon: of the shares of one run (Hu 71-72), in (0, 1); 0.5 unless said otherwise.
+        delta: of the same, in (0, 1).
+        gradient_bound: G, so that ||theta|| <= 4 G - 2.
+        reading: of the formula, "lemma" or "printed" (``vfl.theory.dp_noise``).
+        steps: T, the session's own number of steps unless given. The paper takes 30.
+        sigma: the noise itself, instead of epsilon; needed for more than two classes, for which (71)-(72) say nothing.
+
+    Raises:
+        ValueError: for options out of range, and for sigma together with epsilon.
     """
 
     name: ClassVar[str] = "dp_noise"
@@ -97,7 +107,7 @@ class DpNoise:
     sigma: float | None = None
 
     def __post_init__(self) -> None:
-        check_budget(self._epsilon, self.delta)
+        PrivacyBudget(self._epsilon, self.delta)
         check_gradient_bound(self.gradient_bound)
         check_reading(self.reading)
         if self.steps is not None and self.steps < 1:
@@ -114,21 +124,30 @@ class DpNoise:
         return DEFAULT_EPSILON if self.epsilon is None else self.epsilon
 
     def levels(self, terms: TrainingTerms) -> NoiseLevels | None:
-        """Both parties' noise by (71)-(72) for a session, or None when sigma was given.
+        """Compute both parties' noise by (71)-(72) for a session; None when sigma was given.
 
-        Raises DefenceError for terms that the formula doesn't cover: a learning rate above 1, fewer steps than epochs.
+        Raises:
+            DefenceError: for terms that the formula doesn't cover: a learning rate above 1, fewer steps than epochs.
         """
         return None if self.sigma is not None else self._computed(terms)
 
     def sigma_for(self, terms: TrainingTerms) -> float:
-        """The standard deviation of the noise on each of this party's residuals. Raises DefenceError (``levels``)."""
+        """Give the standard deviation of the noise on each of this party's residuals.
+
+        Raises:
+            DefenceError: as ``levels``.
+        """
         if self.sigma is not None:
             return self.sigma
         levels = self._computed(terms)
         return levels.sigma_active if terms.role == "active" else levels.sigma_passive
 
     def prediction(self, terms: TrainingTerms) -> NoisePrediction:
-        """What to expect of a session under these terms. Raises DefenceError (``levels``)."""
+        """Predict what to expect of a session under these terms.
+
+        Raises:
+            DefenceError: as ``levels``.
+        """
         levels, sigma = self.levels(terms), self.sigma_for(terms)
         largest = sigma if levels is None else max(levels.sigma_active, levels.sigma_passive)
         u = error_bound(largest, terms.rows, terms.steps, _BOUND_FAILURE)
@@ -143,10 +162,13 @@ class DpNoise:
         )
 
     def check(self, terms: TrainingTerms) -> None:
-        """Raises DefenceError when the noise would leave the fixed point's range, and for terms as in ``levels``.
+        """Refuse terms under which the noise would leave the range of fixed point.
 
-        What must fit is the largest |share| that G allows plus the largest deviation of all the run's residuals,
-        but for a chance of 1e-8 per column: for up to a hundred columns, below one in a million.
+        What must fit is the largest |share| that G allows plus the largest deviation of all the run's residuals, but
+        for a chance of 1e-8 per column: for up to a hundred columns, below one in a million.
+
+        Raises:
+            DefenceError: says what would fit; also for terms as in ``levels``.
         """
         if terms.columns > 1 and self.sigma is None:
             raise DefenceError(_TWO_CLASSES)
@@ -174,9 +196,10 @@ class DpNoise:
         )
 
     def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms, noise: NoiseSource) -> FloatArray:
-        """(rows, columns) residual shares in, the same plus noise out; never twice the same noise.
+        """Add noise to (rows, columns) residual shares; never twice the same noise.
 
-        Raises DefenceError for more than one column (more than two classes) unless sigma was given.
+        Raises:
+            DefenceError: for more than one column (more than two classes) unless sigma was given.
         """
         if residuals.shape[1] != 1 and self.sigma is None:
             raise DefenceError(_TWO_CLASSES)
@@ -185,8 +208,7 @@ class DpNoise:
     def _computed(self, terms: TrainingTerms) -> NoiseLevels:
         try:
             return noise_levels(
-                self._epsilon,
-                self.delta,
+                PrivacyBudget(self._epsilon, self.delta),
                 epochs=terms.epochs,
                 steps=terms.steps if self.steps is None else self.steps,
                 rows=terms.rows,

@@ -1,4 +1,4 @@
-"""Differentially private training of models in the lab (Jiang, section 6.1.2), with Opacus."""
+"""Differentially private training of models in one place (Jiang, section 6.1.2), with Opacus."""
 
 import math
 import secrets
@@ -28,9 +28,13 @@ _LARGEST_EPSILON = 100
 class PrivacySpent:
     """What a training costs: (epsilon, delta)-differential privacy of membership, by Opacus' PRV accountant.
 
-    epsilon: an upper bound on what is spent, at most what was asked for. noise_multiplier: standard deviation of the
-    noise on a batch's sum of clipped gradients, in units of the clipping norm. sample_rate: with which each row enters
-    each of the ``steps`` batches, independently.
+    Attributes:
+        epsilon: an upper bound on what is spent, at most what was asked for.
+        delta: as asked for.
+        noise_multiplier: standard deviation of the noise on a batch's sum of clipped gradients, in units of the
+            clipping norm.
+        sample_rate: with which each row enters each batch, independently.
+        steps: batches of the whole training.
     """
 
     epsilon: float
@@ -42,20 +46,28 @@ class PrivacySpent:
 
 @dataclass(frozen=True)
 class DpSgd:
-    """DP-SGD (Abadi et al. 2016) on softmax models: each row's gradient is clipped, each batch's sum gets noise.
+    """Trains softmax models with DP-SGD (Abadi et al. 2016): clips each row's gradient, adds noise to each batch's sum.
 
-    Guarantee: (epsilon, delta)-differential privacy with respect to adding or removing one row, for who sees every
-    step of the training, hence the model. It is what the paper compares with; it protects training rows, not the
-    records whose scores an attack inverts later, so that reconstruction at prediction time mostly still works.
+    Guarantee: (epsilon, delta)-differential privacy with respect to adding or removing one row, for who sees every step
+        of the training, hence the model. It protects training rows, not the records whose scores an attack inverts
+        later. Reconstruction at prediction time mostly still works.
 
-    epsilon: the budget (Jiang: 0.1, 1, 10). clipping: the largest 2-norm of a row's gradient (Jiang: 1). delta: None
-    stands for 1 / rows. epochs, batch_size: of Poisson sampling, batch_size rows on average. learning_rate: of plain
-    SGD. Features must be scaled without the training rows' help, e.g. by public ranges: scaling isn't accounted for.
+    Features must be scaled without the training rows' help, e.g. by public ranges: scaling isn't accounted for.
 
-    Randomness: initial weights, batches and noise come from one generator of torch (Mersenne twister), which repeats
-    bit for bit with a seed and takes its seed from the operating system without. Neither is Opacus' secure mode, which
-    needs torchcsprng: who learns the generator's state, or looks into the last bits of the noise, is not kept out.
-    Raises ValueError for options out of range; its methods do without opacus and torch.
+    Initial weights, batches and noise come from one generator of torch (Mersenne twister). With a seed it repeats bit
+    for bit; without, the operating system seeds it. Neither is Opacus' secure mode, which needs torchcsprng: who learns
+    the generator's state, or looks into the last bits of the noise, is not kept out.
+
+    Attributes:
+        epsilon: the budget (Jiang: 0.1, 1, 10).
+        clipping: the largest 2-norm of a row's gradient (Jiang: 1).
+        delta: None stands for 1 / rows.
+        epochs: of Poisson sampling.
+        batch_size: rows on average.
+        learning_rate: of plain SGD.
+
+    Raises:
+        ValueError: for options out of range; its methods do without opacus and torch.
     """
 
     name: ClassVar[str] = "dp_sgd"
@@ -86,10 +98,11 @@ class DpSgd:
             raise ValueError(f"Expected delta to be between 0 and 1, exclusive, got {self.delta}.")
 
     def spent(self, rows: int) -> PrivacySpent:
-        """What training on ``rows`` records costs; it depends on nothing else, so it is known before.
+        """Compute what training on ``rows`` records costs; it depends on nothing else, so it is known before.
 
-        Raises ValueError for fewer than two rows, a budget that no noise up to Opacus' limit (1e6) keeps, and without
-        opacus and torch.
+        Raises:
+            ValueError: for fewer than two rows, a budget that no noise up to Opacus' limit (1e6) keeps, and without
+                opacus and torch.
         """
         if any(find_spec(module) is None for module in ("opacus", "torch")):
             raise ValueError("dp_sgd needs opacus and torch: pip install 'plumbline[lab]'.")
@@ -102,10 +115,19 @@ class DpSgd:
     def train_linear(
         self, features: FloatArray, labels: IntArray, *, classes: int | None = None, seed: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """A private softmax regression: weights (k, d) and bias (k,), as ``torch_training.train_linear``'s.
+        """Train a private softmax regression.
 
-        features: (n, d) of all parties together; labels: (n,) class indices below classes (default: largest label + 1).
-        Raises ValueError for shapes or labels that don't fit.
+        Args:
+            features: (n, d), of all parties together.
+            labels: (n,) class indices.
+            classes: k; by default the largest label + 1.
+            seed: repeats a training; None takes the operating system's randomness.
+
+        Returns:
+            Weights (k, d) and bias (k,).
+
+        Raises:
+            ValueError: for shapes or labels that don't fit.
         """
         (((weight, bias),),) = self._train([features], labels, (), "sigmoid", classes, seed)
         return weight.detach().numpy().T.copy(), bias.detach().numpy()
@@ -121,10 +143,19 @@ class DpSgd:
         classes: int | None = None,
         seed: int | None = None,
     ) -> VerticalNetwork:
-        """A private network per party, outputs added, softmax on top, as ``torch_training.train_network``'s.
+        """Train a private network per party, whose outputs are added before softmax.
 
-        features: (n, d_a) and (n, d); hidden: units of the hidden layers of each part. Raises ValueError for shapes,
-        labels, hidden layers or an activation that don't fit.
+        Args:
+            features_active: (n, d_a).
+            features_passive: (n, d), the same records.
+            labels: (n,) class indices.
+            hidden: units of each part's hidden layers.
+            activation: of the hidden layers.
+            classes: k; by default the largest label + 1.
+            seed: repeats a training; None takes the operating system's randomness.
+
+        Raises:
+            ValueError: for shapes, labels, hidden layers or an activation that don't fit.
         """
         blocks = [features_active, features_passive]
         parts = self._train(blocks, labels, hidden, activation, classes, seed)

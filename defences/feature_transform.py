@@ -1,18 +1,21 @@
 """A secret orthonormal H between a passive party's features and what the active party is told (Rassouli VII-A).
 
-at="disclosure" (Remark 6): the model is trained on the true features x and W H^T is disclosed in place of W. Scores
+at="disclosure" (Remark 6): the model is trained on the true features x, and W H^T is disclosed in place of W. Scores
 don't change by a bit, and nothing is paid in training. Whoever solves the disclosed equations arrives at H x.
 
 at="training" (Prop. 4): the party trains on H (x - c) + c and discloses what it trained. The optimum of a penalised
-(or strictly convex) logistic regression has the same scores; any adversary of training, too, sees H x in place of x.
-Gradient descent that stops before the optimum takes another path when the features turn about c = 1/2: on satellite
-(rate 0.1 to 0.3) scores differ by a mean KL divergence of 0.2 nats after 3 epochs and 0.003 after 20. About c = 0 each
-step turns with the features, and scores are the same after any number of steps.
+(or strictly convex) logistic regression has the same scores. An adversary of training, too, sees H x in place of x.
+Gradient descent that stops before the optimum takes another path when the features turn about c = 1/2, so scores
+differ. About c = 0 each step turns with the features, and scores are the same after any number of steps.
 
-What it does not stop: an adversary that knows H, or guesses it (-I is one guess; for d = 1 H is 1 or -1); one that
-has a few complete records, from which A follows by regression whatever was disclosed; one that knows the features'
-means and covariances, which H turns but can't hide where d < k; black-box statistics of scores. At disclosure, H x
-usually leaves [0, 1], which tells the adversary that something was done, and which sign of H is wrong.
+What it does not stop:
+- an adversary that knows H, or guesses it (-I is one guess; for d = 1 H is 1 or -1);
+- one that has a few complete records, from which A follows by regression whatever was disclosed;
+- one that knows the features' means and covariances, which H turns but can't hide where d < k;
+- black-box statistics of scores.
+
+At disclosure, H x usually leaves [0, 1], which tells the adversary that something was done, and which sign of H is
+wrong.
 """
 
 from dataclasses import dataclass
@@ -32,14 +35,21 @@ Moment = Literal["training", "disclosure"]
 
 @dataclass(frozen=True)
 class FeatureTransform:
-    """H for features or for disclosed parameters, drawn anew at each call: a session calls once and keeps the answer.
+    """Draws a secret orthonormal H for features or for disclosed parameters.
 
-    kind: "random", uniform over all orthonormal matrices; "negate", -I, where the adversary has one bit to guess;
-    "permutation", uniform over the d! orders, the identity included; "optimal", the H* that makes ls worst
-    (Theorem 3), which depends on the trained parameters and so exists at disclosure only.
-    at: see the module. The defaults cost nothing in training, where dense features with signs made the encrypted
-    product take 1.2 (satellite) to 2 times (bank, MNIST) as long, and leave the adversary d (d - 1)/2 angles to guess;
-    "optimal" is near -I where the equations look, which is easily guessed.
+    H is drawn anew at each call: a session calls once and keeps the answer. The defaults cost nothing in training and
+        leave the adversary d (d - 1)/2 angles to guess. At training, dense features with signs make the encrypted
+        product slower.
+
+    Attributes:
+        kind: "random", uniform over all orthonormal matrices; "negate", -I, where the adversary has one bit to guess;
+            "permutation", uniform over the d! orders, the identity included; "optimal", the H* that makes ls worst
+            (Theorem 3), which depends on the trained parameters and so exists at disclosure only. It is near -I where
+            the equations look, which is easily guessed.
+        at: "disclosure" or "training", see the module.
+
+    Raises:
+        ValueError: for a combination that doesn't exist.
     """
 
     name: ClassVar[str] = "feature_transform"
@@ -58,7 +68,7 @@ class FeatureTransform:
 
     @property
     def spec(self) -> DefenceSpec:
-        """At training, scores are kept once the optimiser is at the optimum (Prop. 4), which no session promises."""
+        """What the defence declares. At training it promises no scores: they are kept at the optimum only (Prop. 4)."""
         return DefenceSpec(
             sits=("passive",),
             stages=("features",) if self.at == "training" else ("parameters",),
@@ -69,11 +79,12 @@ class FeatureTransform:
         )
 
     def transform_features(self, features: FloatArray, noise: NoiseSource) -> FloatArray:
-        """H (x - c) + c of (n, d) features at training, the features themselves at disclosure.
+        """Turn features at training: H (x - c) + c of (n, d) features; at disclosure they stay as they are.
 
-        All records of a session go in together: later ones would get another H. c = 1/2 where all features lie in
-        [0, 1], so that "negate" gives 1 - x as in the paper's experiments and features stay there under it and under
-        "permutation"; else 0. The active party's bias absorbs (I - H) c, so it must train one, without a penalty.
+        All records of a session go in together: later ones would get another H. c = 1/2 where all features lie in [0,
+            1], so that "negate" gives 1 - x as in the paper's experiments and features stay there under it and under
+            "permutation"; else c = 0. The active party's bias absorbs (I - H) c, so it must train one, without a
+            penalty.
         """
         if self.at == "disclosure":
             return features
@@ -85,9 +96,15 @@ class FeatureTransform:
         return moved
 
     def disclose(self, weights: FloatArray, features: FloatArray, noise: NoiseSource) -> FloatArray:
-        """W H^T of (k, d) class rows at disclosure, the parameters themselves at training.
+        """Turn class rows at disclosure: W H^T of (k, d) rows; at training they stay as they are.
 
-        features: the party's own, (n, d); only "optimal" uses them. Raises DefenceError when they don't fit.
+        Args:
+            weights: (k, d) class rows.
+            features: the party's own, (n, d); only "optimal" uses them.
+            noise: draws H.
+
+        Raises:
+            DefenceError: when weights and features don't fit.
         """
         if self.at == "training":
             return weights

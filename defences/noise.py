@@ -1,4 +1,4 @@
-"""Where the randomness of defences comes from: the operating system, unless a test or a simulation gives a seed."""
+"""The randomness of defences, from the operating system unless a test or a simulation gives a seed."""
 
 import hashlib
 import itertools
@@ -12,38 +12,40 @@ from scipy.special import ndtri
 
 from vfl.arrays import FloatArray, IntArray
 
+ByteStream = Callable[[int], bytes]
 WordArray = NDArray[np.uint64]
 
-# Logits of one record differ in their last bits from batch to batch; far coarser than that, far finer than scores.
+# Far coarser than the last bits, in which a record's logits differ from batch to batch; far finer than scores.
 _RECORD_GRID = 2.0**-24
 _SEED_STREAM = 0xDEFE
 
 
 class NoiseSource:
-    """Secret randomness. Without a seed every word of it comes from the operating system.
+    """Secret randomness of a defence; without a seed it comes from the operating system.
 
-    A seed makes it repeat bit for bit (PCG64): for tests and simulations only, since who knows the seed can subtract.
+    A seed makes it repeat bit for bit (PCG64), for tests and simulations only: who knows the seed can subtract.
     """
 
-    def __init__(self, seed: int | None = None) -> None:
-        self._bytes: Callable[[int], bytes] = (
-            _system if seed is None else np.random.default_rng((_SEED_STREAM, seed)).bytes
-        )
-        self._key = self._bytes(32)
+    def __init__(self, seed: int | None = None, *, stream: ByteStream | None = None) -> None:
+        """Take a seed, or a function that gives as many secret bytes as it is asked for."""
+        if stream is None:
+            stream = _system if seed is None else np.random.default_rng((_SEED_STREAM, seed)).bytes
+        self._stream = stream
+        self._key = stream(32)
 
     def gaussian(self, shape: tuple[int, ...]) -> FloatArray:
-        """Independent standard normal numbers, fresh at each call."""
+        """Draw independent standard normal numbers, fresh at each call."""
         return _normal(self._words(math.prod(shape))).reshape(shape)
 
     def integers(self, bound: int, count: int) -> IntArray:
-        """``count`` numbers uniform in [0, bound), fresh at each call; bound far below 2^64."""
+        """Draw ``count`` numbers uniform in [0, bound), fresh at each call; bound far below 2^64."""
         return (self._words(count) % np.uint64(bound)).astype(np.int64)
 
     def gaussian_per_record(self, records: FloatArray, columns: int) -> FloatArray:
-        """Standard normal numbers, (n, columns), that are a secret function of each record of an (n, m) matrix.
+        """Draw standard normal numbers, (n, columns), that are a secret function of each record of an (n, m) matrix.
 
         The same record gets the same noise however often it is asked for, so that answers can't be averaged. Records
-        are told apart on a grid of 2^-24 (keyed SHAKE-256 over it; the key never leaves this object). Add it to
+        are told apart on a grid of 2^-24 (keyed SHAKE-256 over it; the key never leaves this object). Add the noise to
         ``on_grid(records)`` only: records in the same cell share their noise, so that their difference would be bare.
         """
         grid = np.rint(records / _RECORD_GRID).astype(np.int64)
@@ -51,28 +53,30 @@ class NoiseSource:
         return _normal(np.frombuffer(digests, dtype=np.uint64)).reshape(len(records), columns)
 
     def repeating(self, label: str) -> "NoiseSource":
-        """A source that gives the same secret sequence each time it is asked for under the same label.
+        """Make a source that gives the same secret sequence each time it is asked for under the same label.
 
-        For what is drawn once and told again and again, such as H: a second draw would tell more.
+        For what is drawn once and told again and again: a second draw would tell more.
         """
-        source = NoiseSource()
-        key, calls = self._key, itertools.count()
-        source._bytes = lambda size: _keyed(key, f"{label}/{next(calls)}".encode(), size)
-        source._key = _keyed(key, label.encode(), 32)
-        return source
+        return NoiseSource(stream=_repeating_stream(self._key, label))
 
     def _words(self, count: int) -> WordArray:
-        return np.frombuffer(self._bytes(8 * count), dtype=np.uint64)
+        return np.frombuffer(self._stream(8 * count), dtype=np.uint64)
 
 
 def on_grid(records: FloatArray) -> FloatArray:
-    """Records rounded to what ``NoiseSource.gaussian_per_record`` tells apart, multiples of 2^-24."""
+    """Round records to multiples of 2^-24, which ``NoiseSource.gaussian_per_record`` tells apart."""
     rounded: FloatArray = np.rint(records / _RECORD_GRID) * _RECORD_GRID
     return rounded
 
 
 def _system(size: int) -> bytes:
     return secrets.token_bytes(size)
+
+
+def _repeating_stream(key: bytes, label: str) -> ByteStream:
+    """Bytes as a secret function of the label and of how often they were asked for."""
+    messages = itertools.chain([label], (f"{label}/{call}" for call in itertools.count()))
+    return lambda size: _keyed(key, next(messages).encode(), size)
 
 
 def _keyed(key: bytes, message: bytes, size: int) -> bytes:

@@ -1,6 +1,6 @@
 """Purification (Jiang 6.1.3.3, eq. 26): scores pass an autoencoder too narrow to keep what tells records apart.
 
-Training needs torch (the ``lab`` extra); applying the trained autoencoder needs numpy alone.
+Training needs torch (the ``lab`` extra). Applying the trained autoencoder needs numpy alone.
 """
 
 from dataclasses import dataclass
@@ -29,33 +29,34 @@ class Autoencoder:
     network: DenseNetwork
 
     def purify(self, scores: FloatArray) -> FloatArray:
-        """(n, k) scores in, (n, k) rows that sum to 1 out."""
+        """Purify scores: (n, k) in, (n, k) rows that sum to 1 out."""
         return confidence_scores(self.network.partial_scores(scores))
 
 
 @dataclass(frozen=True)
 class Purification:
-    """G(c) in place of c, with G an autoencoder trained to give back scores through a narrow layer.
+    """Delivers G(c) in place of scores c, where G is an autoencoder trained to give back scores through a narrow layer.
 
-    scores: a .npy file of (n, k) real confidence scores, such as a coordinator's history, to train on; "" trains on
-    random ones, which needs no history. They are drawn from the standard Gaussian, as Jiang says, and put through a
-    softmax. The other reading, raw Gaussian numbers and a linear output clipped and normalised, was measured on
-    digits, satellite and robot and isn't offered: it changed 2 to 55 % of the decisions, depending on the seed.
-    hidden: units of the hidden layer; None is half the classes, at least 1. epochs: of Adam over 10,000 rows.
-    seed: of the random scores, first weights and batches. It isn't secret: with random scores, anyone can train the
-    same G.
+    Only the distance of eq. 26 is trained (lambda = 0, as in Jiang): the decision is *not* kept. It changes most with
+    few classes and on random training scores.
 
-    Only the distance of eq. 26 is trained (lambda = 0, as in Jiang): the decision is *not* kept. With the defaults and
-    five seeds it changed for at most 1 % of records on digits, breast_cancer and bank, 6 % on satellite, 12 % on robot
-    and 17 % on wine, whose three classes pass one unit; trained on real scores, for 1, 2, 1, 3, 8 and 8 %.
+    What it doesn't stop: G's outputs lie on a surface of ``hidden`` dimensions, and G is no secret. An adversary who
+    knows G still gets up to that many equations per record, by inverting its last layer or by searching through it as
+    gradient inversion does. Saturated scores, where c barely moves, tell least.
 
-    What it doesn't stop: G's outputs lie on a surface of ``hidden`` dimensions and G is no secret, so an adversary
-    who knows G still gets up to that many equations per record, by inverting its last layer or by searching through
-    it as gradient inversion does. Saturated scores, where c barely moves, tell least.
+    The first use for a number of classes trains, and later ones reuse it (a file is read once per process): call
+    ``fit`` beforehand where the first answer must not wait.
 
-    The first use for a number of classes trains, in about half a second after torch's import, and later ones reuse it
-    (a file is read once per process): call ``fit`` beforehand where the first answer must not wait.
-    Raises ValueError for options out of range, or a file that is missing or holds something else.
+    Attributes:
+        scores: a .npy file of (n, k) real confidence scores, such as a coordinator's history, to train on. "" trains on
+            random ones, which needs no history: standard Gaussian logits, as Jiang says, put through a softmax.
+        hidden: units of the hidden layer; None is half the classes, at least 1.
+        epochs: of Adam over 10,000 rows.
+        seed: of the random scores, first weights and batches. It isn't secret: with random scores, anyone can train the
+            same G.
+
+    Raises:
+        ValueError: for options out of range, or a file that is missing or holds something else.
     """
 
     name: ClassVar[str] = "purification"
@@ -83,30 +84,42 @@ class Purification:
             _read_scores(self.scores)
 
     def fit(self, classes: int) -> Autoencoder:
-        """The autoencoder for so many classes, trained once per process and options.
+        """Train the autoencoder for so many classes, once per process and options.
 
-        Raises DefenceError without torch, for fewer than two classes, or when the file holds scores of another number
-        of classes.
+        Raises:
+            DefenceError: without torch, for fewer than two classes, or when the file holds scores of another number of
+                classes.
         """
         if classes < 2:
             raise DefenceError(f"Expected at least 2 classes, got {classes}.")
         return _fitted(self.scores, self.hidden, self.epochs, self.seed, classes)
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
-        """(n, k) scores in, (n, k) rows that sum to 1 out. Raises DefenceError as ``fit`` does."""
+        """Purify scores: (n, k) in, (n, k) rows that sum to 1 out.
+
+        Raises:
+            DefenceError: as ``fit``.
+        """
         return self.fit(scores.shape[1]).purify(scores)
 
 
 def random_scores(rows: int, classes: int, seed: int) -> FloatArray:
-    """Softmax of standard Gaussian logits, (rows, classes): training scores where there is no history."""
+    """Draw training scores where there is no history: softmax of standard Gaussian logits, (rows, classes)."""
     return confidence_scores(np.random.default_rng(seed).standard_normal((rows, classes)))
 
 
 def fit_autoencoder(training_scores: FloatArray, hidden: int | None, epochs: int, seed: int) -> Autoencoder:
     """Train G on (n, k) scores by the squared l2 distance between c and G(c) (Jiang eq. 26 with lambda = 0).
 
-    hidden: units, None for half of k (at least 1). A seed repeats. Raises ValueError for scores of another shape than
-    (n >= 1, k >= 2), and DefenceError without torch.
+    Args:
+        training_scores: (n, k).
+        hidden: units; None for half of k, at least 1.
+        epochs: passes over 10,000 rows.
+        seed: repeats a training.
+
+    Raises:
+        ValueError: for scores of another shape than (n >= 1, k >= 2).
+        DefenceError: without torch.
     """
     if training_scores.ndim != 2 or len(training_scores) < 1 or training_scores.shape[1] < 2:
         raise ValueError(f"Expected training scores of shape (records, classes), got {training_scores.shape}.")

@@ -1,4 +1,4 @@
-"""The registry of defences: an explicit dict, plus whatever other packages offer under ``plumbline.defences``."""
+"""Defences by name: those built in, and those that other packages register under ``plumbline.defences``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from vfl.plugin_registry import PluginRegistry
 
 
 class UnknownDefence(ValueError):
-    """A name that no defence has; the message lists those there are."""
+    """No defence has this name; the message lists those there are."""
 
 
 _BUILT_IN = {
@@ -34,9 +34,11 @@ defence_class = REGISTRY.class_of
 
 
 def load(name: str, /, **options: Any) -> Any:
-    """A defence by name, with its options.
+    """Make a defence from its name and options.
 
-    Raises UnknownDefence, and ValueError for options that it doesn't take, or where it lacks what its stages call for.
+    Raises:
+        UnknownDefence: for a name that no defence has.
+        ValueError: for options that it doesn't take, or where it lacks a method that its stages call for.
     """
     defence = REGISTRY.load(name, **options)
     called = [method for stage in defence.spec.stages for method in METHODS.get(stage, ())]
@@ -48,10 +50,12 @@ def load(name: str, /, **options: Any) -> Any:
 
 
 def load_all(chosen: Sequence[str], options: Mapping[str, Mapping[str, Any]]) -> tuple[Defence, ...]:
-    """The named defences in the order given, with their options.
+    """Make several defences, in the order given.
 
-    Raises UnknownDefence, and ValueError for options of a defence that isn't chosen, a name that comes twice, or two
-    defences that contradict each other.
+    Raises:
+        UnknownDefence: for a name that no defence has.
+        ValueError: for options of a defence that isn't chosen, a name that comes twice, or two defences that contradict
+            each other.
     """
     if unused := [name for name in options if name not in chosen]:
         raise ValueError(

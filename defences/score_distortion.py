@@ -17,15 +17,20 @@ _MOST_DECIMALS = 15
 
 @dataclass(frozen=True)
 class ScoreRounding:
-    """Scores rounded to some decimals (Jiang 6.1.3.1), half to even.
+    """Rounds scores to some decimals, half to even (Jiang 6.1.3.1).
 
     Rows need not sum to 1. No decision is promised, since rounding makes ties: 0.44 and 0.45 both become 0.4 with one
     decimal, and the first of them is then the arg max. With decimals=0 a row whose scores are all at most 0.5 becomes
     zeros, which decide for class 0; "only the label" is ``class_label``, not this.
 
     What it doesn't stop: an error of 10^-decimals / 2 in a score that isn't small is an error of about as much in its
-    logarithm, so that records whose scores are all far above it keep their equations.
-    Raises ValueError unless decimals is a whole number from 0 to 15.
+    logarithm. Records whose scores are all far above it keep their equations.
+
+    Attributes:
+        decimals: a whole number from 0 to 15.
+
+    Raises:
+        ValueError: for another number of decimals.
     """
 
     name: ClassVar[str] = "score_rounding"
@@ -43,24 +48,29 @@ class ScoreRounding:
             )
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
-        """(n, k) scores in [0, 1] in, (n, k) multiples of 10^-decimals out; rows sum to 1 +- k 10^-decimals / 2."""
+        """Round (n, k) scores in [0, 1] to multiples of 10^-decimals; rows sum to 1 +- k 10^-decimals / 2."""
         rounded: FloatArray = np.round(scores, self.decimals)
         return rounded
 
 
 @dataclass(frozen=True)
 class ScoreNoise:
-    """Gaussian noise on the scores (Jiang 6.1.3.2), then clipped to [0, 1] and normalised to sum 1.
+    """Adds Gaussian noise to the scores (Jiang 6.1.3.2), clips them to [0, 1] and normalises them to sum 1.
 
-    sigma: its standard deviation, in units of a score. Rows that clipping leaves without a positive score become
-    uniform. No decision is promised: noise of 0.1 swaps scores that are closer than some 0.3. Scores are rounded to
-    2^-24 first, so that those with the same noise are the same.
+    Rows that clipping leaves without a positive score become uniform. No decision is promised: noise swaps scores that
+        are close. Scores are rounded to 2^-24 first, so that those with the same noise are the same.
 
-    The noise is a secret function of the record's own scores: whoever asks again for the same record gets the same
+    The noise is a secret function of the record's own scores. Whoever asks again for the same record gets the same
     answer, so that repeating a query doesn't average the noise away. The secret lives as long as the ``NoiseSource``.
-    What it doesn't stop: an active party that is let vary its own share of a record's logits gets fresh noise on
-    scores that it moves by a known amount, and finds what it didn't know; the coordinator answers once per record.
-    Raises ValueError unless sigma is positive and finite.
+
+    What it doesn't stop: an active party that is let vary its own share of a record's logits gets fresh noise on scores
+    that it moves by a known amount, and finds what it didn't know. Therefore the coordinator answers once per record.
+
+    Attributes:
+        sigma: standard deviation of the noise, in units of a score.
+
+    Raises:
+        ValueError: unless sigma is positive and finite.
     """
 
     name: ClassVar[str] = "score_noise"
@@ -75,7 +85,7 @@ class ScoreNoise:
             raise ValueError(f"Expected sigma to be a positive number, got {self.sigma}.")
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
-        """(n, k) scores in, (n, k) rows in [0, 1] that sum to 1 out. The same row gets the same noise each time."""
+        """Disturb (n, k) scores: rows in [0, 1] that sum to 1 out. The same row gets the same noise each time."""
         known = on_grid(scores)
         noise = self.sigma * context.noise.gaussian_per_record(known, scores.shape[1])
         clipped = np.clip(known + noise, 0.0, 1.0)
@@ -86,19 +96,24 @@ class ScoreNoise:
 
 @dataclass(frozen=True)
 class ClassLabel:
-    """Only the decision: one fixed score for the winner, another for all the rest (Rassouli VIII-D, "class label").
+    """Delivers only the decision: one fixed score for the winner, another for all the rest (Rassouli VIII-D, "class
+    label").
 
-    remainder: the score of each other class, in [0, 1/k); the winner gets 1 - (k - 1) remainder. 0 gives one-hot rows,
-    which have no finite log ratios; Rassouli's trade-off lets the remainder approach 0. A larger one makes scores
-    look less certain than they are, and hides nothing more: a row tells at most log2 k bits whatever the remainder.
+    What it doesn't stop: the label itself. In white box it says that (W_j - W_i) x + known >= 0 for every other class
+    i:
+    k - 1 half-spaces instead of k - 1 equations. An adversary who knows of the defence projects its guess onto them,
+    which never makes the guess worse, because the truth is in all of them. One who doesn't know solves equations that
+    are not there. Where features go with the label, a reconstruction of little else still has it.
 
-    What it doesn't stop: the label itself. In white box it says that (W_j - W_i) x + known >= 0 for every other
-    class i: k - 1 half-spaces instead of k - 1 equations. An adversary who knows of the defence projects its guess
-    onto them, which never makes the guess worse (the truth is in all of them): measured with half the features
-    passive, the MSE of one half falls from 0.0393 to 0.0384 on satellite, from 0.179 to 0.165 on digits. One who
-    doesn't know solves equations that are not there. Where features go with the label, a reconstruction of little
-    else still has it: gradient inversion keeps an attack accuracy of 0.87 of 0.91 on satellite.
-    Raises ValueError unless 0 <= remainder < 1/2, and DefenceError for k classes when remainder >= 1/k.
+    Attributes:
+        remainder: the score of each other class, in [0, 1/k); the winner gets 1 - (k - 1) remainder. 0 gives one-hot
+            rows, which have no finite log ratios; Rassouli's trade-off lets the remainder approach 0. A larger one
+            makes scores
+            look less certain than they are, and hides nothing more: a row tells at most log2 k bits whatever the
+                remainder.
+
+    Raises:
+        ValueError: unless 0 <= remainder < 1/2.
     """
 
     name: ClassVar[str] = "class_label"
@@ -117,7 +132,11 @@ class ClassLabel:
             raise ValueError(f"Expected remainder to be at least 0 and below 1/k, got {self.remainder}.")
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
-        """(n, k) scores in, (n, k) rows that sum to 1 out, with the same first-index arg max. Raises DefenceError."""
+        """Replace (n, k) scores by rows that sum to 1, with the same first-index arg max.
+
+        Raises:
+            DefenceError: for a remainder of 1/k or more.
+        """
         k = scores.shape[1]
         if self.remainder >= 1 / k:
             raise DefenceError(

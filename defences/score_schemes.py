@@ -12,8 +12,6 @@ white box knows A, and with it v_1 up to its sign:
 - Scheme 2 is subtracted the same way, but for the entry of the decision in records where it was overwritten (told by
   a lead of exactly delta): there k - 2 equations are left, and an inequality.
 - Scheme 3 divides all equations by one number, the same for all records.
-
-The section "scores" of the evaluation measures the first kind of adversary beside the one who doesn't know.
 """
 
 import math
@@ -35,17 +33,18 @@ _SCORE_FLOOR = 1e-300
 
 @dataclass(frozen=True)
 class ScoreScheme1:
-    """Noise along the direction that least squares amplify most, its entry at the decision raised (eq. 91-93).
-
-    alpha: the noise budget ||n||^2, in squared logits. 4 moves the logits by 2 altogether: measured with half the
-    features passive, half* then does worse on satellite than guessing one half (MSE 0.044 with sign 1, 0.066 with -1,
-    against 0.016 undefended and 0.040) for a KL divergence of 0.07 and 0.10, and not much worse than undefended on
-    digits (0.101 and 0.105 against 0.090 and 0.179, for 0.03 and 0.02), which needs 16 to 64.
-    sign: v_1 is taken with its entry of largest magnitude positive, times this. The scheme isn't invariant to it:
-    n = sqrt(alpha) v_1 exactly for records of the class where v_1 is largest, and is weaker for the others.
+    """Adds noise along the direction that least squares amplify most, and raises its entry at the decision (eq. 91-93).
 
     For two classes v_1 = (1, -1) / sqrt(2) times the sign: records of one class move by all of it, those of the other
-    not at all. Scheme 2 has no such half. Raises ValueError unless alpha is positive and finite and sign is 1 or -1.
+    not at all. Scheme 2 has no such half.
+
+    Attributes:
+        alpha: the noise budget ||n||^2, in squared logits. 4 moves the logits by 2 altogether.
+        sign: v_1 is taken with its entry of largest magnitude positive, times this. The scheme isn't invariant to it:
+            n = sqrt(alpha) v_1 exactly for records of the class where v_1 is largest, and is weaker for the others.
+
+    Raises:
+        ValueError: unless alpha is positive and finite and sign is 1 or -1.
     """
 
     name: ClassVar[str] = "score_scheme1"
@@ -64,7 +63,11 @@ class ScoreScheme1:
         _check_budget(self.alpha, self.sign)
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
-        """(n, k) scores in, (n, k) rows that sum to 1 out, with the same first-index arg max. Raises DefenceError."""
+        """Disturb (n, k) scores: rows that sum to 1 out, with the same first-index arg max.
+
+        Raises:
+            DefenceError: without the Gram matrix of the parameters.
+        """
         v = self.sign * _strongest_direction(self.name, scores, context)
         logits = _logits(scores)
         # Entries of v sum to 0, so the largest is positive and the norm below never 0.
@@ -75,15 +78,18 @@ class ScoreScheme1:
 
 @dataclass(frozen=True)
 class ScoreScheme2:
-    """The noise that Theorem 4 asks for, then the decision's entry raised where it was overtaken (eq. 94).
+    """Adds the noise that Theorem 4 asks for, and raises the decision's entry where it was overtaken (eq. 94).
 
-    alpha, sign: as in ``score_scheme1``; every entry but the decision's moves by exactly sqrt(alpha) v_1. Measured as
-    there: satellite 0.068 and 0.070 for a KL divergence of 0.14 and 0.09, digits 0.106 and 0.109 for 0.02.
-    delta: the lead in logits that the decision keeps at least. The paper's eq. 94 has none and only ties with the
-    overtaker, which loses decisions to the first index (0 to 37 % of them).
-    0.01 is a lead of 0.005 in the score at most, which survives rounding to three decimals while both are large.
+    Attributes:
+        alpha: the noise budget, as in ``score_scheme1``; every entry but the decision's moves by exactly sqrt(alpha)
+            v_1.
+        delta: the lead in logits that the decision keeps at least. The paper's eq. 94 has none and only ties with the
+            overtaker, which loses decisions to the first index. 0.01 is a lead of 0.005 in the score at most, which
+            survives rounding to three decimals while both are large.
+        sign: as in ``score_scheme1``.
 
-    Raises ValueError unless alpha and delta are positive and finite and sign is 1 or -1.
+    Raises:
+        ValueError: unless alpha and delta are positive and finite and sign is 1 or -1.
     """
 
     name: ClassVar[str] = "score_scheme2"
@@ -105,7 +111,11 @@ class ScoreScheme2:
             raise ValueError(f"Expected delta to be a positive number, got {self.delta}: at 0 decisions tie.")
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
-        """(n, k) scores in, (n, k) rows that sum to 1 out, with the same first-index arg max. Raises DefenceError."""
+        """Disturb (n, k) scores: rows that sum to 1 out, with the same first-index arg max.
+
+        Raises:
+            DefenceError: without the Gram matrix of the parameters.
+        """
         logits = _logits(scores)
         winners = _maximisers(logits)
         moved = logits + math.sqrt(self.alpha) * self.sign * _strongest_direction(self.name, scores, context)
@@ -115,12 +125,16 @@ class ScoreScheme2:
 
 @dataclass(frozen=True)
 class ScoreScheme3:
-    """Logits scaled down: z (1 - alpha) + alpha, a higher temperature (Rassouli VIII-D, "scheme 3").
+    """Scales logits down to z (1 - alpha) + alpha, a higher temperature (Rassouli VIII-D, "scheme 3").
 
-    alpha: in [0, 1); 0 changes nothing, towards 1 all scores approach 1/k. 1/2 takes the square root of every score,
-    normalised: measured as in ``score_scheme1``, half* gets from 0.016 to 0.051 on satellite and from 0.090 to 0.133
-    on digits, for a KL divergence of 0.11 and 0.13. It needs no parameters, so it also serves networks.
-    Raises ValueError unless 0 <= alpha < 1.
+    It needs no parameters, so it also serves networks.
+
+    Attributes:
+        alpha: in [0, 1). 0 changes nothing, towards 1 all scores approach 1/k, 1/2 takes the square root of every
+            score, normalised.
+
+    Raises:
+        ValueError: unless 0 <= alpha < 1.
     """
 
     name: ClassVar[str] = "score_scheme3"
@@ -135,7 +149,7 @@ class ScoreScheme3:
             raise ValueError(f"Expected alpha to be at least 0 and below 1, got {self.alpha}.")
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
-        """(n, k) scores in, (n, k) rows that sum to 1 out, with the same first-index arg max."""
+        """Flatten (n, k) scores: rows that sum to 1 out, with the same first-index arg max."""
         return keep_decision(confidence_scores((1.0 - self.alpha) * _logits(scores)), decisions(scores))
 
 

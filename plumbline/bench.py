@@ -1,4 +1,4 @@
-"""How fast one direction of Protocol 1 is under encryption: ours against `phe` and HEU, in the same run.
+"""Speed of one encrypted exchange of training: ours against `phe` and HEU, in the same run.
 
 The key holder encrypts a residual of `batch` 40-bit integers, the other party multiplies it by a dense matrix of
 signed 16-bit integers and masks the result, the key holder decrypts. Times are seconds of process CPU on one pinned
@@ -48,7 +48,7 @@ _PEER_DECRYPTIONS = 6
 
 @dataclass(frozen=True)
 class Phases:
-    """Seconds of CPU per phase; of one exchange, or of one operation of each kind."""
+    """Seconds of CPU per phase, of one exchange or of one operation of each kind."""
 
     encrypt: float
     product: float
@@ -57,12 +57,21 @@ class Phases:
 
     @property
     def total(self) -> float:
+        """Seconds of all phases."""
         return self.encrypt + self.product + self.mask + self.decrypt
 
 
 @dataclass(frozen=True)
 class Result:
-    """One row of the table. `times_phe` is how many times faster than `phe` with integers; bytes are both ways."""
+    """One row of the table.
+
+    Attributes:
+        features: columns of the matrix.
+        variant: library and options.
+        phases: seconds of one exchange.
+        times_phe: how many times faster than `phe` with integers.
+        ciphertext_bytes: both ways.
+    """
 
     features: int
     variant: str
@@ -73,7 +82,13 @@ class Result:
 
 @dataclass(frozen=True)
 class Workload:
-    """One key, one residual and one matrix, and the product that every variant must find."""
+    """One exchange that every variant must compute.
+
+    Attributes:
+        private_key: of the key holder.
+        residual: (s,) integers.
+        matrix: (s, d) integers.
+    """
 
     private_key: PrivateKey
     residual: IntArray
@@ -81,13 +96,20 @@ class Workload:
 
     @property
     def expected(self) -> list[int]:
+        """The product that every variant must find."""
         return [int(v) for v in self.matrix.astype(object).T @ self.residual.astype(object)]
 
 
 def run(
     features: Sequence[int] = (392, 12), batch: int = 256, key_bits: int = 2048, repetitions: int = 3
 ) -> list[Result]:
-    """Time all variants that are installed, for each number of features.
+    """Time all variants that are installed.
+
+    Args:
+        features: columns of the matrix; each number is an exchange of its own.
+        batch: rows.
+        key_bits: length of the modulus.
+        repetitions: of which the median is taken.
 
     Raises:
         ArithmeticError: if any variant finds another product than integer arithmetic.
@@ -108,7 +130,7 @@ def run(
 
 
 def print_table(results: Sequence[Result], console: Console | None = None) -> None:
-    """One table per number of features, and what its figures mean."""
+    """Print a table per number of features, and what its figures mean."""
     console = console or Console()
     for columns in dict.fromkeys(result.features for result in results):
         table = Table(title=f"d = {columns}: seconds of CPU on one core")

@@ -47,6 +47,7 @@ def stale(target: Path) -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
+    """Write the stubs, or with --check refuse stale ones."""
     if arguments == ["--check"]:
         with tempfile.TemporaryDirectory() as folder:
             generate(Path(folder))

@@ -1,8 +1,15 @@
-"""What all tests share: a clean set of PLUMBLINE_ variables."""
+"""What all tests share: a clean set of PLUMBLINE_ variables, and one profile of Hypothesis."""
 
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No deadline: an example takes as long as a busy machine takes.
+settings.register_profile(
+    "plumbline", max_examples=60, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("plumbline")
 
 # Settings of the tests themselves, not of a service.
 _KEPT = {"PLUMBLINE_TEST_POSTGRES_URL"}

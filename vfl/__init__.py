@@ -1,1 +1,1 @@
-"""The library at the bottom: cryptography, learning, data. It knows nothing of gRPC, services, attacks or defences."""
+"""The library at the bottom: cryptography, learning, data and theory. It knows no network, attack or defence."""

@@ -1,4 +1,4 @@
-"""Arrays of the types that everything here is made of."""
+"""The array types that all packages share."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Named plugins: an explicit dict of what is built in, plus what other packages offer under an entry-point group."""
+"""Attacks and defences by name: those built in, and those that other packages install under an entry-point group."""
 
 import reprlib
 from collections.abc import Collection, Mapping
@@ -24,10 +24,13 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class PluginRegistry:
-    """Plugins of one kind; each is a frozen dataclass whose fields are its options.
+    """Finds plugins of one kind by name. Each plugin is a frozen dataclass whose fields are its options.
 
-    built_in: name -> "module:class". Modules are imported when a plugin is loaded: some need torch, which services
-    start without. unknown: the ValueError that a name which nothing has raises, with the list of those there are.
+    Attributes:
+        kind: what a plugin is called in messages.
+        entry_point_group: where other packages register theirs.
+        built_in: name -> "module:class". A module is imported when its plugin is loaded: some need torch.
+        unknown: the error that an unknown name raises.
     """
 
     kind: str
@@ -36,12 +39,16 @@ class PluginRegistry:
     unknown: type[ValueError]
 
     def names(self) -> tuple[str, ...]:
-        """Names of all plugins, built in and installed, sorted."""
+        """List the names of all plugins, built in and installed, sorted."""
         installed = (point.name for point in entry_points(group=self.entry_point_group))
         return tuple(sorted({*self.built_in, *installed}))
 
     def class_of(self, name: str) -> Any:
-        """The class behind a name; raises ``unknown``."""
+        """Find the class behind a name.
+
+        Raises:
+            ValueError: of the type ``unknown``, for a name that no plugin has; it lists the known ones.
+        """
         if name in self.built_in:
             module, _, attribute = self.built_in[name].partition(":")
             return getattr(import_module(module), attribute)
@@ -51,10 +58,11 @@ class PluginRegistry:
         raise self.unknown(f"Unknown {self.kind} {name!r}. Known: {', '.join(self.names())}.")
 
     def load(self, name: str, /, **options: Any) -> Any:
-        """A plugin by name, with its options as they are, also one that is called name.
+        """Make a plugin from its name and options.
 
-        Raises ``unknown``, or ValueError: for an option that the plugin doesn't have, one that isn't what its field's
-        annotation says, and whatever the plugin itself refuses.
+        Raises:
+            ValueError: of the type ``unknown`` for an unknown name; otherwise for an option that the plugin lacks, that
+                is not what its field's annotation says, or that the plugin itself refuses.
         """
         chosen = self.class_of(name)
         misfit = _misfit(name, chosen, options)
@@ -75,7 +83,7 @@ class PluginRegistry:
 
 
 def _misfit(name: str, chosen: Any, options: Mapping[str, Any]) -> str:
-    """A sentence on the first option that isn't what its field's annotation says; empty when all are."""
+    """Say which option is the first that isn't what its field's annotation says; empty when all are."""
     if not options:
         return ""
     try:
@@ -90,9 +98,10 @@ def _misfit(name: str, chosen: Any, options: Mapping[str, Any]) -> str:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether an option is what an annotation says, as JSON: a list is a tuple, a path a text, numpy's numbers numbers.
+    """Tell whether an option's value, written as JSON, is what an annotation says.
 
-    True for annotations that pydantic can't check.
+    Hence a list may stand for a tuple, a text for a path, and numpy's numbers for numbers. True for annotations that
+    pydantic can't check.
     """
     try:
         expected: TypeAdapter[Any] = TypeAdapter(hint, config=_STRICT)
@@ -111,14 +120,14 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _from_numpy(value: Any) -> Any:
-    """Numbers and lists of a numpy scalar or array; raises TypeError for anything else."""
+    """Turn a numpy scalar or array into numbers and lists; raises TypeError for anything else."""
     if not hasattr(value, "tolist"):
         raise TypeError(f"{value!r} is not JSON.")
     return value.tolist()
 
 
 def _in_words(hint: Any) -> str:
-    """What an annotation asks for, in words that those who write options use."""
+    """Say what an annotation asks for, in words for people who write options."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint in _WORDS:
         return _WORDS[hint]

@@ -33,13 +33,13 @@ def install_network(
     the test rows are as new to the model as to any other. ``training``: with differential privacy; None without.
     Raises ValueError for other than one passive party.
     """
-    from vfl.learning.torch_training import train_network
+    from vfl.learning.torch_training import AdamTraining
 
     names = [name for name in party_settings if name != "coordinator"]
     if len(names) != 2:
         raise ValueError("A network is installed at one active and one passive party: use --parties 2.")
     joined = _JoinedTraining(party_settings)
-    network = (train_network if training is None else training.train_network)(
+    network = (training or AdamTraining()).train_network(
         joined.features("active"),
         joined.features(names[1]),
         joined.labels,

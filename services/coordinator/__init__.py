@@ -1,1 +1,1 @@
-"""The coordinator: opens sessions, adds partial scores, answers with confidence scores."""
+"""The coordinator: opens sessions, adds partial scores, and answers with confidence scores."""

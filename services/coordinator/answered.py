@@ -7,27 +7,33 @@ import numpy as np
 from services.common.errors import NotAllowed
 from vfl.arrays import FloatArray
 
-# A record's logits differ in their last bits from batch to batch. Nothing is learned from less: the first are answered.
+# More than the last bits, in which a record's logits differ from batch to batch, and too little to learn from.
 _TOLERANCE = 1e-6
 
 
 class AnsweredRecords:
-    """The logits that each record was first asked about with, by each passive party's pseudonym of it.
+    """Remembers the logits that each record was first asked about with, by each passive party's pseudonym of it.
 
     Every share of the sum is fixed between epochs, after which passive parties make new pseudonyms. So one honest
-    passive party is enough: neither the active party nor another passive one can vary what is added to its share.
-    Without this an active party that lies about its own share finds, in some 300 questions, the one at which the
-    answer turns, whatever a defence rounds, adds or leaves out.
+    passive
+    party is enough: neither the active party nor another passive one can vary what is added to its share.
+
+    Without this an active party that lies about its own share can search for the one at which the answer turns,
+    whatever a defence rounds, adds or leaves out.
     """
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, int], tuple[float, ...]] = {}
 
     def first_logits(self, logits: FloatArray, tokens: Mapping[str, Sequence[int]]) -> FloatArray:
-        """(rows, columns) logits as they were when each record was first asked for.
+        """Give (rows, columns) logits as they were when each record was first asked for.
 
-        ``tokens``: of each passive party, one per row. A record may stand in several rows. Raises NotAllowed for
-        logits that differ from the first by more than rounding does; the first stay.
+        Args:
+            logits: of this request; a record may stand in several rows.
+            tokens: of each passive party, its pseudonym of each row's record.
+
+        Raises:
+            NotAllowed: for logits that differ from the first by more than rounding does; the first stay.
         """
         rows = [tuple(row) for row in logits.tolist()]
         for party, of_party in tokens.items():

@@ -1,4 +1,4 @@
-"""The coordinator as a process."""
+"""The coordinator's process."""
 
 from typing import cast
 
@@ -13,7 +13,7 @@ from services.coordinator.sessions import Sessions
 
 
 def run(settings: Settings) -> None:
-    """Serve until stopped."""
+    """Serve the coordinator until it is stopped."""
     transport = make_transport(settings, Role.COORDINATOR)
     chosen = cast(tuple[ScoreDefence, ...], load_defences(settings, Role.COORDINATOR))
     handler = servicer.CoordinatorServicer(Sessions(settings.step_timeout, chosen, noise_source(settings)))

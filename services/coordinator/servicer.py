@@ -22,12 +22,15 @@ PERMISSIONS: Permissions = {
 
 
 class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
+    """Answers the coordinator's calls, each of which names its caller by certificate."""
+
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     def OpenSession(
         self, request: coordinator_pb2.OpenSessionRequest, context: grpc.ServicerContext
     ) -> coordinator_pb2.OpenSessionReply:
+        """Open a session for the active party."""
         session_id = self._sessions.open(
             require_caller(context),
             TrainingPlan.from_message(request.plan),
@@ -39,12 +42,14 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
     def JoinSession(
         self, request: coordinator_pb2.JoinSessionRequest, context: grpc.ServicerContext
     ) -> common_pb2.Agreement:
+        """Let a party join; answers with the agreement when all have."""
         party = PartyDescription.from_message(request.party)
         return self._sessions.join(require_caller(context), request.session_id, party).to_message()
 
     def SubmitPartialScores(
         self, request: common_pb2.PartialScores, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
+        """Take a passive party's share of the scores of a request."""
         share = PartialScores.from_message(request)
         self._sessions.submit(require_caller(context), request.session_id, request.request_id, share)
         return common_pb2.Acknowledgement()
@@ -52,6 +57,7 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
     def Score(
         self, request: common_pb2.PartialScores, context: grpc.ServicerContext
     ) -> coordinator_pb2.ConfidenceScores:
+        """Take the active party's share, and answer with confidence scores."""
         products = PartialScores.from_message(request).products
         scores = self._sessions.score(require_caller(context), request.session_id, request.request_id, products)
         return coordinator_pb2.ConfidenceScores(
@@ -61,5 +67,6 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
     def EndSession(
         self, request: common_pb2.EndSessionRequest, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
+        """End a session for all its parties."""
         self._sessions.end(require_caller(context), request.session_id, request.reason)
         return common_pb2.Acknowledgement()

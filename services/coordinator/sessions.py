@@ -1,4 +1,4 @@
-"""The coordinator's state: sessions, who has joined, partial scores waiting for their sum. Knows no network."""
+"""The coordinator's sessions: who has joined, and partial scores that wait for their sum. Knows no network."""
 
 import math
 import secrets
@@ -48,9 +48,12 @@ class _Session:
 
 
 class Sessions:
-    """All sessions of a coordinator; safe to call from any thread.
+    """Holds all sessions of a coordinator; safe to call from any thread.
 
-    timeout: seconds to wait for parties to join. defences: applied to all scores, in this order, before delivery.
+    Attributes:
+        timeout: seconds to wait for parties to join.
+        defences: applied to all scores, in this order, before delivery.
+        noise: randomness of the defences.
     """
 
     def __init__(self, timeout: float, defences: Sequence[ScoreDefence] = (), noise: NoiseSource | None = None) -> None:
@@ -61,7 +64,11 @@ class Sessions:
         self._sessions: dict[str, _Session] = {}
 
     def open(self, caller: Identity, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
-        """Open a session for an active party; returns its id. Raises InvalidMessage for terms that can't work."""
+        """Open a session for an active party; returns its id.
+
+        Raises:
+            InvalidMessage: for terms that can't work.
+        """
         if classes < 2:
             raise InvalidMessage(f"Labels with {classes} class: at least two are needed to learn anything.")
         if not passive_parties or len(set(passive_parties)) != len(passive_parties):
@@ -78,9 +85,11 @@ class Sessions:
         return session_id
 
     def join(self, caller: Identity, session_id: str, party: PartyDescription) -> Agreement:
-        """Join as ``caller`` and wait for the others; every party gets the same agreement.
+        """Let a party join and wait for the others; every party gets the same agreement.
 
-        Raises InvalidMessage when the parties' descriptions don't fit together, PeerVanished when one doesn't come.
+        Raises:
+            InvalidMessage: when the parties' descriptions don't fit together.
+            PeerVanished: when one doesn't come.
         """
         with self._condition:
             session = self._session(caller, session_id)
@@ -118,7 +127,7 @@ class Sessions:
         return any("parameter_gram" in defence.spec.needs for defence in self._defences)
 
     def submit(self, caller: Identity, session_id: str, request_id: int, share: PartialScores) -> None:
-        """A passive party's share of the scores of a request; the same again changes nothing."""
+        """Keep a passive party's share of the scores of a request; the same again changes nothing."""
         with self._condition:
             session = self._agreed(caller, session_id)
             if caller.name == session.active:
@@ -140,7 +149,8 @@ class Sessions:
     def score(self, caller: Identity, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         """Add all shares of a request and apply sigmoid or softmax: (rows, classes), for the active party only.
 
-        Raises NotAllowed where scores are defended and a record's shares add up to another sum than before.
+        Raises:
+            NotAllowed: where scores are defended and a record's shares add up to another sum than before.
         """
         with self._condition:
             session = self._agreed(caller, session_id)
@@ -171,7 +181,7 @@ class Sessions:
         return scores
 
     def end(self, caller: Identity, session_id: str, reason: str) -> None:
-        """End a session: who waits for it is told why."""
+        """End a session; who waits for it is told why."""
         with self._condition:
             session = self._sessions.get(session_id)
             if session is None:

@@ -9,6 +9,7 @@ from vfl.crypto import (
     AnswerCapacity,
     FixedPoint,
     PackingLayout,
+    StepProduct,
     answer_capacity,
     choose_layout,
 )
@@ -82,13 +83,16 @@ class CipherFormats:
 
     def capacity(self, key_holder: str, peer: str) -> AnswerCapacity:
         """What the key holder's answers of one step to this peer have room for."""
-        return answer_capacity(
+        product = StepProduct(
             rows=self.agreement.plan.batch_size,
             features=self.agreement.party(peer).feature_count,
             columns=self.agreement.residual_columns,
             layout=self.layout,
             residual_format=self.residual,
             feature_format=self.feature,
+        )
+        return answer_capacity(
+            product,
             key_bits=self.agreement.plan.key_bits,
             truncated=self.agreement.party(key_holder).truncates_answers,
         )

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import typer
-from tests.documented_plugin import install
 
 import attacks
 import defences
 from plumbline.cli import app
 from services.common.settings import PREFIX, Settings
+from tests.harness.documented_plugin import install
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]

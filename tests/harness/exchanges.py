@@ -20,7 +20,15 @@ from vfl.data import (
     magnitude_bits,
     snap_to_grid,
 )
-from vfl.learning import BatchSchedule, initial_weights, residual_columns, split_rows, train_centrally
+from vfl.learning import (
+    BatchSchedule,
+    GradientDescent,
+    VerticalData,
+    initial_weights,
+    residual_columns,
+    split_rows,
+    train_centrally,
+)
 
 SESSION = "session"
 # Small keys for speed; the tests at 2048 bits say so.
@@ -155,8 +163,7 @@ def train_plainly(problem: Problem, plan: TrainingPlan, seeds: Sequence[int] | N
     spared = [np.zeros(block.shape[1], dtype=np.bool_) for block in blocks]
     spared[0][-1] = True
     return train_centrally(
-        blocks,
-        problem.labels,
+        VerticalData(blocks, problem.labels, classes=problem.classes),
         [
             initial_weights(
                 plan.initialisation,
@@ -167,10 +174,9 @@ def train_plainly(problem: Problem, plan: TrainingPlan, seeds: Sequence[int] | N
             )
             for block, generator in zip(blocks, generators, strict=True)
         ],
-        classes=problem.classes,
-        schedule=BatchSchedule(split.train, plan.batch_size, plan.seed),
-        epochs=plan.epochs,
-        learning_rate=plan.learning_rate,
+        GradientDescent(
+            BatchSchedule(split.train, plan.batch_size, plan.seed), epochs=plan.epochs, learning_rate=plan.learning_rate
+        ),
         l2=plan.l2,
         unpenalised=spared,
     )

@@ -1,4 +1,4 @@
-"""Paillier at speed: keys, fixed point, packing, and the encrypted matrix product of a vertical federation.
+"""Paillier for a vertical federation: keys, fixed point, packing, and the encrypted matrix product.
 
 public_key, private_key = keygen()
 c = encrypt_vector(private_key, g)        # the key holder
@@ -7,7 +7,14 @@ answer = decrypt_integers(private_key, masked)
 unmask(mask, answer)                      # X.T @ g, to the fixed-point precision
 """
 
-from vfl.crypto.capacity import WRAP_BITS, AnswerCapacity, answer_capacity, honest_answer_bits, truncate
+from vfl.crypto.capacity import (
+    WRAP_BITS,
+    AnswerCapacity,
+    StepProduct,
+    answer_capacity,
+    honest_answer_bits,
+    truncate,
+)
 from vfl.crypto.errors import (
     FixedPointOverflow,
     InsecureKey,
@@ -61,6 +68,7 @@ __all__ = [
     "PackingLayout",
     "PrivateKey",
     "PublicKey",
+    "StepProduct",
     "answer_capacity",
     "check_ciphertexts",
     "check_modulus",

@@ -1,13 +1,13 @@
-"""Curve25519 for blinding: messages to points, points under a secret power, and which received bytes are points.
+"""Curve25519 for private set intersection: messages become points, points are blinded by a secret power.
 
-Points are their u-coordinates, 32 bytes little-endian (RFC 7748); a power is X25519 of the `cryptography` package.
+Points are their u-coordinates, 32 bytes little-endian (RFC 7748). A power is X25519 of the `cryptography` package.
 A message becomes a point by Elligator 2 (RFC 9380, suite curve25519_XMD:SHA-512_ELL2_NU_). X25519 multiplies by 8 times
 a secret number, so the suite's last step, clearing the cofactor, is part of every power.
 
 Guarantee: whoever sees powers under one secret key can't tell whose they are, as long as decisional Diffie-Hellman is
-hard on Curve25519. Every message is on the curve. A hash taken as a coordinate would not do: half of all 32-byte values
-lie on the curve's twist, X25519 accepts those too, and a power of one stays on the twist, which tells a bit of each
-message.
+hard on Curve25519. Every message is on the curve. A hash taken as a coordinate would not do. Half of all 32-byte values
+lie on the curve's twist, and X25519 accepts those too. A power of such a point stays on the twist, which tells a bit of
+each message.
 
 Not constant time: mapping a message (`encode_to_curve`) and checking a coordinate. The first happens to a party's own
 messages in its own process, the second to what anybody may know.
@@ -32,13 +32,18 @@ _PADDED_BLOCK = hashlib.sha512(bytes(128))
 
 
 class NotOnCurve(ValueError):
-    """Bytes that are no point of Curve25519, or one that a power takes to zero."""
+    """The bytes are no point of Curve25519, or a point of small order."""
 
 
 def encode_to_curve(messages: Sequence[bytes], domain: bytes) -> list[bytes]:
-    """The u-coordinates of some messages' points, 32 bytes each, before any power.
+    """Map messages to points, before any power.
 
-    domain: the application's name, at most 255 bytes; other applications get other points (RFC 9380, section 3.1).
+    Args:
+        messages: any bytes.
+        domain: the application's name, at most 255 bytes; other applications get other points (RFC 9380, section 3.1).
+
+    Returns:
+        The points' u-coordinates, 32 bytes each.
     """
     elements = [_hash_to_field(message, domain) for message in messages]
     # 1 + 2 element^2 is never zero: -1/2 is no square modulo this prime.
@@ -47,9 +52,12 @@ def encode_to_curve(messages: Sequence[bytes], domain: bytes) -> list[bytes]:
 
 
 def check_coordinate(coordinate: bytes) -> None:
-    """Raises NotOnCurve unless these are 32 bytes of a canonical u < 2^255 - 19 on the curve, not on its twist.
+    """Accept only 32 bytes of a canonical u < 2^255 - 19 on the curve, not on its twist.
 
     X25519 itself takes any 32 bytes and ignores the highest bit, so one point would have several names.
+
+    Raises:
+        NotOnCurve: for anything else.
     """
     if len(coordinate) != COORDINATE_BYTES:
         raise NotOnCurve(f"Expected {COORDINATE_BYTES} bytes of a coordinate, got {len(coordinate)}.")
@@ -59,16 +67,19 @@ def check_coordinate(coordinate: bytes) -> None:
 
 
 class BlindingKey:
-    """A secret power: the operating system's randomness, in memory only, one for each use."""
+    """A secret power that blinds points. It comes from the operating system and stays in memory; use it once."""
 
     def __init__(self) -> None:
         self._key = X25519PrivateKey.generate()
 
     def blind(self, coordinate: bytes) -> bytes:
-        """The point to this key's power (32,); powers of two keys commute.
+        """Raise a point to this key's power; powers of two keys commute.
 
-        coordinate: checked before (`check_coordinate`). Raises NotOnCurve where the power is zero: the point has a
-        small order, and no honest one has.
+        Args:
+            coordinate: 32 bytes that `check_coordinate` accepted.
+
+        Raises:
+            NotOnCurve: where the power is zero: the point has a small order, and no honest one has.
         """
         try:
             return self._key.exchange(X25519PublicKey.from_public_bytes(coordinate))

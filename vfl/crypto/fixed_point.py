@@ -21,12 +21,15 @@ _NOT_FINITE = "is NaN or infinite; remove or impute it before encryption"
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """A public format: values of magnitude at most 2**integer_bits, in steps of 2**-fraction_bits.
+    """A public number format: values of magnitude at most 2**integer_bits, in steps of 2**-fraction_bits.
 
-    Unsigned formats hold only values >= 0; their matrix product takes one digit less and no inversion.
+    Attributes:
+        fraction_bits: a multiple of 4.
+        integer_bits: with the fraction at most 52.
+        signed: False allows values >= 0 only; their matrix product takes one digit less and no inversion.
 
     Raises:
-        ValueError: if fraction_bits is not a multiple of 4, a count is negative, or both exceed 52 together.
+        ValueError: for bits out of range.
     """
 
     fraction_bits: int
@@ -53,7 +56,7 @@ class FixedPoint:
 
     @property
     def offset(self) -> int:
-        """What makes every encoded integer >= 0 when added; it depends on the format, never on data."""
+        """What to add so that every encoded integer is >= 0; it depends on the format, never on data."""
         return self.bound if self.signed else 0
 
     @property
@@ -62,10 +65,12 @@ class FixedPoint:
         return (self.bound + self.offset).bit_length()
 
     def encode(self, values: npt.ArrayLike, *, inclusive: bool = True) -> IntArray:
-        """Round values to the nearest integer multiples of 2**-fraction_bits; same shape, int64.
+        """Round values to integer multiples of 2**-fraction_bits; same shape, int64.
 
-        With `inclusive` (features: min-max scaled columns reach their bound) |value| <= 2**integer_bits is
-        accepted; without (residuals: a two's complement window) |value| < 2**integer_bits.
+        Args:
+            values: any shape.
+            inclusive: whether |value| may equal 2**integer_bits, as min-max scaled features do. Residuals must stay
+                below, in a two's complement window.
 
         Raises:
             FixedPointOverflow: for NaN, infinity, a value out of range, a negative one in an unsigned format.
@@ -90,9 +95,12 @@ FEATURE_FRACTION_BITS = 16
 
 
 def feature_format_of(X: FloatArray) -> FixedPoint:
-    """The narrowest 16-fraction-bit format that holds X.
+    """Choose the narrowest format with 16 fraction bits that holds X.
 
-    It reads bound and sign off the data: for one's own computation. The format of a federation is agreed.
+    It reads bound and sign off the data, so use it for one's own computation only. A federation agrees on a format.
+
+    Raises:
+        FixedPointOverflow: if an entry is not finite or too large for any format.
     """
     _refuse(~np.isfinite(X), _NOT_FINITE)
     largest = math.ceil(np.max(np.abs(X), initial=1.0))
@@ -105,7 +113,7 @@ def feature_format_of(X: FloatArray) -> FixedPoint:
 
 
 def decode(integers: Iterable[int], exponent: int) -> FloatArray:
-    """The float64 nearest to each integer * 16**exponent, as a flat array."""
+    """Turn integers into a flat array of the float64 nearest to each integer * 16**exponent."""
     shift = _BITS_PER_EXPONENT * exponent
     return np.array([math.ldexp(integer, shift) for integer in integers], dtype=np.float64)
 

@@ -5,7 +5,7 @@ import secrets
 
 
 def random_unit(n: int) -> int:
-    """A uniform element of the multiplicative group modulo n."""
+    """Draw a uniform element of the multiplicative group modulo n."""
     while True:
         candidate = secrets.randbelow(n)
         if math.gcd(candidate, n) == 1:

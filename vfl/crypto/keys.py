@@ -28,19 +28,26 @@ class PublicKey:
 
     @cached_property
     def n_squared(self) -> int:
+        """n**2, the modulus of ciphertexts."""
         return self.n * self.n
 
     @cached_property
     def bits(self) -> int:
+        """The length of n in bits."""
         return self.n.bit_length()
 
     @cached_property
     def key_id(self) -> str:
-        """The first 16 hexadecimal digits of SHA-256 of n's big-endian bytes: enough to tell keys apart."""
+        """A name for the key: the first 16 hexadecimal digits of SHA-256 of n's big-endian bytes."""
         return hashlib.sha256(self.n.to_bytes((self.bits + 7) // 8, "big")).hexdigest()[:16]
 
     def raw_encrypt(self, plaintext: int, randomness: int) -> int:
-        """(1 + n)**plaintext * randomness**n mod n**2, for a plaintext in Z and randomness in Z_n*."""
+        """Compute (1 + n)**plaintext * randomness**n mod n**2.
+
+        Args:
+            plaintext: any integer; it counts modulo n.
+            randomness: in Z_n*, secret and fresh for every ciphertext.
+        """
         n, n_squared = mpz(self.n), mpz(self.n_squared)
         return int((1 + plaintext % n * n) * powmod(randomness, n, n_squared) % n_squared)
 
@@ -68,15 +75,16 @@ class PrivateKey:
 
     @cached_property
     def public_key(self) -> PublicKey:
+        """The key that others encrypt under."""
         return PublicKey(self.p * self.q)
 
     def raw_encrypt(self, plaintext: int) -> int:
-        """Encrypt under one's own key: an obfuscator from tables, 20 times faster than r**n."""
+        """Encrypt an integer under one's own key, with an obfuscator from tables instead of a power r**n."""
         n, n_squared = self.public_key.n, self.public_key.n_squared
         return int((1 + plaintext % n * n) * self._obfuscator.draw() % n_squared)
 
     def raw_decrypt(self, ciphertext: int) -> int:
-        """The plaintext in [0, n), by the Chinese remainder theorem.
+        """Decrypt to a plaintext in [0, n), by the Chinese remainder theorem.
 
         The exponentiations run in GMP's side-channel resistant `mpz_powm_sec`; the rest is not constant time.
         """
@@ -118,10 +126,14 @@ class _PrimePart:
 
 
 def keygen(bits: int = MINIMUM_SECURE_BITS, *, insecure: bool = False) -> tuple[PublicKey, PrivateKey]:
-    """A fresh key pair whose modulus has exactly `bits` bits, from the operating system's randomness.
+    """Generate a key pair from the operating system's randomness.
+
+    Args:
+        bits: the exact length of the modulus, a multiple of 8.
+        insecure: allows fewer than 2048 bits, which protect nothing.
 
     Raises:
-        InsecureKey: for fewer than 2048 bits, unless `insecure` says that this key protects nothing.
+        InsecureKey: for fewer than 2048 bits without `insecure`.
         ValueError: if bits is below 128 or not a multiple of 8.
     """
     if bits < MINIMUM_SECURE_BITS and not insecure:

@@ -43,7 +43,8 @@ class MalformedModulus(ValueError):
 
 
 def modulus_context(session_id: str, party: str) -> bytes:
-    """What a proof is bound to: shown in another session, or by another party, it is worth nothing.
+    """Name the session and party that a proof is bound to: in another session, or by another party, it is worth
+    nothing.
 
     No two pairs give the same bytes.
     """
@@ -51,12 +52,13 @@ def modulus_context(session_id: str, party: str) -> bytes:
 
 
 def prove_modulus(private_key: PrivateKey, context: bytes) -> tuple[int, ...]:
-    """The n-th roots of this context's challenges: `PROOF_ROOTS` integers in [1, n).
+    """Prove that one's own modulus is well formed: n-th roots of this context's challenges.
 
-    They are public, exactly as wide as the modulus, and the same at every call. A `PrivateKey` is well formed by
-    construction, so that all roots exist.
+    A `PrivateKey` is well formed by construction, so that all roots exist. The exponentiations run in GMP's
+    side-channel resistant `mpz_powm_sec`; the rest is not constant time.
 
-    The exponentiations run in GMP's side-channel resistant `mpz_powm_sec`; the rest is not constant time.
+    Returns:
+        `PROOF_ROOTS` public integers in [1, n), the same at every call.
     """
     p, q = mpz(private_key.p), mpz(private_key.q)
     n = private_key.public_key.n
@@ -71,10 +73,16 @@ def prove_modulus(private_key: PrivateKey, context: bytes) -> tuple[int, ...]:
 
 
 def check_modulus(key: PublicKey | int, bits: int, context: bytes, proof: Sequence[int]) -> None:
-    """Accept a peer's modulus of exactly `bits` bits only with a proof for this context that gcd(n, phi(n)) = 1.
+    """Accept a peer's modulus only with a proof for this context that gcd(n, phi(n)) = 1.
 
-    A malformed modulus passes with probability below 2**-128. Moduli that are prime or a perfect power protect
-    nobody and are refused by name, as are those with a prime factor up to 6,370.
+    A malformed modulus passes with probability below 2**-128. Refused by name: a modulus that is even, prime, a perfect
+    power, or has a prime factor up to 6,370.
+
+    Args:
+        key: the peer's public key, or its modulus.
+        bits: the exact length that was agreed on.
+        context: of `modulus_context`.
+        proof: of `prove_modulus`.
 
     Raises:
         MalformedModulus: says what is wrong with the modulus or the proof.

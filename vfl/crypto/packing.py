@@ -45,8 +45,15 @@ _DECRYPT_PRODUCTS = 620
 class PackingLayout:
     """Where values lie in plaintexts; public, the same for all parties of a federation.
 
-    It serves any batch of at most `batch_size` rows, and any number of features: an answer of d features
-    takes ceil(d / columns_per_answer) ciphertexts.
+    A layout serves any smaller batch as well, and any number of features.
+
+    Attributes:
+        batch_size: the most rows.
+        classes: k, columns of the residual.
+        rows_per_ciphertext: t.
+        columns_per_answer: m; an answer about d features takes ceil(d / m) ciphertexts.
+        residual: format of the residual.
+        features: format of the features.
     """
 
     batch_size: int
@@ -72,25 +79,25 @@ class PackingLayout:
         return self.columns_per_answer * self.rows_per_ciphertext
 
     def fits(self, key_bits: int) -> bool:
-        """Whether the plaintexts of a key with a modulus of this many bits hold every product."""
+        """Tell whether a key with a modulus of this many bits holds every product."""
         return self.slots * self.slot_bits <= key_bits - 2
 
     def ciphertexts_for(self, rows: int) -> int:
-        """How many ciphertexts carry this many rows of the residual."""
+        """Count the ciphertexts that carry this many rows of the residual."""
         return -(-rows // self.rows_per_ciphertext)
 
     def answers_for(self, features: int) -> int:
-        """How many ciphertexts answer for this many features."""
+        """Count the ciphertexts that answer for this many features."""
         return -(-features // self.columns_per_answer)
 
     def slots_of_answers(self, features: int) -> list[int]:
-        """Slots of each answer for this many features: the last one may hold fewer columns than there is room for."""
+        """Count the slots of each answer for this many features; the last may hold fewer columns."""
         t, m = self.rows_per_ciphertext, self.columns_per_answer
         columns = [m] * (features // m) + ([features % m] if features % m else [])
         return [(self.classes - 1) * self.class_stride + t * count + t - 1 for count in columns]
 
     def pack_residual(self, residual: IntArray) -> list[int]:
-        """(s, k) integers to ceil(s / t) signed plaintexts G_u."""
+        """Pack (s, k) integers into ceil(s / t) signed plaintexts G_u."""
         plaintexts = [0] * self.ciphertexts_for(len(residual))
         for row, values in enumerate(residual.tolist()):
             ciphertext, place = divmod(row, self.rows_per_ciphertext)
@@ -99,7 +106,7 @@ class PackingLayout:
         return plaintexts
 
     def unpack_residual(self, plaintexts: Sequence[int], rows: int) -> list[int]:
-        """The inverse of `pack_residual`, as (s, k) integers in row order."""
+        """Undo `pack_residual`: (s, k) integers in row order."""
         slots = [self._read_slots(plaintext) for plaintext in plaintexts]
         return [
             slots[row // self.rows_per_ciphertext][row % self.rows_per_ciphertext + c * self.class_stride]
@@ -108,7 +115,7 @@ class PackingLayout:
         ]
 
     def virtual_matrix(self, matrix: IntArray) -> IntArray:
-        """(s, d) features to (ceil(s/t), d t): row u holds the coefficients of X_u, answer after answer."""
+        """Arrange (s, d) features as (ceil(s/t), d t): row u holds X_u's coefficients, answer by answer."""
         rows, columns = matrix.shape
         t = self.rows_per_ciphertext
         virtual_rows = self.ciphertexts_for(rows)
@@ -118,7 +125,7 @@ class PackingLayout:
         return by_row.transpose(0, 2, 1).reshape(virtual_rows, columns * t)
 
     def unpack_product(self, plaintexts: Sequence[int], features: int) -> list[int]:
-        """ceil(d / m) signed plaintexts to (d, k) integers in row order.
+        """Unpack ceil(d / m) signed plaintexts to (d, k) integers in row order.
 
         Raises:
             InvalidAnswer: if a plaintext is larger than any product can be.
@@ -149,16 +156,22 @@ def choose_layout(
     key_bits: int,
     reserved_bits: int = 0,
 ) -> PackingLayout:
-    """The layout with the fewest modular products for one exchange: encrypt, multiply, rerandomise, decrypt.
+    """Choose the layout with the fewest modular products for one exchange: encrypt, multiply, rerandomise, decrypt.
 
-    A pure function of public numbers: every party computes the same. `features` is the largest count of any
-    party.
+    It is a pure function of public numbers, so that every party computes the same.
 
-    Several rows share a ciphertext only where the batch is large enough: the slots between the wanted ones are sums
+    Several rows share a ciphertext only where the batch is large enough. The slots between the wanted ones are sums
     over neighbouring rows, which the party that takes the mask off sees as well. All slots together may be at most half
     as many as the batch has rows, so that they are far from determining the residual.
 
-    `reserved_bits` stay free at the top of every plaintext (see `vfl.crypto.capacity.WRAP_BITS`).
+    Args:
+        batch_size: the most rows.
+        features: the largest count of any party.
+        classes: columns of the residual.
+        residual_format: of the residual.
+        feature_format: of the features.
+        key_bits: length of the modulus.
+        reserved_bits: left free at the top of every plaintext (see `vfl.crypto.capacity.WRAP_BITS`).
 
     Raises:
         PackingImpossible: if not even one row and one column of all classes fit into a plaintext.
@@ -192,7 +205,7 @@ def _products(layout: PackingLayout, features: int) -> int:
 
 
 def slot_bits(batch_size: int, residual: FixedPoint, features: FixedPoint) -> int:
-    """B: what a sum of `batch_size` products takes, with its sign."""
+    """Count B: the bits that a sum of `batch_size` products takes, with its sign."""
     return (batch_size * residual.bound * features.bound).bit_length() + 1
 
 

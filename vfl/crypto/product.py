@@ -23,12 +23,12 @@ _LARGEST_GROUP = 14  # a table of 2**14 ciphertexts is 9 MB at 2048 bits
 
 
 def group_cost(rows: int, digit_columns: int, group_size: int) -> int:
-    """Modular products taken by the subset products of `rows` ciphertexts, 2**group_size per table."""
+    """Count the modular products that the subset products of `rows` ciphertexts take, 2**group_size per table."""
     return -(-rows // group_size) * ((1 << group_size) + digit_columns)
 
 
 def best_group_size(rows: int, digit_columns: int) -> int:
-    """The number of ciphertexts per table that takes the fewest modular products."""
+    """Find the number of ciphertexts per table that takes the fewest modular products."""
     return min(range(1, _LARGEST_GROUP + 1), key=lambda size: group_cost(rows, digit_columns, size))
 
 
@@ -41,11 +41,12 @@ def encrypted_product(
     slots_per_answer: int = 1,
     slot_bits: int = 0,
 ) -> list[list[int]]:
-    """For each vector c and each answer, the product over rows u and slots w of c_u**(M_uw 2**(B w)).
+    """Compute for each vector c and each answer the product over rows u and slots w of c_u**(M_uw 2**(B w)).
 
     Args:
         vectors: one sequence of s ciphertexts per class; the matrix is taken apart once for all classes.
         matrix: (s, columns) integers within the bound of `features`.
+        features: the public format of the matrix.
         modulus: n**2.
         slots_per_answer: how many consecutive columns share an answer; the last answer may have fewer.
         slot_bits: B, the distance of slots; not needed for one slot, at least `features.digits` for several.

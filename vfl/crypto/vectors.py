@@ -55,7 +55,14 @@ class CipherVector:
 
 @dataclass(frozen=True)
 class Mask:
-    """What takes the mask off a decrypted answer. Secret: the summands, uniform in Z_n, are never shown."""
+    """What takes the mask off a decrypted answer.
+
+    Attributes:
+        summands: secret, uniform in Z_n, one per ciphertext; they are never shown.
+        exponent: of the masked product.
+        shape: of the masked product.
+        layout: how its values are packed, or None.
+    """
 
     public_key: PublicKey
     summands: tuple[int, ...] = field(repr=False)
@@ -65,7 +72,7 @@ class Mask:
 
 
 def ciphertext_count(shape: tuple[int, ...], layout: PackingLayout | None, *, is_product: bool = False) -> int:
-    """How many ciphertexts carry an array of this shape: what a receiver should expect."""
+    """Count the ciphertexts that carry an array of this shape: what a receiver should expect."""
     if layout is None:
         return math.prod(shape)
     return layout.answers_for(shape[0]) if is_product else layout.ciphertexts_for(shape[0])
@@ -78,9 +85,13 @@ def encrypt_vector(
     layout: PackingLayout | None = None,
     fixed_point: FixedPoint = RESIDUAL,
 ) -> CipherVector:
-    """Encrypt g, (s,) or (s, k) real numbers of magnitude below 2**fixed_point.integer_bits.
+    """Encrypt real numbers.
 
-    A private key encrypts 20 times faster than its public key. Both make ordinary ciphertexts.
+    Args:
+        key: of the receiver. A private key encrypts faster than its public key; both make ordinary ciphertexts.
+        g: (s,) or (s, k) values of magnitude below 2**fixed_point.integer_bits.
+        layout: how to pack values, or None for one value per ciphertext.
+        fixed_point: the public format of g.
 
     Raises:
         FixedPointOverflow: before anything is encrypted, if a value is not finite or out of range.
@@ -106,14 +117,18 @@ def encrypt_vector(
 
 
 def matvec(X: npt.ArrayLike, c: CipherVector, *, features: FixedPoint | None = None) -> CipherVector:
-    """The encrypted X.T @ g for X of shape (s, d) and an encrypted g of shape (s,) or (s, k): (d,) or (d, k).
+    """Multiply a feature matrix by an encrypted residual: X.T @ g, encrypted.
 
     The answer is a deterministic function of X and c. Whoever sends it to the holder of the key must send
     `mask_vector` of it instead: as it is, its randomness tells a malicious key holder every entry of X.
 
     Args:
-        X: real numbers within the bound of the format.
+        X: (s, d) real numbers within the bound of the format.
+        c: an encrypted g, (s,) or (s, k).
         features: the public format of X. By default the layout's; without a layout, read off the data.
+
+    Returns:
+        The encrypted product, (d,) or (d, k).
 
     Raises:
         FixedPointOverflow: if an entry of X is not finite or out of range.
@@ -176,7 +191,7 @@ def mask_vector(m: CipherVector, *, rerandomise: bool = True) -> tuple[CipherVec
 
 
 def decrypt_integers(private_key: PrivateKey, m: CipherVector) -> tuple[int, ...]:
-    """The plaintext of every ciphertext, in [0, n): what the holder of the key answers to a masked product.
+    """Decrypt every ciphertext to an integer in [0, n): what the key holder answers to a masked product.
 
     Raises:
         KeyMismatch: if m was made under another key.
@@ -192,10 +207,15 @@ def decrypt_integers(private_key: PrivateKey, m: CipherVector) -> tuple[int, ...
 def unmask(mask: Mask, residues: Sequence[int], *, bits: Sequence[int] | None = None) -> FloatArray:
     """Take the mask off a decrypted answer: (d,) or (d, k) real numbers.
 
-    bits: w of each answer where the key holder answered modulo 2**w (`vfl.crypto.capacity.truncate`), else None. A
-    summand r is uniform in Z_n, the plaintext is (x + r) mod n, and (x + r) - r = x also modulo 2**w unless x + r
-    left [0, n). Then the answer is off by n mod 2**w; that happens with probability |x| / n < 2**w / n: 2**-1976 for
-    one 71-bit sum under a 2048-bit key, and less than 2**-64 in a layout with `WRAP_BITS` reserved.
+    An answer may be cut to its lowest w bits (`vfl.crypto.capacity.truncate`). The summand r is uniform in Z_n and the
+    plaintext is (x + r) mod n, so (x + r) - r = x also modulo 2**w, unless x + r left [0, n). Then the result is off by
+    n mod 2**w. This happens with probability |x| / n < 2**w / n: for one 71-bit sum under a 2048-bit key 2**-1976, and
+    below 2**-64 in a layout with `WRAP_BITS` reserved.
+
+    Args:
+        mask: what `mask_vector` returned.
+        residues: the key holder's answer.
+        bits: w of each answer where the key holder answered modulo 2**w, else None.
 
     Raises:
         InvalidAnswer: for a wrong number of residues, one out of range, or one no product can give.
@@ -213,7 +233,7 @@ def unmask(mask: Mask, residues: Sequence[int], *, bits: Sequence[int] | None = 
 
 
 def decrypt_vector(private_key: PrivateKey, m: CipherVector) -> FloatArray:
-    """The array behind m: the exact integers of its fixed-point format, each as the nearest float64.
+    """Decrypt m to real numbers: the exact integers of its fixed-point format, each as the nearest float64.
 
     Raises:
         KeyMismatch: if m was made under another key.

@@ -10,12 +10,12 @@ from vfl.crypto.keys import PublicKey
 
 
 def ciphertext_width(public_key: PublicKey) -> int:
-    """Bytes of one ciphertext: an integer below n**2."""
+    """Count the bytes of one ciphertext, an integer below n**2."""
     return (2 * public_key.bits + 7) // 8
 
 
 def to_bytes(values: Sequence[int], width: int) -> bytes:
-    """Non-negative integers as big-endian bytes of one width each: lengths tell nothing of values.
+    """Write non-negative integers as big-endian bytes, all of one width, so that lengths tell nothing of values.
 
     Raises:
         OverflowError: if a value is negative or needs more than `width` bytes.
@@ -24,7 +24,7 @@ def to_bytes(values: Sequence[int], width: int) -> bytes:
 
 
 def from_bytes(data: bytes, count: int, width: int) -> tuple[int, ...]:
-    """The inverse of `to_bytes`.
+    """Read what `to_bytes` wrote.
 
     Raises:
         InvalidCiphertext: if the data is not exactly `count` integers of `width` bytes.

@@ -1,4 +1,4 @@
-"""Data: tables, encoders, the registry of public data sets, vertical splits, private set intersection.
+"""Data: tables and their readers, encoders, public data sets, vertical splits, private set intersection.
 
 The name `vfl.data.fetch` is the function; its module is reached with `from vfl.data.fetch import ...`.
 """

@@ -1,8 +1,8 @@
-"""The public data sets the papers measure on: one explicit entry each, loaded to plain numbers.
+"""The public data sets that the papers measure on, one entry each.
 
-Three come with scikit-learn. The others are read from raw files in `data_dir/<folder>/`, under their original
-names, compressed with gzip (`.gz` added) or not; `vfl.data.fetch` downloads them. Features are as they are in
-the source; scaling is each party's own business (`vfl.data.encoders`), except where an entry says SIMULATION.
+Three come with scikit-learn. The others are read from raw files in `data_dir/<folder>/`, under their original names,
+compressed with gzip (`.gz` added) or not; `vfl.data.fetch` downloads them. Features stay as they are in the source,
+except where an entry says SIMULATION. Scaling is each party's own business (`vfl.data.encoders`).
 """
 
 from __future__ import annotations
@@ -37,12 +37,16 @@ WHOLE_ROW_UNIT_NORM = (
 
 
 def dataset_names() -> tuple[str, ...]:
-    """The names `load_dataset` knows, in the registry's order."""
+    """List the names that `load_dataset` knows, in the registry's order."""
     return tuple(DATASETS)
 
 
 def dataset(name: str) -> Dataset:
-    """The registry entry of this name. Raises DatasetNotFound with the known names."""
+    """Find the entry of a data set by name.
+
+    Raises:
+        DatasetNotFound: for an unknown name; it lists the known ones.
+    """
     if name not in DATASETS:
         close = difflib.get_close_matches(name, DATASETS, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -51,9 +55,12 @@ def dataset(name: str) -> Dataset:
 
 
 def missing_files(name: str, data_dir: Path | None) -> tuple[str, ...]:
-    """The raw files of a data set that are not in data_dir; empty when `load_dataset` finds all it needs.
+    """List the raw files of a data set that are not in data_dir; empty when `load_dataset` finds all it needs.
 
-    A published sample (drive) counts as the data set being there. Raises DatasetNotFound for an unknown name.
+    A published sample (drive) is enough.
+
+    Raises:
+        DatasetNotFound: for an unknown name.
     """
     entry = dataset(name)
     if data_dir is None:
@@ -67,11 +74,14 @@ def missing_files(name: str, data_dir: Path | None) -> tuple[str, ...]:
 def load_dataset(name: str, data_dir: Path | None, *, whole_row_unit_norm: bool = False) -> RegistryTable:
     """Load a data set in the source's row order.
 
-    data_dir: the directory that holds the raw files' folders; None will do for those of scikit-learn.
-    whole_row_unit_norm: SIMULATION, see WHOLE_ROW_UNIT_NORM; rows of zeros stay zeros.
+    Args:
+        name: of `dataset_names`.
+        data_dir: the directory of the raw files' folders; None is enough for scikit-learn's data sets.
+        whole_row_unit_norm: SIMULATION, see WHOLE_ROW_UNIT_NORM; rows of zeros stay zeros.
 
-    Raises DatasetNotFound: unknown name, or raw files missing. DatasetError: raw files damaged or of another
-    size than the registry says.
+    Raises:
+        DatasetNotFound: for an unknown name, or where raw files are missing.
+        DatasetError: if raw files are damaged or not of the size that the entry says.
     """
     entry = dataset(name)
     try:

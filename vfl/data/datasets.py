@@ -1,4 +1,4 @@
-"""What an entry of the catalogue of public data sets is, and what loading one delivers."""
+"""What a catalogue of public data sets holds about each, and what loading one delivers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,26 @@ from vfl.data.tables import Features, Labels
 
 
 class DatasetError(ValueError):
-    """A data set's raw files are damaged or not the expected ones."""
+    """The raw files of a data set are damaged or not the expected ones."""
 
 
 class DatasetNotFound(DatasetError):
-    """No such data set, or its raw files are not there."""
+    """There is no such data set, or its raw files are missing."""
 
 
 @dataclass(frozen=True, eq=False)
 class RegistryTable:
     """A public data set before it is split among parties.
 
-    features: (n, d) float64. feature_names: d names. labels: (n,) object array of str or int. class_names: k
-    names as by `tables.class_names`. train_rows: the first train_rows rows are the published training set,
-    None where none was published. simulation: what was done to the data that real parties could not do, in
-    sentences for the report; empty otherwise. notes: other facts a reader of results needs.
+    Attributes:
+        name: in the catalogue.
+        features: (n, d) float64.
+        feature_names: d names.
+        labels: (n,) object array of str or int.
+        class_names: k names as by `tables.class_names`.
+        train_rows: how many first rows are the published training set; None where none was published.
+        simulation: what was done to the data that real parties could not do, in sentences for the report.
+        notes: other facts that a reader of results needs.
     """
 
     name: str
@@ -42,7 +47,7 @@ class RegistryTable:
 
 @dataclass(frozen=True)
 class RawTable:
-    """What a loader delivers."""
+    """What a loader delivers: (n, d) features, d names, n labels as they are in the source."""
 
     features: npt.NDArray[Any]
     feature_names: Sequence[str]
@@ -51,12 +56,26 @@ class RawTable:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A registry entry.
+    """A catalogue entry.
 
-    rows, features, classes: what loading must deliver (features without id and label). uci / openml: number
-    of the data set there. folder and files: where the raw files lie in the data directory and what they are
-    called (no files: it comes with scikit-learn). sample_file, sample_rows: a published excerpt used where
-    the full file is missing. train_rows, simulation, notes: see RegistryTable.
+    Attributes:
+        name: what users call it.
+        title: what the source calls it.
+        loader: reads the raw files of a folder.
+        rows: how many loading must deliver.
+        features: how many loading must deliver, id and label left out.
+        classes: how many loading must deliver.
+        citation: whom to cite.
+        licence: of the data.
+        uci: its number at UCI.
+        openml: its number at OpenML.
+        folder: where the raw files lie in the data directory.
+        files: their names; none for those that come with scikit-learn.
+        sample_file: a published excerpt, used where the full file is missing.
+        sample_rows: rows of the excerpt.
+        train_rows: see RegistryTable.
+        simulation: see RegistryTable.
+        notes: see RegistryTable.
     """
 
     name: str
@@ -79,4 +98,5 @@ class Dataset:
 
     @property
     def task(self) -> Literal["binary", "multiclass"]:
+        """Whether there are two classes or more."""
         return "binary" if self.classes == 2 else "multiclass"

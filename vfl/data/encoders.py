@@ -1,7 +1,7 @@
-"""Scaling a party's own columns before training, and the grid on which fixed point holds them exactly.
+"""Scaling of a party's own columns before training, and rounding to a grid that fixed point holds exactly.
 
-An encoder is fitted on one party's columns and nothing else. What it learned (minima, means) describes that
-party's people: it stays with the party.
+An encoder is fitted on one party's columns and nothing else. What it learned (minima, means) describes that party's
+people, so it stays with the party.
 """
 
 from __future__ import annotations
@@ -25,15 +25,19 @@ class EncoderError(ValueError):
 
 @dataclass(frozen=True)
 class Encoder:
-    """A fitted encoding of `columns` columns.
+    """A fitted encoding of one party's columns.
 
-    minmax: (x - offset) / scale, clipped to [0, 1]. Values outside the range seen when fitting are clipped,
-    so that every encoded value stays in the range that the protocol's fixed point and the attacks assume.
-    standardise: (x - offset) / scale, mean 0 and standard deviation 1 on the data it was fitted on;
-    unbounded. unit_norm: each row of this party's block divided by its own 2-norm (rows of zeros stay zeros);
-    nothing is learned, so offset and scale are empty. none: unchanged.
+    - minmax: (x - offset) / scale, clipped to [0, 1]. Values outside the range seen when fitting are clipped, because
+      the protocol's fixed point and the attacks assume that range.
+    - standardise: (x - offset) / scale, with mean 0 and standard deviation 1 on the data it was fitted on; unbounded.
+    - unit_norm: each row of this party's block divided by its own 2-norm; rows of zeros stay zeros. Nothing is learned.
+    - none: unchanged.
 
-    offset, scale: one number per column; scale 0 marks a constant column, which is encoded as 0 throughout.
+    Attributes:
+        kind: one of these four.
+        columns: how many it was fitted on.
+        offset: one number per column, or empty.
+        scale: one number per column, or empty; 0 marks a constant column, which is encoded as 0 throughout.
     """
 
     kind: EncoderKind
@@ -52,9 +56,10 @@ class Encoder:
             )
 
     def transform(self, features: Features) -> Features:
-        """Encode features (n, columns); returns a new (n, columns) float64 array.
+        """Encode features (n, columns) into a new float64 array of the same shape.
 
-        Raises EncoderError for another number of columns or values that are not finite.
+        Raises:
+            EncoderError: for another number of columns or values that are not finite.
         """
         _check_matrix(features)
         if features.shape[1] != self.columns:
@@ -72,12 +77,16 @@ class Encoder:
         return np.clip(encoded, 0.0, 1.0) if self.kind == "minmax" else encoded
 
     def to_json(self) -> str:
-        """The encoder as JSON text; `from_json` returns an equal encoder, bit for bit."""
+        """Write the encoder as JSON text; `from_json` returns an equal encoder, bit for bit."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Encoder:
-        """Raises EncoderError when the text is not an encoder's JSON."""
+        """Read an encoder that `to_json` wrote.
+
+        Raises:
+            EncoderError: when the text is not an encoder's JSON.
+        """
         try:
             fields = json.loads(text)
             return cls(
@@ -93,10 +102,10 @@ class Encoder:
 
 
 def fit_encoder(kind: EncoderKind, features: Features) -> Encoder:
-    """An encoder of the given kind for features (n, d), learned from these rows.
+    """Fit an encoder of the given kind to the rows of features (n, d).
 
-    Raises EncoderError: unknown kind, no rows or columns, values not finite or so large that a range
-    overflows.
+    Raises:
+        EncoderError: for an unknown kind, no rows or columns, and values not finite or so large that a range overflows.
     """
     if kind not in ENCODER_KINDS:
         raise EncoderError(f"Unknown encoder {kind!r}: choose one of {', '.join(ENCODER_KINDS)}.")
@@ -114,7 +123,7 @@ def fit_encoder(kind: EncoderKind, features: Features) -> Encoder:
 
 
 def rows_to_unit_norm(features: Features) -> Features:
-    """Each row of features (n, d) divided by its 2-norm; rows of zeros stay zeros."""
+    """Divide each row of features (n, d) by its 2-norm; rows of zeros stay zeros."""
     # Dividing by the largest entry first keeps the squares from overflowing or vanishing.
     largest = np.abs(features).max(axis=1, keepdims=True)
     scaled = np.divide(features, largest, out=np.zeros_like(features), where=largest > 0)
@@ -126,8 +135,8 @@ def rows_to_unit_norm(features: Features) -> Features:
 def snap_to_grid(features: Features, fraction_bits: int = 16) -> Features:
     """Round to the nearest multiples of 2**-fraction_bits (0 to 52), halves to even.
 
-    Fixed point with at least that many fraction bits then holds every feature exactly: the encrypted run and
-    the plain run see identical features, and any difference between them comes from the protocol.
+    Fixed point with at least that many fraction bits then holds every feature exactly. The encrypted run and the plain
+    run see identical features, so any difference between them comes from the protocol.
     """
     if not 0 <= fraction_bits <= 52:
         raise EncoderError(f"Expected fraction_bits from 0 to 52, got {fraction_bits}.")
@@ -135,9 +144,10 @@ def snap_to_grid(features: Features, fraction_bits: int = 16) -> Features:
 
 
 def magnitude_bits(features: Features) -> int:
-    """The smallest b >= 0 with max |x| <= 2**b: what fixed point must provide left of the point, sign apart.
+    """Find the smallest b >= 0 with max |x| <= 2**b: the integer bits that fixed point must provide, sign apart.
 
-    Raises EncoderError when features is empty or not finite.
+    Raises:
+        EncoderError: when features is empty or not finite.
     """
     _check_matrix(features)
     mantissa, exponent = math.frexp(float(np.abs(features).max()))
@@ -145,7 +155,7 @@ def magnitude_bits(features: Features) -> int:
 
 
 def is_signed(features: Features) -> bool:
-    """Whether any value is negative."""
+    """Tell whether any value is negative."""
     return bool((features < 0).any())
 
 

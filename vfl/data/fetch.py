@@ -1,9 +1,8 @@
-"""Downloading the raw files of the registry's data sets, checked before they are put in place.
+"""Downloading of public data sets: raw files are fetched over https and checked before they are put in place.
 
-Over https only. bank, adult, satellite, pendigits, grid, robot and drive (all 58,509 rows) come as zip
-archives from UCI; mnist01 as the four original idx files from the mirror that PyTorch's data sets use; credit
-from OpenML, because UCI offers only a format (.xls) that nothing here reads, and is written in the layout of
-the well-known CSV export.
+bank, adult, satellite, pendigits, grid, robot and drive (all 58,509 rows) come as zip archives from UCI. mnist01 comes
+as the four original idx files from the mirror that PyTorch's data sets use. credit comes from OpenML, because UCI
+offers only a format (.xls) that nothing here reads; it is written in the layout of the well-known CSV export.
 """
 
 from __future__ import annotations
@@ -125,15 +124,24 @@ def fetch(
     opener: Opener | None = None,
     openml_frame: Callable[[int], pd.DataFrame] | None = None,
 ) -> list[Path]:
-    """Download a data set's raw files to `data_dir/<folder>/`, replacing older ones; returns their paths.
+    """Download a data set's raw files to `data_dir/<folder>/`, replacing older ones.
 
-    The files are checked against their published SHA-256 where there is one, then loaded as the registry will
-    load them, and only then moved into place: an interrupted or failed run leaves what was there before.
-    Nothing is downloaded for the data sets that come with scikit-learn (an empty list). opener, openml_frame:
-    replace the network in tests.
+    The files are checked against their published SHA-256 where there is one, then loaded as the catalogue will load
+    them, and only then moved into place. An interrupted or failed run leaves what was there before.
 
-    Raises DatasetNotFound for an unknown name; FetchError: no network, a download that is not the published
-    file.
+    Args:
+        name: of a data set in the catalogue.
+        data_dir: where data sets' folders lie.
+        progress: is told about each download.
+        opener: replaces the network in tests.
+        openml_frame: replaces OpenML in tests.
+
+    Returns:
+        Paths of the files; empty for data sets that come with scikit-learn.
+
+    Raises:
+        DatasetNotFound: for an unknown name.
+        FetchError: without a network, or for a download that is not the published file.
     """
     entry = dataset(name)
     if not entry.files:
@@ -159,7 +167,11 @@ def fetch(
 
 
 def open_https(url: str) -> IO[bytes]:
-    """Open a URL, refusing anything but https, in redirects as well. Raises FetchError."""
+    """Open a URL, refusing anything but https, in redirects as well.
+
+    Raises:
+        FetchError: for another scheme, or where the server doesn't answer.
+    """
     if urlsplit(url).scheme != "https":
         raise FetchError(f"Refusing to download {url}: use an https address.")
     response: IO[bytes] = urllib.request.build_opener(_HttpsRedirects).open(url, timeout=_TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""Raw files of public data sets to plain numbers: one loader per form of file."""
+"""Readers of public data sets' raw files: one loader per form of file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def existing_file(path: Path) -> Path | None:
-    """The file of this name, plain or with .gz added."""
+    """Find the file of this name, plain or with .gz added."""
     return next((at for at in (path, path.with_name(f"{path.name}.gz")) if at.is_file()), None)
 
 
@@ -32,7 +32,7 @@ def _read(folder: Path, file: str, **options: Any) -> pd.DataFrame:
 
 
 def load_sklearn(name: str, label_names: bool) -> Callable[[Path], RawTable]:
-    """A loader for scikit-learn's load_<name>; labels are its target names or, for digits, the digits."""
+    """Make a loader for scikit-learn's load_<name>; labels are its target names or, for digits, the digits."""
 
     def load(_: Path) -> RawTable:
         import sklearn.datasets
@@ -45,7 +45,7 @@ def load_sklearn(name: str, label_names: bool) -> Callable[[Path], RawTable]:
 
 
 def load_bank(dropped: str) -> Callable[[Path], RawTable]:
-    """A loader for bank without one column, categories replaced by the mean label of their rows."""
+    """Make a loader for bank without one column; categories become the mean label of their rows."""
 
     def load(folder: Path) -> RawTable:
         import pandas as pd
@@ -82,6 +82,7 @@ _ADULT_COLUMNS = [
 
 
 def load_adult(folder: Path) -> RawTable:
+    """Load adult: the training file, then the test file; text columns become category codes."""
     import pandas as pd
 
     # comment: adult.test starts with "|1x3 Cross validator".
@@ -99,7 +100,7 @@ def load_adult(folder: Path) -> RawTable:
 
 
 def load_headless(files: Sequence[str], sep: str, feature_names: Sequence[str]) -> Callable[[Path], RawTable]:
-    """A loader for files without a header, all features numeric, the label in the last column."""
+    """Make a loader for files without a header: numeric features, and the label in the last column."""
 
     def load(folder: Path) -> RawTable:
         parts = [_read(folder, file, header=None, sep=sep) for file in files]
@@ -111,12 +112,14 @@ def load_headless(files: Sequence[str], sep: str, feature_names: Sequence[str]) 
 
 
 def load_drive(folder: Path) -> RawTable:
+    """Load drive, whole or its published sample."""
     full, sample = DRIVE_FILES
     file = full if existing_file(folder / full) else sample
     return load_headless([file], r"\s+", [f"current_{i}" for i in range(1, 49)])(folder)
 
 
 def load_grid(folder: Path) -> RawTable:
+    """Load grid; the sign of the continuous outcome is the label."""
     frame = _read(folder, "Data_for_UCI_named.csv")
     labels = frame.pop("stabf")
     # stab is the continuous outcome: its sign is the label.
@@ -125,12 +128,14 @@ def load_grid(folder: Path) -> RawTable:
 
 
 def load_credit(folder: Path) -> RawTable:
+    """Load credit from its CSV export."""
     frame = _read(folder, "UCI_Credit_Card.csv").drop(columns="ID")
     labels = frame.pop("default.payment.next.month")
     return RawTable(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
 
 
 def load_mnist01(folder: Path) -> RawTable:
+    """Load MNIST's digits 0 and 1: the training images, then the test images."""
     images = np.concatenate([_read_idx(folder / f"{part}-images-idx3-ubyte", 3) for part in ("train", "t10k")])
     digits = np.concatenate([_read_idx(folder / f"{part}-labels-idx1-ubyte", 1) for part in ("train", "t10k")])
     kept = digits <= 1

@@ -1,17 +1,17 @@
-"""Private set intersection of the parties' ids by Diffie-Hellman on Curve25519: the two roles, without a network.
+"""Private set intersection of two parties' ids by Diffie-Hellman on Curve25519: both roles, without a network.
 
-The server sends its ids under its key (`setup`), shuffled. The client puts its own key on those as well
-(`receive_setup`) and sends its own ids under its key (`request`), shuffled; the server puts its key on them (`respond`)
-and the client compares (`intersect`): powers of two keys commute, so the same id gives the same 32 bytes.
+The server sends its ids under its key, shuffled (`setup`). The client puts its own key on those as well
+(`receive_setup`) and sends its own ids under its key, shuffled (`request`). The server puts its key on them
+(`respond`), and the client compares (`intersect`). Powers of two keys commute, so the same id gives the same 32 bytes.
 
-The client learns which of its ids the server has and the size of the server's table; the server learns the size of the
+The client learns which of its ids the server has, and the size of the server's table. The server learns the size of the
 client's table and nothing else. Ids outside the intersection stay hidden as long as one-more Diffie-Hellman is hard on
-Curve25519 and one key is used for one alignment, hence a fresh key per object (`vfl.crypto.curve25519`). Both sides map
-ids to points under a context, the alignment's name: another alignment's points can't be passed off as this one's.
+Curve25519 and one key is used for one alignment. Hence each object has a fresh key (`vfl.crypto.curve25519`). Both
+sides map ids to points under a context, the alignment's name: another alignment's points can't be passed off as its.
 
-What the protocol cannot prevent: a client that asks for guessed ids. It is held to the number of ids that it declared,
-and to one query, which is read to its end before the first answer, so that no answer helps to choose what is asked. Nor
-can it prevent a server that gives wrong answers: the client then takes some of its ids for common that aren't.
+The protocol cannot stop a client that asks for guessed ids. It holds the client to the number of ids that it declared,
+and to one query, which is read to its end before the first answer: no answer helps to choose what is asked. Nor can it
+stop a server that answers wrongly: the client then takes some of its ids for common that aren't.
 
 Blinded ids travel in chunks of whole coordinates. A chunk is checked before a secret key touches it.
 """
@@ -38,7 +38,7 @@ _SUITE = b"plumbline-psi-v2-with-curve25519_XMD:SHA-512_ELL2_NU_"
 
 
 class PsiError(ValueError):
-    """An alignment was refused or a message is malformed; the message says what to do. Never shows an id."""
+    """An alignment was refused, or a message is malformed; the text says what to do and never shows an id."""
 
 
 class EmptyIntersection(PsiError):
@@ -59,14 +59,22 @@ class BlindedIds:
 
 
 class PsiServer:
-    """The side whose ids are asked for, for one alignment with one client.
+    """The side whose ids are asked for, in one alignment with one client.
 
-    One object answers one request: answering a second would let the client test further ids for membership.
-    Make a new object, and so a new key, for the next alignment.
+    An object answers one request: answering a second would let the client test further ids for membership. The next
+    alignment takes a new object, and so a new key.
     """
 
     def __init__(self, ids: Iterable[str], context: str = "") -> None:
-        """ids: distinct, non-empty collection. context: the alignment's name, the client's too. Raises PsiError."""
+        """Take the distinct ids of this side's table.
+
+        Args:
+            ids: distinct, at least one.
+            context: the name of the alignment, the same at both sides.
+
+        Raises:
+            PsiError: if there are none, or an id is there twice.
+        """
         self._ids = _checked_ids(ids)
         self._key = BlindingKey()
         self._domain = _domain(context)
@@ -76,10 +84,13 @@ class PsiServer:
         self._lock = threading.Lock()
 
     def setup(self, client_count: int) -> BlindedIds:
-        """The server's blinded ids, in a random order so that it says nothing.
+        """Send the server's blinded ids, in a random order that says nothing.
 
-        client_count: the number of ids the client declares, and has to send in `respond`. Raises PsiError for a count
-        below 1 or beyond MOST_IDS, and when called twice (the number must not move).
+        Args:
+            client_count: how many ids the client declares, and has to send to `respond`.
+
+        Raises:
+            PsiError: for a count below 1 or beyond MOST_IDS, and when called twice: the number must not move.
         """
         if not 1 <= client_count <= MOST_IDS:
             raise PsiError(f"Expected a client with 1 to {MOST_IDS} ids, got {client_count}: check the client's table.")
@@ -90,10 +101,12 @@ class PsiServer:
         return BlindedIds(len(self._ids), _blinded_ids(_shuffled(self._ids), self._key, self._domain))
 
     def respond(self, request: Iterable[bytes]) -> Iterator[bytes]:
-        """The client's blinded ids under this key too, in the client's order.
+        """Blind the client's blinded ids with this key too, in the client's order.
 
-        Raises PsiError at once: before `setup`; for a second request. Raises it before the first answer: bytes that are
-        no points; another number of ids than the client declared. Raises it before the answer concerned: an id twice.
+        Raises:
+            PsiError: at once before `setup` and for a second request; before the first answer for bytes that are no
+                points and another number of ids than the client declared; before the answer concerned for an id that
+                comes twice.
         """
         if self._client_count is None:
             raise PsiError("The client's request came before the set-up: call setup first.")
@@ -113,10 +126,18 @@ class PsiServer:
 
 
 class PsiClient:
-    """The side that learns the intersection, for one alignment with one server."""
+    """The side that learns the intersection, in one alignment with one server."""
 
     def __init__(self, ids: Iterable[str], context: str = "") -> None:
-        """ids: distinct, non-empty collection. context: the alignment's name, the server's too. Raises PsiError."""
+        """Take the distinct ids of this side's table.
+
+        Args:
+            ids: distinct, at least one.
+            context: the name of the alignment, the same at both sides.
+
+        Raises:
+            PsiError: if there are none, or an id is there twice.
+        """
         self._ids = _checked_ids(ids)
         self._key = BlindingKey()
         self._domain = _domain(context)
@@ -126,8 +147,9 @@ class PsiClient:
     def receive_setup(self, setup: BlindedIds) -> None:
         """Put this side's key on the server's blinded ids.
 
-        Raises PsiError: no id or more than MOST_IDS; bytes that are no points; an id twice; another number of ids than
-        announced.
+        Raises:
+            PsiError: for no id or more than MOST_IDS, bytes that are no points, an id that comes twice, and another
+                number of ids than announced.
         """
         if not 1 <= setup.count <= MOST_IDS:
             raise PsiError(f"Expected a set-up of 1 to {MOST_IDS} ids, got {setup.count}: check the server's table.")
@@ -137,14 +159,15 @@ class PsiClient:
         self._server_points = distinct.points
 
     def request(self) -> Iterator[bytes]:
-        """This side's ids, blinded under its fresh key, in a random order of its own."""
+        """Send this side's ids, blinded under its fresh key, in a random order of its own."""
         return _blinded_ids(self._asked, self._key, self._domain)
 
     def intersect(self, response: Iterable[bytes]) -> list[str]:
-        """This side's ids that the server has too, in this side's order; may be empty.
+        """Find this side's ids that the server has too, in this side's order; may be empty.
 
-        Raises PsiError: before `receive_setup`; bytes that are no points; an id twice; another number of ids than the
-        request had.
+        Raises:
+            PsiError: before `receive_setup`, and for bytes that are no points, an id that comes twice, and another
+                number of ids than the request had.
         """
         if self._server_points is None:
             raise PsiError("The server's set-up is missing: call receive_setup first.")
@@ -221,9 +244,10 @@ def _blinded_ids(ids: Sequence[str], key: BlindingKey, domain: bytes) -> Iterato
 
 
 def common_order(intersection: Iterable[str]) -> list[str]:
-    """The public order of the common rows: the ids sorted by code point, so that no file's order shows.
+    """Put the common rows in their public order: the ids sorted by code point, so that no file's order shows.
 
-    Raises EmptyIntersection when there is no id.
+    Raises:
+        EmptyIntersection: when there is no id.
     """
     ids = sorted(set(intersection))
     if not ids:
@@ -235,9 +259,10 @@ def common_order(intersection: Iterable[str]) -> list[str]:
 
 
 def rows_of(table_ids: Sequence[str], common_ids: Sequence[str]) -> npt.NDArray[np.int64]:
-    """The row numbers (m,), counted from 0, of the m common ids in a table, in the order of common_ids.
+    """Find the row numbers (m,), from 0, of m common ids in a table, in the order of common_ids.
 
-    Raises PsiError when the table lacks one of them.
+    Raises:
+        PsiError: when the table lacks one of them.
     """
     row_of = {value: row for row, value in enumerate(table_ids)}
     missing = sum(value not in row_of for value in common_ids)

@@ -25,19 +25,22 @@ _PANDAS_INDEX_COLUMN = re.compile(r"__index_level_\d+__")
 
 
 def load_table(source: str, *, id_column: str, label_column: str | None, columns: list[str] | None = None) -> Table:
-    """Read a party's table.
+    """Read a party's table from a file or a database.
 
-    source: a path ending in .csv, .csv.gz (comma separated, UTF-8, header line) or .parquet, or a SQLAlchemy
-    URL with the table named by `?table=NAME` or `?table=SCHEMA.NAME`, for example
-    `sqlite:///x.db?table=clients`. columns: the feature columns to use, in this order; None takes every
-    column besides id and label.
+    Ids are strings: a CSV's leading zeros are kept, whole numbers become their digits, blanks around an id (a CHAR
+        column's padding) are removed. Booleans become 0 and 1. Text, missing and infinite cells are refused.
 
-    Ids are strings: a CSV's leading zeros are kept, whole numbers become their digits, blanks around an id (a
-    CHAR column's padding) are removed. Booleans become 0 and 1. Text, missing and infinite cells are refused.
+    Args:
+        source: a path ending in .csv, .csv.gz (comma separated, UTF-8, header line) or .parquet, or a SQLAlchemy URL
+            with the table named by `?table=NAME` or `?table=SCHEMA.NAME`, for example `sqlite:///x.db?table=clients`.
+        id_column: holds the ids.
+        label_column: holds the labels; None for a passive party.
+        columns: the feature columns to use, in this order; None takes every column besides id and label.
 
-    Raises TableError: no such file, unknown format, missing columns, duplicate or empty ids, cells that are
-    not numbers, no rows, no features, labels missing or of one class, a database that does not answer. A
-    database URL is shown without its password.
+    Raises:
+        TableError: for a missing file or an unknown format; missing columns; duplicate or empty ids; cells that are not
+            numbers; no rows or no features; labels that are missing or of one class; a database that does not answer. A
+            database URL is shown without its password.
     """
     if "://" in source:
         frame = _read_sql(source, id_column, label_column, columns)

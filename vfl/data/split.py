@@ -1,7 +1,7 @@
 """Dealing a public data set out to simulated parties: who holds which columns and rows.
 
-Everything follows from the seed through the raw output of the Philox generator, which no numpy version
-changes: each party computes its own share in its own process, and the auditor, later, all of them.
+Everything follows from the seed. Each party computes its own share in its own process, and later the auditor computes
+all of them. Random numbers are raw output of the Philox generator, which no numpy version changes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,20 @@ def vertical_split(
     missing_fraction: float = 0.02,
     active_features: int | None = None,
 ) -> list[Table]:
-    """One Table per party; party 0 is active and alone holds the labels.
+    """Split a data set into one Table per party; party 0 is active and alone holds the labels.
 
-    Columns go in contiguous blocks (`column_blocks`). Each party lacks its own random missing_fraction (in
-    [0, 1)) of the rows and holds the others in its own order, so that aligning them is really needed. Ids are
-    `row_ids`. seed: 0 to 2**64 - 1. Raises SplitError.
+    Columns go in contiguous blocks (`column_blocks`). Each party lacks some rows of its own and holds the others in its
+    own order, so that aligning them is really needed. Ids are `row_ids`.
+
+    Args:
+        table: the data set.
+        parties: at least 2.
+        seed: 0 to 2**64 - 1.
+        missing_fraction: of the rows that each party lacks, in [0, 1).
+        active_features: columns of the active party; None shares all columns evenly.
+
+    Raises:
+        SplitError: for an argument out of range, or too few columns.
     """
     return [
         party_share(
@@ -55,7 +64,11 @@ def party_share(
     missing_fraction: float = 0.02,
     active_features: int | None = None,
 ) -> Table:
-    """The Table of party share_index (0 is active), the same as from `vertical_split`. Raises SplitError."""
+    """Cut the Table of one party (0 is active), the same as from `vertical_split`.
+
+    Raises:
+        SplitError: as `vertical_split`, and for a share_index of no party.
+    """
     blocks = column_blocks(table.features.shape[1], parties, active_features)
     if not 0 <= share_index < parties:
         raise SplitError(f"Expected share_index from 0 to {parties - 1}, got {share_index}.")
@@ -78,11 +91,17 @@ def party_share(
 
 
 def column_blocks(columns: int, parties: int, active_features: int | None = None) -> list[range]:
-    """The columns of each party: contiguous blocks in order, every column in exactly one.
+    """Divide columns among parties: contiguous blocks in order, every column in exactly one.
 
     Sizes differ by at most one, the first blocks being the larger ones (two parties: Hu's halves).
-    active_features gives the active party (block 0) that many columns instead and shares the rest among the
-    others. Raises SplitError for fewer than two parties or when someone would hold no column.
+
+    Args:
+        columns: how many there are.
+        parties: at least 2.
+        active_features: gives the active party (block 0) that many columns, and shares the rest among the others.
+
+    Raises:
+        SplitError: for fewer than two parties, or when someone would hold no column.
     """
     if parties < 2:
         raise SplitError(f"Expected at least 2 parties, got {parties}.")
@@ -101,14 +120,15 @@ def column_blocks(columns: int, parties: int, active_features: int | None = None
 
 
 def row_ids(count: int) -> list[str]:
-    """The ids of rows 0 to count - 1 of a registry table: `r000000` and so on."""
+    """Name rows 0 to count - 1 of a data set: `r000000` and so on."""
     return [f"r{row:06d}" for row in range(count)]
 
 
 def row_numbers(ids: Iterable[str]) -> IntArray:
-    """The rows (m,) of the registry table behind ids of `row_ids`: how an auditor finds a record's truth.
+    """Find the rows (m,) of the data set behind ids of `row_ids`: an auditor looks up a record's truth so.
 
-    Raises SplitError for other ids.
+    Raises:
+        SplitError: for other ids.
     """
     numbers = []
     for value in ids:

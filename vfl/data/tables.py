@@ -1,7 +1,7 @@
-"""A party's own table, and the refusal of whatever the protocol cannot use.
+"""A party's own table, with checks that refuse whatever the protocol cannot use.
 
-Ids are personal data and so are cell values: no message of this module shows one. Messages name columns and
-row numbers (counted from 1, a header line not counted).
+Ids and cell values are personal data: no message of this module shows one. Messages name columns and row numbers
+(counted from 1, a header line not counted).
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ class TableError(ValueError):
 class Table:
     """One party's rows.
 
-    ids: n distinct non-empty strings. features: (n, d) float64, finite, n >= 1 and d >= 1. feature_names: d
-    names. labels: (n,) object array of str or int (the values as they are in the source), None for a passive
-    party.
+    Attributes:
+        ids: n distinct non-empty strings.
+        features: (n, d) float64, finite, n >= 1 and d >= 1.
+        feature_names: d names.
+        labels: (n,) object array of str or int, as they are in the source; None for a passive party.
 
-    Raises TableError when the parts do not fit together.
+    Raises:
+        TableError: when the parts do not fit together.
     """
 
     ids: tuple[str, ...]
@@ -76,7 +79,11 @@ class Table:
 def table_from_frame(
     frame: pd.DataFrame, *, id_column: str, label_column: str | None, columns: Sequence[str] | None = None
 ) -> Table:
-    """A Table from a DataFrame by the rules (and errors) of `load_table`; the frame's index is ignored."""
+    """Make a Table from a DataFrame; the frame's index is ignored. Arguments are those of `load_table`.
+
+    Raises:
+        TableError: as `load_table`.
+    """
     names = [str(name) for name in frame.columns]
     check_distinct(names)
     frame = frame.set_axis(names, axis="columns")
@@ -90,7 +97,7 @@ def table_from_frame(
 
 
 def class_names(labels: Iterable[object]) -> tuple[str, ...]:
-    """The distinct label values as strings: in numeric order when all are numbers, else alphabetically.
+    """List the distinct label values as strings: in numeric order when all are numbers, else alphabetically.
 
     1, 1.0, np.int64(1), True and "1" name the same class.
     """
@@ -101,7 +108,7 @@ def class_names(labels: Iterable[object]) -> tuple[str, ...]:
 
 
 def encode_labels(labels: Iterable[object]) -> tuple[IntArray, tuple[str, ...]]:
-    """Class indices (n,) in 0..k-1 and the k class names of `class_names` that they index."""
+    """Turn labels into class indices (n,) in 0..k-1, and list the k class names that they index."""
     values = list(labels)
     names = class_names(values)
     index_of = {name: index for index, name in enumerate(names)}
@@ -112,14 +119,18 @@ def encode_labels(labels: Iterable[object]) -> tuple[IntArray, tuple[str, ...]]:
 
 
 def exact_columns(id_column: str, label_column: str | None) -> list[str]:
-    """The columns whose values are kept as the source writes them."""
+    """Name the columns whose values are kept as the source writes them."""
     return [id_column] if label_column is None else [id_column, label_column]
 
 
 def feature_columns(
     present: list[str], id_column: str, label_column: str | None, columns: Sequence[str] | None
 ) -> list[str]:
-    """The names of the feature columns, after checking that every column asked for is there."""
+    """Name the feature columns.
+
+    Raises:
+        TableError: when a column that was asked for is missing.
+    """
     _check_present(id_column, "id", present)
     if label_column is not None:
         _check_present(label_column, "label", present)
@@ -148,6 +159,11 @@ def feature_columns(
 
 
 def check_distinct(names: Sequence[str]) -> None:
+    """Accept column names only if all differ.
+
+    Raises:
+        TableError: when two columns have the same name.
+    """
     if len(set(names)) < len(names):
         raise TableError("Two columns have the same name: rename one of them.")
 

@@ -1,15 +1,17 @@
-"""Vertical logistic regression: linear model, first-order gradient, public batch schedule (Hu, section 2)."""
+"""Vertical logistic regression: linear model, first-order gradient, public batches (Hu, section 2); small networks."""
 
 from vfl.learning.approximation import ResidualScheme, class_rows, confidence_scores, log_loss, residual_columns
 from vfl.learning.initialisation import INITIALISATIONS, initial_weights
-from vfl.learning.reference import train_centrally
+from vfl.learning.reference import GradientDescent, VerticalData, train_centrally
 from vfl.learning.schedule import BatchSchedule, RowSplit, smallest_batch, split_rows
 
 __all__ = [
     "INITIALISATIONS",
     "BatchSchedule",
+    "GradientDescent",
     "ResidualScheme",
     "RowSplit",
+    "VerticalData",
     "class_rows",
     "confidence_scores",
     "initial_weights",

@@ -1,4 +1,4 @@
-"""The first-order expansion of sigmoid and softmax, split over parties (Hu eq. 4-6), and the scores it trains."""
+"""The first-order expansion of sigmoid and softmax as a sum over parties (Hu eq. 4-6), and confidence scores."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,9 @@ def residual_columns(classes: int) -> int:
 
 @dataclass(frozen=True)
 class ResidualScheme:
-    """How partial products become shares of the residual f, whose combination with the features is the gradient.
+    """Turns each party's partial products theta^T x into its share of the residual f.
+
+    The gradient is a multiple of sum_i f_i x_i.
 
     Binary (``classes == 2``): one column, labels y in {-1, +1}, f = theta^T x - 2 y and
     gradient = 1/(4 s) sum_i f_i x_i (Hu eq. 4-5).
@@ -23,8 +25,11 @@ class ResidualScheme:
     f_c = z_c - mean z + 1 - k [y = c] and gradient_c = 1/(k s) sum_i f_ic x_i. For k = 2 this is Hu's f for
     theta = theta_1 - theta_0, up to the factor 1/2 by which two columns share it.
 
-    f is a sum over parties: a passive party's share needs only its own features (``passive_share``), the active
-    party adds the label term (``active_share``). Raises ValueError for fewer than two classes.
+    f is a sum over parties. A passive party's share needs only its own features (``passive_share``); the active party
+    adds the label term (``active_share``).
+
+    Raises:
+        ValueError: for fewer than two classes.
     """
 
     classes: int
@@ -39,32 +44,32 @@ class ResidualScheme:
         return residual_columns(self.classes)
 
     def passive_share(self, partial_products: FloatArray) -> FloatArray:
-        """Share of f of a party without labels; (s, columns) in, (s, columns) out."""
+        """Compute a party's share of f without labels; (s, columns) in, (s, columns) out."""
         if self.columns == 1:
             return partial_products
         centred: FloatArray = partial_products - partial_products.mean(axis=1, keepdims=True)
         return centred
 
     def active_share(self, partial_products: FloatArray, labels: IntArray) -> FloatArray:
-        """Share of f of the label party: (s, columns) products and (s,) class indices in, (s, columns) out."""
+        """Compute the label party's share of f: (s, columns) products and (s,) class indices in, (s, columns) out."""
         if self.columns == 1:
             signs = 2.0 * labels[:, None] - 1.0
             return partial_products - 2.0 * signs
         return self.passive_share(partial_products) + 1.0 - self.classes * np.eye(self.classes)[labels]
 
     def gradient_scale(self, rows: int) -> float:
-        """The factor between sum_i f_i x_i and the gradient of a batch of ``rows`` records."""
+        """Give the factor between sum_i f_i x_i and the gradient of a batch of ``rows`` records."""
         return 1.0 / (self.classes * self.classes * rows) if self.columns == 1 else 1.0 / (self.classes * rows)
 
 
 def class_rows(weights: FloatArray) -> FloatArray:
-    """(d, columns) weights as (k, d) class rows; a binary theta becomes (-theta/2, theta/2): the same scores."""
+    """Turn (d, columns) weights into (k, d) class rows; a binary theta becomes (-theta/2, theta/2): the same scores."""
     rows: FloatArray = np.vstack([-weights.T / 2, weights.T / 2]) if weights.shape[1] == 1 else weights.T
     return rows
 
 
 def confidence_scores(products: FloatArray) -> FloatArray:
-    """Confidence scores of summed partial products: (n, 1) or (n, k) in, (n, 2) or (n, k) out; rows sum to 1.
+    """Turn summed partial products into confidence scores: (n, 1) or (n, k) in, (n, 2) or (n, k) out; rows sum to 1.
 
     A binary product z stands for the logits (-z/2, z/2), whose softmax is (1 - sigmoid(z), sigmoid(z)).
     """
@@ -75,5 +80,5 @@ def confidence_scores(products: FloatArray) -> FloatArray:
 
 
 def log_loss(scores: FloatArray, labels: IntArray) -> float:
-    """Mean negative log-likelihood of (n, k) scores and (n,) class indices, in nats; scores floored at 1e-15."""
+    """Average the negative log-likelihood of (n, k) scores and (n,) class indices, in nats; scores floored at 1e-15."""
     return float(-np.log(np.maximum(scores[np.arange(len(labels)), labels], 1e-15)).mean())

@@ -1,4 +1,4 @@
-"""Initial weights of one party's share of the linear model (Hu, section 4: zero and small random initialisation)."""
+"""Initial weights of one party's part of the linear model (Hu, section 4)."""
 
 import math
 
@@ -12,13 +12,20 @@ INITIALISATIONS = ("zero", "xavier", "kaiming", "normal")
 def initial_weights(
     kind: str, features: int, columns: int, *, total_features: int, generator: np.random.Generator
 ) -> FloatArray:
-    """A (features, columns) block of theta_0.
+    """Draw one party's block of theta_0, (features, columns).
 
-    ``total_features`` is the fan-in of the whole model, so that every party scales its own block alike:
     Xavier is uniform on +-sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010), Kaiming is uniform on
     +-sqrt(6 / fan_in) (He et al. 2015), ``normal`` has standard deviation 0.01.
-    The generator must be private to the party: weights that others can guess are weights that leak.
-    Raises ValueError for an unknown kind.
+
+    Args:
+        kind: one of INITIALISATIONS.
+        features: of this party.
+        columns: of the residual: k, or 1 for two classes.
+        total_features: fan_in of the whole model, so that every party scales its own block alike.
+        generator: private to the party: weights that others can guess are weights that leak.
+
+    Raises:
+        ValueError: for an unknown kind.
     """
     shape = (features, columns)
     if kind == "zero":

@@ -1,4 +1,4 @@
-"""Small vertical networks (Jiang, section 5.1): one dense network per party, outputs added, softmax on top."""
+"""Small vertical networks (Jiang 5.1): one dense network per party, outputs added, softmax on top."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,16 @@ Activation = Literal["sigmoid", "tanh", "relu"]
 
 @dataclass(frozen=True, eq=False)
 class DenseNetwork:
-    """A party's part: hidden layers with one activation, and an output layer of k values without.
+    """One party's part of a vertical network: hidden layers with one activation, and an output layer of k values
+    without.
 
-    weights[l]: (inputs, outputs) of layer l, biases[l]: (outputs,). No hidden layer is a linear part.
+    Attributes:
+        weights: per layer, (inputs, outputs); a single layer makes a linear part.
+        biases: per layer, (outputs,).
+        activation: of the hidden layers.
+
+    Raises:
+        ValueError: for layers that don't fit each other.
     """
 
     weights: tuple[FloatArray, ...]
@@ -34,10 +41,12 @@ class DenseNetwork:
 
     @property
     def inputs(self) -> int:
+        """Number of features."""
         return int(self.weights[0].shape[0])
 
     @property
     def outputs(self) -> int:
+        """Number of classes, k."""
         return int(self.weights[-1].shape[1])
 
     @property
@@ -46,7 +55,7 @@ class DenseNetwork:
         return len(self.weights) == 1
 
     def partial_scores(self, features: FloatArray) -> FloatArray:
-        """This part's share of the logits: (n, inputs) in, (n, k) out."""
+        """Compute this part's share of the logits: (n, inputs) in, (n, k) out."""
         values = features
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             values = _activate(values @ weight + bias, self.activation)
@@ -56,7 +65,15 @@ class DenseNetwork:
 
 @dataclass(frozen=True, eq=False)
 class VerticalNetwork:
-    """The whole model: the active party's part and the passive parties' part (joined, over all d passive features)."""
+    """The parts of all parties.
+
+    Attributes:
+        active: the active party's part.
+        passive: the passive parties' part, over all their d features together.
+
+    Raises:
+        ValueError: unless both parts have an output per class.
+    """
 
     active: DenseNetwork
     passive: DenseNetwork
@@ -69,14 +86,18 @@ class VerticalNetwork:
 
 
 def activation_named(name: str) -> Activation:
-    """The activation of a name; raises ValueError listing those there are."""
+    """Check the name of an activation.
+
+    Raises:
+        ValueError: for an unknown name; it lists the known ones.
+    """
     if name not in get_args(Activation):
         raise ValueError(f"Unknown activation {name!r}. Choose one of: {', '.join(get_args(Activation))}.")
     return cast(Activation, name)
 
 
 def save_network(path: Path, network: DenseNetwork) -> None:
-    """Write a party's part as .npz: no code in it, unlike a pickle."""
+    """Write a party's part as .npz, which holds no code, unlike a pickle."""
     layers = {f"weights_{index}": weight for index, weight in enumerate(network.weights)}
     layers |= {f"biases_{index}": bias for index, bias in enumerate(network.biases)}
     with path.open("wb") as file:
@@ -84,7 +105,11 @@ def save_network(path: Path, network: DenseNetwork) -> None:
 
 
 def load_network(path: Path) -> DenseNetwork:
-    """Read what ``save_network`` wrote; raises ValueError for a file that is missing or something else."""
+    """Read a party's part that ``save_network`` wrote.
+
+    Raises:
+        ValueError: for a file that is missing or something else.
+    """
     try:
         with np.load(path, allow_pickle=False) as content:
             depth = sum(name.startswith("weights_") for name in content.files)

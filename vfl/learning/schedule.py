@@ -1,4 +1,4 @@
-"""The public batch schedule and row split: every party computes the same ones from the session's seed."""
+"""The public batch schedule and row split, which every party computes from the session's seed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ _EPOCH_STREAM = 1
 
 
 def _public_permutation(length: int, seed: int, stream: int, index: int) -> IntArray:
-    """A permutation of range(length) from raw Philox words.
+    """Permute range(length) by raw Philox words.
 
-    Raw bit streams are guaranteed to stay the same across numpy versions, ``Generator.permutation`` is not:
-    two parties with different versions must still agree on every batch.
+    Raw bit streams are guaranteed to stay the same across numpy versions, ``Generator.permutation`` is not: two parties
+    with different versions must still agree on every batch.
     """
     source = np.random.Philox(key=np.array([seed, (stream << 32) + index], dtype=np.uint64))
     return np.argsort(source.random_raw(length), kind="stable").astype(np.int64)
@@ -24,7 +24,7 @@ def _public_permutation(length: int, seed: int, stream: int, index: int) -> IntA
 
 @dataclass(frozen=True)
 class RowSplit:
-    """Row indices (into the common, aligned order) for training, validation and test; disjoint, jointly complete."""
+    """Row indices of the training, validation and test set, into the aligned order; disjoint and jointly complete."""
 
     train: IntArray
     validation: IntArray
@@ -32,7 +32,7 @@ class RowSplit:
 
 
 def split_rows(rows: int, *, validation_fraction: float, test_fraction: float, seed: int) -> RowSplit:
-    """Split ``rows`` aligned records by the public seed; counts are rounded, training gets the rest."""
+    """Split ``rows`` aligned records by the public seed. Counts are rounded; the training set gets the rest."""
     order = _public_permutation(rows, seed, _SPLIT_STREAM, 0)
     test = round(rows * test_fraction)
     validation = round(rows * validation_fraction)
@@ -44,16 +44,24 @@ def split_rows(rows: int, *, validation_fraction: float, test_fraction: float, s
 
 
 def smallest_batch(training_rows: int, batch_size: int) -> int:
-    """Records of the smallest batch of a ``BatchSchedule``."""
+    """Count the records of the smallest batch of a ``BatchSchedule``."""
     return training_rows // -(-training_rows // batch_size)
 
 
 @dataclass(frozen=True)
 class BatchSchedule:
-    """Batches of each epoch: a fresh public permutation of the training rows, cut into runs of up to ``batch_size``.
+    """The batches of each epoch: a fresh public permutation of the training rows, cut into runs.
 
-    Hu assumes that the batch size divides n. Where it doesn't, the same number of batches share the rows evenly: their
-    sizes differ by one at most. A short remainder would be solvable (s <= d) however large the other batches are.
+    Hu assumes that the batch size divides n. Where it doesn't, the same number of batches share the rows evenly, and
+    their sizes differ by one at most. A short remainder would be solvable (s <= d) however large the other batches are.
+
+    Attributes:
+        train_rows: indices of the training rows.
+        batch_size: the most rows of a batch.
+        seed: public.
+
+    Raises:
+        ValueError: for a batch size below 1 or above the number of training rows.
     """
 
     train_rows: IntArray
@@ -69,14 +77,15 @@ class BatchSchedule:
 
     @property
     def steps_per_epoch(self) -> int:
+        """Batches of one epoch."""
         return -(-len(self.train_rows) // self.batch_size)
 
     def epoch(self, index: int) -> Iterator[IntArray]:
-        """The batches of epoch ``index`` (from 0), as arrays of row indices."""
+        """Yield the batches of an epoch, counted from 0, as arrays of row indices."""
         order = self.train_rows[_public_permutation(len(self.train_rows), self.seed, _EPOCH_STREAM, index)]
         yield from np.array_split(order, self.steps_per_epoch)
 
     def rows_of_step(self, step: int) -> int:
-        """How many records step ``step`` has, counted from the first of training."""
+        """Count the records of a step; steps are counted from the first of training, from 0."""
         size, longer = divmod(len(self.train_rows), self.steps_per_epoch)
         return size + (step % self.steps_per_epoch < longer)

@@ -1,7 +1,7 @@
-"""The lab: models trained in one place, as the papers do before they attack them (Jiang 5.1, Varasteh III).
+"""Training of whole models in one place with torch, as the papers do before they attack them (Jiang 5.1, Varasteh III).
 
-It sees every party's features at once, so it exists for experiments only. It needs torch, which nothing that serves a
-federation imports: import this module by its own name, `vfl.learning` doesn't offer it.
+It sees every party's features at once, so it exists for experiments only. Nothing that serves a federation imports
+torch: import this module by its own name, `vfl.learning` doesn't offer it.
 """
 
 import math
@@ -24,23 +24,23 @@ _ACTIVATIONS = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "relu": torch.relu
 
 
 def as_tensor(values: FloatArray | IntArray) -> torch.Tensor:
-    """A copy of the array as a tensor of the same type, so that neither changes with the other."""
+    """Copy an array to a tensor of the same type, so that neither changes with the other."""
     return torch.from_numpy(np.array(values))
 
 
 def torch_layers(part: DenseNetwork) -> Layers:
-    """The (inputs, outputs) weights and (outputs,) biases of every layer of a party's part, in float64."""
+    """List the (inputs, outputs) weights and (outputs,) biases of every layer of a party's part, in float64."""
     return [(as_tensor(weight), as_tensor(bias)) for weight, bias in zip(part.weights, part.biases, strict=True)]
 
 
 def dense_network(layers: Layers, activation: Activation) -> DenseNetwork:
-    """The numpy counterpart of `torch_layers`."""
+    """Turn what `torch_layers` gave back into a party's part."""
     weights, biases = zip(*[(weight.detach().numpy(), bias.detach().numpy()) for weight, bias in layers], strict=True)
     return DenseNetwork(weights, biases, activation)
 
 
 def torch_partial_scores(layers: Layers, activation: Activation, features: torch.Tensor) -> torch.Tensor:
-    """`DenseNetwork.partial_scores` in torch, differentiable: (n, inputs) in, (n, k) share of the logits out."""
+    """Compute `DenseNetwork.partial_scores` in torch, differentiable: (n, inputs) in, (n, k) logits out."""
     activate = _ACTIVATIONS[activation]
     values = features
     for weight, bias in layers[:-1]:
@@ -50,7 +50,7 @@ def torch_partial_scores(layers: Layers, activation: Activation, features: torch
 
 
 def initial_layers(sizes: Sequence[int], generator: torch.Generator) -> Layers:
-    """Layers of the given sizes (inputs first, outputs last), uniform on +-1/sqrt(inputs of the layer)."""
+    """Draw layers of the given sizes (inputs first, outputs last), uniform on +-1/sqrt(inputs of the layer)."""
     layers: Layers = []
     for inputs, outputs in pairwise(sizes):
         bound = 1.0 / math.sqrt(inputs)
@@ -60,88 +60,31 @@ def initial_layers(sizes: Sequence[int], generator: torch.Generator) -> Layers:
 
 
 def scores_of(network: VerticalNetwork, features_active: FloatArray, features_passive: FloatArray) -> FloatArray:
-    """Confidence scores of a network (Jiang eq. 9): (n, d_a) and (n, d) features in, (n, k) out; rows sum to 1."""
+    """Compute a network's confidence scores (Jiang eq. 9): (n, d_a) and (n, d) in, (n, k) out; rows sum to 1."""
     return confidence_scores(
         network.active.partial_scores(features_active) + network.passive.partial_scores(features_passive)
     )
 
 
-def train_linear(
-    features: FloatArray,
-    labels: IntArray,
-    *,
-    classes: int | None = None,
-    epochs: int = 200,
-    patience: int | None = 10,
-    batch_size: int = 256,
-    learning_rate: float = 0.01,
-    seed: int = 0,
-) -> tuple[FloatArray, FloatArray]:
-    """A softmax regression c = softmax(W x + b) (Jiang eq. 1, 3) trained with Adam and no penalty.
-
-    features: (n, d) of all parties together; labels: (n,) class indices below classes (default: largest label + 1).
-    patience: epochs without a better log loss on a held-out fifth of the rows before training stops and goes back to
-    the best epoch; None trains on all rows for all epochs.
-    Returns weights (k, d) and bias (k,). A seed repeats bit for bit. Raises ValueError for options out of range.
-    """
-    plan = _Plan(epochs, patience, batch_size, learning_rate, seed)
-    k = _classes(labels, classes, len(features))
-    generator = torch.Generator().manual_seed(seed)
-    parts = [initial_layers([features.shape[1], k], generator)]
-    _train(parts, "sigmoid", [features], labels, plan, generator)
-    weight, bias = parts[0][0]
-    return weight.detach().numpy().T.copy(), bias.detach().numpy()
-
-
-def train_network(
-    features_active: FloatArray,
-    features_passive: FloatArray,
-    labels: IntArray,
-    *,
-    hidden: Sequence[int] = (8,),
-    activation: Activation = "sigmoid",
-    classes: int | None = None,
-    epochs: int = 200,
-    patience: int | None = 10,
-    batch_size: int = 256,
-    learning_rate: float = 0.01,
-    seed: int = 0,
-) -> VerticalNetwork:
-    """A network per party, outputs added, softmax on top (Jiang 5.1, eq. 9), trained with Adam and no penalty.
-
-    hidden: units of the hidden layers of each part, the same for both; none makes a linear model. The output layers
-    have no activation. Other arguments and errors as in `train_linear`; features (n, d_a) and (n, d).
-    """
-    plan = _Plan(epochs, patience, batch_size, learning_rate, seed)
-    k = _classes(labels, classes, len(features_active))
-    check_structure(hidden, activation)
-    if len(features_active) != len(features_passive):
-        raise ValueError(f"Expected as many passive rows as active ones, got {len(features_passive)}.")
-    generator = torch.Generator().manual_seed(seed)
-    blocks = [features_active, features_passive]
-    parts = [initial_layers([block.shape[1], *hidden, k], generator) for block in blocks]
-    _train(parts, activation, blocks, labels, plan, generator)
-    active, passive = (dense_network(part, activation) for part in parts)
-    return VerticalNetwork(active, passive)
-
-
-def check_structure(hidden: Sequence[int], activation: str) -> None:
-    """Raises ValueError for hidden layers without units or an unknown activation."""
-    if any(units < 1 for units in hidden):
-        raise ValueError(f"Expected hidden layers of at least one unit, got {tuple(hidden)}.")
-    if activation not in get_args(Activation):
-        raise ValueError(f"Unknown activation {activation!r}. Choose one of: {', '.join(get_args(Activation))}.")
-
-
 @dataclass(frozen=True)
-class _Plan:
-    """Options that every training shares."""
+class AdamTraining:
+    """Trains the lab's models with Adam on the mean log loss, without a penalty.
 
-    epochs: int
-    patience: int | None
-    batch_size: int
-    learning_rate: float
-    seed: int
+    Attributes:
+        epochs: the most epochs.
+        patience: epochs without a better log loss on a held-out fifth of the rows, after which training stops and goes
+            back to the best epoch. None trains on all rows for all epochs.
+        batch_size: rows per step.
+        learning_rate: Adam's step size.
+
+    Raises:
+        ValueError: for an option out of range.
+    """
+
+    epochs: int = 200
+    patience: int | None = 10
+    batch_size: int = 256
+    learning_rate: float = 0.01
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate"):
@@ -149,6 +92,78 @@ class _Plan:
                 raise ValueError(f"Expected {name} > 0, got {getattr(self, name)}.")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"Expected patience >= 1 or None, got {self.patience}.")
+
+    def train_linear(
+        self, features: FloatArray, labels: IntArray, *, classes: int | None = None, seed: int = 0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Train a softmax regression c = softmax(W x + b) (Jiang eq. 1, 3).
+
+        Args:
+            features: (n, d), of all parties together.
+            labels: (n,) class indices.
+            classes: k; by default the largest label + 1.
+            seed: the same seed gives the same model bit for bit.
+
+        Returns:
+            Weights (k, d) and bias (k,).
+
+        Raises:
+            ValueError: for fewer than two rows or classes, or a label out of range.
+        """
+        k = _classes(labels, classes, len(features))
+        generator = torch.Generator().manual_seed(seed)
+        parts = [initial_layers([features.shape[1], k], generator)]
+        _train(parts, "sigmoid", [features], labels, self, generator)
+        weight, bias = parts[0][0]
+        return weight.detach().numpy().T.copy(), bias.detach().numpy()
+
+    def train_network(
+        self,
+        features_active: FloatArray,
+        features_passive: FloatArray,
+        labels: IntArray,
+        *,
+        hidden: Sequence[int] = (8,),
+        activation: Activation = "sigmoid",
+        classes: int | None = None,
+        seed: int = 0,
+    ) -> VerticalNetwork:
+        """Train a network per party, whose outputs are added before softmax (Jiang 5.1, eq. 9).
+
+        Args:
+            features_active: (n, d_a).
+            features_passive: (n, d), the same records.
+            labels: (n,) class indices.
+            hidden: units of each part's hidden layers; none makes a linear model.
+            activation: of the hidden layers; output layers have none.
+            classes: k; by default the largest label + 1.
+            seed: the same seed gives the same model bit for bit.
+
+        Raises:
+            ValueError: as `train_linear`, and for rows that differ in number or an impossible structure.
+        """
+        k = _classes(labels, classes, len(features_active))
+        check_structure(hidden, activation)
+        if len(features_active) != len(features_passive):
+            raise ValueError(f"Expected as many passive rows as active ones, got {len(features_passive)}.")
+        generator = torch.Generator().manual_seed(seed)
+        blocks = [features_active, features_passive]
+        parts = [initial_layers([block.shape[1], *hidden, k], generator) for block in blocks]
+        _train(parts, activation, blocks, labels, self, generator)
+        active, passive = (dense_network(part, activation) for part in parts)
+        return VerticalNetwork(active, passive)
+
+
+def check_structure(hidden: Sequence[int], activation: str) -> None:
+    """Accept hidden layers and an activation only if a network can have them.
+
+    Raises:
+        ValueError: for hidden layers without units or an unknown activation.
+    """
+    if any(units < 1 for units in hidden):
+        raise ValueError(f"Expected hidden layers of at least one unit, got {tuple(hidden)}.")
+    if activation not in get_args(Activation):
+        raise ValueError(f"Unknown activation {activation!r}. Choose one of: {', '.join(get_args(Activation))}.")
 
 
 def _classes(labels: IntArray, classes: int | None, rows: int) -> int:
@@ -165,7 +180,7 @@ def _train(
     activation: Activation,
     blocks: Sequence[FloatArray],
     labels: IntArray,
-    plan: _Plan,
+    plan: AdamTraining,
     generator: torch.Generator,
 ) -> None:
     """Minimises the mean log loss of softmax(sum of the parts' shares) with Adam, in place."""

@@ -1,1 +1,1 @@
-"""The papers' closed forms and bounds, and the ledger of equations against unknowns."""
+"""The papers' closed forms and bounds: what leaks, and how well attacks and defences can do."""

@@ -1,7 +1,8 @@
-"""What the agnostic attack's error is made of (Varasteh, section IV-C, eq. 13 and 21).
+"""The error of the agnostic attack in closed form (Varasteh, section IV-C, eq. 13 and 21).
 
-Both hold for estimates before they are clamped to [0, 1]. The matrix A = J W_pas takes differences of adjacent classes
-(eq. 4); for d < k - 1 another combination of its rows would give least squares another error.
+The attack estimates scores with a model of its own. Both formulas hold for estimates before they are clamped to [0, 1].
+The matrix A = J W_pas takes differences of adjacent classes (eq. 4). For d < k - 1 another combination of its rows
+would give least squares another error.
 """
 
 import numpy as np
@@ -10,10 +11,16 @@ from vfl.arrays import FloatArray
 
 
 def score_error_correlation(estimated_scores: FloatArray, scores: FloatArray) -> FloatArray:
-    """K = E[(c_hat' - c')(c_hat' - c')^T], (k-1, k-1), from (n, k) scores of the adversary's model and of the real one.
+    """Measure how far the adversary's scores are from the real ones: K = E[(c_hat' - c')(c_hat' - c')^T], (k-1, k-1).
 
-    c' holds the log ratios of adjacent classes (eq. 3-6). Raises ValueError when shapes differ or a score isn't
-    positive: such scores have no log ratio.
+    c' holds the log ratios of adjacent classes (eq. 3-6).
+
+    Args:
+        estimated_scores: (n, k), of the adversary's model.
+        scores: (n, k), real.
+
+    Raises:
+        ValueError: when shapes differ or a score isn't positive: such scores have no log ratio.
     """
     if estimated_scores.shape != scores.shape or scores.ndim != 2 or not len(scores):
         raise ValueError(f"Expected two (n, k) matrices of scores, got {estimated_scores.shape} and {scores.shape}.")
@@ -25,10 +32,14 @@ def score_error_correlation(estimated_scores: FloatArray, scores: FloatArray) ->
 
 
 def least_squares_error(weights_passive: FloatArray, score_error: FloatArray) -> float:
-    """MSE per feature of agnostic least squares, d < k: Tr(A (A^T A)^-2 A^T K) / d (Varasteh eq. 13).
+    """Compute the MSE per feature of agnostic least squares, d < k: Tr(A (A^T A)^-2 A^T K) / d (Varasteh eq. 13).
 
-    weights_passive: (k, d) class rows; score_error: K, (k-1, k-1). Exact scores (K = 0) give 0.
-    Raises ValueError when A lacks full column rank (features then can't be solved for) or shapes don't fit.
+    Args:
+        weights_passive: (k, d) class rows.
+        score_error: K, (k-1, k-1); exact scores (K = 0) give 0.
+
+    Raises:
+        ValueError: when A lacks full column rank (features then can't be solved for) or shapes don't fit.
     """
     matrix = _matrix(weights_passive, score_error)
     d = matrix.shape[1]
@@ -40,11 +51,18 @@ def least_squares_error(weights_passive: FloatArray, score_error: FloatArray) ->
 
 
 def half_star_error(weights_passive: FloatArray, features_about_half: FloatArray, score_error: FloatArray) -> float:
-    """MSE per feature of agnostic half*: (Tr((I - A^+ A) K_half) + Tr((A^+)^T A^+ K)) / d (Varasteh eq. 21).
+    """Compute the MSE per feature of agnostic half*: (Tr((I - A^+ A) K_half) + Tr((A^+)^T A^+ K)) / d (Varasteh eq.
+    21).
 
-    weights_passive: (k, d) class rows; features_about_half: E[(X - 1/2)(X - 1/2)^T], (d, d); score_error: K,
-    (k-1, k-1). The first term is half*'s own error with exact scores, the second is what not having them costs.
-    Raises ValueError when shapes don't fit.
+    The first term is half*'s own error with exact scores, the second is what not having them costs.
+
+    Args:
+        weights_passive: (k, d) class rows.
+        features_about_half: K_half = E[(X - 1/2)(X - 1/2)^T], (d, d).
+        score_error: K, (k-1, k-1).
+
+    Raises:
+        ValueError: when shapes don't fit.
     """
     matrix = _matrix(weights_passive, score_error)
     d = matrix.shape[1]

@@ -1,9 +1,11 @@
-"""What attacks gain when the parameters they are given are not the model's: Rassouli Theorem 3, Varasteh section V.
+"""The error of attacks that are given other parameters than the model's (Rassouli Theorem 3, Varasteh section V).
 
 The adversary solves A_n x = b, while the truth is A x = b. A and A_n are differences of consecutive class rows
-(`vfl.theory.prediction.equations`), P = A^+ A. Two conventions for the same disclosure: features H x and parameters
-W H^T (Rassouli), parameters W R with R = H^T (Varasteh). All errors are MSE per feature, exact for the records that
-the moments were taken over when scores are exact, expectations for fresh ones; the papers' slips are corrected.
+(`vfl.theory.prediction.equations`), and P = A^+ A. There are two conventions for the same disclosure: features H x and
+parameters W H^T (Rassouli), parameters W R with R = H^T (Varasteh).
+
+All errors are MSE per feature. With exact scores they are exact for the records that the moments were taken over, and
+expectations for fresh ones. The papers' slips are corrected.
 """
 
 from dataclasses import dataclass
@@ -25,19 +27,21 @@ def _projector(matrix: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class DisclosedErrors:
-    """What an adversary that takes the disclosed parameters at their word arrives at, MSE per feature."""
+    """Errors of an adversary that takes the disclosed parameters at their word, MSE per feature."""
 
     least_squares: float
     half_star: float
 
 
 def disclosed_errors(matrix: FloatArray, disclosed: FloatArray, features: Moments) -> DisclosedErrors:
-    """Errors of ls and half* for any disclosed matrix A_n, (m, d), in place of A, (m, d).
+    """Compute the errors of ls and half* for any disclosed matrix A_n, (m, d), in place of A, (m, d).
 
     ls estimates A_n^+ A x, half* adds (I - A_n^+ A_n) 1/2. With B = I - A_n^+ A and N = I - A_n^+ A_n the errors are
-    Tr(B K_0 B^T)/d and (Tr(B K_0 B^T) - 1^T N B mu + 1^T N 1 / 4)/d; `half_star_error_rotated`, `ls_error_rotated`,
+    Tr(B K_0 B^T)/d and (Tr(B K_0 B^T) - 1^T N B mu + 1^T N 1 / 4)/d. `half_star_error_rotated`, `ls_error_rotated`,
     `single_feature_error` and `binary_error` are what this becomes in the papers' cases.
-    Raises ValueError for matrices that don't fit each other or the moments.
+
+    Raises:
+        ValueError: for matrices that don't fit each other or the moments.
     """
     d = len(features.mean)
     if matrix.shape != disclosed.shape or matrix.shape[1:] != (d,):
@@ -51,7 +55,7 @@ def disclosed_errors(matrix: FloatArray, disclosed: FloatArray, features: Moment
 
 
 def interpretability(weights: FloatArray, disclosed: FloatArray) -> float:
-    """g, the mean squared difference of (k, d) parameters and those disclosed (Varasteh eq. 33); 0 is the best."""
+    """Compute g, the mean squared difference of (k, d) parameters and those disclosed (Varasteh eq. 33); 0 is best."""
     return float(np.mean((weights - disclosed) ** 2))
 
 
@@ -59,15 +63,16 @@ def interpretability(weights: FloatArray, disclosed: FloatArray) -> float:
 
 
 def ls_error_transformed(matrix: FloatArray, second_moment: FloatArray, transform: FloatArray) -> float:
-    """Error of ls under an orthonormal H, (d, d): (Tr((I + P) K_0) - 2 Tr(H P K_0))/d (Rassouli eq. 82 over d)."""
+    """Compute the error of ls under an orthonormal H, (d, d): (Tr((I + P) K_0) - 2 Tr(H P K_0))/d (Rassouli eq. 82)."""
     seen = _projector(matrix) @ second_moment
     return float(np.trace(second_moment) + np.trace(seen) - 2 * np.sum(transform.T * seen)) / len(second_moment)
 
 
 def worst_transform(matrix: FloatArray, second_moment: FloatArray) -> FloatArray:
-    """H* = -V U^T with P K_0 = U S V^T: the orthonormal H with the greatest error of ls (Rassouli Theorem 3), (d, d).
+    """Find the orthonormal H, (d, d), with the greatest error of ls: H* = -V U^T with P K_0 = U S V^T (Rassouli Theorem
+    3).
 
-    -I where P = I, which is where d < k. Not unique where P K_0 lacks rank: there it is one of many.
+    It is -I where P = I, which is where d < k. Where P K_0 lacks rank it is one of many.
     """
     left, _, right = np.linalg.svd(_projector(matrix) @ second_moment)
     worst: FloatArray = -(left @ right).T
@@ -75,7 +80,7 @@ def worst_transform(matrix: FloatArray, second_moment: FloatArray) -> FloatArray
 
 
 def greatest_ls_error(matrix: FloatArray, second_moment: FloatArray) -> float:
-    """What H* attains: (Tr((I + P) K_0) + 2 ||P K_0||_*)/d (Rassouli eq. 81 over d)."""
+    """Compute the error of ls under H*: (Tr((I + P) K_0) + 2 ||P K_0||_*)/d (Rassouli eq. 81 over d)."""
     seen = _projector(matrix) @ second_moment
     singular_values = np.linalg.svd(seen, compute_uv=False)
     return float(np.trace(second_moment) + np.trace(seen) + 2 * singular_values.sum()) / len(second_moment)
@@ -85,19 +90,19 @@ def greatest_ls_error(matrix: FloatArray, second_moment: FloatArray) -> float:
 
 
 def interpretability_rotated(weights: FloatArray, rotation: FloatArray) -> float:
-    """g of W R for an orthonormal R, (d, d): 2 Tr((I - R) W^T W)/(d k) (Varasteh eq. 34)."""
+    """Compute g of W R for an orthonormal R, (d, d): 2 Tr((I - R) W^T W)/(d k) (Varasteh eq. 34)."""
     gram = weights.T @ weights
     return float(2 * (np.trace(gram) - np.sum(rotation * gram)) / weights.size)
 
 
 def half_star_error_rotated(matrix: FloatArray, features: Moments, rotation: FloatArray) -> float:
-    """Error of half* given A R: (Tr(K_1/2) + Tr(P (K_0 - 2 K_0 R^T + R M R^T)))/d (Varasteh eq. 38)."""
+    """Compute the error of half* given A R: (Tr(K_1/2) + Tr(P (K_0 - 2 K_0 R^T + R M R^T)))/d (Varasteh eq. 38)."""
     turned = features.about_zero - 2 * features.about_zero @ rotation.T + rotation @ _shift(features) @ rotation.T
     return float(np.trace(features.about_half) + np.sum(_projector(matrix) * turned.T)) / len(features.mean)
 
 
 def half_star_gradient_rotated(matrix: FloatArray, features: Moments, rotation: FloatArray) -> FloatArray:
-    """The derivative of `half_star_error_rotated` by the entries of R (Varasteh eq. 40), (d, d)."""
+    """Differentiate `half_star_error_rotated` by the entries of R (Varasteh eq. 40), (d, d)."""
     shift = _shift(features)
     change = rotation @ (shift + shift.T) - 2 * features.about_zero
     gradient: FloatArray = _projector(matrix) @ change / len(features.mean)
@@ -105,7 +110,8 @@ def half_star_gradient_rotated(matrix: FloatArray, features: Moments, rotation: 
 
 
 def ls_error_rotated(second_moment: FloatArray, rotation: FloatArray) -> float:
-    """Error of ls given A R when A has full column rank, as for d < k: 2 Tr(K_0 - R K_0)/d (Varasteh eq. 45).
+    """Compute the error of ls given A R when A has full column rank, as for d < k: 2 Tr(K_0 - R K_0)/d (Varasteh eq.
+    45).
 
     R = -I is the greatest: 4 Tr(K_0)/d.
     """
@@ -121,10 +127,10 @@ def _shift(features: Moments) -> FloatArray:
 
 
 def single_feature_error(matrix: FloatArray, disclosed: FloatArray, second_moment: float) -> float:
-    """Error of ls for d = 1: E[x^2] (1 - A_n^T A / A_n^T A_n)^2 with A, A_n (m, 1) (Varasteh eq. 47).
+    """Compute the error of ls for d = 1: E[x^2] (1 - A_n^T A / A_n^T A_n)^2 with A, A_n (m, 1) (Varasteh eq. 47).
 
     For more than two classes it depends on how the adversary combines class rows: here they are consecutive
-    differences. Without any equation left (A_n = 0) ls estimates 0, with error E[x^2].
+        differences. Without any equation left (A_n = 0) ls estimates 0, with error E[x^2].
     """
     norm = float(np.sum(disclosed**2))
     ratio = float(np.sum(matrix * disclosed)) / norm if norm > 0 else 0.0
@@ -132,7 +138,7 @@ def single_feature_error(matrix: FloatArray, disclosed: FloatArray, second_momen
 
 
 def binary_error(matrix: FloatArray, disclosed: FloatArray, features: Moments) -> float:
-    """Error of half* for two classes, A and A_n (1, d) (Varasteh eq. 51); that of half where A_n = 0."""
+    """Compute the error of half* for two classes, A and A_n (1, d) (Varasteh eq. 51); that of half where A_n = 0."""
     d = len(features.mean)
     true, given = matrix[0], disclosed[0]
     norm = float(given @ given)

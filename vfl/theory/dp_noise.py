@@ -1,34 +1,30 @@
-"""How much noise Algorithm 3 asks for, and what it does to the model and to the label attack (Hu, section 6, D).
+"""How much noise Hu's Algorithm 3 asks for, and what it does to the model and to the label attack (section 6, appendix
+D).
 
 Binary models in Hu's form: f = theta^T x - 2 y with y in {-1, +1}, gradient 1/(4 s) sum_i f_i x_i. The label party A
 adds N(0, sigma_A^2) to its shares of f before it encrypts them, every other party B N(0, sigma_B^2). Hence A's half of
-the gradient carries B's noise, and the other way round, and what B can solve for is f + N(0, sigma_A^2).
+the gradient carries B's noise, and the other way round. What B can solve for is f + N(0, sigma_A^2).
 
 *Two readings of (71)-(72).* "lemma" is what Lemma D.4 proves: sigma = sqrt(2 ln(5 / (4 delta))) Delta / epsilon.
 "printed" is the formula as typeset, where the root also covers Delta / epsilon. It is not a multiple of Delta, as noise
-that hides a change of Delta must be; what it is worth, ``gaussian_epsilon`` says.
+that hides a change of Delta must be. ``gaussian_epsilon`` says what it is worth.
 
-*T* in them is the number of steps, m e for m batches in each of e epochs: that is how (117) comes to (118). The paper
-takes T = 30, its number of epochs. It matters little: the term with T is 0.2 % of Delta^2 on MNIST.
+*T* is the number of steps, m e for m batches in each of e epochs: that is how (117) comes to (118). The paper takes
+T = 30, its number of epochs, which changes sigma little.
 """
 
 import math
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.arrays import FloatArray, IntArray
 
 Reading = Literal["lemma", "printed"]
 READINGS: tuple[Reading, ...] = get_args(Reading)
-
-# Lemma 6.3 leaves c open. Laurent and Massart (2000, Lemma 1) bound a Gaussian quadratic form with Tr P <= s by
-# s (1 + 2 sqrt(x) + 2 x) except with probability exp(-x); at x = c k this is below 4 k s for all k >= 1 with this c.
-TAIL_CONSTANT = (math.sqrt(7) - 1) ** 2 / 4
 
 # The largest |f| at zero initialisation, and the label's own part of f.
 LABEL_TERM = 2.0
@@ -41,8 +37,18 @@ LABEL_TERM = 2.0
 class NoiseLevels:
     """Standard deviations of the noise, what they were computed from, and what must hold for them to mean anything.
 
-    sensitivity_*: Delta, by how much one changed record can move all of a party's shares of the run together, in the
-    2-norm. sigma_*: the noise on each share. active is the label party (A), passive every other one (B).
+    Active is the label party (A), passive every other one (B).
+
+    Attributes:
+        reading: of the formula.
+        epsilon: of the budget.
+        delta: of the budget.
+        sensitivity_active: Delta: by how much one changed record can move all of a party's shares of the run, in the
+            2-norm.
+        sensitivity_passive: the same for B.
+        sigma_active: of the noise on each share of A.
+        sigma_passive: of the noise on each share of B.
+        assumptions: sentences for the report.
     """
 
     reading: Reading
@@ -60,9 +66,29 @@ class NoiseLevels:
         return gaussian_epsilon(self.sensitivity_active, self.sigma_active, self.delta)
 
 
+@dataclass(frozen=True)
+class PrivacyBudget:
+    """What the noise may cost in privacy: epsilon and delta, both in (0, 1), where Lemma D.4 holds.
+
+    Raises:
+        ValueError: for either out of range.
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < 1:
+            raise ValueError(
+                f"Expected epsilon to be between 0 and 1, exclusive, got {self.epsilon}: the bound that gives sigma "
+                "holds there only (Lemma D.4). For less noise, give sigma."
+            )
+        if not 0 < self.delta < 1:
+            raise ValueError(f"Expected delta to be between 0 and 1, exclusive, got {self.delta}.")
+
+
 def noise_levels(
-    epsilon: float,
-    delta: float,
+    budget: PrivacyBudget,
     *,
     epochs: int,
     steps: int,
@@ -71,13 +97,22 @@ def noise_levels(
     gradient_bound: float = 1.0,
     reading: Reading = "lemma",
 ) -> NoiseLevels:
-    """sigma_A and sigma_B of Hu (71)-(72).
+    """Compute sigma_A and sigma_B of Hu (71)-(72).
 
-    epochs: e. steps: T, of the whole run. rows: s of the smallest batch. learning_rate: eta. gradient_bound: G.
-    Raises ValueError for an epsilon outside (0, 1), where Lemma D.4 says nothing, a delta outside (0, 1), eta > 1
-    (Lemma D.2), G <= 1/2 (eq. 41), fewer steps than epochs, an unknown reading, or a sigma beyond float64's range.
+    Args:
+        budget: epsilon and delta.
+        epochs: e.
+        steps: T, of the whole run.
+        rows: s, of the smallest batch.
+        learning_rate: eta, at most 1 (Lemma D.2).
+        gradient_bound: G, above 1/2 (eq. 41).
+        reading: of the formula, "lemma" or "printed".
+
+    Raises:
+        ValueError: for an argument out of range, fewer steps than epochs, an unknown reading, or a sigma beyond
+            float64's range.
     """
-    check_budget(epsilon, delta)
+    epsilon, delta = budget.epsilon, budget.delta
     check_reading(reading)
     check_gradient_bound(gradient_bound)
     if not 0 < learning_rate <= 1:
@@ -120,25 +155,22 @@ def noise_levels(
     )
 
 
-def check_budget(epsilon: float, delta: float) -> None:
-    """Raises ValueError for a budget that Lemma D.4 doesn't cover."""
-    if not 0 < epsilon < 1:
-        raise ValueError(
-            f"Expected epsilon to be between 0 and 1, exclusive, got {epsilon}: the bound that gives sigma holds there "
-            "only (Lemma D.4). For less noise, give sigma."
-        )
-    if not 0 < delta < 1:
-        raise ValueError(f"Expected delta to be between 0 and 1, exclusive, got {delta}.")
-
-
 def check_reading(reading: str) -> None:
-    """Raises ValueError for an unknown reading."""
+    """Accept only a known reading.
+
+    Raises:
+        ValueError: for another.
+    """
     if reading not in READINGS:
         raise ValueError(f"Expected reading to be one of {', '.join(READINGS)}, got {reading!r}.")
 
 
 def check_gradient_bound(gradient_bound: float) -> None:
-    """Raises ValueError for a G under which eq. (41) leaves no room for theta."""
+    """Accept only a G that leaves room for theta in eq. (41).
+
+    Raises:
+        ValueError: for 1/2 and below, or infinity.
+    """
     # Compared with the largest float, which a whole number may exceed without being infinite.
     if not 0.5 < gradient_bound <= sys.float_info.max:
         raise ValueError(f"Expected gradient_bound to be a finite number above 1/2, got {gradient_bound}.")
@@ -162,7 +194,7 @@ def _assumptions(gradient_bound: float, reading: Reading) -> tuple[str, ...]:
 
 
 def gaussian_delta(sensitivity: float, sigma: float, epsilon: float) -> float:
-    """The smallest delta of the Gaussian mechanism at epsilon >= 0 (Balle and Wang 2018, Theorem 8); it is exact."""
+    """Compute the smallest delta of the Gaussian mechanism at epsilon >= 0 (Balle and Wang 2018, Theorem 8); exact."""
     ratio = sensitivity / sigma
     near = ndtr(ratio / 2 - epsilon / ratio)
     far = math.exp(epsilon + log_ndtr(-ratio / 2 - epsilon / ratio))
@@ -170,9 +202,11 @@ def gaussian_delta(sensitivity: float, sigma: float, epsilon: float) -> float:
 
 
 def gaussian_epsilon(sensitivity: float, sigma: float, delta: float) -> float:
-    """The smallest epsilon >= 0 of the Gaussian mechanism at delta, to 1e-9 of it; the inverse of ``gaussian_delta``.
+    """Compute the smallest epsilon >= 0 of the Gaussian mechanism at delta, to 1e-9 of it; the inverse of
+    ``gaussian_delta``.
 
-    Raises ValueError unless sensitivity and sigma are positive and delta is in (0, 1).
+    Raises:
+        ValueError: unless sensitivity and sigma are positive and delta is in (0, 1).
     """
     if not (sensitivity > 0 and sigma > 0 and 0 < delta < 1):
         raise ValueError(
@@ -190,9 +224,11 @@ def gaussian_epsilon(sensitivity: float, sigma: float, delta: float) -> float:
 
 
 def largest_deviation(draws: int, failure: float) -> float:
-    """How many sigmas none of ``draws`` Gaussian numbers exceeds in magnitude, except with probability ``failure``.
+    """Count how many sigmas none of ``draws`` Gaussian numbers exceeds, except with probability ``failure`` (union
+    bound).
 
-    By the union bound. Raises ValueError unless draws >= 1 and failure is in (0, 1).
+    Raises:
+        ValueError: unless draws >= 1 and failure is in (0, 1).
     """
     if draws < 1 or not 0 < failure < 1:
         raise ValueError(f"Expected draws >= 1 and failure in (0, 1), got {draws} and {failure}.")
@@ -203,21 +239,33 @@ def largest_deviation(draws: int, failure: float) -> float:
 
 
 def sign_success(residuals: FloatArray, labels: IntArray, sigma: FloatArray | float) -> FloatArray:
-    """The probability that the sign of f + N(0, sigma^2) tells each label (Criterion 4.2): Phi(-y f / sigma).
+    """Compute the probability that the sign of f + N(0, sigma^2) tells each label (Criterion 4.2): Phi(-y f / sigma).
 
-    residuals: f without noise, any shape; labels: 0 or 1 and sigma >= 0, of shapes that broadcast with it. At zero
-    initialisation and t = 1, f = -2 y and it is Phi(2 / sigma) for every record. An f of 0 without noise counts half.
+    At zero initialisation and t = 1, f = -2 y and it is Phi(2 / sigma) for every record. An f of 0 without noise counts
+    half.
+
+    Args:
+        residuals: f without noise, any shape.
+        labels: 0 or 1, of a shape that broadcasts with it.
+        sigma: >= 0, of a shape that broadcasts with it.
     """
     margin = np.where(labels == 1, -residuals, residuals)
     return _standard_normal_cdf(margin, sigma)
 
 
 def best_success(sigma: float, uses: int) -> float:
-    """No guess at a label from ``uses`` noisy shares of its own record is right more often: Phi(2 sqrt(e) / sigma).
+    """Bound how often any guess at a label from noisy shares of its own record is right: Phi(2 sqrt(e) / sigma).
 
-    Both labels are taken to be equally likely whatever theta^T x is. It is attained by who knows every theta^T x and
-    averages f - theta^T x = -2 y (Neyman and Pearson). What theta^T x itself tells of the label, as a trained model's
-    does, is another matter. uses: one per epoch. Raises ValueError for numbers out of range.
+    Both labels are taken to be equally likely whatever theta^T x is. Who knows every theta^T x attains the bound by
+    averaging f - theta^T x = -2 y (Neyman and Pearson). What theta^T x itself tells of the label, as a trained model's
+    does, is another matter.
+
+    Args:
+        sigma: of the noise.
+        uses: e, the number of noisy shares; one per epoch.
+
+    Raises:
+        ValueError: for numbers out of range.
     """
     if not sigma > 0 or uses < 1:
         raise ValueError(f"Expected sigma > 0 and uses >= 1, got {sigma} and {uses}.")
@@ -225,13 +273,20 @@ def best_success(sigma: float, uses: int) -> float:
 
 
 def noisy_guaranteed_steps(learning_rate: float, epsilon: float, u: float, *, squared_norm: float = 1.0) -> int:
-    """T~_eps of Theorem 6.6 (eq. 70): for how many steps |theta^T x| < 2 is certain when the noise is at most u.
-
-    epsilon: max_i |theta_0^T x_i|, 0 for zero initialisation; 0 steps once it reaches 2. u: ``error_bound`` at unit
-    rows. squared_norm: the largest ||x||^2, which takes the place of 1 in the growth and leaves the ratio as it is.
+    """Count T~_eps of Theorem 6.6 (eq. 70): the first steps at which |theta^T x| < 2 is certain when noise is at most
+    u.
 
     It bounds theta^T x only. The sign that a party sees is that of f plus the noise on its own record: it fails from
     the first step on, as often as ``sign_success`` says. T~_eps is no time for which labels are safe, nor exposed.
+
+    Args:
+        learning_rate: eta.
+        epsilon: max_i |theta_0^T x_i|, 0 for zero initialisation; 0 steps once it reaches 2.
+        u: ``vfl.theory.noisy_training.error_bound`` at unit rows.
+        squared_norm: the largest ||x||^2; it takes the place of 1 in the growth and leaves the ratio as it is.
+
+    Raises:
+        ValueError: for numbers out of range.
     """
     if not (learning_rate > 0 and epsilon >= 0 and u >= 0 and squared_norm > 0):
         raise ValueError(
@@ -243,117 +298,6 @@ def noisy_guaranteed_steps(learning_rate: float, epsilon: float, u: float, *, sq
     # log1p of the ratio's excess over 1: with much noise the ratio itself rounds to 1.
     logarithm = math.log1p((2 - epsilon) / (4 * u + 2 + epsilon))
     return math.ceil(logarithm / math.log1p(learning_rate * squared_norm / 4))
-
-
-# --- utility -----------------------------------------------------------------------------------------------------
-
-
-def expected_squared_error(
-    features_active: FloatArray, features_passive: FloatArray, sigma_active: float, sigma_passive: float
-) -> float:
-    """E ||e_t||^2 of a batch's gradient error (45): (sigma_B^2 ||X_A||_F^2 + sigma_A^2 ||X_B||_F^2) / (16 s^2).
-
-    features: (s, d_A) and (s, d_B). Exact; with ||x|| <= 1 it is at most max(sigma)^2 / (16 s).
-    """
-    total = sigma_passive**2 * (features_active**2).sum() + sigma_active**2 * (features_passive**2).sum()
-    return float(total / (16 * len(features_active) ** 2))
-
-
-def error_bound(sigma: float, rows: int, steps: int, failure: float, *, constant: float = TAIL_CONSTANT) -> float:
-    """u = sqrt(ln(2 T / failure) / (c s)) sigma: ||e_t|| <= u at all T steps, except with that probability (eq. 48).
-
-    sigma: the larger one. For ||x|| <= 1; otherwise ||e_t|| <= u max ||x||. constant: c of Lemma 6.3, unspecified
-    there; the default is proved (see TAIL_CONSTANT). Raises ValueError for numbers out of range, or so large a
-    failure that Lemma 6.3 (k >= 1) says nothing.
-    """
-    if not (sigma >= 0 and rows >= 1 and steps >= 1 and 0 < failure < 1 and constant > 0):
-        raise ValueError(
-            f"Expected sigma >= 0, rows >= 1, steps >= 1, failure in (0, 1), constant > 0; "
-            f"got {sigma}, {rows}, {steps}, {failure}, {constant}."
-        )
-    k = math.log(2 * steps / failure) / constant
-    if k < 1:
-        raise ValueError(f"Lemma 6.3 needs 2 T / failure >= e^c, got T = {steps}, failure = {failure}, c = {constant}.")
-    return math.sqrt(k / rows) * sigma
-
-
-def noise_covariance(
-    batches: Iterable[FloatArray],
-    active: BoolArray,
-    *,
-    learning_rate: float,
-    sigma_active: float,
-    sigma_passive: float,
-) -> FloatArray:
-    """Covariance (d, d) of what the noise has added to theta after these batches, each (s, d). Exact.
-
-    Training is linear in theta (43), so the noisy theta is the one without noise plus a Gaussian of this covariance:
-    C <- M C M + N with M = I - eta X^T X / (4 s) and N the covariance of eta e_t. active: (d,), the label party's
-    columns. It takes d^3 per batch: ``mean_noise_covariance`` is for wide data.
-    """
-    width = len(active)
-    covariance = np.zeros((width, width))
-    for batch in batches:
-        rows = len(batch)
-        products = batch.T @ batch / rows
-        keep = np.eye(width) - learning_rate / 4 * products
-        added = _step_covariance(products, active, rows, learning_rate, sigma_active, sigma_passive)
-        covariance = keep @ covariance @ keep + added
-    return covariance
-
-
-def mean_noise_covariance(
-    second_moment: FloatArray,
-    active: BoolArray,
-    *,
-    rows: int,
-    steps: int,
-    learning_rate: float,
-    sigma_active: float,
-    sigma_passive: float,
-) -> FloatArray:
-    """``noise_covariance`` with every batch's X^T X / s replaced by its mean S (d, d): closed form in S's eigenbasis.
-
-    What it leaves out is of second order in the learning rate. rows: s; steps: T.
-    """
-    values, vectors = np.linalg.eigh(second_moment)
-    keep = 1 - learning_rate / 4 * values
-    products = np.outer(keep, keep)
-    # 1 + r + ... + r^(T-1), which is T at r = 1: directions that no record has.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        sums = np.where(np.abs(1 - products) < 1e-13, float(steps), (1 - products**steps) / (1 - products))
-    added = _step_covariance(second_moment, active, rows, learning_rate, sigma_active, sigma_passive)
-    covariance: FloatArray = vectors @ ((vectors.T @ added @ vectors) * sums) @ vectors.T
-    return covariance
-
-
-def _step_covariance(
-    products: FloatArray,
-    active: BoolArray,
-    rows: int,
-    learning_rate: float,
-    sigma_active: float,
-    sigma_passive: float,
-) -> FloatArray:
-    """Covariance of eta e_t for X^T X / s = ``products``: each party's block carries the other's noise (eq. 45)."""
-    blocks = sigma_passive**2 * np.outer(active, active) + sigma_active**2 * np.outer(~active, ~active)
-    covariance: FloatArray = (learning_rate / 4) ** 2 / rows * blocks * products
-    return covariance
-
-
-def product_variance(features: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Variance (n,) of theta^T x over the noise, of (n, d) records: x^T C x."""
-    variance: FloatArray = np.einsum("ij,ij->i", features @ covariance, features)
-    return np.maximum(variance, 0.0)
-
-
-def expected_accuracy(products: FloatArray, labels: IntArray, variances: FloatArray) -> float:
-    """The mean accuracy over the noise of a model whose theta^T x are (n,) ``products`` without it; labels 0 or 1.
-
-    variances: (n,) of ``product_variance``. Exact where they are: theta^T x is Gaussian.
-    """
-    margin = np.where(labels == 1, products, -products)
-    return float(_standard_normal_cdf(margin, np.sqrt(variances)).mean())
 
 
 def _standard_normal_cdf(margin: FloatArray, sigma: FloatArray | float) -> FloatArray:

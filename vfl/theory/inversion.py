@@ -1,4 +1,4 @@
-"""How many auxiliary records a shadow model takes: Jiang's tau (section 4.3.2, eq. 21-22)."""
+"""How many auxiliary records an adversary needs to train a shadow model: Jiang's tau (section 4.3.2, eq. 21-22)."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,16 +12,22 @@ def auxiliary_threshold(
     *,
     count: Literal["paper", "independent"] = "paper",
 ) -> int:
-    """tau: the fewest auxiliary records whose scores give as many equations as the passive part has unknowns.
+    """Count tau: the fewest auxiliary records whose scores give as many equations as the passive part has unknowns.
 
-    features: d >= 1 inputs, classes: k >= 2 outputs, hidden: units of the hidden layers of the passive part. Unknown
-    are all weights and biases of a network; a linear part has no bias of its own (the active party holds the model's).
+    Unknown are all weights and biases of a network. A linear part has no bias of its own: the active party holds the
+    model's. The result is rounded up. For networks it is a guide, not a bound (Jiang).
 
-    count: "paper" takes k equations per record: d for a linear part (eq. 21), |phi| / k for a network (eq. 22). But
-    scores sum to 1, so only k - 1 are independent, and the same softmax hides what adds equally to every logit: one of
-    the k columns of the last layer. "independent" counts both: again d for a linear part, another number for networks.
+    Args:
+        features: d >= 1 inputs.
+        classes: k >= 2 outputs.
+        hidden: units of the hidden layers of the passive part.
+        count: "paper" takes k equations per record: d for a linear part (eq. 21), |phi| / k for a network (eq. 22). But
+            scores sum to 1, so only k - 1 are independent, and softmax hides what adds equally to every logit, one of
+            the k columns of the last layer. "independent" counts both: again d for a linear part, another number for
+            networks.
 
-    Rounded up. For networks it is a guide, not a bound (Jiang). Raises ValueError for numbers out of range.
+    Raises:
+        ValueError: for numbers out of range.
     """
     if features < 1 or classes < 2 or any(units < 1 for units in hidden):
         raise ValueError(

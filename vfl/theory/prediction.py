@@ -1,8 +1,8 @@
 """What scores and parameters leak about a linear model's features: equations and Theorems 1-2 of Rassouli III-V.
 
-A, the matrix of the adversary's equations A x = b, is J W_pas with J as in eq. 4: differences of consecutive
-class rows. For d < k - 1 it is tall, and then its pseudoinverse depends on that choice (Lemma 3 needs full row
-rank); the projector A^+ A, and with it every figure in this module, does not.
+A, the matrix of the adversary's equations A x = b, is J W_pas with J as in eq. 4: differences of consecutive class
+rows. For d < k - 1 it is tall, and then its pseudoinverse depends on that choice (Lemma 3 needs full row rank). The
+projector A^+ A, and with it every figure in this module, does not.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,10 @@ from vfl.arrays import FloatArray
 class RowSpace:
     """The thin singular value decomposition A = U diag(s) V^T, cut at the numerical rank r.
 
-    left: (m, r), orthonormal columns U. singular_values: (r,), positive, falling. basis: (d, r), orthonormal columns V.
+    Attributes:
+        left: U, (m, r), orthonormal columns.
+        singular_values: s, (r,), positive, falling.
+        basis: V, (d, r), orthonormal columns.
     """
 
     left: FloatArray
@@ -25,10 +28,12 @@ class RowSpace:
 
     @property
     def rank(self) -> int:
+        """r: how many independent equations there are."""
         return len(self.singular_values)
 
     @property
     def nullity(self) -> int:
+        """d - r: how many directions of the features no equation touches."""
         return len(self.basis) - self.rank
 
     @property
@@ -47,7 +52,8 @@ class RowSpace:
 def row_space(matrix: FloatArray) -> RowSpace:
     """Decompose a (m, d) matrix. A singular value counts when it exceeds max(m, d) * 2^-52 times the largest.
 
-    Raises ValueError unless the matrix has two dimensions and finite entries.
+    Raises:
+        ValueError: unless the matrix has two dimensions and finite entries.
     """
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
         raise ValueError(f"Expected a matrix of finite numbers, got shape {matrix.shape}.")
@@ -58,12 +64,12 @@ def row_space(matrix: FloatArray) -> RowSpace:
 
 
 def equations(weights_passive: FloatArray) -> FloatArray:
-    """A = J W_pas (Rassouli eq. 4-6): (k, d) class rows in, (k - 1, d) out."""
+    """Form the adversary's matrix A = J W_pas (Rassouli eq. 4-6): (k, d) class rows in, (k - 1, d) out."""
     return np.diff(weights_passive, axis=0)
 
 
 def mean_squared_error(truth: FloatArray, estimate: FloatArray) -> float:
-    """MSE per feature (Rassouli eq. 7): the mean over records and features of (n, d) squared errors."""
+    """Compute the MSE per feature (Rassouli eq. 7): the mean over records and features of (n, d) squared errors."""
     return float(np.mean((truth - estimate) ** 2))
 
 
@@ -146,10 +152,13 @@ class PredictionErrors:
 
 
 def prediction_errors(matrix: FloatArray, features: Moments) -> PredictionErrors:
-    """Theorem 2 (Rassouli eq. 50-52) for the equations' matrix A, (m, d), and the features' moments.
+    """Evaluate Theorem 2 (Rassouli eq. 50-52) for the equations' matrix A, (m, d), and the features' moments.
 
-    The equalities are exact for the records the moments were taken over, given undistorted scores and parameters;
-    for fresh records they are expectations. Raises ValueError when A and the moments differ in d.
+    The equalities are exact for the records the moments were taken over, given undistorted scores and parameters. For
+    fresh records they are expectations.
+
+    Raises:
+        ValueError: when A and the moments differ in d.
     """
     if matrix.shape[1:] != features.mean.shape:
         raise ValueError(f"Expected a matrix over {len(features.mean)} features, got shape {matrix.shape}.")
@@ -179,10 +188,15 @@ class Interval:
 class PreflightBounds:
     """What a passive party can say of its leak before training, from its table and the number of classes (Remark 4).
 
-    rank: of A, min(k - 1, d) when A has full rank, which Remark 4 assumes; nullity: d - rank, the number of
-    directions that stay hidden. least_squares and half_star hold whatever parameters training arrives at.
-    floor: what neither attack can beat, whatever A (eq. 52 with the bound of eq. 56). half, zero and
-    random_guess: exact MSE per feature of the three blind guesses, to compare with.
+    Attributes:
+        rank: of A: min(k - 1, d) when A has full rank, which Remark 4 assumes.
+        nullity: d - rank, the number of directions that stay hidden.
+        least_squares: bounds of the attack's error, whatever parameters training arrives at.
+        half_star: the same for half*.
+        floor: what neither attack can beat, whatever A (eq. 52 with the bound of eq. 56).
+        half: exact MSE per feature of a blind guess of 1/2.
+        zero: of a blind guess of 0.
+        random_guess: of a blind uniform guess.
     """
 
     rank: int
@@ -201,11 +215,18 @@ class PreflightBounds:
 
 
 def preflight_bounds(features: FloatArray, classes: int) -> PreflightBounds:
-    """Bounds before training (Rassouli Remark 4, eq. 50-52 and 56) from the passive (n, d) features in [0, 1].
+    """Bound what a passive party will leak, before training (Rassouli Remark 4, eq. 50-52 and 56).
 
-    classes: k. The paper has one passive party. With several, A spans the features of all of them, and the bounds
-    are those of the joined table: a party that evaluates them on its own columns answers for an adversary that
-    already knows the others'. Raises ValueError for fewer than two classes or features that `moments` refuses.
+    The paper has one passive party. With several, A spans the features of all of them, and the bounds are those of the
+    joined table. A party that evaluates them on its own columns answers for an adversary that already knows the
+    others'.
+
+    Args:
+        features: (n, d) of the passive party, in [0, 1].
+        classes: k.
+
+    Raises:
+        ValueError: for fewer than two classes or features that `moments` refuses.
     """
     if classes < 2:
         raise ValueError(f"A classifier needs at least 2 classes, got {classes}.")

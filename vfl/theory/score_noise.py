@@ -1,7 +1,7 @@
 """What noise on the logits costs the adversary, and which noise costs most (Rassouli VII-B, eq. 83-90, Theorem 4).
 
 The adversary solves A x = b + J n for the noise n on the logits, A = J W with J as in eq. 4 (differences of adjacent
-classes). For d >= k - 1 and W of full rank no figure here depends on that choice (Lemma 3); for d < k - 1, where A is
+classes). For d >= k - 1 and W of full rank no figure here depends on that choice (Lemma 3). For d < k - 1, where A is
 tall, the pseudoinverse does, and with it all of them.
 """
 
@@ -23,7 +23,9 @@ _EQUAL_ENTRIES = 1e-6
 class StrongestNoise:
     """The noise on the logits that the adversary's least squares amplify most (Theorem 4).
 
-    direction: v_1, (k,), of norm 1 and sum 0. amplification: sigma_1^2, by which ||A^+ J n||^2 exceeds ||n||^2.
+    Attributes:
+        direction: v_1, (k,), of norm 1 and sum 0.
+        amplification: sigma_1^2, by which ||A^+ J n||^2 exceeds ||n||^2.
     """
 
     direction: FloatArray
@@ -31,14 +33,17 @@ class StrongestNoise:
 
 
 def strongest_noise(parameter_gram: FloatArray) -> StrongestNoise:
-    """v_1 and sigma_1^2 of A^+ J from G = W W^T alone, (k, k), without W (Rassouli eq. 88).
+    """Find v_1 and sigma_1^2 of A^+ J from G = W W^T alone, (k, k), without W (Rassouli eq. 88).
 
     They are the top eigenpair of (A^+ J)^T (A^+ J) = J^T (J G J^T)^+ J, since (A^+)^T A^+ = (A A^T)^+.
 
-    The sign of v_1 is free; this is the one whose entry of largest magnitude is positive, the first such entry where
-    several tie. Where sigma_1 is degenerate, it is the unit vector of the eigenspace that is closest to a coordinate
-    axis, the first such axis. W = 0, or rows all equal, leaves nothing to amplify: any direction will do, and the
-    same rule picks one. Raises ValueError unless G is a square matrix of finite numbers for at least two classes.
+    The sign of v_1 is free: its entry of largest magnitude is made positive, the first such entry where several tie.
+        Where sigma_1 is degenerate, v_1 is the unit vector of the eigenspace closest to a coordinate axis, the first
+        such axis. W = 0,
+    or rows all equal, leaves nothing to amplify: any direction will do, and the same rule picks one.
+
+    Raises:
+        ValueError: unless G is a square matrix of finite numbers for at least two classes.
     """
     if parameter_gram.ndim != 2 or not 2 <= len(parameter_gram) == parameter_gram.shape[1]:
         raise ValueError(f"Expected a (k, k) Gram matrix of at least 2 classes, got shape {parameter_gram.shape}.")
@@ -66,13 +71,18 @@ def strongest_noise(parameter_gram: FloatArray) -> StrongestNoise:
 
 
 def noisy_error(weights_passive: FloatArray, moment: FloatArray, noise_correlation: FloatArray) -> float:
-    """MSE per feature of unclamped least squares when the logits carry noise (Rassouli eq. 86).
+    """Compute the MSE per feature of unclamped least squares when the logits carry noise (Rassouli eq. 86).
 
-    weights_passive: W, (k, d) class rows. moment: (d, d), E[X X^T] for ls; E[(X - 1/2)(X - 1/2)^T] gives half*
-    instead, whose error splits in the same way. noise_correlation: S = E[n n^T], (k, k).
+    Exact for every joint distribution of noise and features, since A^+ J n and what A doesn't see of x are orthogonal.
 
-    Exact for every joint distribution of noise and features, since A^+ J n and what A doesn't see of x are
-    orthogonal. Raises ValueError when shapes don't fit.
+    Args:
+        weights_passive: W, (k, d) class rows.
+        moment: (d, d), E[X X^T] for ls; E[(X - 1/2)(X - 1/2)^T] gives half* instead, whose error splits in the same
+            way.
+        noise_correlation: S = E[n n^T], (k, k).
+
+    Raises:
+        ValueError: when shapes don't fit.
     """
     k = len(weights_passive)
     if noise_correlation.shape != (k, k):
@@ -84,9 +94,11 @@ def noisy_error(weights_passive: FloatArray, moment: FloatArray, noise_correlati
 
 
 def largest_noisy_error(weights_passive: FloatArray, moment: FloatArray, budget: float) -> float:
-    """The largest ``noisy_error`` of all S with Tr(S) <= budget: S* = budget v_1 v_1^T attains it (Theorem 4, eq. 88).
+    """Compute the largest ``noisy_error`` of all S with Tr(S) <= budget: S* = budget v_1 v_1^T attains it (Theorem 4,
+    eq. 88).
 
-    Raises ValueError when shapes don't fit or the budget is negative or not finite.
+    Raises:
+        ValueError: when shapes don't fit or the budget is negative or not finite.
     """
     if not 0 <= budget < np.inf:
         raise ValueError(f"Expected a noise budget of at least 0, got {budget}.")

@@ -1,12 +1,12 @@
 """What the gradients of a vertical logistic regression leak, by theory (Hu, sections 3-5, appendices A, E, F).
 
-Three residuals f, of which the gradient is a multiple of sum_i f_i x_i, for z = theta^T x and y in {-1, +1}:
+The gradient is a multiple of sum_i f_i x_i, for z = theta^T x and y in {-1, +1}, with one of three residuals f:
 
 - ``first_order``: f = z - 2 y, gradient 1/(4 s) (eq. 4-5). A sum over parties, so it can be computed under encryption.
 - ``minimax``: f = n(z) - y/2 with n(z) = 0.197 z - 0.004 z^3, gradient 1/s (eq. 123-124).
 - ``piecewise``: f = z - y/2 for |z| < 1/2, -y for y z <= -1/2, 0 for y z >= 1/2, gradient 1/s (eq. 139-140).
 
-The last two need the whole of z in one place. No party of Protocol 1 has it, so they exist with ``cipher=plain`` only:
+The last two need the whole of z in one place, which no party of Protocol 1 has. They exist with ``cipher=plain`` only:
 ``simulate_oracle`` plays the oracle of section 2.2 that hands every party its own gradient.
 
 The paper assumes ||x|| <= 1. Where a bias feature or unscaled data break that, ``squared_norm`` takes its place: the
@@ -23,7 +23,7 @@ import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.learning.approximation import ResidualScheme
-from vfl.learning.schedule import BatchSchedule
+from vfl.learning.reference import GradientDescent, VerticalData
 
 Approximation = Literal["first_order", "minimax", "piecewise"]
 APPROXIMATIONS: tuple[Approximation, ...] = ("first_order", "minimax", "piecewise")
@@ -41,18 +41,18 @@ SATURATION = 0.5
 
 
 def minimax_polynomial(products: FloatArray) -> FloatArray:
-    """n(z) = 0.197 z - 0.004 z^3 (Hu eq. 130): the minimax cubic of the sigmoid on [-5, 5], less 1/2. Any shape."""
+    """Compute n(z) = 0.197 z - 0.004 z^3 (Hu eq. 130): the minimax cubic of the sigmoid on [-5, 5], less 1/2."""
     values: FloatArray = _MINIMAX_LINEAR * products - _MINIMAX_CUBIC * products**3
     return values
 
 
 def minimax_residual(products: FloatArray, labels: IntArray) -> FloatArray:
-    """f = n(z) - y/2 (Hu eq. 124): (s, 1) products and (s,) class indices 0 or 1 in, (s, 1) out."""
+    """Compute f = n(z) - y/2 (Hu eq. 124): (s, 1) products and (s,) class indices 0 or 1 in, (s, 1) out."""
     return minimax_polynomial(products) - 0.5 * _signs(labels)
 
 
 def minimax_product(values: FloatArray) -> FloatArray:
-    """The z in [-TURNING_POINT, TURNING_POINT] with n(z) = value; NaN where |value| > n(TURNING_POINT) = 0.532.
+    """Find the z in [-TURNING_POINT, TURNING_POINT] with n(z) = value; NaN where |value| > n(TURNING_POINT) = 0.532.
 
     Hu E.1 asks for a z that is unique among *all* reals, which needs |z| > 2 TURNING_POINT = 8.1: far outside the
     interval [-5, 5] that n approximates (and there C_t of eq. 128 should read "not in"). Where theory bounds |z| by
@@ -66,7 +66,7 @@ def minimax_product(values: FloatArray) -> FloatArray:
 
 
 def piecewise_residual(products: FloatArray, labels: IntArray) -> FloatArray:
-    """f of Hu eq. 140: (s, 1) products and (s,) class indices 0 or 1 in, (s, 1) out."""
+    """Compute f of Hu eq. 140: (s, 1) products and (s,) class indices 0 or 1 in, (s, 1) out."""
     signs = _signs(labels)
     inner = np.abs(products) < SATURATION
     wrong = signs * products <= -SATURATION
@@ -74,9 +74,10 @@ def piecewise_residual(products: FloatArray, labels: IntArray) -> FloatArray:
 
 
 def residual(approximation: Approximation, products: FloatArray, labels: IntArray, classes: int = 2) -> FloatArray:
-    """The residual f of whole products: (s, columns) and (s,) class indices in, (s, columns) out.
+    """Compute the residual f of whole products: (s, columns) and (s,) class indices in, (s, columns) out.
 
-    Raises ValueError for an unknown approximation, or a non-linear one with more than two classes.
+    Raises:
+        ValueError: for an unknown approximation, or a non-linear one with more than two classes.
     """
     check_approximation(approximation, classes)
     if approximation == "minimax":
@@ -87,12 +88,16 @@ def residual(approximation: Approximation, products: FloatArray, labels: IntArra
 
 
 def gradient_scale(approximation: Approximation, rows: int, classes: int = 2) -> float:
-    """The factor between sum_i f_i x_i and the gradient of ``rows`` records (Hu eq. 4, 123, 139)."""
+    """Give the factor between sum_i f_i x_i and the gradient of ``rows`` records (Hu eq. 4, 123, 139)."""
     return ResidualScheme(classes).gradient_scale(rows) if approximation == "first_order" else 1.0 / rows
 
 
 def check_approximation(approximation: str, classes: int) -> None:
-    """Raises ValueError for an unknown approximation, or a non-linear one with more than two classes."""
+    """Accept an approximation only if it is defined for so many classes.
+
+    Raises:
+        ValueError: for an unknown approximation, or a non-linear one with more than two classes.
+    """
     if approximation not in APPROXIMATIONS:
         raise ValueError(f"Unknown approximation {approximation!r}. Choose one of: {', '.join(APPROXIMATIONS)}.")
     if approximation != "first_order" and classes != 2:
@@ -107,10 +112,14 @@ def _signs(labels: IntArray) -> FloatArray:
 
 
 def sign_threshold(approximation: Approximation, classes: int = 2) -> float:
-    """What max |theta^T x| must stay below for Criterion 4.2: 2 (Hu eq. 19), k/2 for k > 2 classes, 3.2 (eq. 131).
+    """Give the bound on max |theta^T x| below which the sign of f tells the label (Criterion 4.2).
 
-    For k > 2 (ours) the products are centred over classes: f_c = z_c + 1 - k [y = c] is smallest at c = y as long as
-    no two centred products are k apart. Raises ValueError for piecewise, whose every f tells by itself (Theorem F.2).
+    It is 2 (Hu eq. 19), k/2 for k > 2 classes, 3.2 for minimax (eq. 131). For k > 2 (ours) the products are centred
+    over
+    classes: f_c = z_c + 1 - k [y = c] is smallest at c = y as long as no two centred products are k apart.
+
+    Raises:
+        ValueError: for piecewise, whose every f tells by itself (Theorem F.2).
     """
     check_approximation(approximation, classes)
     if approximation == "piecewise":
@@ -128,16 +137,24 @@ def guaranteed_steps(
     classes: int = 2,
     squared_norm: float = 1.0,
 ) -> int:
-    """T_eps: for how many steps Criterion 4.2 is right (Hu Corollary 4.5, Theorems 4.6, 4.10, E.3).
-
-    epsilon: max_i |theta_0^T x_i|, 0 for zero initialisation (Theorem 4.6), or an ``initial_product_bound`` that holds
-    with high probability. squared_norm: the largest ||x||^2. 0 when epsilon reaches the threshold: no guarantee.
+    """Count T_eps: the first steps at which Criterion 4.2 is certain (Hu Corollary 4.5, Theorems 4.6, 4.10, E.3).
 
     One record's share of the gradient is at most (|z| + c) / k' times its features, with (k', c) = (4, 2) for two
     classes, minimax included, and (k, k - 1) for k classes. Hence h_t = max |theta_{t-1}^T x| + c grows by at most
     1 + eta ||x||^2 / k' per step (Lemma 4.4), and the criterion holds at every t with t - 1 < log(h_failing / h_1).
     It also holds for the label party's share alone: |g^A| obeys the same recursion with the smaller ||x^A||^2. L2 on
     all weights but the bias keeps it as well, when epsilon also bounds the initial bias.
+
+    Args:
+        learning_rate: eta.
+        epsilon: max_i |theta_0^T x_i|: 0 for zero initialisation (Theorem 4.6), or an ``initial_product_bound`` that
+            holds with high probability. From the threshold on nothing is guaranteed: 0 steps.
+        approximation: of the gradient.
+        classes: k.
+        squared_norm: the largest ||x||^2.
+
+    Raises:
+        ValueError: for a number out of range.
     """
     if not (learning_rate > 0 and epsilon >= 0 and squared_norm > 0):
         raise ValueError(
@@ -155,12 +172,14 @@ def guaranteed_steps(
 def initial_product_bound(
     initialisation: str, total_features: int, rows: int, *, columns: int = 1, squared_norm: float = 1.0, failure: float
 ) -> float:
-    """epsilon with max over ``rows`` of |theta_0^T x| < epsilon, except with probability ``failure``.
+    """Bound max over ``rows`` of |theta_0^T x|, except with probability ``failure``.
 
-    Hu's Lemma 4.7 has an unspecified constant. For the initialisations of this project there is an explicit bound:
-    a weight uniform on +-b is sub-Gaussian with variance b^2/3, a normal one with its own variance, so that
-    P(|theta_0^T x| >= eps) <= 2 exp(-eps^2 / (2 variance ||x||^2)); then a union bound over rows and columns.
-    Raises ValueError for an unknown initialisation.
+    Hu's Lemma 4.7 has an unspecified constant. For the initialisations here there is an explicit bound. A weight
+    uniform on +-b is sub-Gaussian with variance b^2/3, a normal one with its own variance, so that P(|theta_0^T x| >=
+    eps) <= 2 exp(-eps^2 / (2 variance ||x||^2)). A union bound over rows and columns follows.
+
+    Raises:
+        ValueError: for an unknown initialisation.
     """
     if initialisation == "zero":
         return 0.0
@@ -172,7 +191,13 @@ def initial_product_bound(
 
 @dataclass(frozen=True)
 class SubExponentialGuarantee:
-    """Theorem 4.8: with probability at least ``probability`` (may be <= 0: says nothing), ``steps`` steps are right."""
+    """Theorem 4.8: with probability at least ``probability``, the labels of the first ``steps`` steps are right.
+
+    Attributes:
+        epsilon: the bound on max |theta_0^T x|.
+        steps: T_eps for it.
+        probability: 0 or less says nothing.
+    """
 
     epsilon: float
     steps: int
@@ -182,9 +207,17 @@ class SubExponentialGuarantee:
 def sub_exponential_guarantee(
     learning_rate: float, total_features: int, rows: int, *, psi1_norm: float, constant: float
 ) -> SubExponentialGuarantee:
-    """Hu Lemma 4.7 and Theorem 4.8, for weights gamma / sqrt(d) with ||gamma||_psi1 = ``psi1_norm``.
+    """Evaluate Hu Lemma 4.7 and Theorem 4.8, for weights gamma / sqrt(d) with ||gamma||_psi1 = ``psi1_norm``.
 
-    constant: c <= 1 of Bernstein's inequality, which the paper leaves unspecified; the caller must choose it.
+    Args:
+        learning_rate: eta.
+        total_features: d, of all parties.
+        rows: n.
+        psi1_norm: the sub-exponential norm of gamma.
+        constant: c <= 1 of Bernstein's inequality, which the paper leaves unspecified; the caller must choose it.
+
+    Raises:
+        ValueError: for a constant outside (0, 1].
     """
     if not 0 < constant <= 1:
         raise ValueError(f"Expected a constant c in (0, 1], got {constant}.")
@@ -197,19 +230,19 @@ def sub_exponential_guarantee(
 
 
 def sortable_epochs(batches: int) -> int:
-    """ceil(log2 m) + 1: epochs that tell all ratios of a single feature with high probability (Lemma 3.4)."""
+    """Count the epochs that tell all ratios of a single feature with high probability: ceil(log2 m) + 1 (Lemma 3.4)."""
     if batches < 1:
         raise ValueError(f"Expected batches >= 1, got {batches}.")
     return (batches - 1).bit_length() + 1
 
 
 def exact_epochs(batches: int) -> int:
-    """Epochs after which its values are known up to sign: at least 2, to see theta move (Theorem 3.5)."""
+    """Count the epochs after which its values are known up to sign: at least 2, to see theta move (Theorem 3.5)."""
     return max(sortable_epochs(batches), 2)
 
 
 def sortable_failure_bound(batches: int, batch_size: int) -> float:
-    """A bound on the probability that ``sortable_epochs`` don't suffice: 2 / m^(s-2), at most 1.
+    """Bound the probability that ``sortable_epochs`` don't suffice: 2 / m^(s-2), at most 1.
 
     The paper says 2 / m^(s-1) (eq. 79), but (78) misses a factor: G may be regrouped into any k of the m batches, so
     P(E_G) = C(m, k) / C(ms, ks) <= C(m, k)^(1-s) <= m^(1-s) (Vandermonde), one power of m more.
@@ -223,9 +256,10 @@ def sortable_failure_bound(batches: int, batch_size: int) -> float:
 
 
 def copies(key_bits: int, iota: int) -> int:
-    """u = floor((kappa - 1) / iota): how many sums of iota bits one plaintext carries (Hu 5.2).
+    """Count the sums of iota bits that one plaintext carries: u = floor((kappa - 1) / iota) (Hu 5.2).
 
-    Raises ValueError when not even one fits.
+    Raises:
+        ValueError: when not even one fits.
     """
     if iota < 1 or key_bits - 1 < iota:
         raise ValueError(f"Expected 1 <= iota <= {key_bits - 1} for a {key_bits}-bit key, got {iota}.")
@@ -233,7 +267,7 @@ def copies(key_bits: int, iota: int) -> int:
 
 
 def sum_bits(rows: int, residual_bound: int, feature_bound: int) -> int:
-    """Bits that a signed sum of ``rows`` products takes: log2(rows) more than one product, and a sign.
+    """Count the bits that a signed sum of ``rows`` products takes: log2(rows) more than one product, and a sign.
 
     Residual integers stay below their bound, feature integers reach theirs. Hu's (37)-(38) count one product only.
     """
@@ -241,7 +275,7 @@ def sum_bits(rows: int, residual_bound: int, feature_bound: int) -> int:
 
 
 def solvable(rows: int, features: int, copies: int = 1) -> bool:
-    """The condition of Corollary 3.2 (s <= d) and of section 5.2 (s <= u d). It needs features in general position."""
+    """Tell whether s <= u d: equations suffice for features in general position (Corollary 3.2; section 5.2)."""
     return rows <= copies * features
 
 
@@ -250,10 +284,13 @@ def solvable(rows: int, features: int, copies: int = 1) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class OracleStep:
-    """One step as nobody in a federation sees it whole.
+    """One training step as nobody in a federation sees it whole.
 
-    rows: (s,). weights: per party (d_j, columns), before the step. shares: per party (s, columns), adding up to f for
-    first_order; for the others every party's product. residual: f, (s, columns).
+    Attributes:
+        rows: (s,).
+        weights: per party (d_j, columns), before the step.
+        shares: per party (s, columns), adding up to f for first_order; for the others every party's product.
+        residual: f, (s, columns).
     """
 
     rows: IntArray
@@ -264,7 +301,20 @@ class OracleStep:
 
 @dataclass(frozen=True, eq=False)
 class OracleRun:
-    """A simulated training: what ``attacks.training_views.simulated_view`` cuts a party's view from."""
+    """A simulated training, from which ``attacks.training_views.simulated_view`` cuts a party's view.
+
+    Attributes:
+        blocks: per party, its features, (n, d_j).
+        labels: (n,) class indices.
+        label_party: index of the party that holds the labels.
+        classes: k.
+        approximation: of the gradient.
+        learning_rate: eta.
+        l2: strength of the penalty on weights.
+        batch_size: rows of the largest batch.
+        steps: all steps, in order.
+        weights: per party, its final weights, (d_j, columns).
+    """
 
     blocks: tuple[FloatArray, ...]
     labels: IntArray
@@ -279,34 +329,36 @@ class OracleRun:
 
 
 def simulate_oracle(
-    blocks: Sequence[FloatArray],
-    labels: IntArray,
+    data: VerticalData,
     weights: Sequence[FloatArray],
+    descent: GradientDescent,
     *,
-    classes: int,
-    schedule: BatchSchedule,
-    epochs: int,
-    learning_rate: float,
     approximation: Approximation = "first_order",
+    share_step: float = 0.0,
     l2: float = 0.0,
     unpenalised: Sequence[BoolArray] | None = None,
-    label_party: int = 0,
-    share_step: float = 0.0,
 ) -> OracleRun:
-    """Train on the joined blocks in float64, keeping what each party would see (Hu eq. 3-6). INSECURE by nature.
+    """Train on the joined blocks in float64 and keep what each party would see (Hu eq. 3-6). INSECURE by nature.
 
-    ``blocks[j]``: (n, d_j); ``weights[j]``: (d_j, columns) initial; ``unpenalised[j]``: (d_j,), what L2 spares.
-    share_step: the grid that shares are rounded to, as Paillier's fixed point does; 0 for none. First order only.
+    Args:
+        data: every party's features, and the labels.
+        weights: per party, its initial weights, (d_j, columns).
+        descent: batches, epochs and learning rate.
+        approximation: how the gradient is expanded.
+        share_step: the grid that shares are rounded to, as Paillier's fixed point does; 0 for none. First order only.
+        l2: strength of the penalty on weights.
+        unpenalised: per party, a mask (d_j,) of features that the penalty spares.
     """
-    check_approximation(approximation, classes)
-    scheme = ResidualScheme(classes)
+    blocks, labels, label_party = data.blocks, data.labels, data.label_party
+    check_approximation(approximation, data.classes)
+    scheme = ResidualScheme(data.classes)
     thetas = [np.array(block, dtype=np.float64) for block in weights]
     penalties = [np.full((len(theta), 1), l2) for theta in thetas]
     for penalty, spared in zip(penalties, unpenalised or [], strict=unpenalised is not None):
         penalty[spared] = 0.0
     steps = []
-    for epoch in range(epochs):
-        for rows in schedule.epoch(epoch):
+    for epoch in range(descent.epochs):
+        for rows in descent.schedule.epoch(epoch):
             products = [block[rows] @ theta for block, theta in zip(blocks, thetas, strict=True)]
             if approximation == "first_order":
                 shares = [scheme.passive_share(product) for product in products]
@@ -318,20 +370,20 @@ def simulate_oracle(
                 shares = products
                 f = residual(approximation, np.sum(products, axis=0), labels[rows])
             steps.append(OracleStep(rows, tuple(thetas), tuple(shares), f))
-            scale = gradient_scale(approximation, len(rows), classes)
+            scale = gradient_scale(approximation, len(rows), data.classes)
             thetas = [
-                theta - learning_rate * (scale * (block[rows].T @ f) + penalty * theta)
+                theta - descent.learning_rate * (scale * (block[rows].T @ f) + penalty * theta)
                 for theta, block, penalty in zip(thetas, blocks, penalties, strict=True)
             ]
     return OracleRun(
         tuple(blocks),
         labels,
         label_party,
-        classes,
+        data.classes,
         approximation,
-        learning_rate,
+        descent.learning_rate,
         l2,
-        schedule.batch_size,
+        descent.schedule.batch_size,
         tuple(steps),
         tuple(thetas),
     )

@@ -2,7 +2,7 @@
 
 Each undoes as much as it can of what was done to its view; the ordinary attacks then take that view. Those that vary
 their own share of the logits are refused by the coordinator, which answers once per record
-(``services/coordinator/answered.py``): they are here to tell what that is worth.
+(``services/coordinator/answered.py``). They show what that refusal is worth.
 """
 
 from collections.abc import Callable
@@ -40,9 +40,13 @@ _INVERSION_STEPS = 1000
 
 @dataclass(frozen=True, eq=False)
 class Adaptive:
-    """words: what the adversary does about the defence. view: what it then attacks; or estimate: what it arrives at.
+    """What one adversary does about a defence.
 
-    refused: a federation gives it no second answer.
+    Attributes:
+        words: for the page.
+        view: what it then attacks, or None.
+        estimate: what it arrives at, or None.
+        refused: whether a federation gives it no second answer.
     """
 
     words: str
@@ -52,7 +56,7 @@ class Adaptive:
 
 
 def adaptive_adversaries(defence: Defence, view: attacks.PredictionView, ask: Ask, seed: int) -> list[Adaptive]:
-    """What who knows ``defence`` makes of its view; empty where there is nothing cheap to do."""
+    """List the adversaries who know ``defence``; empty where there is nothing cheap to do."""
     match defence:
         case ScoreNoise():
             return [*_averaged(view, ask, seed), _balanced(view, ask), _steered(view, ask, seed)]

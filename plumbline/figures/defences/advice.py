@@ -1,4 +1,4 @@
-"""What to use against what: of the defences that held in a matrix's measurements, those that cost least."""
+"""Advice on what to use against what: of the defences that held in measurements, those that cost least."""
 
 from dataclasses import dataclass
 
@@ -45,7 +45,7 @@ class _Held:
 
 
 def advice(data: pd.DataFrame, cases: list[str]) -> PageTable:
-    """A row per adversary and case of ``matrix_section``'s data: the cheapest defence that holds, and the others.
+    """Write a row per adversary and case of ``matrix_section``'s data: the cheapest defence that holds, and the others.
 
     A defence holds an adversary who gets at most half-way from guessing to what is to be had without it.
     """
@@ -66,10 +66,11 @@ def advice(data: pd.DataFrame, cases: list[str]) -> PageTable:
 
 
 def best_errors(at: pd.DataFrame, trial: str) -> dict[str, float]:
-    """The least errors of attacks that look at scores or parameters.
+    """Find the least errors of attacks that look at scores or parameters: the unaware adversary's and the strongest
+    one's.
 
-    unaware: of those who take what they get at its word and have no complete records. strongest: of all whom a
-    federation answers.
+    The unaware take what they get at its word and have no complete records. The strongest is of all whom a federation
+    answers.
     """
     if trial == GUESS:
         return {"unaware": float(at[at["attack"] == "half"]["mse"].iloc[0])}

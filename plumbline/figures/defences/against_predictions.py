@@ -15,11 +15,11 @@ from defences import DefenceError, NoiseSource, ScoreContext, TrainingTerms
 from plumbline.figures.defences.adaptive import adaptive_adversaries
 from plumbline.figures.simulation.linear_models import TrainedModel, train
 from plumbline.figures.simulation.score_measures import mean_divergence
-from plumbline.figures.simulation.side_by_side import ResidualNoise, train_side_by_side
+from plumbline.figures.simulation.side_by_side import ResidualNoise, Starts, train_side_by_side
 from plumbline.judge.measures import attack_accuracy, mse_per_feature
 from vfl.arrays import FloatArray
 from vfl.data import DatasetNotFound
-from vfl.learning import BatchSchedule, class_rows, confidence_scores
+from vfl.learning import BatchSchedule, GradientDescent, class_rows, confidence_scores
 from vfl.theory.distortion import interpretability
 
 # Of attacks by label: their error and accuracy, or the reason why they can't be mounted.
@@ -66,13 +66,14 @@ _ROLES: tuple[Literal["active", "passive"], ...] = ("active", "passive")
 
 @dataclass(frozen=True)
 class Case:
-    """The last ``passive`` columns of a data set are the passive party's."""
+    """A data set whose last ``passive`` columns are the passive party's."""
 
     dataset: str
     passive: int
 
     @property
     def title(self) -> str:
+        """The case in words."""
         return f"{self.dataset}, d = {self.passive}"
 
 
@@ -85,6 +86,7 @@ class Trial:
 
     @property
     def words(self) -> str:
+        """The defence and its options in words."""
         return ", ".join(f"{name}={value}" for name, value in self.options.items()) or "defaults"
 
 
@@ -124,7 +126,7 @@ _UNCHANGED = {
 
 
 def prediction_rows(data_dir: Path | None, *, seed: int, quick: bool) -> tuple[pd.DataFrame, list[str]]:
-    """One row per case, trial, adversary and attack; and what to say about missing data sets."""
+    """Measure one row per case, trial, adversary and attack; and say what there is about missing data sets."""
     cases, said = _available(data_dir, quick=quick)
     # Quick: each defence as its first trial has it.
     trials = list({trial.defence: trial for trial in reversed(TRIALS)}.values())[::-1] if quick else TRIALS
@@ -286,12 +288,9 @@ class _Lab:
         trained = train_side_by_side(
             features,
             model.labels_train,
-            np.zeros((features.shape[1], 1 + _DRAWS)),
+            Starts(np.zeros((features.shape[1], 1 + _DRAWS)), np.zeros(1 + _DRAWS, dtype=np.int64)),
+            GradientDescent(schedule, epochs=_EPOCHS, learning_rate=_LEARNING_RATE),
             test=np.arange(1),
-            schedule=schedule,
-            epochs=_EPOCHS,
-            guaranteed=np.zeros(1 + _DRAWS, dtype=np.int64),
-            learning_rate=_LEARNING_RATE,
             noise=ResidualNoise(active, noisy * sigma_active, noisy * sigma_passive, generator),
         )
         median = 1 + int(np.argsort(trained.accuracy_train[-1, 1:])[_DRAWS // 2])
@@ -335,11 +334,11 @@ class _Lab:
             changed[:, self._passive] = defence.transform_features(features[:, self._passive], NoiseSource(self._seed))
             return changed
 
-        from vfl.learning.torch_training import train_linear
+        from vfl.learning.torch_training import AdamTraining
 
         model = self._model
         retrained = replace(model, features=moved(model.features), features_train=moved(model.features_train))
-        weights, bias = train_linear(retrained.features_train, model.labels_train, seed=self._seed)
+        weights, bias = AdamTraining().train_linear(retrained.features_train, model.labels_train, seed=self._seed)
         corners = np.zeros((len(self._passive) + 1, model.features.shape[1]))
         corners[1:, self._passive] = np.eye(len(self._passive))
         images = moved(corners)[:, self._passive]

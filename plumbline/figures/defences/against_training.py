@@ -27,7 +27,13 @@ UNMASKED = "batches of 128, no packing, rerandomise=off"
 class Setting:
     """A federation in which some attacks work when nothing is done about them.
 
-    measured: (attack, party that mounts it); defences of the trials in it, by words.
+    Attributes:
+        title: on the page.
+        adversary: the party that attacks.
+        attacks: that are mounted.
+        measured: (attack, party that mounts it).
+        trials: defences to switch on, by words.
+        settings: of the federation.
     """
 
     title: str
@@ -86,7 +92,7 @@ SETTINGS = (
 
 
 def training_rows(*, quick: bool) -> pd.DataFrame:
-    """One row per federation and attack: the undefended ones, each defence alone, and two together where neither helps.
+    """Measure one row per federation and attack: undefended, each defence alone, and two together where neither helps.
 
     right: the share of what was attacked that the attack got right; answered: the share it gave an answer for.
     """

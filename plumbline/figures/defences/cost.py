@@ -1,4 +1,4 @@
-"""What each defence costs with its default settings: time of an iteration and bytes on the live wire, and its own work.
+"""What each defence costs with its default settings: time of an iteration and bytes on the wire, and its own work.
 
 The same federation (breast_cancer, 2,048-bit keys, mTLS) runs without and with each defence, interleaved. On a busy
 machine two equal runs differ by more than most defences take. The fastest iteration of a run differs less than the
@@ -49,12 +49,15 @@ class _Trial:
 
 
 def cost_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -> Section:
-    """Milliseconds of an iteration, bytes, and own work of every defence. Times are not repeatable, bytes nearly.
+    """Measure milliseconds of an iteration, bytes, and own work of every defence. Times are not repeatable, bytes
+    nearly.
 
     ``data`` has one row per federation and party (medians over steps of the iteration and of each stage, and the
     fastest iteration), and one per defence for its own work. iteration_ratio: to the undefended run of the same round,
-    or to the median of all of them for defences that no step waits for, which run once. own_ms: of each iteration;
-    once_ms: of each session; per_1000_ms: of 1,000 scores.
+    or to the
+    median of all of them for defences that no step waits for, which run once. own_ms: of each iteration; once_ms: of
+        each session; per_1000_ms: of 1,000 scores.
+
     quick: one round of dp_noise and response_truncation only, of which no time is compared.
     """
     bits = _noise_bits(_PLAN["epochs"])
@@ -210,7 +213,7 @@ def _timed_on_scores(defence: Any, generator: np.random.Generator) -> dict[str, 
 
 def _timed_dp_sgd(data_dir: Path | None, seed: int) -> dict[str, float]:
     """Central training with DP-SGD over the same number of steps of the lab's own training without."""
-    from vfl.learning.torch_training import train_linear
+    from vfl.learning.torch_training import AdamTraining
 
     table = load_dataset(DATASET, data_dir)
     features = fit_encoder("minmax", table.features).transform(table.features)
@@ -218,12 +221,8 @@ def _timed_dp_sgd(data_dir: Path | None, seed: int) -> dict[str, float]:
     defence = defences.load("dp_sgd")
     defence.spent(len(labels))  # the accountant's answer is kept
     private = _median_ms(lambda: defence.train_linear(features, labels, seed=seed), 3)
-    plain = _median_ms(
-        lambda: train_linear(
-            features, labels, epochs=defence.epochs, patience=None, batch_size=defence.batch_size, seed=seed
-        ),
-        3,
-    )
+    without = AdamTraining(epochs=defence.epochs, patience=None, batch_size=defence.batch_size)
+    plain = _median_ms(lambda: without.train_linear(features, labels, seed=seed), 3)
     return {"iteration_ratio": private / plain}
 
 

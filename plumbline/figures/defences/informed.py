@@ -25,7 +25,7 @@ _FITS = 1e-6
 def with_records(
     view: attacks.PredictionView, model: TrainedModel, passive: list[int], own: FloatArray
 ) -> attacks.PredictionView:
-    """The view of who also has 2 d + 2 complete training records; ``own``: the passive columns as they truly are."""
+    """Give a view 2 d + 2 complete training records besides; ``own``: the passive columns as they truly are."""
     count = 2 * len(passive) + 2
     known = replace(model, features=model.features_train).view(passive, count)[0]
     auxiliary = attacks.AuxiliaryRows(known.features_active, own[:count], given(known.scores))
@@ -35,7 +35,8 @@ def with_records(
 def informed_errors(
     defence: FeatureTransform | ParameterRotation, view: attacks.PredictionView, truth: FloatArray
 ) -> Iterator[tuple[str, float]]:
-    """What those who know the defence do, and how much their half*, clamped to [0, 1], then errs per feature.
+    """Measure those who know the defence: what they do, and how much their half*, clamped to [0, 1], then errs per
+    feature.
 
     view: with the records of ``with_records``.
     """
@@ -46,7 +47,7 @@ def informed_errors(
 
 
 def half_where_nothing_fits(view: attacks.PredictionView, estimate: FloatArray) -> FloatArray:
-    """rcc2's (n, d) estimates, but 1/2 for records whose equations they, the closest points of [0, 1], don't solve."""
+    """Take rcc2's (n, d) estimates, but 1/2 for records whose equations even they don't solve."""
     system = linear_system(HalfStar(), view)
     residuals = np.abs(estimate @ system.matrix.T - system.right_hand_sides).max(axis=1, keepdims=True)
     return np.where(residuals < _FITS, estimate, 0.5)
@@ -57,6 +58,7 @@ def _unasked(_: FloatArray) -> FloatArray:
 
 
 def given(piece: _Piece | None) -> _Piece:
+    """Narrow a piece of a view that is there."""
     if piece is None:
         raise AssertionError  # all views here have it; this tells the type checker
     return piece

@@ -35,7 +35,14 @@ _HISTORY = 2000
 
 @dataclass(frozen=True)
 class InversionPlan:
-    """How much is run. attacked: records; steps, shadow_steps: of the attacks; epsilons: of dp_sgd."""
+    """How much is run.
+
+    Attributes:
+        attacked: records.
+        steps: of gradient inversion.
+        shadow_steps: of the shadow model.
+        epsilons: of dp_sgd.
+    """
 
     attacked: int
     steps: int
@@ -72,7 +79,7 @@ def _network_scores(network: VerticalNetwork, active: FloatArray, passive: Float
 
 
 def privacy_utility(name: str, data_dir: Path | None, seed: int, plan: InversionPlan) -> pd.DataFrame:
-    """A linear model and a network on one split of a data set; a row per model, access and defence."""
+    """Attack a linear model and a network on one split of a data set: a row per model, access and defence."""
     model = train(name, data_dir, "adam", seed)
     parts = [_all_defences(_world(model, kind, plan, seed), plan, seed) for kind in MODELS]
     return pd.concat(parts, ignore_index=True).assign(experiment="privacy-utility", dataset=name, seed=seed)
@@ -88,8 +95,10 @@ def _world(model: TrainedModel, kind: str, plan: InversionPlan, seed: int) -> _W
     if kind == "linear":
         network = _linear_network(model.weights, model.bias, split)
     else:
-        network = import_module("vfl.learning.torch_training").train_network(
-            *blocks, model.labels_train, hidden=_HIDDEN[kind], classes=k, seed=seed
+        network = (
+            import_module("vfl.learning.torch_training")
+            .AdamTraining()
+            .train_network(*blocks, model.labels_train, hidden=_HIDDEN[kind], classes=k, seed=seed)
         )
     return _World(
         name=model.name,

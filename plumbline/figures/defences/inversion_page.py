@@ -1,4 +1,4 @@
-"""What is shown of gradient inversion under score defences (Jiang, Figures 14 and 15), and what the paper claims."""
+"""The page on gradient inversion under score defences (Jiang, Figures 14 and 15), and what the paper claims."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ _UTILITY_FIGURES = {"linear": "14", "network": "15"}
 
 
 def utility_plot(results: pd.DataFrame, model: str) -> Plot:
+    """Draw the attack's accuracy and error against the model's accuracy, a row of panels per access."""
     from matplotlib.figure import Figure
 
     own = results[results["model"] == model]
@@ -101,6 +102,7 @@ _CLAIMS = (
 
 
 def utility_notes(results: pd.DataFrame) -> list[str]:
+    """Compare the paper's claims with the measurements, in sentences."""
     splits = int(results["seed"].nunique())
     starts = results.loc[results["defence"] == "none", ["dataset", "model", "start"]].drop_duplicates()
     chosen = "; ".join(", ".join(row) for row in starts.astype(str).to_numpy().tolist())

@@ -1,4 +1,4 @@
-"""Each defence against each attack: error or success without and with it, by those who don't know of it and who do."""
+"""Each defence against each attack: error or success without and with it, by those who know of it and who don't."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,14 +32,16 @@ _NAME_WIDTH, _NUMBER_WIDTH = 24, 15
 
 
 def matrix_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, live: bool = True) -> Section:
-    """Prediction attacks on centrally trained models, training attacks in real federations, and why where neither.
+    """Measure prediction attacks on centrally trained models and training attacks in real federations, or say why not.
 
-    ``data`` has one row per case, trial (a defence with its options), adversary and attack. adversary: "unaware", or
-    what one who knows the defence does about it. status: measured, unchanged, not applicable, or refused (what an
-    adversary would get if a federation let it ask so), with the reason for the last three. mse, of predictions, and
-    right and answered, of training, each with the undefended value beside it; kl: mean D(c || c~) in nats over all
-    held-out records, infinite where a score became 0; interpretability: g (Varasteh eq. 33) of the disclosed
-    parameters and those that act on the true features.
+    ``data`` has one row per case, trial (a defence with its options), adversary and attack:
+    - adversary: "unaware", or what one who knows the defence does about it;
+    - status: measured, unchanged, not applicable, or refused (what an adversary would get if a federation let it ask
+      so), with the reason for the last three;
+    - mse, of predictions, and right and answered, of training, each with the undefended value beside it;
+    - kl: mean D(c || c~) in nats over all held-out records, infinite where a score became 0;
+    - interpretability: g (Varasteh eq. 33) of the disclosed parameters and those that act on the true features.
+
     live: False leaves out the federations. quick: breast_cancer only, 40 records, two federations.
     """
     predicted, said = prediction_rows(data_dir, seed=seed, quick=quick)
@@ -293,7 +295,7 @@ def _training_words(live: pd.DataFrame, attack: str) -> str:
 
 
 def print_matrix(console: Console, data: pd.DataFrame) -> None:
-    """One table per case: by how much each defence changes each attack's error."""
+    """Print one table per case: by how much each defence changes each attack's error."""
     predicted = data[data["phase"] == "prediction"]
     shown = _PRINTED[: max(1, (console.width - _NAME_WIDTH) // _NUMBER_WIDTH - 1)]
     for case, at in predicted.groupby("case", sort=False):

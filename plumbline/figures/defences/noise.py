@@ -32,13 +32,15 @@ _FALLBACK = NoiseCase("breast_cancer", "Breast cancer", Reading("bounded rows", 
 
 
 def noise_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -> Section:
-    """Accuracy, the label attack and ||theta|| without defence and at epsilon 0.1, 0.2, 0.5, for both readings.
+    """Measure accuracy, the label attack and ||theta|| without noise and at epsilon 0.1, 0.2, 0.5, for both readings.
 
-    Five seeds from ``seed`` on, batches and epochs of the paper; quick: two seeds, three epochs, one preparation per
-    data set. Without the raw files of MNIST and credit, breast_cancer takes their place. In ``data``, one row per
-    training and epoch: success_step is Criterion 4.2 on f + Z^A in that epoch, success_averaged on the sum of all of a
-    record's so far, success_kept the majority over steps (``LabelRecovery``'s); each predicted one is the probability
-    given the true f. From first_product_step on, columns are of the whole training.
+    Five seeds from ``seed`` on, batches and epochs of the paper. quick: two seeds, three epochs, one preparation per
+        data set. Without the raw files of MNIST and credit, breast_cancer takes their place.
+
+    ``data`` has one row per training and epoch. success_step is Criterion 4.2 on f + Z^A in that epoch,
+    success_averaged on the sum of all of a record's so far, success_kept the majority over steps (``LabelRecovery``'s);
+    each predicted one is the probability given the true f. From first_product_step on, columns are of the whole
+    training.
     """
     cases, records, missing = _available(data_dir)
     if quick:

@@ -1,4 +1,4 @@
-"""What the section on noise shows of its trainings: a summary, its words, its plots."""
+"""The page on noise: a summary of its trainings, its words, its plots."""
 
 import io
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ KEYS = ["dataset", "preparation", "initialisation", "formula", "epsilon"]
 
 
 def summary_of_noise(data: pd.DataFrame) -> pd.DataFrame:
-    """One row per training, over seeds: the end of it, but for success_step, which is of all epochs.
+    """Summarise each training over seeds: the end of it, but for success_step, which is of all epochs.
 
     first_product_step and first_wrong_step are the earliest over seeds, -1 when it never happened.
     """
@@ -60,6 +60,7 @@ def _earliest(steps: pd.Series) -> int:
 
 
 def noise_notes(data: pd.DataFrame, summary: pd.DataFrame, cases: Sequence[NoiseCase]) -> list[str]:
+    """Compare the measurements with what the paper and theory say, in sentences."""
     scalings = {case.reading.scaling for case in cases}
     notes = [
         "Training ran in one place in float64 and the attack was given f + Z^A as its equations determine it; no "
@@ -180,7 +181,7 @@ _COLOURS = {float("inf"): "#444444", 0.5: "#1b6ca8", 0.2: "#c8553d", 0.1: "#2a9d
 
 
 def noise_plot(case: NoiseCase, data: pd.DataFrame) -> Plot:
-    """One row of panels per formula and initialisation: mean over seeds, standard error as a shade, theory dotted."""
+    """Draw panels, a row per formula and initialisation: mean over seeds, standard error shaded, theory dotted."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -16,22 +16,27 @@ from plumbline.figures.simulation.side_by_side import (
     LEARNING_RATE,
     MEASURES,
     ResidualNoise,
+    Starts,
+    Watch,
     train_side_by_side,
 )
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data import column_blocks
-from vfl.learning import BatchSchedule, initial_weights
+from vfl.learning import BatchSchedule, GradientDescent, initial_weights
 from vfl.theory.dp_noise import (
     READINGS,
+    PrivacyBudget,
     best_success,
-    error_bound,
-    expected_accuracy,
     gaussian_epsilon,
-    mean_noise_covariance,
     noise_levels,
     noisy_guaranteed_steps,
-    product_variance,
     sign_success,
+)
+from vfl.theory.noisy_training import (
+    error_bound,
+    expected_accuracy,
+    mean_noise_covariance,
+    product_variance,
 )
 from vfl.theory.training import guaranteed_steps, initial_product_bound
 
@@ -124,7 +129,7 @@ class _LabelAttack:
         return {name: np.array(values) for name, values in self._epochs.items()}
 
     def observe(self, rows: IntArray, residual: FloatArray, seen: FloatArray) -> None:
-        """One step; see ``train_side_by_side``."""
+        """Attack one step; see ``train_side_by_side``."""
         labels = self._labels[rows]
         self._true[rows] += residual
         self._seen[rows] += seen
@@ -134,7 +139,7 @@ class _LabelAttack:
         self._steps += 1
 
     def end_epoch(self) -> None:
-        """After every row was used once more."""
+        """Measure after every row was used once more."""
         labels = self._labels[self._train]
         uses = len(self._epochs["success_averaged"]) + 1
         predicted = sign_success(self._true[self._train], labels, self._sigma * np.sqrt(uses))
@@ -145,7 +150,7 @@ class _LabelAttack:
 
 
 def run_case(case: NoiseCase, records: Records, seeds: Sequence[int]) -> pd.DataFrame:
-    """All seeds of one preparation, in the form of ``noise_section``'s data."""
+    """Train all seeds of one preparation, and measure in the form of ``noise_section``'s data."""
     parts = []
     variances: tuple[FloatArray, FloatArray] | None = None
     for seed in seeds:
@@ -195,8 +200,7 @@ def _columns(problem: _Problem) -> list[_Column]:
         columns.append(_Column(start, "none", float("inf"), 0.0, 0.0, 0.0))
         for formula, epsilon in product(READINGS, EPSILONS):
             levels = noise_levels(
-                epsilon,
-                DELTA,
+                PrivacyBudget(epsilon, DELTA),
                 epochs=problem.epochs,
                 steps=problem.steps,
                 rows=problem.rows,
@@ -239,14 +243,11 @@ def _train(problem: _Problem, variances: tuple[FloatArray, FloatArray]) -> Itera
     trained = train_side_by_side(
         problem.features,
         problem.labels,
-        np.hstack([start[column.initialisation] for column in columns]),
+        Starts(np.hstack([start[column.initialisation] for column in columns]), np.array(limits)),
+        GradientDescent(problem.schedule, epochs=problem.epochs, learning_rate=LEARNING_RATE),
         test=problem.test,
-        schedule=problem.schedule,
-        epochs=problem.epochs,
-        guaranteed=np.array(limits),
         noise=noise,
-        observe=attack.observe,
-        advance=attack.end_epoch,
+        watch=Watch(step=attack.observe, epoch=attack.end_epoch),
     )
     plain = {column.initialisation: trained.weights[:, j] for j, column in enumerate(columns) if not column.noisy}
     by_epoch = {measure: getattr(trained, measure) for measure in MEASURES} | attack.measures

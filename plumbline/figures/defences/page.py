@@ -25,9 +25,11 @@ _ROUNDING = 1e-12
 
 
 def stored_sections(folder: Path) -> dict[str, Any]:
-    """What an earlier run wrote of its sections, by name; empty in a new folder.
+    """Read what an earlier run wrote of its sections, by name; empty in a new folder.
 
-    Raises ValueError where it can't be read, OSError where ``folder`` can't be made or written to.
+    Raises:
+        ValueError: where it can't be read.
+        OSError: where ``folder`` can't be made or written to.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -112,7 +114,7 @@ def _shown(folder: Path, name: str, stored: Mapping[str, Any]) -> dict[str, Any]
 
 
 def frame_table(frame: pd.DataFrame, caption: str = "") -> PageTable:
-    """A frame as text. Numbers are short and flush right; the leading columns of text show a value once per run.
+    """Turn a frame into text. Numbers are short and flush right; the leading columns of text show a value once per run.
 
     A column NAME_se, a standard error, goes into the cells of NAME. Of a wide frame, all leading columns of text but
     the last two go into rows of one cell, above the rows that they hold for.

@@ -73,17 +73,19 @@ _QUICK = _Plan(datasets=2, trade_off=(0.3,), far=(2.0,), sizes=2, levels=(0.1,),
 
 
 def rotation_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -> Section:
-    """What parameter_rotation costs the adversary and the active party; and what adversaries who know it do.
+    """Measure what parameter_rotation costs the adversary and the active party, and what adversaries who know it do.
 
     Models: Adam without a penalty and with early stopping, as in the paper; class rows without their mean, which no
-    score depends on. The distortion is fitted to training records and measured on held-out ones. Three experiments:
-    "trade-off" (Figures 9 to 11 and 13): errors against epsilon for some d, the first d columns passive; "width"
-    (Figure 12): errors against d for some epsilon, means over windows; "secret": Remark 10's secrets for one feature.
+        score depends on. The distortion is fitted to training records and measured on held-out ones. Three experiments:
+    - "trade-off" (Figures 9 to 11 and 13): errors against epsilon for some d, the first d columns passive;
+    - "width" (Figure 12): errors against d for some epsilon, means over windows;
+    - "secret": Remark 10's secrets for one feature.
+
     Where raw files are missing, data sets of scikit-learn take their places. quick: less of everything.
 
     ``data`` has one row per measurement. epsilon: g as a multiple of the mean squared parameter; reached: the same, of
     what was disclosed; mse: per feature. Adversaries "half*" and "half*, predicted" take the parameters at their word;
-    "half*, clamped" lets nothing leave [0, 1]; those of ``defences_adaptive`` know of the defence.
+    "half*, clamped" lets nothing leave [0, 1]; those of ``adaptive`` know of the defence.
     """
     plan = _QUICK if quick else _FULL
     names, missing = _available(data_dir, plan)

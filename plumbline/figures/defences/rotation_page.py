@@ -1,4 +1,4 @@
-"""What the section on distorted parameters shows of its measurements: a summary, its plots, its words."""
+"""The page on distorted parameters: a summary of its measurements, its plots, its words."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ TYPICAL = 0.3
 
 
 def rotation_summary(data: pd.DataFrame) -> pd.DataFrame:
-    """The trade-off at one epsilon, adversaries as columns."""
+    """Summarise the trade-off at one epsilon, adversaries as columns."""
     part = data[(data["experiment"] == "trade-off") & (data["epsilon"] == TYPICAL)]
     keys = ["dataset", "d", "case", "epsilon"]
     table: pd.DataFrame = part.pivot_table(index=keys, columns="adversary", values="mse", sort=False).reset_index()
@@ -44,6 +44,7 @@ _FLOOR = 1e-3
 
 
 def rotation_plots(data: pd.DataFrame) -> Iterator[Plot]:
+    """Draw errors against epsilon and against d."""
     trade_off = data[data["experiment"] == "trade-off"]
     two, more = (trade_off[(trade_off["classes"] == 2) == binary] for binary in (True, False))
     groups = (
@@ -129,7 +130,7 @@ def _finish(figure: "Figure", grid: NDArray[np.object_]) -> None:
 
 
 def rotation_notes(data: pd.DataFrame) -> list[str]:
-    """Verdicts, from the numbers."""
+    """Write verdicts, from the numbers."""
     trade_off = data[data["experiment"] == "trade-off"]
     errors = trade_off.pivot_table(
         index=["classes", "dataset", "d", "case", "epsilon"], columns="adversary", values="mse", sort=False

@@ -1,4 +1,4 @@
-"""Rassouli, Figure 13: what the coordinator's schemes cost half* and the scores, unaware and aware of them.
+"""What the coordinator's score schemes cost half* and the scores, with adversaries who know them (Rassouli, Figure 13).
 
 SIMULATION: models are trained in one place and scores pass the defences as the coordinator applies them; no service
 runs. Noise is seeded.
@@ -59,7 +59,7 @@ CURVES = (
 
 
 def trade_off(model: TrainedModel, *, windows: int, records: int) -> pd.DataFrame:
-    """All curves for k - 1 passive columns and for half of them; a row per strength and adversary."""
+    """Measure all curves for k - 1 passive columns and for half of them; a row per strength and adversary."""
     k, columns = len(model.weights), model.features.shape[1]
     return pd.concat([_trade_off_at(model, d, windows, records) for d in (k - 1, columns // 2)], ignore_index=True)
 
@@ -123,7 +123,7 @@ def _disclosed(view: attacks.PredictionView) -> FloatArray:
 
 
 def undone(defence: ScoreScheme1 | ScoreScheme2 | ScoreScheme3, view: attacks.PredictionView) -> FloatArray:
-    """half* by an adversary who knows the scheme, its options and W_pas: estimates in [0, 1], (n, d).
+    """Estimate with half* as an adversary who knows the scheme, its options and W_pas: (n, d) in [0, 1].
 
     Schemes 1 and 3 are taken off exactly. So is scheme 2, but for the decision's score where a lead of exactly delta
     tells that it was overwritten: the adversary leaves that class out of the record's equations.
@@ -205,6 +205,7 @@ _CURVE_STYLES = {
 
 
 def trade_off_plot(results: pd.DataFrame) -> Plot:
+    """Draw the attacks' errors against what the scores lose."""
     from matplotlib.figure import Figure
 
     sizes = list(results["d"].unique())
@@ -241,6 +242,7 @@ def trade_off_plot(results: pd.DataFrame) -> Plot:
 
 
 def trade_off_notes(results: pd.DataFrame) -> list[str]:
+    """Compare the measurements with what the paper says, in sentences."""
     kept = results.loc[results["strength"].notna(), "decisions_kept"].min()
     notes = [
         f"Trade-off on {results['dataset'].iloc[0]}, means over windows of adjacent passive columns. Rassouli draws "

@@ -1,4 +1,4 @@
-"""Score defences at work: Rassouli, Figure 13, and Jiang, Figures 14 and 15, with adversaries who know the defence."""
+"""Score defences measured: Rassouli, Figure 13, and Jiang, Figures 14 and 15, with adversaries who know the defence."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,17 +32,20 @@ _QUICK = _Plan(2, 100, seeds=1, datasets=1, inversions=InversionPlan(20, 40, 60,
 
 
 def scores_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -> Section:
-    """What the coordinator's score defences cost the adversary and the active party.
+    """Measure what the coordinator's score defences cost the adversary and the active party.
 
     The trade-off (Rassouli, Figure 13): half* on a linear model of satellite, clamped to [0, 1] and as it is, by an
     adversary who doesn't know the defence ("unaware") and one who knows it with all its options ("aware"); means over
-    windows of adjacent passive columns. Privacy and utility (Jiang, Figures 14 and 15): gradient inversion of a linear
-    model and a network on satellite and robot, half the columns passive, white box and by a shadow model; three splits
-    from ``seed`` on. Where raw files are missing, digits and wine take their places. quick: less of everything.
+    windows of adjacent passive columns.
+
+    Privacy and utility (Jiang, Figures 14 and 15): gradient inversion of a linear model and a network on satellite and
+    robot, half the columns passive, white box and by a shadow model; three splits from ``seed`` on.
+
+    Where raw files are missing, digits and wine take their places. quick: less of everything.
 
     ``data`` has one row per measurement. option: of the defence; strength: the same as a number. attack_error: MSE per
-    feature; kl: mean KL divergence of the delivered scores from the original ones, in nats, infinite where a score
-    became 0; start: the inversion's initial point.
+        feature; kl: mean KL divergence of the delivered scores from the original ones, in nats, infinite where a score
+        became 0; start: the inversion's initial point.
     """
     plan = _QUICK if quick else _FULL
     names, missing = _available(data_dir)

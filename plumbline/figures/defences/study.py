@@ -37,13 +37,24 @@ def run_defences(
     sections: Sequence[str] | None = None,
     console: Console,
 ) -> Path:
-    """Run the sections (default: all), write them into ``folder`` and return the path of ``defences.html``.
+    """Run the sections, write them into ``folder`` and return the path of ``defences.html``.
 
-    quick: small samples and few repetitions, to see that everything works. Written, for each section NAME:
-    ``defences-NAME.parquet``, one row per measurement, and ``defences-NAME-PLOT.svg``; and for all of them together
-    ``defences.json`` (settings, summaries, notes) and ``defences.html``, which keep the other sections of earlier runs.
-    The same arguments give the same files, but for what is a time (cost, when a section was made) or comes from keys
-    of a live federation. Raises ValueError for a section that isn't known, and as ``stored_sections`` does.
+    Written, for each section NAME: ``defences-NAME.parquet``, one row per measurement, and ``defences-NAME-PLOT.svg``.
+        For
+    all of them together: ``defences.json`` (settings, summaries, notes) and ``defences.html``, which keep the other
+        sections of earlier runs. The same arguments give the same files, but for times and for keys of live
+        federations.
+
+    Args:
+        folder: for the files.
+        data_dir: of the raw files.
+        seed: of everything that is simulated.
+        quick: small samples and few repetitions, to see that everything works.
+        sections: names; all by default.
+        console: for progress.
+
+    Raises:
+        ValueError: for a section that isn't known, and as ``stored_sections``.
     """
     chosen = list(dict.fromkeys(SECTIONS if sections is None else sections))
     if not chosen:

@@ -1,4 +1,4 @@
-"""A secret orthonormal transform at work: Rassouli, Figures 8 to 12, with adversaries who know the defence.
+"""A secret orthonormal transform measured: Rassouli, Figures 8 to 12, with adversaries who know the defence.
 
 SIMULATION: models are trained in one place, on all parties' columns; no service runs. H is seeded.
 """
@@ -61,12 +61,12 @@ _QUICK = _Plan(datasets=2, sizes=1, windows=1, records=20, training_rows=250)
 
 
 def transform_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -> Section:
-    """What six attacks arrive at before and after feature_transform, against d; and what adversaries who know it do.
+    """Measure six attacks before and after feature_transform, against d, and adversaries who know it.
 
     Models are penalised logistic regressions (scikit-learn, C = 1, the intercept free), as Prop. 4 needs. At training
-    they are trained again on the transformed columns. Adversaries that know the defence are those of
-    ``defences_adaptive``, with half* clamped to [0, 1]; and rcc2 that says 1/2 for records whose equations no x in
-    [0, 1] fits. Where raw files are missing, data sets of scikit-learn take their places. quick: less of everything.
+    they are trained again on the transformed columns. Adversaries that know the defence are those of ``adaptive``, with
+    half* clamped to [0, 1]; and rcc2 that says 1/2 for records whose equations no x in [0, 1] fits. Where raw files are
+    missing, data sets of scikit-learn take their places. quick: less of everything.
 
     ``data`` has one row per data set, d, defence and adversary, means over windows. mse: per feature; kl: mean KL
     divergence of the scores from the undefended model's, in nats; bound: Theorem 3's greatest error of ls.

@@ -24,7 +24,9 @@ from plumbline.figures.simulation.side_by_side import (
     LEARNING_RATE,
     MEASURES,
     Advance,
+    Starts,
     Trajectory,
+    Watch,
     train_side_by_side,
 )
 from vfl.arrays import FloatArray, IntArray
@@ -34,7 +36,7 @@ from vfl.data import (
     is_signed,
     magnitude_bits,
 )
-from vfl.learning import BatchSchedule, initial_weights
+from vfl.learning import BatchSchedule, GradientDescent, initial_weights
 from vfl.theory.training import copies, guaranteed_steps, initial_product_bound, sum_bits
 
 INITIALISATIONS = ("zero", "xavier", "kaiming")
@@ -49,7 +51,14 @@ _WEIGHT_STREAM, _SHARE_STREAM = 0x4855, 0x4653
 
 @dataclass(frozen=True)
 class Experiment:
-    """One data set of section 7. most_copies: u of Algorithm 2, at most; wide parties need few."""
+    """One data set of section 7.
+
+    Attributes:
+        title: on the page.
+        epochs: of the paper.
+        readings: how its preparation may be meant.
+        most_copies: u of Algorithm 2, at most; wide parties need few.
+    """
 
     title: str
     epochs: int
@@ -89,9 +98,21 @@ HU_EXPERIMENTS: dict[str, Experiment] = {
 class EquationFacts:
     """Whether a passive party's equations determine f, on some batches of one scaling.
 
-    copies: u of Algorithm 2, 1 without it. sum_bits: what one sum takes at fixed point; fits: whether u of them fit a
-    2048-bit key. rank_low, rank_high: over ``batches`` batches. condition: the largest condition number.
-    recovered: on how many of them a planted share was recovered; error: its largest absolute error, None without any.
+    Attributes:
+        dataset: its name.
+        reading: its preparation.
+        batch_size: rows.
+        features: of the passive party.
+        copies: u of Algorithm 2; 1 without it.
+        equations: per batch.
+        sum_bits: what one sum takes at fixed point.
+        fits: whether u of them fit a 2048-bit key.
+        batches: how many were looked at.
+        rank_low: the least rank over batches.
+        rank_high: the greatest.
+        condition: the largest condition number.
+        recovered: on how many of them a planted share was recovered.
+        error: its largest absolute error; None without any.
     """
 
     dataset: str
@@ -120,9 +141,10 @@ def _feature_format(features: FloatArray) -> FixedPoint:
 
 
 def auxiliary_plan(features: FloatArray, batch_size: int, most_copies: int | None) -> AuxiliaryPlan:
-    """Algorithm 2 for a passive party's (n, d) features at 2048 bits, iota no less than what a sum takes.
+    """Plan Algorithm 2 for a passive party's (n, d) features at 2048 bits, iota no less than what a sum takes.
 
-    Raises NotPossible, a ValueError, when a batch has more rows than u d.
+    Raises:
+        NotPossible: a ValueError, when a batch has more rows than u d.
     """
     fixed = _feature_format(features)
     iota = max(IOTA, sum_bits(batch_size, RESIDUAL.bound, fixed.bound))
@@ -143,7 +165,7 @@ def equation_facts(
     *,
     used_copies: int,
 ) -> EquationFacts:
-    """Facts of some batches of a passive party's (n, d) features, extended to ``used_copies`` d columns."""
+    """Measure some batches of a passive party's (n, d) features, extended to ``used_copies`` d columns."""
     fixed, size, width = _feature_format(features), schedule.batch_size, features.shape[1]
     bits = sum_bits(size, RESIDUAL.bound, fixed.bound)
     plan = AuxiliaryPlan(width, used_copies, IOTA)
@@ -178,7 +200,7 @@ def equation_facts(
 
 
 def rank_and_condition(features: FloatArray, rows: IntArray, plan: AuxiliaryPlan, step: int) -> tuple[int, float]:
-    """Rank and condition number of one batch's equations with Algorithm 2, as ``solve_shares`` counts them."""
+    """Compute rank and condition number of one batch's equations with Algorithm 2, as ``solve_shares`` counts them."""
     matrix = extend(features[rows], plan, _feature_format(features), AuxiliaryCiphertext().generator(step))
     singular = np.linalg.svd(matrix, compute_uv=False)
     counted = singular[singular > max(matrix.shape) * 2.0**-52 * singular[0]]
@@ -198,9 +220,11 @@ def run_experiment(
     batch_size: int = BATCH_SIZE,
     advance: Advance | None = None,
 ) -> tuple[pd.DataFrame, list[EquationFacts]]:
-    """All readings, initialisations and seeds of one data set: the long table of ``run_hu``, and the equations' facts.
+    """Run all readings, initialisations and seeds of one data set: the long table of ``run_hu``, and the equations'
+    facts.
 
-    Raises ValueError when there are fewer rows than a batch, or too few equations even with Algorithm 2.
+    Raises:
+        ValueError: when there are fewer rows than a batch, or too few equations even with Algorithm 2.
     """
     rows: list[dict[str, Any]] = []
     facts: list[EquationFacts] = []
@@ -271,7 +295,12 @@ def _train_reading(
     ]
     limits = np.array([guaranteed_steps(LEARNING_RATE, bound, squared_norm=squared_norm) for bound in bounds])
     trained = train_side_by_side(
-        features, labels, weights, test=test, schedule=schedule, epochs=epochs, guaranteed=limits, advance=advance
+        features,
+        labels,
+        Starts(weights, limits),
+        GradientDescent(schedule, epochs=epochs, learning_rate=LEARNING_RATE),
+        test=test,
+        watch=Watch(epoch=advance),
     )
     return trained, limits
 
@@ -290,7 +319,7 @@ def _facts(
 
 
 def summary_of(results: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard error over seeds: one row per data set, reading, initialisation and epoch.
+    """Average over seeds, with standard errors: one row per data set, reading, initialisation and epoch.
 
     The standard error of a single seed is NaN.
     """

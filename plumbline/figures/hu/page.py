@@ -165,5 +165,5 @@ def _draw(summary: pd.DataFrame) -> str:
 
 
 def shown(part: pd.DataFrame) -> pd.DataFrame:
-    """The epochs that tables show: 1, 10, and the last."""
+    """Choose the epochs that tables show: 1, 10, and the last."""
     return part[part["epoch"].isin({1, 10, part["epoch"].max()})]

@@ -1,4 +1,4 @@
-"""What the paper states of its experiments, and whether a run bears it out: each verdict is computed from the run."""
+"""What the paper states of its experiments, and whether a run bears it out. Each verdict is computed from the run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def _verdict(good: bool) -> Literal["reproduced", "not reproduced"]:
 
 
 def statements_of(results: pd.DataFrame, facts: Sequence[EquationFacts]) -> list[Statement]:
-    """The paper's statements on the data sets in ``results``, each with this run's numbers."""
+    """List the paper's statements on the data sets in ``results``, each with this run's numbers."""
     found: list[Statement] = []
     for name, write in (("mnist01", _mnist_statements), ("credit", _credit_statements)):
         part = results[results["dataset"] == name]

@@ -29,11 +29,21 @@ def run_hu(
 ) -> Path:
     """Run the experiments, write them into ``folder`` and return the path of ``hu.html``.
 
-    epochs: by data set, where other than the paper's (30 and 10). Written: ``hu.parquet`` (one row per data set,
-    reading, initialisation, seed and epoch; rank and condition are of the epoch's first batch with Algorithm 2),
-    ``hu.json`` (settings, means and standard errors, equations, statements), ``hu-DATASET.svg``, ``hu.html``.
-    The same arguments give the same files. Raises ValueError for arguments out of range, DatasetNotFound, which says
-    how to get them, when raw files are missing.
+    Written: ``hu.parquet`` (one row per data set, reading, initialisation, seed and epoch; rank and condition are of
+        the epoch's first batch with Algorithm 2), ``hu.json`` (settings, means and standard errors, equations,
+        statements), ``hu-DATASET.svg``, ``hu.html``. The same arguments give the same files.
+
+    Args:
+        folder: for the files.
+        data_dir: of the raw files.
+        seeds: how many.
+        epochs: by data set, where other than the paper's (30 and 10).
+        datasets: names.
+        console: for progress.
+
+    Raises:
+        ValueError: for arguments out of range.
+        DatasetNotFound: when raw files are missing; it says how to get them.
     """
     planned = _planned_epochs(seeds, epochs or {}, datasets)
     loaded = {name: _load(name, data_dir) for name in planned}

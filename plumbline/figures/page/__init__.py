@@ -1,1 +1,1 @@
-"""What pages of experiments are made of: drawings, tables, sections."""
+"""The parts of pages of experiments: drawings, tables, sections."""

@@ -1,4 +1,4 @@
-"""What pages of experiments share: drawings as SVG text, tables of text, JSON that any reader takes."""
+"""Elements of pages of experiments: drawings as SVG text, tables of text, JSON that any reader takes."""
 
 import io
 import json
@@ -13,9 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table of text. right: indices of the columns that are set flush right.
+    """A table of text.
 
-    A row whose first cell is empty belongs to the one above it; a row of one cell is a heading of those below it.
+    Attributes:
+        caption: above it.
+        headings: of the columns.
+        rows: a row whose first cell is empty belongs to the one above it; a row of one cell is a heading of those below
+            it.
+        right: indices of the columns that are set flush right.
     """
 
     caption: str
@@ -25,7 +30,7 @@ class PageTable:
 
 
 def svg_text(figure: "Figure") -> str:
-    """A figure as an SVG document; the same figure gives the same text."""
+    """Draw a figure as an SVG document; the same figure gives the same text."""
     from matplotlib import rc_context
 
     buffer = io.StringIO()
@@ -36,10 +41,14 @@ def svg_text(figure: "Figure") -> str:
 
 
 def inline(svg: str) -> Markup:
-    """The svg element of one of our own drawings, for a page."""
+    """Cut the svg element out of one of our own drawings, for a page."""
     return Markup(svg[svg.index("<svg") :])  # noqa: S704 - our own drawing
 
 
 def json_text(content: Any) -> str:
-    """JSON without NaN or infinity, which it doesn't know; raises ValueError for content that has some."""
+    """Write JSON without NaN or infinity, which it doesn't know.
+
+    Raises:
+        ValueError: for content that has some.
+    """
     return json.dumps(content, indent=1, allow_nan=False)

@@ -1,4 +1,4 @@
-"""One part of a page of experiments: its measurements, what is shown of them, and its plots."""
+"""A section of a page of experiments: its measurements, what is shown of them, and its plots."""
 
 from dataclasses import dataclass
 
@@ -18,10 +18,16 @@ class Plot:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """name: file stem of the data. data: one row per measurement, tidy. summary: what the page shows as a table.
+    """One part of a page.
 
-    notes: what the numbers say beside what the paper states, and what is simulated; plain sentences.
-    advice: what a reader can act on, for the top of the page; None where a section has no choice to offer.
+    Attributes:
+        name: file stem of the data.
+        title: of the part.
+        data: one row per measurement, tidy.
+        summary: what the page shows as a table.
+        plots: below it.
+        notes: plain sentences: what the numbers say beside what the paper states, and what is simulated.
+        advice: what a reader can act on, for the top of the page; None where a section has no choice to offer.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""Models and measures that several studies share."""
+"""Models, trainings and measures that several studies share."""

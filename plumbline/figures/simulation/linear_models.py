@@ -23,8 +23,14 @@ from vfl.learning import confidence_scores
 class TrainedModel:
     """A linear model, the records that it was trained on, and records that it was not.
 
-    features: (m, D) in [0, 1] and labels: (m,), held out; weights: (k, D) class rows, for two classes (-w/2, w/2);
-    bias: (k,); features_train: (n, D) and labels_train: (n,).
+    Attributes:
+        name: of the data set.
+        features: (m, D) in [0, 1], held out.
+        labels: (m,), held out.
+        weights: (k, D) class rows; for two classes (-w/2, w/2).
+        bias: (k,).
+        features_train: (n, D).
+        labels_train: (n,).
     """
 
     name: str
@@ -37,11 +43,11 @@ class TrainedModel:
 
     @property
     def scores(self) -> FloatArray:
-        """Confidence scores of the held-out records, (m, k)."""
+        """Compute confidence scores of the held-out records, (m, k)."""
         return confidence_scores(self.features @ self.weights.T + self.bias)
 
     def view(self, passive: Sequence[int], records: int) -> tuple[attacks.PredictionView, FloatArray]:
-        """What the active party sees of the first ``records`` when these columns are passive; and those columns."""
+        """Show what the active party sees of the first ``records`` when some columns are passive; and those columns."""
         rows = self.features[:records]
         active = np.setdiff1d(np.arange(rows.shape[1]), passive)
         view = attacks.PredictionView(
@@ -57,12 +63,20 @@ class TrainedModel:
 def train(
     name: str, data_dir: Path | None, training: Literal["adam", "lbfgs"] = "lbfgs", seed: int = 0
 ) -> TrainedModel:
-    """Logistic regression without regularisation on 80 % of a registry data set, or of ``synthetic`` (Rassouli VIII).
+    """Train a logistic regression without regularisation on 80 % of a data set (Rassouli VIII).
 
-    Features are scaled to [0, 1] over all rows, as in the paper. training: "adam" stops early, as in the paper, and
-    needs torch; "lbfgs" goes on for up to 200 iterations of scikit-learn's, to larger weights. The levels of ls and
-    cls depend on it. synthetic: 50,000 records of scikit-learn's make_classification, 10 features, 2 classes.
-    Raises DatasetNotFound when the raw files are missing.
+    Features are scaled to [0, 1] over all rows, as in the paper.
+
+    Args:
+        name: of a registered data set, or ``synthetic``: 50,000 records of scikit-learn's make_classification, 10
+            features, 2 classes.
+        data_dir: of the raw files.
+        training: "adam" stops early, as in the paper, and needs torch; "lbfgs" goes on for up to 200 iterations of
+            scikit-learn's, to larger weights. The levels of ls and cls depend on it.
+        seed: of the split and of Adam.
+
+    Raises:
+        DatasetNotFound: when the raw files are missing.
     """
     if name == "synthetic":
         raw, labels = make_classification(n_samples=50_000, n_features=10, n_classes=2, random_state=seed)
@@ -72,7 +86,9 @@ def train(
     features = fit_encoder("minmax", raw).transform(raw)
     kept, held_out, kept_labels, held_out_labels = train_test_split(features, labels, test_size=0.2, random_state=seed)
     if training == "adam":
-        weights, bias = import_module("vfl.learning.torch_training").train_linear(kept, kept_labels, seed=seed)
+        weights, bias = (
+            import_module("vfl.learning.torch_training").AdamTraining().train_linear(kept, kept_labels, seed=seed)
+        )
         weights, bias = weights.astype(np.float64), bias.astype(np.float64)
         return TrainedModel(name, held_out, held_out_labels, weights, bias, kept, kept_labels)
     with warnings.catch_warnings():

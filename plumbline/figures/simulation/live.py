@@ -1,4 +1,4 @@
-"""Real federations for an experiment: local processes, mTLS and Paillier, and what each party's record says of them."""
+"""Real federations for an experiment: local processes, mTLS and Paillier, and what each party recorded."""
 
 import io
 import json
@@ -22,13 +22,22 @@ _MOST_INTEGER_BITS = 14
 
 @dataclass(frozen=True, eq=False)
 class LiveRun:
-    """results: of ``results.json``. records: of each party's own record, by name."""
+    """What a federation wrote.
+
+    Attributes:
+        results: of ``results.json``.
+        records: each party's own record, by name.
+    """
 
     results: dict[str, Any]
     records: dict[str, dict[str, Any]]
 
     def finding(self, attack: str, party: str = "") -> dict[str, Any]:
-        """What a training attack found, of one party where several mounted it. Raises LookupError without one."""
+        """Find what a training attack found, of one party where several mounted it.
+
+        Raises:
+            LookupError: when no such attack was mounted.
+        """
         for found in self.results["training_attacks"]:
             if found["attack"] == attack and party in ("", found["party"]):
                 finding: dict[str, Any] = found
@@ -36,16 +45,17 @@ class LiveRun:
         raise LookupError(f"{attack} was not mounted in this run.")
 
     def stage_medians(self, party: str) -> dict[str, float]:
-        """Seconds of an iteration by stage, medians over steps."""
+        """Take medians over steps of an iteration's seconds, by stage."""
         steps = self.records[party]["steps"]
         return {stage: statistics.median(step.get(stage, 0.0) for step in steps) for stage in STAGES}
 
     def iterations(self, party: str) -> list[float]:
-        """Seconds of each iteration."""
+        """List the seconds of each iteration."""
         return [sum(step.get(stage, 0.0) for stage in STAGES) for step in self.records[party]["steps"]]
 
     @property
     def total_bytes(self) -> int:
+        """Bytes of all messages together."""
         return sum(self.results["bytes_by_message"].values())
 
 
@@ -61,7 +71,11 @@ def run_live(request: AuditRequest) -> LiveRun:
 def residual_integer_bits(
     options: Mapping[str, Any], *, epochs: int, steps: int, rows: int, learning_rate: float, least: int = 7
 ) -> int:
-    """The fixed point that dp_noise with these options needs, in integer bits. Raises DefenceError above 14."""
+    """Count the integer bits of fixed point that dp_noise with these options needs.
+
+    Raises:
+        DefenceError: above 14.
+    """
     defence = DpNoise(**options)
     for bits in range(least, _MOST_INTEGER_BITS + 1):
         terms = [TrainingTerms(role, epochs, steps, rows, learning_rate, 2.0**bits) for role in ("active", "passive")]

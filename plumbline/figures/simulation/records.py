@@ -22,10 +22,15 @@ Scaling = Literal["whole_row_unit_norm", "unit_norm", "none", "standardise", "bo
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read the paper's preparation.
+    """One way to read how the paper prepared a data set.
 
-    scaling: whole_row_unit_norm and bounded (standardised, then rows longer than 1 shortened to 1) need the whole row:
-    SIMULATION. unit_norm is each party's own half; standardise is fitted on the training rows; none is as loaded.
+    Attributes:
+        name: on the page.
+        scaling: whole_row_unit_norm and bounded (standardised, then rows longer than 1 shortened to 1) need the whole
+            row:
+            SIMULATION. unit_norm is each party's own half; standardise is fitted on the training rows; none is as
+            loaded.
+        intercept: whether there is one.
     """
 
     name: str
@@ -42,14 +47,20 @@ SIMULATION_WORDS = {
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """A data set in memory. features: (n, d) as loaded; labels: (n,) 0 or 1; train_rows: published, None if not."""
+    """A data set in memory.
+
+    Attributes:
+        features: (n, d) as loaded.
+        labels: (n,), 0 or 1.
+        train_rows: how many first rows are published for training; None if not.
+    """
 
     features: FloatArray
     labels: IntArray
     train_rows: int | None
 
     def rows_of(self, seed: int) -> tuple[IntArray, IntArray]:
-        """Training and test rows: the published ones, or nine to one by ``seed``."""
+        """Choose training and test rows: the published ones, or nine to one by ``seed``."""
         if self.train_rows is not None:
             return np.arange(self.train_rows), np.arange(self.train_rows, len(self.labels))
         rows = split_rows(len(self.labels), validation_fraction=0.0, test_fraction=TEST_FRACTION, seed=seed)
@@ -57,7 +68,7 @@ class Records:
 
 
 def scaled_features(records: Records, scaling: Scaling, train: IntArray) -> FloatArray:
-    """(n, d) features of a reading on the 16-bit grid, without the intercept."""
+    """Scale (n, d) features as a reading says, on the 16-bit grid, without the intercept."""
     features = records.features
     if scaling == "whole_row_unit_norm":
         features = rows_to_unit_norm(features)

@@ -1,4 +1,4 @@
-"""What a defence of the scores does to those who use them, and means over rows of a measurement's table."""
+"""What a defence of the scores does to those who use them."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ from vfl.arrays import FloatArray, IntArray
 
 
 def mean_divergence(scores: FloatArray, delivered: FloatArray) -> float:
-    """Mean of D(c || c~) over (n, k) rows, in nats; delivered rows are normalised, infinite where one has a lost 0."""
+    """Average D(c || c~) over (n, k) rows, in nats; delivered rows are normalised, infinite where one has a lost 0."""
     sums = delivered.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore"):
         logarithms = np.log(np.where(sums > 0, delivered / np.where(sums > 0, sums, 1.0), 1 / delivered.shape[1]))
@@ -18,7 +18,7 @@ def mean_divergence(scores: FloatArray, delivered: FloatArray) -> float:
 
 
 def score_utility(delivered: FloatArray, scores: FloatArray, labels: IntArray) -> dict[str, float]:
-    """Accuracy of the decisions that delivered (n, k) scores make, and the share that is as without the defence."""
+    """Measure decisions of delivered (n, k) scores: their accuracy, and the share that is as without the defence."""
     decisions = delivered.argmax(axis=1)
     return {
         "model_accuracy": float((decisions == labels).mean()),
@@ -27,7 +27,7 @@ def score_utility(delivered: FloatArray, scores: FloatArray, labels: IntArray) -
 
 
 def mean_where(results: pd.DataFrame, measure: str, **where: object) -> float:
-    """The mean of a measure over the rows that have these values."""
+    """Average a measure over the rows that have these values."""
     chosen = np.ones(len(results), dtype=np.bool_)
     for column, value in where.items():
         chosen &= (results[column] == value).to_numpy()

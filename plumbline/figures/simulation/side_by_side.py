@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning import BatchSchedule, ResidualScheme
+from vfl.learning import GradientDescent, ResidualScheme
 
 Advance = Callable[[], object]
 Observe = Callable[[IntArray, FloatArray, FloatArray], object]
@@ -17,9 +17,9 @@ MEASURES = ("accuracy_train", "accuracy_test", "success_step", "success_kept", "
 
 
 class KeptLabels:
-    """``LabelRecovery``'s overall estimate, epoch by epoch: a row's guaranteed label, else what most steps say.
+    """Keeps ``LabelRecovery``'s overall estimate, epoch by epoch: a row's guaranteed label, else what most steps say.
 
-    One column per training; guaranteed: (c,) T_eps of each. ``tests`` hold it against ``LabelRecovery`` itself.
+    One column per training. Tests compare it with ``LabelRecovery`` itself.
     """
 
     def __init__(self, rows: int, guaranteed: IntArray) -> None:
@@ -32,7 +32,13 @@ class KeptLabels:
         self._votes = np.zeros(shape, dtype=np.int64)
 
     def add(self, rows: IntArray, steps: IntArray, told: BoolArray) -> None:
-        """One epoch's (m, c) labels of ``rows`` (m,), each at most once, told at ``steps`` (m,)."""
+        """Add one epoch's labels.
+
+        Args:
+            rows: (m,), each at most once.
+            steps: (m,), at which each was told.
+            told: (m, c).
+        """
         guaranteed = steps[:, None] < self._limits
         self._first[rows] = np.where(self._seen[rows], self._first[rows], told)
         self._seen[rows] = True
@@ -41,7 +47,7 @@ class KeptLabels:
 
     @property
     def labels(self) -> BoolArray:
-        """(rows, c): whether the label is 1."""
+        """Whether each label is 1, (rows, c)."""
         # T_eps ends a run of first steps: a guaranteed row's first label is its guaranteed one.
         by_vote = np.where(self._votes == 0, self._first, self._votes > 0)
         return np.where(self._sure, self._first, by_vote)
@@ -51,8 +57,11 @@ class KeptLabels:
 class ResidualNoise:
     """The noise of Algorithm 3 on c trainings side by side.
 
-    active: (d,), the columns of the label party. sigma_active, sigma_passive: (c,), of the noise Z^A on the label
-    party's shares of f and Z^B on the other's.
+    Attributes:
+        active: (d,), the columns of the label party.
+        sigma_active: (c,), of the noise Z^A on the label party's shares of f.
+        sigma_passive: (c,), of the noise Z^B on the other's.
+        generator: of the noise.
     """
 
     active: BoolArray
@@ -61,7 +70,7 @@ class ResidualNoise:
     generator: np.random.Generator
 
     def disturb(self, batch: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """f + Z^A (s, c), what the other party can solve for, and the sums (d, c) that the gradient is made of."""
+        """Add noise: f + Z^A (s, c), what the other party can solve for, and the sums (d, c) behind the gradient."""
         solved = residual + self.sigma_active * self.generator.standard_normal(residual.shape)
         known = residual + self.sigma_passive * self.generator.standard_normal(residual.shape)
         return solved, np.where(self.active[:, None], batch.T @ known, batch.T @ solved)
@@ -69,12 +78,17 @@ class ResidualNoise:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """c trainings side by side, after each epoch. Measures: (epochs, c).
+    """What c trainings side by side measured. Measures are (epochs, c), after each epoch.
 
-    success_step: share of the epoch's training rows whose label is -sign(f) at the step that uses them (Criterion 4.2).
-    success_kept: share of training rows whose label ``LabelRecovery`` has after this epoch, from all steps so far.
-    first_wrong_step: (c,) the first step, from 0, at which Criterion 4.2 errs; -1 when it never does.
-    weights: (d, c), final.
+    Attributes:
+        accuracy_train: on training rows.
+        accuracy_test: on test rows.
+        success_step: share of the epoch's training rows whose label is -sign(f) at the step that uses them (Criterion
+            4.2).
+        success_kept: share of training rows whose label ``LabelRecovery`` has after this epoch, from all steps so far.
+        theta_norm: ||theta||.
+        first_wrong_step: (c,), the first step, from 0, at which Criterion 4.2 errs; -1 when it never does.
+        weights: (d, c), final.
     """
 
     accuracy_train: FloatArray
@@ -86,34 +100,65 @@ class Trajectory:
     weights: FloatArray
 
 
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """Where c trainings side by side start.
+
+    Attributes:
+        weights: (d, c), initial.
+        guaranteed: (c,), T_eps: the first steps whose labels are certain.
+    """
+
+    weights: FloatArray
+    guaranteed: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """Who is told how far trainings are.
+
+    Attributes:
+        step: gets every step's rows (s,), their f and what the attack has of it, both (s, c).
+        epoch: is called after every epoch.
+    """
+
+    step: Observe | None = None
+    epoch: Advance | None = None
+
+
+_UNWATCHED = Watch()
+
+
 def train_side_by_side(
     features: FloatArray,
     labels: IntArray,
-    weights: FloatArray,
+    starts: Starts,
+    descent: GradientDescent,
     *,
     test: IntArray,
-    schedule: BatchSchedule,
-    epochs: int,
-    guaranteed: IntArray,
-    learning_rate: float = LEARNING_RATE,
     noise: ResidualNoise | None = None,
-    observe: Observe | None = None,
-    advance: Advance | None = None,
+    watch: Watch = _UNWATCHED,
 ) -> Trajectory:
-    """Hu eq. 3-6 for every column of ``weights`` (d, c) on the same batches, and the label attack on each step.
+    """Train a linear model from every start on the same batches (Hu eq. 3-6), and attack the labels at each step.
 
-    features: (n, d), an intercept's column included; labels: (n,) 0 or 1; guaranteed: (c,) T_eps of each column.
-    noise: of Algorithm 3; what the attack then has is f with it. observe: is given every step's rows (s,), their f
-    and what the attack has of it, both (s, c). advance: is called after every epoch.
+    Args:
+        features: (n, d), an intercept's column included.
+        labels: (n,), 0 or 1.
+        starts: initial weights.
+        descent: batches, epochs and learning rate.
+        test: rows of the test set.
+        noise: of Algorithm 3; the attack then has f with it.
+        watch: who is told after each step and epoch.
     """
     scheme = ResidualScheme(2)
-    theta = weights.copy()
+    theta = starts.weights.copy()
+    schedule = descent.schedule
     train = schedule.train_rows
-    kept = KeptLabels(len(labels), guaranteed)
+    kept = KeptLabels(len(labels), starts.guaranteed)
     first_wrong = np.full(theta.shape[1], -1, dtype=np.int64)
     measures: dict[str, list[FloatArray]] = {name: [] for name in MEASURES}
     truth = labels[:, None] == 1
-    for epoch in range(epochs):
+    for epoch in range(descent.epochs):
         batches = list(schedule.epoch(epoch))
         order, ends = np.concatenate(batches), np.cumsum([len(rows) for rows in batches])
         shuffled, targets = features[order], labels[order]
@@ -123,10 +168,10 @@ def train_side_by_side(
             batch = shuffled[part]
             residual = scheme.active_share(batch @ theta, targets[part])
             seen, sums = (residual, batch.T @ residual) if noise is None else noise.disturb(batch, residual)
-            if observe is not None:
-                observe(rows, residual, seen)
+            if watch.step is not None:
+                watch.step(rows, residual, seen)
             told[part] = seen < 0
-            theta = theta - learning_rate * scheme.gradient_scale(len(batch)) * sums
+            theta = theta - descent.learning_rate * scheme.gradient_scale(len(batch)) * sums
         steps = np.repeat(epoch * len(batches) + np.arange(len(batches)), np.diff(ends, prepend=0))
         kept.add(order, steps, told)
         right = told == truth[order]
@@ -138,7 +183,7 @@ def train_side_by_side(
         measures["success_step"].append(right.mean(axis=0))
         measures["success_kept"].append((kept.labels == truth)[train].mean(axis=0))
         measures["theta_norm"].append(np.linalg.norm(theta, axis=0))
-        if advance is not None:
-            advance()
+        if watch.epoch is not None:
+            watch.epoch()
     arrays = {name: np.array(values) for name, values in measures.items()}
     return Trajectory(**arrays, first_wrong_step=first_wrong, weights=theta)

@@ -42,7 +42,7 @@ from vfl.crypto import (
     unmask,
 )
 from vfl.data import load_dataset
-from vfl.learning import BatchSchedule, initial_weights
+from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
 from vfl.theory.training import OracleRun, simulate_oracle
 
 KeyPair = tuple[PublicKey, PrivateKey]
@@ -69,7 +69,7 @@ def exact_sums(matrix: np.ndarray, shares: np.ndarray) -> np.ndarray:
 # --- ciphertexts ----------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(
     s=st.integers(1, 20),
     d=st.integers(1, 3),
@@ -164,7 +164,7 @@ def test_wrong_inputs_are_refused(small_keys: KeyPair) -> None:
 # --- packed sessions --------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(s=st.integers(1, 12), d=st.integers(1, 12), widest=st.integers(0, 6), signed=st.booleans())
 def test_all_sums_of_filled_answers_come_back(small_keys: KeyPair, s: int, d: int, widest: int, signed: bool) -> None:
     """Where each row has a ciphertext of its own, free slots of packed answers hold further sums."""
@@ -273,16 +273,12 @@ def trained(features: np.ndarray, labels: np.ndarray, widths: tuple[int, ...], *
     blocks[0] = np.hstack([blocks[0], np.ones((len(features), 1))])
     generator = np.random.default_rng(0)
     return simulate_oracle(
-        blocks,
-        labels,
+        VerticalData(blocks, labels),
         [
             initial_weights("zero", block.shape[1], 1, total_features=features.shape[1] + 1, generator=generator)
             for block in blocks
         ],
-        classes=2,
-        schedule=BatchSchedule(np.arange(len(features)), batch, 0),
-        epochs=epochs,
-        learning_rate=0.01,
+        GradientDescent(BatchSchedule(np.arange(len(features)), batch, 0), epochs=epochs, learning_rate=0.01),
         share_step=SHARE_STEP,
     )
 

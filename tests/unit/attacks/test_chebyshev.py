@@ -92,7 +92,6 @@ def test_rcc2_by_cvxpy_is_the_batch(k: int, d: int) -> None:
     np.testing.assert_allclose(attacks.load("rcc2").reconstruct(view), reference, atol=1e-5)
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(2, 8), d=st.integers(1, 24), spread=st.floats(0.01, 2.0))
 def test_rcc2_satisfies_the_projections_inequality(seed: int, k: int, d: int, spread: float) -> None:
     """(x - 1/2)^T (y - x) >= 0 for all feasible y characterises the projection; linear programs find the worst y."""
@@ -107,7 +106,6 @@ def test_rcc2_satisfies_the_projections_inequality(seed: int, k: int, d: int, sp
         assert (estimate[0] - 0.5) @ (worst.x - estimate[0]) > -1e-6
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(2, 8), d=st.integers(1, 24), spread=st.floats(0.01, 2.0))
 def test_theorem_1_holds_record_by_record(seed: int, k: int, d: int, spread: float) -> None:
     view, passive = federation(seed, 30, k, d, spread)
@@ -204,7 +202,7 @@ def test_certificate_with_two_classes_is_the_polygon_inequality() -> None:
     assert centres_coincide(row_space(np.array([[1.0, 1.0]])), np.array([[0.5, 0.5]])).tolist() == [True]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(2, 7), d=st.integers(1, 16))
 def test_vertices_are_feasible_for_both_centres(seed: int, k: int, d: int) -> None:
     """Features at 0 and 1 only: the feasible solutions may have no interior, down to a single point."""

@@ -169,7 +169,6 @@ def test_known_parts_are_taken_off() -> None:
     np.testing.assert_allclose(attacks.load("ls").reconstruct(view), [[0.5]], atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_equations_are_the_papers(seed: int) -> None:
     view, passive = federation(seed)
@@ -180,7 +179,6 @@ def test_equations_are_the_papers(seed: int) -> None:
     np.testing.assert_allclose(passive @ A.T, b, atol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_estimates_solve_the_equations(seed: int) -> None:
     view, _ = federation(seed)
@@ -194,7 +192,7 @@ def test_estimates_solve_the_equations(seed: int) -> None:
         assert estimate.max() <= 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_fewer_features_than_classes_are_recovered(seed: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(2, 8))
@@ -206,7 +204,7 @@ def test_fewer_features_than_classes_are_recovered(seed: int, data: st.DataObjec
         assert np.mean((attacks.load(name).reconstruct(view) - passive) ** 2) < 1e-12, name
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_half_star_is_the_solution_closest_to_half(seed: int) -> None:
     view, passive = federation(seed)
@@ -215,7 +213,7 @@ def test_half_star_is_the_solution_closest_to_half(seed: int) -> None:
     assert np.abs(((passive - estimate) * (estimate - 0.5)).sum(axis=1)).max() < 1e-7
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_cls_has_the_least_norm_of_all_solutions_in_the_box(seed: int) -> None:
     view, passive = federation(seed)
@@ -225,7 +223,7 @@ def test_cls_has_the_least_norm_of_all_solutions_in_the_box(seed: int) -> None:
         assert ((other - estimate) * estimate).sum(axis=1).min() > -1e-6
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_records_are_attacked_one_by_one(seed: int) -> None:
     """An estimate depends on its own record only (Remark 5): order and company don't matter."""
@@ -244,7 +242,7 @@ def test_records_are_attacked_one_by_one(seed: int) -> None:
         np.testing.assert_allclose(attack.reconstruct(shuffled), attack.reconstruct(view)[order], atol=2e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_only_differences_between_classes_count(seed: int) -> None:
     """Adding a vector to every class's weights changes no score, hence no estimate."""
@@ -265,7 +263,7 @@ def test_only_differences_between_classes_count(seed: int) -> None:
         np.testing.assert_allclose(attack.reconstruct(shifted), attack.reconstruct(view), atol=2e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_order_of_features_and_of_classes_does_not_matter(seed: int) -> None:
     view, _ = federation(seed, k=4, d=9)
@@ -324,7 +322,7 @@ def test_scores_are_floored_where_documented() -> None:
     np.testing.assert_array_equal(attacks.load("cls").reconstruct(saturated), [[1.0]])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), decimals=st.integers(0, 3))
 def test_rounded_scores_and_dependent_rows_never_give_nan(seed: int, decimals: int) -> None:
     view, _ = federation(seed, n=10)
@@ -348,7 +346,6 @@ def test_rounded_scores_and_dependent_rows_never_give_nan(seed: int, decimals: i
             assert estimate.max() <= 1
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), noise=st.floats(-2, 3), centre=st.sampled_from([0.0, 0.5]))
 def test_infeasible_records_get_the_least_squares_point_of_the_box(seed: int, noise: float, centre: float) -> None:
     """Optimality of ||A x - b|| over the box: the gradient points outwards where x is at an end, else vanishes."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from attacks.feature_order import FeatureOrder, OrderedFeature
 from attacks.feature_ratios import NO_SET
 from attacks.training_views import TrainingView, simulated_view
-from vfl.learning import BatchSchedule, initial_weights
+from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
 from vfl.theory.training import Approximation, OracleRun, exact_epochs, simulate_oracle
 
 SHARE_STEP = 2.0**-32
@@ -55,20 +55,17 @@ def planted(
     columns = 1 if classes == 2 else classes
     total = sum(block.shape[1] for block in blocks)
     return simulate_oracle(
-        blocks,
-        generator.integers(0, classes, rows),
+        VerticalData(blocks, generator.integers(0, classes, rows), classes=classes, label_party=label_party),
         [
             initial_weights(initialisation, block.shape[1], columns, total_features=total, generator=generator)
             for block in blocks
         ],
-        classes=classes,
-        schedule=schedule(np.arange(rows), batch, seed),
-        epochs=epochs or exact_epochs(rows // batch),
-        learning_rate=0.05,
+        GradientDescent(
+            schedule(np.arange(rows), batch, seed), epochs=epochs or exact_epochs(rows // batch), learning_rate=0.05
+        ),
         approximation=approximation,
         l2=l2,
         unpenalised=spared,
-        label_party=label_party,
         share_step=SHARE_STEP,
     )
 
@@ -100,7 +97,7 @@ def test_the_feature_up_to_sign(classes: int, initialisation: str, l2: float) ->
         np.testing.assert_allclose(solution.residual, step.residual, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     rows=st.integers(12, 60),
     batch=st.integers(3, 14),
@@ -204,13 +201,9 @@ def test_more_features_are_hidden_by_rotations() -> None:
     run = planted(parties=(20, 2), initialisation="xavier")
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     turned = simulate_oracle(
-        [run.blocks[0], run.blocks[1] @ turn.T],
-        run.labels,
+        VerticalData([run.blocks[0], run.blocks[1] @ turn.T], run.labels),
         [run.steps[0].weights[0], turn @ run.steps[0].weights[1]],
-        classes=2,
-        schedule=BatchSchedule(np.arange(64), 8, 0),
-        epochs=2,
-        learning_rate=0.05,
+        GradientDescent(BatchSchedule(np.arange(64), 8, 0), epochs=2, learning_rate=0.05),
     )
     for ours, theirs in zip(run.steps, turned.steps, strict=False):
         np.testing.assert_allclose(ours.shares[1], theirs.shares[1], atol=1e-9)

@@ -15,7 +15,7 @@ from attacks.sign_search import TooManyCandidates, sign_solutions
 from attacks.training_views import Equations, TrainingView, simulated_view, solve_shares, solve_steps
 from attacks.views import ViewError
 from vfl.data import load_dataset
-from vfl.learning import BatchSchedule, initial_weights
+from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
 from vfl.theory.training import Approximation, OracleRun, guaranteed_steps, simulate_oracle
 
 SHARE_STEP = 2.0**-32
@@ -52,13 +52,9 @@ def planted(
         for block in blocks
     ]
     return simulate_oracle(
-        blocks,
-        generator.integers(0, classes, rows),
+        VerticalData(blocks, generator.integers(0, classes, rows), classes=classes),
         weights,
-        classes=classes,
-        schedule=BatchSchedule(np.arange(rows), batch, seed),
-        epochs=epochs,
-        learning_rate=learning_rate,
+        GradientDescent(BatchSchedule(np.arange(rows), batch, seed), epochs=epochs, learning_rate=learning_rate),
         approximation=approximation,
         l2=l2,
         unpenalised=spared,
@@ -73,7 +69,6 @@ def view_of(run: OracleRun, party: int, initialisation: str = "zero", *, bias: b
 # --- solving --------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     s=st.integers(1, 30), d=st.integers(1, 12), u=st.integers(1, 4), columns=st.integers(1, 3), seed=st.integers(0, 99)
 )
@@ -246,13 +241,9 @@ def test_no_features_beside_the_labels(bias: bool, classes: int) -> None:
     labels = generator.integers(0, classes, 36)
     columns = 1 if classes == 2 else classes
     run = simulate_oracle(
-        [np.ones((36, int(bias))), features],
-        labels,
+        VerticalData([np.ones((36, int(bias))), features], labels, classes=classes),
         [np.zeros((int(bias), columns)), np.zeros((5, columns))],
-        classes=classes,
-        schedule=BatchSchedule(np.arange(36), 12, 0),
-        epochs=2,
-        learning_rate=0.2,
+        GradientDescent(BatchSchedule(np.arange(36), 12, 0), epochs=2, learning_rate=0.2),
         share_step=SHARE_STEP,
     )
     assert np.abs(features @ run.weights[1]).max() > 1.0
@@ -277,13 +268,12 @@ def test_too_many_free_signs_are_reported() -> None:
 
 def test_twins_of_different_labels_leave_the_batch_open() -> None:
     run = simulate_oracle(
-        [np.ones((6, 0)), np.tile(np.random.default_rng(0).normal(size=(3, 2)), (2, 1))],
-        np.array([0, 1, 0, 1, 0, 1]),
+        VerticalData(
+            [np.ones((6, 0)), np.tile(np.random.default_rng(0).normal(size=(3, 2)), (2, 1))],
+            np.array([0, 1, 0, 1, 0, 1]),
+        ),
         [np.zeros((0, 1)), np.zeros((2, 1))],
-        classes=2,
-        schedule=BatchSchedule(np.arange(6), 6, 0),
-        epochs=1,
-        learning_rate=0.1,
+        GradientDescent(BatchSchedule(np.arange(6), 6, 0), epochs=1, learning_rate=0.1),
     )
     found = LabelRecovery().attack(view_of(run, 1, bias=False))
     assert "several sign vectors fit the 2 equations of 6 rows" in found.reason
@@ -296,7 +286,7 @@ def test_several_solutions_are_not_guessed() -> None:
     assert sign_solutions(matrix, np.array([1.0, 1.0])) == []
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(s=st.integers(1, 18), d=st.integers(1, 20), seed=st.integers(0, 999))
 def test_signs_are_unique(s: int, d: int, seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -359,13 +349,9 @@ def test_mnist_01_at_batch_128_and_256() -> None:
     labels = (dataset.labels[rows] == dataset.class_names[1]).astype(np.int64)
     for batch, solvable in ((128, True), (256, False)):
         run = simulate_oracle(
-            blocks,
-            labels,
+            VerticalData(blocks, labels),
             [np.zeros((block.shape[1], 1)) for block in blocks],
-            classes=2,
-            schedule=BatchSchedule(np.arange(1280), batch, 0),
-            epochs=1,
-            learning_rate=0.01,
+            GradientDescent(BatchSchedule(np.arange(1280), batch, 0), epochs=1, learning_rate=0.01),
             share_step=SHARE_STEP,
         )
         found = LabelRecovery(squared_norm=2.0).attack(view_of(run, 1))

@@ -79,7 +79,7 @@ def test_a_whole_batch_is_read_exactly_without_a_fresh_power(key: SmoothKey, fea
     assert reading.credible.all()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_any_column_of_any_rows_is_read(key: SmoothKey, data: st.DataObject) -> None:
     """Against plain powers of the ciphertexts, in every position and at the bounds of every format."""

@@ -18,7 +18,7 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from vfl.crypto.fixed_point import FixedPoint
 from vfl.learning import ResidualScheme
-from vfl.theory.dp_noise import Reading, largest_deviation, noise_levels
+from vfl.theory.dp_noise import PrivacyBudget, Reading, largest_deviation, noise_levels
 
 TERMS = TrainingTerms(role="active", epochs=30, steps=1500, rows=256, learning_rate=0.01, residual_limit=2.0**14)
 
@@ -34,7 +34,13 @@ def test_it_sits_at_both_kinds_of_party_and_keeps_nothing() -> None:
 def test_each_role_gets_its_sigma_of_the_formula(reading: Reading) -> None:
     defence = DpNoise(epsilon=0.2, delta=0.05, gradient_bound=1.5, reading=reading)
     levels = noise_levels(
-        0.2, 0.05, epochs=30, steps=1500, rows=256, learning_rate=0.01, gradient_bound=1.5, reading=reading
+        PrivacyBudget(0.2, 0.05),
+        epochs=30,
+        steps=1500,
+        rows=256,
+        learning_rate=0.01,
+        gradient_bound=1.5,
+        reading=reading,
     )
     assert defence.levels(TERMS) == levels
     assert defence.sigma_for(TERMS) == levels.sigma_active

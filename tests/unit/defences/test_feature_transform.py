@@ -13,7 +13,14 @@ import attacks
 import defences
 from defences.feature_transform import FeatureTransform, Kind
 from vfl.arrays import FloatArray
-from vfl.learning import BatchSchedule, ResidualScheme, confidence_scores, train_centrally
+from vfl.learning import (
+    BatchSchedule,
+    GradientDescent,
+    ResidualScheme,
+    VerticalData,
+    confidence_scores,
+    train_centrally,
+)
 from vfl.theory.distortion import greatest_ls_error, ls_error_transformed
 from vfl.theory.prediction import equations, mean_squared_error, moments, row_space
 
@@ -46,7 +53,6 @@ def attacked(
 # --- what H is ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=SEEDS, d=st.integers(1, 12), k=st.integers(2, 5), kind=st.sampled_from(KINDS))
 def test_disclosed_parameters_are_an_orthonormal_transform_of_the_true_ones(
     seed: int, d: int, k: int, kind: Kind
@@ -109,7 +115,7 @@ def test_negated_features_are_one_minus_the_features() -> None:
     np.testing.assert_array_equal(moved, -outside)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=SEEDS, d=st.integers(1, 8), kind=st.sampled_from(AT_TRAINING), scale=st.sampled_from([1.0, 7.0]))
 def test_features_turn_about_their_centre(seed: int, d: int, kind: Kind, scale: float) -> None:
     """Distances to the centre and between records stay; permuted and negated features stay in [0, 1]."""
@@ -124,7 +130,7 @@ def test_features_turn_about_their_centre(seed: int, d: int, kind: Kind, scale: 
         assert moved.max() <= 1
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=SEEDS, k=st.integers(2, 4), d=st.integers(1, 6), kind=st.sampled_from(AT_TRAINING))
 @pytest.mark.parametrize("l2", [0.0, 0.3])
 def test_gradient_descent_from_zero_is_equivariant(l2: float, seed: int, k: int, d: int, kind: Kind) -> None:
@@ -138,7 +144,10 @@ def test_gradient_descent_from_zero_is_equivariant(l2: float, seed: int, k: int,
     for block in (passive, moved):
         schedule = BatchSchedule(np.arange(40), 8, seed)
         trained = train_centrally(
-            [active, block], labels, start, classes=k, schedule=schedule, epochs=3, learning_rate=0.05, l2=l2
+            VerticalData([active, block], labels, classes=k),
+            start,
+            GradientDescent(schedule, epochs=3, learning_rate=0.05),
+            l2=l2,
         )
         scores.append(confidence_scores(active @ trained[0] + block @ trained[1]))
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-9)
@@ -155,7 +164,9 @@ def test_gradient_descent_about_one_half_keeps_scores_only_in_the_end() -> None:
         start = [np.zeros((1, 1)), np.zeros((3, 1))]
         trained = [
             train_centrally(
-                [np.ones((60, 1)), block], labels, start, classes=2, schedule=schedule, epochs=epochs, learning_rate=1.0
+                VerticalData([np.ones((60, 1)), block], labels),
+                start,
+                GradientDescent(schedule, epochs=epochs, learning_rate=1.0),
             )
             for block in (passive, moved)
         ]
@@ -214,7 +225,7 @@ def test_disclosure_leaves_features_alone(kind: Kind) -> None:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=SEEDS, k=st.integers(2, 5), d=st.integers(1, 8), kind=st.sampled_from(AT_TRAINING))
 def test_disclosed_parameters_give_the_same_scores_to_transformed_features(
     seed: int, k: int, d: int, kind: Kind

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
@@ -102,7 +102,6 @@ def test_a_seed_is_no_other_stream_of_the_same_seed() -> None:
 
 
 @SOURCES
-@settings(deadline=None)
 @given(rows=st.lists(st.integers(0, 2**24), min_size=2, max_size=8, unique=True), data=st.data())
 def test_the_same_record_has_the_same_noise_in_any_batch(
     seed: int | None, rows: list[int], data: st.DataObject

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
@@ -125,7 +125,6 @@ def test_label_known_answers() -> None:
 
 
 @given(seed=st.integers(0, 10**6), k=st.integers(2, 12), share=st.floats(0, 1, exclude_max=True))
-@settings(deadline=None)
 def test_label_keeps_the_decision_and_nothing_else(seed: int, k: int, share: float) -> None:
     scores = some_scores(seed, 20, k)
     scores[5] = 1 / k

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.guard_thresholds import SUMS, error_of_stillness, first_shares, labels_right, labels_told
@@ -108,7 +108,6 @@ def test_labels_reach_the_peer_in_a_quarter_of_the_steps() -> None:
     assert "as many equations as labels take, though not enough to solve for the residuals" in warning
 
 
-@settings(deadline=None)
 @given(
     st.integers(2, 100_000),
     st.integers(1, 512),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from gmpy2 import powmod
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, compress, extend, split
@@ -22,6 +22,7 @@ from vfl.crypto import (
     PackingImpossible,
     PackingLayout,
     PublicKey,
+    StepProduct,
     answer_capacity,
     choose_layout,
     decrypt_integers,
@@ -52,16 +53,8 @@ class Session:
     layout: PackingLayout | None
 
     def capacity(self, *, truncated: bool) -> AnswerCapacity:
-        return answer_capacity(
-            rows=self.rows,
-            features=self.features,
-            columns=self.columns,
-            layout=self.layout,
-            residual_format=RESIDUAL,
-            feature_format=UNIT,
-            key_bits=self.key_bits,
-            truncated=truncated,
-        )
+        product = StepProduct(self.rows, self.features, self.columns, self.layout, RESIDUAL, UNIT)
+        return answer_capacity(product, key_bits=self.key_bits, truncated=truncated)
 
 
 def session(
@@ -164,14 +157,7 @@ def test_a_wider_format_for_noise_doesnt_make_residuals_fewer(truncated: bool) -
     """residual_integer_bits is what a session allows for; its shares are no longer for it."""
     counts = [
         answer_capacity(
-            rows=64,
-            features=15,
-            columns=1,
-            layout=None,
-            residual_format=FixedPoint(32, integer_bits),
-            feature_format=UNIT,
-            key_bits=2048,
-            truncated=truncated,
+            StepProduct(64, 15, 1, None, FixedPoint(32, integer_bits), UNIT), key_bits=2048, truncated=truncated
         )
         for integer_bits in (7, 10, 14)
     ]
@@ -246,9 +232,7 @@ def test_what_counting_equations_doesnt_see_labels_take_a_bit_each_where_weights
     """
     key, private = small_keys
     rows = 26
-    (w,) = honest_answer_bits(
-        rows=rows, features=1, columns=1, layout=None, residual_format=RESIDUAL, feature_format=UNIT
-    )
+    (w,) = honest_answer_bits(StepProduct(rows, 1, 1, None, RESIDUAL, UNIT))
     assert session(rows, 1).capacity(truncated=True).equations == 2
     labels = np.random.default_rng(3).integers(0, 2, rows)
     residual = encrypt_vector(private, 2.0 - 4.0 * labels)
@@ -277,14 +261,9 @@ class Product:
 
     @property
     def bits(self) -> tuple[int, ...]:
-        return honest_answer_bits(
-            rows=len(self.matrix),
-            features=self.matrix.shape[1],
-            columns=self.shares.shape[1],
-            layout=self.layout,
-            residual_format=RESIDUAL,
-            feature_format=self.features,
-        )
+        rows, features = self.matrix.shape
+        columns = self.shares.shape[1]
+        return honest_answer_bits(StepProduct(rows, features, columns, self.layout, RESIDUAL, self.features))
 
     @property
     def exact(self) -> FloatArray:
@@ -319,7 +298,6 @@ def products(draw: st.DrawFn) -> Product:
     )
 
 
-@settings(deadline=None, max_examples=60)
 @given(products())
 def test_honest_sums_survive_truncation_bit_for_bit(small_keys: KeyPair, product: Product) -> None:
     _, private = small_keys
@@ -365,7 +343,6 @@ def test_w_is_one_bit_wider_than_the_largest_sums_need(small_keys: KeyPair) -> N
 # -- what is gone -----------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_what_lies_above_w_doesnt_reach_the_peer_but_for_whether_it_wrapped(
     small_keys: KeyPair, data: st.DataObject

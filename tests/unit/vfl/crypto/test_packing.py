@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vfl.arrays import IntArray
@@ -40,7 +40,6 @@ def layouts(draw: st.DrawFn) -> PackingLayout:
     )
 
 
-@settings(deadline=None)
 @given(layouts(), st.data())
 def test_products_come_back_exactly_extremes_included(layout: PackingLayout, data: st.DataObject) -> None:
     rows = data.draw(st.integers(1, layout.batch_size))
@@ -128,7 +127,6 @@ def test_chosen_layout_packs_rows_when_columns_are_few_and_columns_when_they_are
     assert chosen(1, batch_size=1).rows_per_ciphertext == 1
 
 
-@settings(deadline=None)
 @given(
     features=st.integers(1, 120),
     classes=st.integers(1, 4),

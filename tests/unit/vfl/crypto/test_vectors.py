@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vfl.arrays import FloatArray
@@ -37,7 +37,7 @@ KeyPair = tuple[PublicKey, PrivateKey]
 
 UNIT = FixedPoint(16, 0, signed=False)
 COARSE = FixedPoint(8, 2)
-few_examples = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few_examples = settings(max_examples=25)
 
 
 def exact_product(X: FloatArray, g: FloatArray, residual: FixedPoint, features: FixedPoint) -> FloatArray:

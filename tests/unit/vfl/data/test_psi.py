@@ -31,7 +31,6 @@ def points_of(chunks: Iterable[bytes]) -> list[bytes]:
 
 
 @given(shared=ids, server_only=ids, client_only=ids, seed=st.randoms(use_true_random=False))
-@settings(max_examples=60)
 def test_equals_set_intersection(
     shared: list[str], server_only: list[str], client_only: list[str], seed: object
 ) -> None:
@@ -296,7 +295,6 @@ def test_arbitrary_bytes_are_taken_by_both_sides_only_as_two_points_or_refused_i
 
 
 @given(place=st.integers(0, 63), bit=st.integers(0, 7))
-@settings(max_examples=60)
 def test_a_flipped_bit_is_refused_or_takes_its_id_out_of_the_intersection(place: int, bit: int) -> None:
     server, client = PsiServer(["a", "b"]), PsiClient(["a", "b"])
     client.receive_setup(server.setup(2))

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfl.learning import BatchSchedule, initial_weights, smallest_batch, split_rows, train_centrally
+from vfl.learning import (
+    BatchSchedule,
+    GradientDescent,
+    VerticalData,
+    initial_weights,
+    smallest_batch,
+    split_rows,
+    train_centrally,
+)
 from vfl.learning.initialisation import INITIALISATIONS
 
 
@@ -84,13 +92,9 @@ def test_central_training_takes_hus_step_by_hand() -> None:
     """One batch, one step, from theta = 0: f = -2 y, theta = rate / (4 s) * 2 sum y x (Hu eq. 3-5)."""
     left, right = np.array([[1.0], [3.0]]), np.array([[0.5], [-1.0]])
     weights = train_centrally(
-        [left, right],
-        np.array([1, 0]),
+        VerticalData([left, right], np.array([1, 0])),
         [np.zeros((1, 1)), np.zeros((1, 1))],
-        classes=2,
-        schedule=BatchSchedule(np.arange(2), 2, 1),
-        epochs=1,
-        learning_rate=0.5,
+        GradientDescent(BatchSchedule(np.arange(2), 2, 1), epochs=1, learning_rate=0.5),
     )
     assert weights[0].item() == pytest.approx(0.5 / 8 * 2 * (1.0 - 3.0))
     assert weights[1].item() == pytest.approx(0.5 / 8 * 2 * (0.5 + 1.0))
@@ -99,13 +103,9 @@ def test_central_training_takes_hus_step_by_hand() -> None:
 def test_l2_shrinks_weights_and_spares_the_masked_feature() -> None:
     features = [np.zeros((4, 1)), np.zeros((4, 1))]  # without data, only the penalty moves anything
     weights = train_centrally(
-        features,
-        np.array([0, 1, 0, 1]),
+        VerticalData(features, np.array([0, 1, 0, 1])),
         [np.ones((1, 1)), np.ones((1, 1))],
-        classes=2,
-        schedule=BatchSchedule(np.arange(4), 4, 1),
-        epochs=1,
-        learning_rate=0.5,
+        GradientDescent(BatchSchedule(np.arange(4), 4, 1), epochs=1, learning_rate=0.5),
         l2=0.2,
         unpenalised=[np.array([False]), np.array([True])],
     )

@@ -14,14 +14,13 @@ import torch
 from vfl.learning import confidence_scores
 from vfl.learning.networks import Activation, DenseNetwork
 from vfl.learning.torch_training import (
+    AdamTraining,
     as_tensor,
     dense_network,
     initial_layers,
     scores_of,
     torch_layers,
     torch_partial_scores,
-    train_linear,
-    train_network,
 )
 
 torch.set_num_threads(1)
@@ -57,32 +56,32 @@ def test_a_tensor_does_not_share_memory_with_its_array() -> None:
 def test_train_linear_learns_and_repeats(patience: int | None) -> None:
     active, passive, labels = labelled()
     features = np.hstack([active, passive])
-    weights, bias = train_linear(features, labels, epochs=60, patience=patience)
+    weights, bias = AdamTraining(epochs=60, patience=patience).train_linear(features, labels)
     assert weights.shape == (3, 5)
     assert bias.shape == (3,)
     assert ((features @ weights.T + bias).argmax(axis=1) == labels).mean() > 0.9
-    again, _ = train_linear(features, labels, epochs=60, patience=patience)
+    again, _ = AdamTraining(epochs=60, patience=patience).train_linear(features, labels)
     np.testing.assert_array_equal(weights, again)
-    other, _ = train_linear(features, labels, epochs=60, patience=patience, seed=1)
+    other, _ = AdamTraining(epochs=60, patience=patience).train_linear(features, labels, seed=1)
     assert (weights != other).any()
 
 
 @pytest.mark.parametrize("hidden", [(), (8,), (8, 8)])
 def test_train_network_learns_what_both_parties_are_needed_for(hidden: tuple[int, ...]) -> None:
     active, passive, labels = labelled()
-    network = train_network(active, passive, labels, hidden=hidden, activation="tanh", epochs=80)
+    network = AdamTraining(epochs=80).train_network(active, passive, labels, hidden=hidden, activation="tanh")
     assert [len(part.weights) for part in (network.active, network.passive)] == [len(hidden) + 1] * 2
     assert (network.active.inputs, network.passive.inputs, network.passive.outputs) == (2, 3, 3)
     scores = scores_of(network, active, passive)
     np.testing.assert_allclose(scores.sum(axis=1), 1.0)
     assert (scores.argmax(axis=1) == labels).mean() > 0.85
-    again = train_network(active, passive, labels, hidden=hidden, activation="tanh", epochs=80)
+    again = AdamTraining(epochs=80).train_network(active, passive, labels, hidden=hidden, activation="tanh")
     np.testing.assert_array_equal(again.passive.weights[0], network.passive.weights[0])
 
 
 def test_scores_are_softmax_of_the_summed_shares() -> None:
     active, passive, labels = labelled()
-    network = train_network(active, passive, labels, epochs=1)
+    network = AdamTraining(epochs=1).train_network(active, passive, labels)
     expected = confidence_scores(network.active.partial_scores(active) + network.passive.partial_scores(passive))
     np.testing.assert_array_equal(scores_of(network, active, passive), expected)
 
@@ -91,14 +90,14 @@ def test_early_stopping_keeps_the_best_epoch_and_ends_early() -> None:
     generator = np.random.default_rng(0)
     # Labels that features say nothing about: every epoch overfits more.
     features, labels = generator.random((60, 30)), generator.integers(0, 2, 60)
-    stopped, _ = train_linear(features, labels, epochs=3000, patience=3, learning_rate=0.1)
-    trained, _ = train_linear(features, labels, epochs=300, patience=None, learning_rate=0.1)
+    stopped, _ = AdamTraining(epochs=3000, patience=3, learning_rate=0.1).train_linear(features, labels)
+    trained, _ = AdamTraining(epochs=300, patience=None, learning_rate=0.1).train_linear(features, labels)
     assert np.abs(stopped).mean() < 0.3 * np.abs(trained).mean()
 
 
 def test_a_class_without_rows_still_has_its_weights() -> None:
     features = np.random.default_rng(0).random((20, 2))
-    weights, bias = train_linear(features, np.zeros(20, dtype=np.int64), classes=3, epochs=1)
+    weights, bias = AdamTraining(epochs=1).train_linear(features, np.zeros(20, dtype=np.int64), classes=3)
     assert (weights.shape, bias.shape) == ((3, 2), (3,))
 
 
@@ -109,26 +108,30 @@ def test_a_class_without_rows_still_has_its_weights() -> None:
         ({"batch_size": 0}, "batch_size > 0"),
         ({"learning_rate": 0.0}, "learning_rate > 0"),
         ({"patience": 0}, "patience"),
-        ({"classes": 2}, "labels from 0 to below 2"),
-        ({"classes": 1}, "labels"),
     ],
 )
-def test_train_linear_refuses(options: dict[str, Any], match: str) -> None:
+def test_a_training_refuses(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        AdamTraining(**options)
+
+
+@pytest.mark.parametrize(("classes", "match"), [(2, "labels from 0 to below 2"), (1, "labels")])
+def test_train_linear_refuses(classes: int, match: str) -> None:
     active, _, labels = labelled()
     with pytest.raises(ValueError, match=match):
-        train_linear(active, labels, **options)
+        AdamTraining().train_linear(active, labels, classes=classes)
 
 
 def test_train_network_refuses() -> None:
     active, passive, labels = labelled()
     with pytest.raises(ValueError, match="one label per row"):
-        train_linear(active, labels[:-1])
+        AdamTraining().train_linear(active, labels[:-1])
     with pytest.raises(ValueError, match="at least one unit"):
-        train_network(active, passive, labels, hidden=(0,))
+        AdamTraining().train_network(active, passive, labels, hidden=(0,))
     with pytest.raises(ValueError, match="Unknown activation"):
-        train_network(active, passive, labels, activation="gelu")  # type: ignore[arg-type]
+        AdamTraining().train_network(active, passive, labels, activation="gelu")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="as many passive rows"):
-        train_network(active, passive[:-1], labels)
+        AdamTraining().train_network(active, passive[:-1], labels)
 
 
 def test_services_start_without_torch() -> None:

@@ -57,7 +57,6 @@ def measured(attack: str, weights: FloatArray, disclosed: FloatArray, features: 
 # --- against the attacks ------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=SEEDS, k=CLASSES, d=FEATURES)
 def test_the_attacks_err_as_predicted_whatever_is_disclosed(seed: int, k: int, d: int) -> None:
     weights, features, own = model(seed, k, d)
@@ -70,7 +69,6 @@ def test_the_attacks_err_as_predicted_whatever_is_disclosed(seed: int, k: int, d
     assert measured("half_star", weights, disclosed, features) == pytest.approx(predicted.half_star, rel=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=SEEDS, k=CLASSES, d=FEATURES)
 def test_true_parameters_give_theorem_2(seed: int, k: int, d: int) -> None:
     weights, _, own = model(seed, k, d)
@@ -92,7 +90,6 @@ def test_fresh_records_err_so_on_average() -> None:
 # --- the papers' cases are what the general form becomes ----------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=SEEDS, k=CLASSES, d=FEATURES)
 def test_a_rotation_and_a_transform_are_two_views_of_the_same(seed: int, k: int, d: int) -> None:
     """Rassouli eq. 82 with H = R^T, Varasteh eq. 38; both for tall A as well."""
@@ -103,7 +100,6 @@ def test_a_rotation_and_a_transform_are_two_views_of_the_same(seed: int, k: int,
     assert half_star_error_rotated(matrix, own, rotation) == pytest.approx(errors.half_star, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=SEEDS, d=FEATURES, more=st.integers(1, 4))
 def test_fewer_features_than_classes_need_the_second_moment_only(seed: int, d: int, more: int) -> None:
     """Varasteh eq. 45, and its maximum at R = -I."""
@@ -118,7 +114,6 @@ def test_fewer_features_than_classes_need_the_second_moment_only(seed: int, d: i
     assert greatest >= expected.least_squares
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=SEEDS, k=CLASSES)
 def test_one_feature_and_any_parameters(seed: int, k: int) -> None:
     weights, _, own = model(seed, k, 1)
@@ -128,7 +123,6 @@ def test_one_feature_and_any_parameters(seed: int, k: int) -> None:
     assert single_feature_error(matrix, disclosed, own.about_zero[0, 0]) == pytest.approx(expected.least_squares)
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=SEEDS, d=FEATURES)
 def test_two_classes_and_any_parameters(seed: int, d: int) -> None:
     weights, _, own = model(seed, 2, d)
@@ -168,7 +162,7 @@ def test_how_class_rows_are_combined_matters_for_one_feature_but_not_under_rotat
 # --- maxima, gradients, interpretability --------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=SEEDS, k=CLASSES, d=FEATURES)
 def test_theorem_3_is_attained_and_beats_other_transforms(seed: int, k: int, d: int) -> None:
     weights, _, own = model(seed, k, d)
@@ -180,7 +174,7 @@ def test_theorem_3_is_attained_and_beats_other_transforms(seed: int, k: int, d: 
     assert max([*others, ls_error_transformed(matrix, moment, -np.eye(d))]) <= greatest + 1e-10
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=SEEDS, k=CLASSES, d=FEATURES)
 def test_the_gradient_is_that_of_finite_differences(seed: int, k: int, d: int) -> None:
     """Eq. 40 of eq. 38, over all matrices: a quadratic, for which central differences are exact."""
@@ -192,7 +186,7 @@ def test_the_gradient_is_that_of_finite_differences(seed: int, k: int, d: int) -
     assert ahead - behind == pytest.approx(slope, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=SEEDS, k=CLASSES, d=FEATURES)
 def test_interpretability_of_a_rotation(seed: int, k: int, d: int) -> None:
     """Eq. 34 is eq. 33 for W R; -I is the farthest, at four times the mean squared parameter."""

@@ -55,7 +55,6 @@ def test_row_space_refuses_what_is_no_matrix_of_numbers(matrix: FloatArray) -> N
         row_space(matrix)
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 6), d=st.integers(1, 9))
 def test_row_space_satisfies_the_moore_penrose_conditions(seed: int, m: int, d: int) -> None:
     rng = np.random.default_rng(seed)
@@ -108,7 +107,7 @@ def test_theorem_2_by_hand() -> None:
     assert found.half_star.upper == pytest.approx(1 / 8)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(2, 7), d=st.integers(1, 12))
 def test_theorem_2_is_the_measured_error(seed: int, k: int, d: int) -> None:
     view, passive = federation(seed, k, d)
@@ -125,7 +124,6 @@ def test_theorem_2_is_the_measured_error(seed: int, k: int, d: int) -> None:
         assert found.floor <= error.value + 1e-12
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(2, 7), d=st.integers(1, 12))
 def test_bounds_before_training_hold_for_every_model(seed: int, k: int, d: int) -> None:
     _, passive = federation(seed, k, d)
@@ -178,7 +176,6 @@ def test_moments_of_other_features_are_refused() -> None:
         prediction_errors(np.zeros((1, 3)), moments(np.zeros((2, 2))))
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(2, 7), d=st.integers(1, 12))
 def test_half_star_gains_what_the_equations_tell(seed: int, k: int, d: int) -> None:
     """Eq. 47-48, record by record; d and k as they come, so d < k - 1 as well."""

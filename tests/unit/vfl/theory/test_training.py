@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vfl.learning import BatchSchedule, initial_weights
+from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
 from vfl.learning.reference import train_centrally
 from vfl.theory.training import (
     APPROXIMATIONS,
@@ -140,13 +140,9 @@ def test_simulation_is_the_reference_training() -> None:
     for classes in (2, 4):
         run = _run(classes=classes, epochs=3, learning_rate=0.1, l2=0.01)
         expected = train_centrally(
-            run.blocks,
-            run.labels,
+            VerticalData(run.blocks, run.labels, classes=classes),
             run.steps[0].weights,
-            classes=classes,
-            schedule=BatchSchedule(np.arange(40), 8, 0),
-            epochs=3,
-            learning_rate=0.1,
+            GradientDescent(BatchSchedule(np.arange(40), 8, 0), epochs=3, learning_rate=0.1),
             l2=0.01,
         )
         for ours, theirs in zip(run.weights, expected, strict=True):
@@ -209,7 +205,7 @@ def test_copies() -> None:
         copies(512, 512)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(epsilon=st.floats(0, 1.99), eta=st.floats(0.001, 1), norm=st.floats(0.1, 4))
 def test_guarantee_shrinks(epsilon: float, eta: float, norm: float) -> None:
     steps = guaranteed_steps(eta, epsilon, squared_norm=norm)
@@ -235,13 +231,9 @@ def _run(
     columns = 1 if classes == 2 else classes
     weights = [generator.normal(size=(block.shape[1], columns)) / 5 for block in blocks]
     return simulate_oracle(
-        blocks,
-        generator.integers(0, classes, 40),
+        VerticalData(blocks, generator.integers(0, classes, 40), classes=classes),
         weights,
-        classes=classes,
-        schedule=BatchSchedule(np.arange(40), 8, 0),
-        epochs=epochs,
-        learning_rate=learning_rate,
+        GradientDescent(BatchSchedule(np.arange(40), 8, 0), epochs=epochs, learning_rate=learning_rate),
         approximation=approximation,
         l2=l2,
     )

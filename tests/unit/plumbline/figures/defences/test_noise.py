@@ -14,8 +14,8 @@ from defences.dp_noise import DpNoise
 from plumbline.figures.defences.noise import noise_section
 from plumbline.figures.defences.noise_trainings import DELTA, EPSILONS, INITIALISATIONS
 from plumbline.figures.page.section import Section
-from plumbline.figures.simulation.side_by_side import LEARNING_RATE, ResidualNoise, train_side_by_side
-from vfl.learning import BatchSchedule
+from plumbline.figures.simulation.side_by_side import LEARNING_RATE, ResidualNoise, Starts, Watch, train_side_by_side
+from vfl.learning import BatchSchedule, GradientDescent
 from vfl.theory.dp_noise import READINGS, sign_success
 
 DATA = os.environ.get("PLUMBLINE_DATA_DIR")
@@ -58,13 +58,11 @@ def test_noise_without_sigma_changes_nothing_and_every_step_is_observed() -> Non
         train_side_by_side(
             features,
             labels,
-            start,
+            Starts(start, np.zeros(2, dtype=np.int64)),
+            GradientDescent(schedule, epochs=3, learning_rate=LEARNING_RATE),
             test=np.arange(24, 30),
-            schedule=schedule,
-            epochs=3,
-            guaranteed=np.zeros(2, dtype=np.int64),
             noise=noise,
-            observe=lambda *step: seen.append(step),
+            watch=Watch(step=lambda *step: seen.append(step)),
         )
         for noise in (None, ResidualNoise(np.arange(4) < 2, np.zeros(2), np.zeros(2), rng))
     ]

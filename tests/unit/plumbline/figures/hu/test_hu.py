@@ -31,10 +31,10 @@ from plumbline.figures.hu.page import write_hu
 from plumbline.figures.hu.statements import statements_of
 from plumbline.figures.hu.study import run_hu
 from plumbline.figures.simulation.records import Records, scaled_features
-from plumbline.figures.simulation.side_by_side import KeptLabels, train_side_by_side
+from plumbline.figures.simulation.side_by_side import KeptLabels, Starts, train_side_by_side
 from vfl.arrays import BoolArray
 from vfl.data import DatasetNotFound
-from vfl.learning import BatchSchedule, train_centrally
+from vfl.learning import BatchSchedule, GradientDescent, VerticalData, train_centrally
 from vfl.theory.training import simulate_oracle
 
 DATA = os.environ.get("PLUMBLINE_DATA_DIR")
@@ -72,13 +72,9 @@ def test_training_and_kept_labels_are_those_of_the_reference_and_of_label_recove
     for column, kind in enumerate(("zero", "xavier")):
         start = weights[:, [column]]
         oracle = simulate_oracle(
-            blocks,
-            labels,
+            VerticalData(blocks, labels),
             [start[:3], start[3:]],
-            classes=2,
-            schedule=schedule,
-            epochs=4,
-            learning_rate=0.2,
+            GradientDescent(schedule, epochs=4, learning_rate=0.2),
         )
         found = []
         for epochs in range(1, 5):
@@ -98,24 +94,17 @@ def test_training_and_kept_labels_are_those_of_the_reference_and_of_label_recove
     trained = train_side_by_side(
         np.hstack(blocks),
         labels,
-        weights,
+        Starts(weights, np.array(limits)),
+        GradientDescent(schedule, epochs=4, learning_rate=0.2),
         test=test,
-        schedule=schedule,
-        epochs=4,
-        guaranteed=np.array(limits),
-        learning_rate=0.2,
     )
     for column in range(2):
         start = weights[:, [column]]
         reference = np.vstack(
             train_centrally(
-                blocks,
-                labels,
+                VerticalData(blocks, labels),
                 [start[:3], start[3:]],
-                classes=2,
-                schedule=schedule,
-                epochs=4,
-                learning_rate=0.2,
+                GradientDescent(schedule, epochs=4, learning_rate=0.2),
             )
         )
         np.testing.assert_allclose(trained.weights[:, [column]], reference, atol=1e-12)
@@ -134,12 +123,9 @@ def test_success_by_step_and_first_wrong_step_follow_f() -> None:
     trained = train_side_by_side(
         features,
         labels,
-        np.array([[3.0, 0.0]]),
+        Starts(np.array([[3.0, 0.0]]), np.array([0, 100])),
+        GradientDescent(schedule, epochs=1, learning_rate=1e-9),
         test=np.arange(4),
-        schedule=schedule,
-        epochs=1,
-        guaranteed=np.array([0, 100]),
-        learning_rate=1e-9,
     )
     np.testing.assert_array_equal(trained.success_step, [[0.5, 1.0]])
     order = np.concatenate(list(schedule.epoch(0)))
