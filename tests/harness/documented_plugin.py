@@ -15,7 +15,8 @@ def install(page: str, module: str, folder: Path, monkeypatch: pytest.MonkeyPatc
     The entry point names the class, and the class its block.
     """
     text = (DOCS / page).read_text()
-    groups = re.findall(r'```toml\n\[project\.entry-points\."([\w.]+)"\]\n(.*?)```', text, flags=re.DOTALL)
+    # A page may show the whole of a pyproject.toml: its next table begins with a bracket.
+    groups = re.findall(r'^\[project\.entry-points\."([\w.]+)"\]\n([^\[`]*)', text, flags=re.MULTILINE)
     ((group, name, attribute),) = [
         (group, name, attribute)
         for group, entries in groups
