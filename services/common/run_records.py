@@ -252,17 +252,17 @@ class FoundLabels:
 
     Attributes:
         labels: (n,) a class index per record of the common order; -1 without an answer.
-        guaranteed: (n,) whether the label is certain.
         step_epoch: (m,) epoch of each answer that a step gave.
         step_rows: (m,) its record, as a row of the common order.
         step_labels: (m,) its label; -1 without an answer.
+        guaranteed: (n,) whether the label is certain; absent where the attack doesn't say.
     """
 
     labels: IntArray
-    guaranteed: BoolArray
     step_epoch: IntArray
     step_rows: IntArray
     step_labels: IntArray
+    guaranteed: BoolArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
