@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_type_hin
 import numpy as np
 import pytest
 
+pytest.importorskip("torch")
+
 import attacks
 import defences
 from attacks.registry import REGISTRY as ATTACKS
