@@ -109,7 +109,7 @@ def test_arrays_read_back_equal(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.rows, ROWS)
     assert set(found.by_attack) == {"half", "ls"}
     np.testing.assert_array_equal(found.by_attack["ls"], -NUMBERS)
-    labels = FoundLabels(ROWS, ROWS > 0, ROWS, ROWS, ROWS)
+    labels = FoundLabels(ROWS, ROWS, ROWS, ROWS, ROWS > 0)
     folder.write_training_arrays("passive", "label_recovery", vars(labels))
     assert equal(folder.found_labels("passive", "label_recovery"), labels)
     values = {"passive-1": FoundValues(NUMBERS, ROWS), "active": FoundValues(NUMBERS[:, 0])}
