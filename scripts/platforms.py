@@ -30,9 +30,9 @@ PLATFORMS = {
 }
 # The oldest macOS that torch has wheels for.
 MACOS = "14.0"
-UNIT_TESTS = ("tests/unit/services", "tests/unit/vfl")
+UNIT_TESTS = ("tests/unit/services", "tests/unit/vfl/crypto", "tests/unit/vfl/data")
 # What an old scipy or pymanopt can break; those that need torch are skipped.
-NUMERICAL_TESTS = ("tests/unit/attacks", "tests/unit/defences")
+NUMERICAL_TESTS = ("tests/unit/attacks", "tests/unit/defences", "tests/unit/vfl/learning", "tests/unit/vfl/theory")
 _UV = (sys.executable, "-m", "uv")
 _SHOWN_LINES = 40
 # Several at once start so slowly on few cores that their parties give up on each other.
@@ -118,7 +118,7 @@ def try_out(python: str, wheel: Path, resolution: Literal["highest", "lowest-dir
         with _ONE_AUDIT:
             _run("the audit", str(programs / "plumbline"), *audit, folder=Path(folder))
         tests = UNIT_TESTS if resolution == "highest" else UNIT_TESTS + NUMERICAL_TESTS
-        _run("the unit tests", str(programs / "python"), "-m", "pytest", "-p", "no:cacheprovider", *tests)
+        _run("the unit tests", str(programs / "python"), "-m", "pytest", "-rfE", "-p", "no:cacheprovider", *tests)
 
 
 def reason(message: str) -> str:
