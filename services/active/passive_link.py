@@ -10,7 +10,6 @@ from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
 from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused
 from services.common.scores import matrix_of
 from services.common.statuses import naming, naming_the_party
-from services.common.transport import ReceivedStream
 from services.common.wire import END_SECONDS
 from vfl.data import BlindedIds
 from vfl.data.psi import MOST_IDS
@@ -46,14 +45,14 @@ class PassiveLink:
         )
         # Its table may be larger by far than this party's.
         timeout = self._timeout + MOST_IDS * _ALIGNMENT_SECONDS_PER_ID
-        replies: ReceivedStream = self._stub.SetUpAlignment(request, timeout=timeout)
+        replies = self._stub.SetUpAlignment(request, timeout=timeout)
         header = next(replies, passive_pb2.AlignmentPart())
         try:
             check_alignment_version(self.name, header.version)
         except InvalidMessage:
-            replies.close()
+            replies.cancel()
             raise
-        return self._blinded_ids(header.count, replies)
+        return BlindedIds(header.count, self._data_of(replies), replies.cancel)
 
     def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds:
         """The ids that were asked about, blinded by the party as well, as they arrive."""
@@ -63,15 +62,13 @@ class PassiveLink:
                 yield passive_pb2.AlignmentPart(session_id=session_id, data=data)
 
         timeout = self._timeout + client_count * _ALIGNMENT_SECONDS_PER_ID
-        return self._blinded_ids(client_count, self._stub.Align(parts(), timeout=timeout))
+        replies = self._stub.Align(parts(), timeout=timeout)
+        return BlindedIds(client_count, self._data_of(replies), replies.cancel)
 
-    def _blinded_ids(self, count: int, replies: ReceivedStream) -> BlindedIds:
-        def chunks() -> Iterator[bytes]:
-            with naming(self.name):
-                for part in replies:
-                    yield part.data
-
-        return BlindedIds(count, chunks(), replies.close)
+    def _data_of(self, replies: Iterable[passive_pb2.AlignmentPart]) -> Iterator[bytes]:
+        with naming(self.name):
+            for part in replies:
+                yield part.data
 
     def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None:
         """Send the common ids in the order of rows that every party takes."""

@@ -254,10 +254,10 @@ def _rebuilt(
     return rebuilt
 
 
-class ReceivedStream(Iterator[Any]):
+class _Received(Iterator[Any]):
     """The messages that a call answers with, as they arrive.
 
-    Whoever stops reading closes it, or it holds a thread at each end until the deadline. Left to the garbage
+    Whoever stops reading cancels it, or it holds a thread at each end until the deadline. Left to the garbage
     collector, it ends its call as well.
     """
 
@@ -270,9 +270,9 @@ class ReceivedStream(Iterator[Any]):
         self._count(message)
         return message
 
-    def close(self) -> None:
+    def cancel(self) -> bool:
         """End the call, whether all of it, a part or nothing was read."""
-        self._call.cancel()
+        return bool(self._call.cancel())
 
 
 class _ClientInterceptor(
@@ -303,8 +303,8 @@ class _ClientInterceptor(
             self._count(details.method, message)
             yield message
 
-    def _received(self, details: grpc.ClientCallDetails, call: Any) -> ReceivedStream:
-        return ReceivedStream(call, lambda message: self._count(details.method, message))
+    def _received(self, details: grpc.ClientCallDetails, call: Any) -> _Received:
+        return _Received(call, lambda message: self._count(details.method, message))
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         self._count(client_call_details.method, request)

@@ -58,7 +58,7 @@ class BlindedIds:
 
     count: int
     chunks: Iterable[bytes]
-    close: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+    close: Callable[[], object] = field(default=lambda: None, repr=False, compare=False)
 
     def __enter__(self) -> BlindedIds:
         return self
