@@ -14,14 +14,23 @@ from attacks import AuxiliaryRows
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.adversary.predictions import AttackHost, Knowledge
 from services.common.agreement import TrainingPlan
-from services.common.alignment import alignment_context, alignment_refusals, closing
-from services.common.errors import InvalidMessage, OutOfOrder, UnknownRecord, described
+from services.common.alignment import alignment_context, alignment_refusals
+from services.common.errors import (
+    InvalidMessage,
+    OutOfOrder,
+    UnknownRecord,
+    described,
+    is_expected,
+    log_failure,
+    log_unexpected,
+    told,
+)
 from services.common.meters import StageTimer
 from services.common.run_records import EpochRecord
 from services.common.wire import PREDICTION_ROWS
 from services.party.context import PartyContext
 from services.party.party_training import PartyTraining
-from services.party.session import PartySession
+from services.party.session import PartySession, join
 from services.protocol1.exchange import GradientExchange
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import PsiClient, Table, common_order, encode_labels, rows_of
@@ -37,7 +46,7 @@ class ActiveParty:
         labels: class indices, one per record of the own table.
         class_names: by class index.
         stage: idle, failed, or what the job is doing; serving when it has finished.
-        failure: why the last job failed; empty when it didn't.
+        failure: why the last job failed, in words that others may read. Empty when it didn't.
         executor: threads for jobs.
     """
 
@@ -100,7 +109,7 @@ class ActiveParty:
     # -- the job ---------------------------------------------------------------------------------------------------
 
     def train(self, plan: TrainingPlan, observer: JobObserver) -> JobOutcome:
-        """Run a whole job. Any failure ends the session at every party and is raised; the service goes on."""
+        """Run a whole job. Any failure ends the session at every party and is raised. The service goes on."""
         if not self._job_lock.acquire(blocking=False):
             raise OutOfOrder("A job is running already: wait for its end.")
         session_id = ""
@@ -137,16 +146,16 @@ class ActiveParty:
         observer.stage(stage)
 
     def _align(self, session_id: str, observer: JobObserver) -> IntArray:
-        """Intersect ids with each passive party in turn, each time with what is left; fix the common order."""
+        """Intersect ids with each passive party in turn, each time with what is left, and fix the common order."""
         remaining: Sequence[str] = self._data.ids
         planned = 2 * len(self._passive_parties)
         for turn, (name, party) in enumerate(self._passive_parties.items()):
             with alignment_refusals():
                 client = PsiClient(remaining, alignment_context(session_id, name))
-                with closing(party.set_up_alignment(session_id, len(remaining))) as setup:
+                with party.set_up_alignment(session_id, len(remaining)) as setup:
                     client.receive_setup(setup)
                 observer.step(2 * turn + 1, planned)
-                with closing(party.align(session_id, client.request(), len(remaining))) as response:
+                with party.align(session_id, client.request(), len(remaining)) as response:
                     remaining = common_order(client.intersect(response.chunks))
             observer.step(2 * turn + 2, planned)
         self._for_all_passive(lambda party: party.fix_order(session_id, remaining))
@@ -160,14 +169,14 @@ class ActiveParty:
         def end_when_refused(joining: Future[None]) -> None:
             """A passive party that doesn't join ends the session: nobody waits for it until the timeout."""
             if error := joining.exception():
-                self._coordinator.end_session(session_id, described(error))
+                self._coordinator.end_session(session_id, _logged_and_told(error))
 
         joining = [self.executor.submit(party.join, session_id) for party in self._passive_parties.values()]
         for joined in joining:
             joined.add_done_callback(end_when_refused)
-        session = PartySession.open(
-            self._context, session_id, rows, self.labels[rows], lambda _: _first_failure(joining)
-        )
+        agreement = join(self._context, session_id, rows)
+        _first_failure(joining)
+        session = PartySession.open(self._context, agreement, rows, self.labels[rows])
         training, plan = session.training, session.agreement.plan
         self._record.note(
             warnings=list(session.terms_warnings),
@@ -227,7 +236,7 @@ class ActiveParty:
     def _end_after(epoch_of_other: Future[None], training: PartyTraining) -> None:
         """When a passive party stops in mid-epoch, don't wait for its next message until the timeout."""
         if error := epoch_of_other.exception():
-            training.exchange.end(described(error))
+            training.exchange.end(_logged_and_told(error))
 
     def _validation_loss(self, training: PartyTraining) -> float:
         rows = training.rows.validation
@@ -246,7 +255,7 @@ class ActiveParty:
         return scores
 
     def _prepare_attacks(self, training: PartyTraining) -> None:
-        """Collect what the passive parties disclose; one that discloses nothing makes it a black box."""
+        """Collect what the passive parties disclose. One that discloses nothing makes it a black box."""
         session_id = training.agreement.session_id
         parts = [party.disclose_parameters(session_id) for party in self._passive_parties.values()]
         disclosed = tuple(part for part in parts if part is not None)
@@ -276,11 +285,11 @@ class ActiveParty:
 
     def _fail(self, session_id: str, error: Exception) -> None:
         self.stage = "failed"
-        self.failure = described(error)
+        self.failure = told(error)
         if self._training is not None:
             self._training.exchange.end("the active party's job has failed.")
         self._session = None
-        _log.error("The job failed: %s", self.failure)
+        _log.error("The job failed: %s", described(error))
         if session_id:
             for end in (
                 self._coordinator.end_session,
@@ -318,7 +327,7 @@ class ActiveParty:
         rows = [self._row_of_id[record] for record in known]
         scores = self._scores(training, rows)
         # On the transcript as it grows, but never in the way of an answer.
-        self._attacking.submit(self._attack, rows, scores)
+        self._attacking.submit(self._attack, rows, scores).add_done_callback(log_failure)
         return dict(zip(known, scores, strict=True))
 
     def predict_one(self, record: str) -> FloatArray:
@@ -348,6 +357,13 @@ class ActiveParty:
 
 _INSTALLED = "The model was trained in one place, on both parties' data, and installed; nothing was trained here."
 UNKNOWN_RECORD = "This id is not among the aligned records: every party must hold it when the session begins."
+
+
+def _logged_and_told(error: BaseException) -> str:
+    """What others are told of an error that this party's job may never raise: the log has the rest of it."""
+    if not is_expected(error):
+        log_unexpected(error)
+    return told(error)
 
 
 def _first_failure(futures: Iterable[Future[None]]) -> None:

@@ -1,15 +1,13 @@
 """The passive parties as plain Python objects over gRPC."""
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
-from typing import cast
+from collections.abc import Iterable, Iterator, Sequence
 
 import grpc
 import numpy as np
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
-from services.common.errors import OutOfOrder, PeerRefused
+from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused
 from services.common.scores import matrix_of
 from services.common.statuses import naming, naming_the_party
 from services.common.wire import END_SECONDS
@@ -37,15 +35,24 @@ class PassiveLink:
         self._timeout = timeout
 
     def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds:
-        """The party's blinded ids as they arrive; raises InvalidMessage where it aligns by another version."""
+        """The party's blinded ids as they arrive.
+
+        Raises:
+            InvalidMessage: where it aligns by another version.
+        """
         request = passive_pb2.AlignmentSetupRequest(
             session_id=session_id, client_count=client_count, version=ALIGNMENT_VERSION
         )
         # Its table may be larger by far than this party's.
-        replies = self._stub.SetUpAlignment(request, timeout=self._timeout + MOST_IDS * _ALIGNMENT_SECONDS_PER_ID)
+        timeout = self._timeout + MOST_IDS * _ALIGNMENT_SECONDS_PER_ID
+        replies = self._stub.SetUpAlignment(request, timeout=timeout)
         header = next(replies, passive_pb2.AlignmentPart())
-        check_alignment_version(self.name, header.version)
-        return BlindedIds(header.count, self._data_of(replies))
+        try:
+            check_alignment_version(self.name, header.version)
+        except InvalidMessage:
+            replies.cancel()
+            raise
+        return BlindedIds(header.count, self._data_of(replies), replies.cancel)
 
     def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds:
         """The ids that were asked about, blinded by the party as well, as they arrive."""
@@ -55,11 +62,11 @@ class PassiveLink:
                 yield passive_pb2.AlignmentPart(session_id=session_id, data=data)
 
         timeout = self._timeout + client_count * _ALIGNMENT_SECONDS_PER_ID
-        return BlindedIds(client_count, self._data_of(self._stub.Align(parts(), timeout=timeout)))
+        replies = self._stub.Align(parts(), timeout=timeout)
+        return BlindedIds(client_count, self._data_of(replies), replies.cancel)
 
-    def _data_of(self, replies: Iterator[passive_pb2.AlignmentPart]) -> Iterator[bytes]:
-        # The transport's streams are generators: closing one that isn't read to its end ends the call.
-        with naming(self.name), closing(cast(Generator[passive_pb2.AlignmentPart, None, None], replies)):
+    def _data_of(self, replies: Iterable[passive_pb2.AlignmentPart]) -> Iterator[bytes]:
+        with naming(self.name):
             for part in replies:
                 yield part.data
 

@@ -16,7 +16,7 @@ from services.adversary.predictions import AttackHost
 from services.adversary.training import TrainingAdversary
 from services.common.agreement import TrainingPlan
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
-from services.common.errors import is_expected
+from services.common.errors import is_expected, log_unexpected
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.party.context import PartyContext
@@ -45,14 +45,14 @@ class _LogObserver:
 
 
 def train_unasked(party: ActiveParty, plan: TrainingPlan, await_others: Callable[[], None]) -> None:
-    """Train as soon as the others are there; nobody waits for the outcome, so that the log must tell it."""
+    """Train as soon as the others are there. Nobody waits for the outcome: the log tells it."""
     try:
         await_others()
         party.train(plan, _LogObserver())
     except Exception as error:
         # The party has logged the sentence of an expected one, and keeps it for its operator.
         if not is_expected(error):
-            _log.error("Unexpected error", exc_info=error)
+            log_unexpected(error)
 
 
 def run(settings: Settings) -> None:

@@ -41,14 +41,14 @@ class _EventQueue:
 
 
 class ActiveServicer(active_pb2_grpc.ActiveServicer):
-    """Answers the operator by the party's state; ``plan`` is what the party's own settings propose."""
+    """Answers the operator by the party's state. ``plan`` is what the party's own settings propose."""
 
     def __init__(self, party: ActiveParty, plan: TrainingPlan) -> None:
         self._party = party
         self._plan = plan
 
     def Train(self, request: active_pb2.TrainRequest, context: grpc.ServicerContext) -> Iterator[active_pb2.JobEvent]:
-        """Run a job and stream what happens in it; the job goes on when its watcher leaves."""
+        """Run a job and stream what happens in it. The job goes on when its watcher leaves."""
         plan = TrainingPlan.from_message(request.plan) if request.HasField("plan") else self._plan
         observer = _EventQueue()
         # The job goes on when its watcher leaves: it belongs to the federation.
@@ -79,7 +79,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
     def Predict(
         self, request_iterator: Iterator[active_pb2.PredictRequest], context: grpc.ServicerContext
     ) -> Iterator[active_pb2.PredictReply]:
-        """Stream confidence scores; an id that isn't aligned gets an error in place of scores."""
+        """Stream confidence scores. An id that isn't aligned gets an error in place of scores."""
         for request in request_iterator:
             if len(request.ids) > PREDICTION_ROWS:
                 raise InvalidMessage(f"Expected at most {PREDICTION_ROWS} ids per message, got {len(request.ids)}.")

@@ -1,1 +1,1 @@
-"""Where attacks are hosted in a service: training and predictions; an honest run has no trace of it."""
+"""Where attacks are hosted in a service: training and predictions. An honest run has no trace of it."""

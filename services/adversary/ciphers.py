@@ -26,7 +26,7 @@ class Transcript:
 class RecordingCipher:
     """Sends the messages of the cipher inside, and keeps a transcript of the sums that it reads.
 
-    Training goes on with the sums of the party's own features, the first ones; an honest cipher reads no others.
+    Training goes on with the sums of the party's own features, the first ones. An honest cipher reads no others.
     """
 
     def __init__(self, inner: Cipher, transcript: Transcript, features: int) -> None:
@@ -41,7 +41,7 @@ class RecordingCipher:
         self.decrypt = inner.decrypt
 
     def mask(self, step: int, peer: str, combination: Combined) -> tuple[WireVector, Unmask]:
-        """Mask as the cipher inside does; reading the answer puts the sums into the transcript."""
+        """Mask as the cipher inside does. Reading the answer puts the sums into the transcript."""
         masked, unmask = self._inner.mask(step, peer, combination)
 
         def recorded(answer: DecryptedVector) -> FloatArray:

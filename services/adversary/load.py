@@ -13,10 +13,12 @@ _log = logging.getLogger(__name__)
 def load_attacks(
     names: Sequence[str], options: Mapping[str, Mapping[str, Any]], role: Role
 ) -> tuple[dict[str, attacks.PredictionAttack], dict[str, attacks.TrainingAttack]]:
-    """The named attacks that a party of this role can mount, on predictions and in training; others are ignored.
+    """The named attacks that a party of this role can mount, on predictions and in training.
 
-    Each ignored one gets a line in the log. Raises UnknownAttack or ValueError at once, so that a service with a wrong
-    name doesn't start.
+    Others are ignored, with a line in the log.
+
+    Raises:
+        ValueError: for a wrong name or option, at once, so that the service doesn't start.
     """
     prediction: dict[str, attacks.PredictionAttack] = {}
     training: dict[str, attacks.TrainingAttack] = {}
@@ -36,7 +38,7 @@ def load_attacks(
 
 
 def _is_played(name: str, spec: attacks.AttackSpec, role: Role) -> bool:
-    """Whether a party of this role can mount an attack; logs why it can't."""
+    """Whether a party of this role can mount an attack. The log says why it can't."""
     if spec.adversary not in (role, "either"):
         _log.warning("%s is an attack of the %s party: ignored here.", name, spec.adversary)
         return False

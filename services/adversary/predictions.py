@@ -26,7 +26,7 @@ class Knowledge:
 
     Attributes:
         training: its own.
-        disclosed: each passive party's parameters in the agreement's order; None in black box.
+        disclosed: each passive party's parameters in the agreement's order. None in black box.
         auxiliary: complete records that this party holds besides, with the scores that it got for them.
     """
 
@@ -40,7 +40,11 @@ class Knowledge:
         return features if self.training.agreement.plan.installed_model else features[:, :-1]
 
     def view(self, rows: IntArray, scores: FloatArray) -> attacks.PredictionView:
-        """The view of predictions of ``rows``, (n, classes) scores; raises ViewError when the pieces don't fit."""
+        """The view of predictions of ``rows``, (n, classes) scores.
+
+        Raises:
+            ViewError: when the pieces don't fit.
+        """
         own_bias = not self.training.agreement.plan.installed_model
         train_rows = self.training.rows.train
         pieces: dict[str, Any] = {
@@ -72,7 +76,7 @@ class Knowledge:
 class AttackHost:
     """Runs the switched-on attacks on scores as they arrive and writes what they found to the run folder.
 
-    An attack that can't be mounted is reported as not applicable, with the reason; the federation goes on.
+    An attack that can't be mounted is reported as not applicable, with the reason. The federation goes on.
     """
 
     def __init__(self, mounted: Mapping[str, attacks.PredictionAttack], folder: Path | None) -> None:

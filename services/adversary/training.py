@@ -35,10 +35,19 @@ class TrainingAdversary:
     An attack that can't be mounted is reported as not applicable, and the party trains honestly. Without any attack the
     party's cipher is the honest one itself.
 
-    Raises ValueError for two attacks that both replace messages.
     """
 
     def __init__(self, mounted: Mapping[str, TrainingAttack], name: str, folder: Path | None) -> None:
+        """Mount attacks.
+
+        Args:
+            mounted: the attacks, by name.
+            name: the party's.
+            folder: where the outcomes are written. None writes nothing.
+
+        Raises:
+            ValueError: for two attacks that both replace messages.
+        """
         replacing = [one for one, attack in mounted.items() if replaces_messages(attack)]
         if len(replacing) > 1:
             raise ValueError(f"{' and '.join(replacing)} both replace messages: mount one of them.")
@@ -107,7 +116,7 @@ class TrainingAdversary:
             self._folder.write_training_outcomes(self._name, outcomes)
 
     def _found(self, attack: str, result: TrainingResult) -> dict[str, Json]:
-        """Write a result's arrays; returns its kind and facts."""
+        """Write a result's arrays, and return its kind and facts."""
         facts = dict(result.facts())
         if taken := _RESERVED & set(facts):
             raise TypeError(f"its facts can't be called {', '.join(sorted(taken))}: these the service writes")
@@ -149,7 +158,7 @@ class TrainingAdversary:
 def _replaced(
     name: str, attack: ReplacingAttack, agreement: Agreement, party: str
 ) -> tuple[Cipher, Callable[[TrainingView], TrainingResult]]:
-    """The cipher that sends an attack's messages, and what gives its result; raises what the attack raises."""
+    """The cipher that sends an attack's messages, and what gives its result. Raises what the attack raises."""
     if agreement.plan.cipher != "paillier":
         raise ValueError(f"{name} needs ciphertexts: cipher=paillier.")
     messages = attack.messages(_terms(agreement, party), partial(honest_messages, agreement, party))
@@ -157,7 +166,7 @@ def _replaced(
 
 
 def _terms(agreement: Agreement, party: str) -> SessionTerms:
-    """A session's terms as an attack of this party knows them; raises ValueError where packing can't work."""
+    """A session's terms as an attack of this party knows them. Raises ValueError where packing can't work."""
     is_active = party == agreement.active.name
     return SessionTerms(
         party=party,

@@ -18,10 +18,9 @@ def _term(default: Any, description: str, holds: Callable[[Any], bool] | None = 
     return field(default=default, metadata={"description": description, "holds": holds, "expected": expected})
 
 
-# A dataclass field is made by a call; none of these defaults is mutable.
 @dataclass(frozen=True)
 class TrainingPlan:
-    """The training that the active party proposes; protos/v1/common.proto explains each field."""
+    """The training that the active party proposes. protos/v1/common.proto explains each field."""
 
     epochs: int = _term(40, "Passes over the training rows.", lambda value: value >= 1, "at least 1")
     batch_size: int = _term(
@@ -89,7 +88,7 @@ class TrainingPlan:
 
     @classmethod
     def what_is_expected_of(cls, name: str, value: Any) -> str:
-        """Which values of one field can work, in words; empty when this one can."""
+        """Which values of one field can work, in words. Empty when this one can."""
         facts = cls.__dataclass_fields__[name].metadata
         return "" if facts["holds"] is None or facts["holds"](value) else str(facts["expected"])
 

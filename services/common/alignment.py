@@ -1,10 +1,10 @@
 """Private set intersection between services: which version a peer speaks, and refusals that cross the wire."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from services.common.errors import InvalidMessage
-from vfl.data import BlindedIds, PsiError
+from vfl.data import PsiError
 
 # 1, whose messages said nothing of their version, was openmined's protocol on P-256.
 ALIGNMENT_VERSION = 2
@@ -31,13 +31,3 @@ def alignment_refusals() -> Iterator[None]:
 def alignment_context(session_id: str, passive_party: str) -> str:
     """The name of one alignment: what one passive party has blinded means nothing to another, or in another session."""
     return f"{session_id}\0{passive_party}"
-
-
-@contextmanager
-def closing(blinded: BlindedIds) -> Iterator[BlindedIds]:
-    """Ends the stream that blinded ids come from when they are no longer read, whatever the reason."""
-    try:
-        yield blinded
-    finally:
-        if isinstance(blinded.chunks, Generator):
-            blinded.chunks.close()

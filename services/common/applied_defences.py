@@ -20,10 +20,11 @@ APPLIED: Mapping[Role, tuple[Stage, ...]] = {
 
 
 def load_defences(settings: Settings, role: Role) -> tuple[Defence, ...]:
-    """The named defences that this role applies, in the order given; others get a line in the log.
+    """The named defences that this role applies, in the order given. Others get a line in the log.
 
-    Raises UnknownDefence or ValueError at once: a service with a wrong name, option or combination doesn't start, nor
-    one with a defence that nothing here would call.
+    Raises:
+        ValueError: for a wrong name, option or combination, and for a defence that nothing here would call. It is
+            raised at once, so that the service doesn't start.
     """
     chosen = defences.load_all(settings.defences, settings.defence_options)
     for defence in chosen:

@@ -1,4 +1,17 @@
-"""Errors that a party may tell another. ``statuses`` has their place on the wire."""
+"""Errors that a party may tell another, and what of any error leaves its process.
+
+``statuses`` has their place on the wire.
+"""
+
+import logging
+from concurrent.futures import Future
+from typing import Any
+
+_log = logging.getLogger(__name__)
+
+# Whose errors have texts that were made for a person.
+_OWN_PACKAGES = frozenset({"attacks", "defences", "services", "vfl"})
+_MOST_TOLD = 500
 
 
 class FederationError(Exception):
@@ -26,7 +39,7 @@ class UnknownRecord(FederationError):
 
 
 class Diverged(FederationError):
-    """Numbers have left the agreed fixed-point range; the session's terms don't fit its data."""
+    """Numbers have left the agreed fixed-point range: the session's terms don't fit its data."""
 
 
 class PeerVanished(FederationError):
@@ -34,7 +47,7 @@ class PeerVanished(FederationError):
 
 
 class PeerRefused(FederationError):
-    """Another party answered with a refusal, in its own words.
+    """Another party answered with a refusal, in its own words, cut to one line.
 
     Attributes:
         party: who refused.
@@ -43,17 +56,48 @@ class PeerRefused(FederationError):
     """
 
     def __init__(self, party: str, words: str, kind: type[FederationError] = FederationError) -> None:
-        super().__init__(f"{party}: {words}")
         self.party = party
-        self.words = words
+        self.words = one_line(words)
+        super().__init__(f"{party}: {self.words}")
         self.kind = kind
 
 
+def one_line(words: str) -> str:
+    """Cut another party's words to one printable line, fit for a log, a terminal and a further party's error."""
+    # Cut first: the words may be megabytes.
+    line = "".join(letter if letter.isprintable() else " " for letter in words[: _MOST_TOLD + 1])
+    return line if len(line) <= _MOST_TOLD else line[: _MOST_TOLD - 1] + "…"
+
+
+def told(error: BaseException) -> str:
+    """Give what others may read of an error: the text of a FederationError, of another its type's name only."""
+    return str(error) if isinstance(error, FederationError) else type(error).__name__
+
+
 def described(error: BaseException) -> str:
-    """An error in words that its own party may read: one sentence where it was expected, else its class as well."""
+    """Give what this party's own log may say of an error: its text, and its type's name unless it was expected."""
     return str(error) if is_expected(error) else f"{type(error).__name__}: {error}"
 
 
 def is_expected(error: BaseException) -> bool:
-    """Whether the error's text was made for a person: then no traceback is needed to understand it."""
-    return isinstance(error, FederationError | ValueError)
+    """Whether the error's text was made for a person: then no traceback is needed to understand it.
+
+    A plain ValueError was not: numpy raises it for shapes that don't fit.
+    """
+    is_own = type(error).__module__.partition(".")[0] in _OWN_PACKAGES
+    return isinstance(error, FederationError) or (is_own and isinstance(error, ValueError))
+
+
+def log_unexpected(error: BaseException) -> None:
+    """Write an error with its traceback to this party's own log."""
+    _log.error("Unexpected error", exc_info=error)
+
+
+def log_failure(done: Future[Any]) -> None:
+    """Log what went wrong on a thread that nobody waits for; a callback of its future."""
+    if done.cancelled() or (error := done.exception()) is None:
+        return
+    if is_expected(error):
+        _log.error("%s", error)
+    else:
+        log_unexpected(error)

@@ -24,9 +24,9 @@ class StageTimer:
 
 
 class TrafficMeter:
-    """Bytes of messages by name, as serialised (before TLS framing); safe to share between threads.
+    """Bytes of messages by name, as serialised, before TLS framing. Thread-safe.
 
-    A party counts the calls that it makes, both ways, so the parties' meters add up to all traffic, once.
+    A party counts the calls that it makes, both ways: the parties' meters add up to all traffic, once.
     """
 
     def __init__(self) -> None:

@@ -18,6 +18,9 @@ from services.common.errors import (
     PeerRefused,
     PeerVanished,
     UnknownRecord,
+    log_unexpected,
+    one_line,
+    told,
 )
 
 _log = logging.getLogger(__name__)
@@ -45,7 +48,7 @@ _NO_ANSWER = {
 
 
 def status_of(error: FederationError) -> grpc.StatusCode:
-    """The status that tells a caller of ``error``; what a peer refused is passed on as that peer's own refusal."""
+    """The status that tells a caller of ``error``. What a peer refused is passed on as that peer's own refusal."""
     kind = error.kind if isinstance(error, PeerRefused) else type(error)
     return next(_STATUSES[base] for base in kind.__mro__ if base in _STATUSES)
 
@@ -67,7 +70,7 @@ def naming(party: str) -> Iterator[None]:
     except grpc.RpcError as error:
         if not isinstance(error, grpc.Call):
             raise
-        _log.info("A call to %s failed: %s, %s", party, error.code().name, error.details())
+        _log.info("A call to %s failed: %s, %s", party, error.code().name, one_line(error.details() or ""))
         raise error_of(party, error) from error
 
 
@@ -94,14 +97,14 @@ def naming_the_party(link: type[T]) -> type[T]:
 def abort_with(context: grpc.ServicerContext, error: Exception) -> NoReturn:
     """End the RPC with the status that belongs to ``error``.
 
-    The log has the traceback of an error that isn't ours. The caller is told its class only: its text may hold data.
+    The log has the traceback of an error that isn't ours. The caller is told its type's name only.
     """
     if not context.is_active():
-        # The caller has hung up or its deadline has passed; nobody reads the answer.
+        # The caller has hung up or its deadline has passed.
         _log.info("A call ended before it was answered.")
         context.abort(grpc.StatusCode.CANCELLED, "The caller has gone.")
     if isinstance(error, FederationError):
         _log.warning("Refused: %s", error)
-        context.abort(status_of(error), str(error))
-    _log.error("Unexpected error", exc_info=error)
-    context.abort(grpc.StatusCode.INTERNAL, f"Unexpected {type(error).__name__}; the service's log has the rest.")
+        context.abort(status_of(error), told(error))
+    log_unexpected(error)
+    context.abort(grpc.StatusCode.INTERNAL, f"Unexpected {told(error)}: the service's log has the rest.")

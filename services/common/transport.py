@@ -23,8 +23,7 @@ from services.common.statuses import abort_with
 
 _log = logging.getLogger(__name__)
 
-# A lost connection is tried again, but for unary calls only: a retried stream whose peer has died can outlive its
-# deadline (grpcio 1.85), and a session that lost a step's message ends clearly instead.
+# Of unary calls only: a retried stream whose peer has died can outlive its deadline (grpcio 1.85).
 _RETRIED = [
     {"service": service.full_name, "method": method.name}
     for module in (active_pb2, coordinator_pb2, exchange_pb2, passive_pb2)
@@ -93,7 +92,10 @@ class Transport:
         return self.certificates is None
 
     def dial(self, address: str, peer: str) -> grpc.Channel:
-        """A channel to party ``peer`` at ``address`` (host:port); refuses who can't show that party's certificate."""
+        """A channel to party ``peer`` at ``address`` (host:port).
+
+        It refuses who can't show that party's certificate.
+        """
         if self.certificates is None:
             channel = grpc.insecure_channel(address, _CHANNEL_OPTIONS)
         else:
@@ -115,7 +117,14 @@ class Transport:
         permissions: Permissions,
         service_names: Sequence[str],
     ) -> tuple[grpc.Server, int]:
-        """Start a server with health and reflection; returns it and its port. Raises OSError for a taken address."""
+        """Start a server with health and reflection.
+
+        Returns:
+            The server and its port.
+
+        Raises:
+            OSError: for a taken address.
+        """
         server = grpc.server(
             ThreadPoolExecutor(_SERVER_THREADS, thread_name_prefix="rpc"),
             options=_SERVER_OPTIONS,
@@ -149,7 +158,7 @@ class Transport:
 
 
 def is_serving(channel: grpc.Channel, service: str = "") -> bool:
-    """Ask the health service at the other end; False for no answer within 5 s."""
+    """Ask the health service at the other end. False for no answer within 5 s."""
     stub = health_pb2_grpc.HealthStub(channel)
     try:
         reply = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)  # type: ignore[attr-defined]
@@ -245,13 +254,34 @@ def _rebuilt(
     return rebuilt
 
 
+class _Received(Iterator[Any]):
+    """The messages that a call answers with, as they arrive.
+
+    Whoever stops reading cancels it, or it holds a thread at each end until the deadline. Left to the garbage
+    collector, it ends its call as well.
+    """
+
+    def __init__(self, call: Any, count: Callable[[Message], None]) -> None:
+        self._call = call
+        self._count = count
+
+    def __next__(self) -> Any:
+        message = next(self._call)
+        self._count(message)
+        return message
+
+    def cancel(self) -> bool:
+        """End the call, whether all of it, a part or nothing was read."""
+        return bool(self._call.cancel())
+
+
 class _ClientInterceptor(
     grpc.UnaryUnaryClientInterceptor,
     grpc.UnaryStreamClientInterceptor,
     grpc.StreamUnaryClientInterceptor,
     grpc.StreamStreamClientInterceptor,
 ):
-    """Counts the bytes of what this party sends and receives as a client; names the caller where TLS can't."""
+    """Counts the bytes of what this party sends and receives as a client. Names the caller where TLS can't."""
 
     def __init__(self, identity: Identity, insecure: bool, meter: TrafficMeter) -> None:
         self._identity = identity
@@ -273,12 +303,8 @@ class _ClientInterceptor(
             self._count(details.method, message)
             yield message
 
-    def _received(self, details: grpc.ClientCallDetails, call: Any) -> Iterator[Message]:
-        try:
-            yield from self._counted(details, call)
-        finally:
-            # A caller who stops reading would hold a thread at each end until the deadline.
-            call.cancel()
+    def _received(self, details: grpc.ClientCallDetails, call: Any) -> _Received:
+        return _Received(call, lambda message: self._count(details.method, message))
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         self._count(client_call_details.method, request)

@@ -1,4 +1,4 @@
-"""One answer per record: who varies a share to see a defended score from several sides gets no second one."""
+"""One answer per record: who asks again with another share gets no second look at a defended score."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,19 +7,18 @@ import numpy as np
 from services.common.errors import NotAllowed
 from vfl.arrays import FloatArray
 
-# More than the last bits, in which a record's logits differ from batch to batch, and too little to learn from.
+# A record's logits differ from batch to batch in their last bits. This is more than that, and too little to learn from.
 _TOLERANCE = 1e-6
 
 
 class AnsweredRecords:
     """Remembers the logits that each record was first asked about with, by each passive party's pseudonym of it.
 
-    Every share of the sum is fixed between epochs, after which passive parties make new pseudonyms. So one honest
-    passive
-    party is enough: neither the active party nor another passive one can vary what is added to its share.
+    Without it an active party can lie about its own share and search for the one at which the answer turns, whatever a
+    defence rounds, adds or leaves out.
 
-    Without this an active party that lies about its own share can search for the one at which the answer turns,
-    whatever a defence rounds, adds or leaves out.
+    Every share of the sum is fixed between epochs. After an epoch, passive parties make new pseudonyms. One honest
+    passive party is enough: nobody can vary what is added to its share.
     """
 
     def __init__(self) -> None:
@@ -29,11 +28,11 @@ class AnsweredRecords:
         """Give (rows, columns) logits as they were when each record was first asked for.
 
         Args:
-            logits: of this request; a record may stand in several rows.
+            logits: of this request. A record may stand in several rows.
             tokens: of each passive party, its pseudonym of each row's record.
 
         Raises:
-            NotAllowed: for logits that differ from the first by more than rounding does; the first stay.
+            NotAllowed: for logits that differ from the first by more than rounding does. The first stay.
         """
         rows = [tuple(row) for row in logits.tolist()]
         for party, of_party in tokens.items():

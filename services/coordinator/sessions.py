@@ -10,14 +10,14 @@ import numpy as np
 
 from defences import DefenceError, NoiseSource, ScoreContext, ScoreDefence
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished, one_line
 from services.common.identity import Identity, Role, role_of
 from services.common.scores import PartialScores
 from services.coordinator.answered import AnsweredRecords
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores, residual_columns, split_rows
 
-# A federation has one session at work; a few old ones are kept so that late messages get a clear answer.
+# One is at work. A few old ones are kept so that late messages get a clear answer.
 _KEPT_SESSIONS = 8
 # Requests of one session whose scores were never asked for (their active party failed half-way).
 _KEPT_REQUESTS = 64
@@ -85,7 +85,7 @@ class Sessions:
         return session_id
 
     def join(self, caller: Identity, session_id: str, party: PartyDescription) -> Agreement:
-        """Let a party join and wait for the others; every party gets the same agreement.
+        """Let a party join and wait for the others. Every party gets the same agreement.
 
         Raises:
             InvalidMessage: when the parties' descriptions don't fit together.
@@ -127,7 +127,7 @@ class Sessions:
         return any("parameter_gram" in defence.spec.needs for defence in self._defences)
 
     def submit(self, caller: Identity, session_id: str, request_id: int, share: PartialScores) -> None:
-        """Keep a passive party's share of the scores of a request; the same again changes nothing."""
+        """Keep a passive party's share of the scores of a request. The same again changes nothing."""
         with self._condition:
             session = self._agreed(caller, session_id)
             if caller.name == session.active:
@@ -181,14 +181,14 @@ class Sessions:
         return scores
 
     def end(self, caller: Identity, session_id: str, reason: str) -> None:
-        """End a session; who waits for it is told why."""
+        """End a session. Who waits for it is told why, in one line."""
         with self._condition:
             session = self._sessions.get(session_id)
             if session is None:
                 return
             if caller.name not in session.party_names:
                 raise NotAllowed(f"{caller.name} is not a party of this session.")
-            session.ended = session.ended or reason
+            session.ended = session.ended or one_line(reason)
             session.shares.clear()
             session.answered = AnsweredRecords()
             self._condition.notify_all()
@@ -229,7 +229,7 @@ def _total(grams: Sequence[FloatArray | None]) -> FloatArray | None:
 
 
 def _check_gram(gram: FloatArray, classes: int) -> None:
-    """W W^T of whatever W is symmetric and has no negative eigenvalue; rounding aside."""
+    """Refuse what can't be W W^T: that is symmetric and, but for rounding, has no negative eigenvalue."""
     if gram.shape != (classes, classes):
         raise InvalidMessage(f"Expected a Gram matrix of {classes} classes, got {gram.shape}.")
     unit = float(np.abs(gram).max()) or 1.0

@@ -17,32 +17,32 @@ from vfl.arrays import FloatArray
 
 
 class Coordinator(Protocol):
-    """What parties ask of the coordinator; opening a session and asking for scores is the active party's."""
+    """What parties ask of the coordinator. Only the active party opens sessions and asks for scores."""
 
     def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
-        """Open a session; returns its id."""
+        """Open a session, and return its id."""
 
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
-        """Join a session; returns its terms when every party has joined."""
+        """Join a session, and return its terms when every party has joined."""
 
     def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
         """Send a passive party's share of the scores of a request."""
 
     def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
-        """Send the active party's share of a request; returns confidence scores, (rows, classes)."""
+        """Send the active party's share of a request, and return confidence scores, (rows, classes)."""
 
     def end_session(self, session_id: str, reason: str) -> None:
-        """End a session: who waits for it is told why."""
+        """End a session. Who waits for it is told why."""
 
 
 @dataclass(frozen=True)
 class PartyContext:
-    """What a party works with in every session; made once, when its service starts.
+    """What a party works with in every session. It is made once, when its service starts.
 
     Attributes:
         name: the party's, as its certificate and the agreement state it.
         data: its own table, encoded.
-        settings: its own; they have the last word on a session's security.
+        settings: its own, which have the last word on a session's security.
         coordinator: the way to the coordinator.
         peers: the ways to the other parties of Protocol 1, by name.
         record: what this party writes of a run.

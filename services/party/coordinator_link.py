@@ -27,14 +27,14 @@ class CoordinatorLink:
         self._timeout = timeout
 
     def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
-        """Open a session; returns its id."""
+        """Open a session, and return its id."""
         request = coordinator_pb2.OpenSessionRequest(
             plan=plan.to_message(), classes=classes, passive_parties=passive_parties
         )
         return self._stub.OpenSession(request, timeout=self._timeout).session_id
 
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
-        """Join a session; returns its terms when every party has joined."""
+        """Join a session, and return its terms when every party has joined."""
         request = coordinator_pb2.JoinSessionRequest(session_id=session_id, party=party.to_message())
         # The coordinator itself waits this long for the others, and then says who is missing.
         return Agreement.from_message(self._stub.JoinSession(request, timeout=self._timeout + _JOIN_MARGIN))
@@ -44,12 +44,12 @@ class CoordinatorLink:
         self._stub.SubmitPartialScores(share.to_message(session_id, request_id), timeout=self._timeout)
 
     def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
-        """Send the active party's share of a request; returns confidence scores, (rows, classes)."""
+        """Send the active party's share of a request, and return confidence scores, (rows, classes)."""
         message = PartialScores(products).to_message(session_id, request_id)
         reply = self._stub.Score(message, timeout=self._timeout)
         return matrix_of(reply.rows, reply.columns, reply.values)
 
     def end_session(self, session_id: str, reason: str) -> None:
-        """End a session: who waits for it is told why."""
+        """End a session. Who waits for it is told why."""
         request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
         self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))

@@ -68,9 +68,10 @@ class PartyData:
 
 
 def load_party_data(settings: Settings, *, with_bias: bool) -> PartyData:
-    """Load and encode the table that PLUMBLINE_DATA names.
+    """Load and encode the table that PLUMBLINE_DATA names. ``with_bias`` appends the constant feature 1.
 
-    ``with_bias`` appends the constant feature 1. Raises ValueError (TableError, DatasetNotFound) with what to do.
+    Raises:
+        ValueError: with what to do about a table or data set that can't be used.
     """
     table, simulation = _load(settings)
     encoder = fit_encoder(settings.encoder, table.features)

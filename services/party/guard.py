@@ -14,15 +14,10 @@ from vfl.learning import smallest_batch
 
 Mode = Literal["warn", "refuse", "off"]
 
-# The label party's first shares are -2 y plus something small that rows largely share, so that an equation with the
-# coefficients 1, 1/2, 1/4, ... tells several labels. Measured on breast_cancer from Xavier weights: with 2, 3 and 4
-# rows per equation a search tells 97, 84 and 81 % of the labels; with 5 it is 70 %, where the larger class has 63 %.
-# Both thresholds: python -m benchmarks.guard_thresholds.
+# One equation tells several labels while weights are near their start. Measured: docs/decisions/0005.
 LABELS_PER_EQUATION = 4
 
-# Learning rate times steps in which weights move by about what they are: a step moves theta^T x by the learning rate
-# times a quarter of |f| |x|^2, both near 2. Equations of 12 steps, as many as 200 rows take, gave the other party's
-# theta^T x to 0.06 of its spread at 0.01, to 0.36 at 0.1, and to 0.85 at 1, where guessing its mean errs by 1.
+# Learning rate times steps in which weights move by about what they are. Measured: docs/decisions/0005.
 STANDSTILL = 1.0
 
 
@@ -33,11 +28,11 @@ class Channel:
     Attributes:
         key_holder: the party that decrypts.
         peer: the party that asks for decryptions.
-        rows: records of the smallest batch; a column of residuals has as many unknowns.
+        rows: records of the smallest batch. A column of residuals has as many unknowns.
         capacity: how many equations the answers of one step hold.
         unknowns_per_equation: 1 for residuals, LABELS_PER_EQUATION where they tell labels.
         steps_per_epoch: steps in which each record comes once.
-        remedies: what the key holder can do about too few rows, in words; none where nothing is needed.
+        remedies: what the key holder can do about too few rows, in words. None where nothing is needed.
     """
 
     key_holder: str
@@ -96,7 +91,7 @@ class Channel:
 
 
 def channels_of(agreement: Agreement, key_holder: str, training_rows: int) -> tuple[Channel, ...]:
-    """One channel per peer of the key holder; none where nothing is encrypted or nothing is trained."""
+    """One channel per peer of the key holder. None where nothing is encrypted or nothing is trained."""
     if agreement.plan.cipher != "paillier" or agreement.plan.installed_model:
         return ()
     return tuple(_channel(agreement, key_holder, peer.name, training_rows) for peer in agreement.peers_of(key_holder))
@@ -109,8 +104,8 @@ def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, nois
         agreement: the session's terms.
         channels: the key holder's, one per peer.
         mode: warn, refuse (raises instead) or off.
-        noisy: whether the key holder adds noise to its residuals. A count doesn't tell whether the noise is enough;
-            the guard then warns and doesn't refuse.
+        noisy: whether the key holder adds noise to its residuals. A count doesn't tell whether the noise is enough.
+            The guard then warns and doesn't refuse.
 
     Returns:
         One sentence per warning.
@@ -144,8 +139,7 @@ def _first_step_warnings(agreement: Agreement) -> list[str]:
 def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
     """Warn where weights hardly move: equations of different steps then have the same unknowns, and add up.
 
-    Honest messages are enough for it, and the learning rate is the active party's proposal. A channel that tells too
-    much within one step has its warning already.
+    Honest messages are enough for it. A channel that tells too much within one step has its warning already.
     """
     plan, needed = agreement.plan, channel.steps_until_told
     rate = _rate_needed(plan, channel)
@@ -165,7 +159,7 @@ def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
 
 
 def _rate_needed(plan: TrainingPlan, channel: Channel) -> float | None:
-    """The smallest learning rate that moves the weights in time; None where the plan's does, or one step tells."""
+    """The smallest learning rate that moves the weights in time. None where the plan's does, or one step tells."""
     needed = channel.steps_until_told
     planned = plan.epochs * channel.steps_per_epoch
     if channel.is_telling or needed > planned or plan.learning_rate * needed >= STANDSTILL:
@@ -198,7 +192,7 @@ def _counted(agreement: Agreement, key_holder: str, peer: str, training_rows: in
 
 
 def _remedies(agreement: Agreement, channel: Channel, training_rows: int) -> tuple[str, ...]:
-    """What keeps the channel from telling too much; noise as well where labels are told or nothing else helps."""
+    """What keeps the channel from telling too much. Noise does where labels are told or nothing else helps."""
     name, plan, remedies = channel.key_holder, agreement.plan, []
     larger = _sufficient_batch(agreement, channel, training_rows)
     if larger:
@@ -220,7 +214,7 @@ def _remedies(agreement: Agreement, channel: Channel, training_rows: int) -> tup
             first = "choose" if truncates else f"response_truncation at {name} with"
             remedies.append(f"{first} packing=off and {batch.words(plan)}")
     if not remedies or not channel.is_solvable:
-        # Only the key holder knows of its noise, and what it asks for is counted all the same.
+        # Only the key holder knows of its noise.
         remedies.append(f"dp_noise at {name}, which hides residuals whatever is asked (this count then stays)")
     return tuple(remedies)
 
@@ -243,10 +237,10 @@ def _rate_words(plan: TrainingPlan, channel: Channel) -> str:
 
 
 def _sufficient_batch(agreement: Agreement, channel: Channel, training_rows: int) -> _Batch | None:
-    """A batch size whose smallest batch has more rows than its answers tell; None when there is none.
+    """A batch size whose smallest batch has more rows than its answers tell. None when there is none.
 
-    A larger batch may change widths and layout. The search therefore begins with the largest number of steps that may
-    do, and goes down by a hundredth.
+    A larger batch may change widths and layout. The search begins with the largest number of steps that may do, and
+    goes down by a hundredth.
     """
     steps = training_rows // (channel.capacity.equations * channel.unknowns_per_equation + 1)
     while steps > 0:
@@ -260,7 +254,7 @@ def _sufficient_batch(agreement: Agreement, channel: Channel, training_rows: int
 
 
 def _counted_if_possible(agreement: Agreement, channel: Channel, training_rows: int) -> Channel | None:
-    """The same channel under other terms than the session's; None where these don't fit its keys."""
+    """The same channel under other terms than the session's. None where these don't fit its keys."""
     try:
         return _counted(agreement, channel.key_holder, channel.peer, training_rows)
     except PackingImpossible:

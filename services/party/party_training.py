@@ -13,7 +13,7 @@ import numpy as np
 
 from defences import DefenceError, TrainingTerms
 from services.common.agreement import Agreement
-from services.common.errors import Diverged, FederationError, InvalidMessage, OutOfOrder
+from services.common.errors import Diverged, InvalidMessage, OutOfOrder, told
 from services.common.meters import StageTimer
 from services.common.run_records import DefencePrediction
 from services.common.scores import PartialScores
@@ -172,17 +172,16 @@ class PartyTraining:
                     step = epoch * self.schedule.steps_per_epoch + index
                     on_step(step, self._run_step(step, batch))
             except BaseException as error:
-                # A FederationError's text is made to be told; another's may hold data.
-                why = str(error) if isinstance(error, FederationError) else type(error).__name__
-                self.exchange.end(f"{self.name} stopped in epoch {epoch}: {why}")
+                self.exchange.end(f"{self.name} stopped in epoch {epoch}: {told(error)}")
                 raise
             self._weights_after_epoch.append(self.weights.copy())
 
     def keep_epoch(self, epoch: int) -> None:
-        """Go back to the weights after ``epoch`` and end training; the same again changes nothing.
+        """Go back to the weights after ``epoch`` and end training. The same epoch again changes nothing.
 
-        Raises InvalidMessage for an epoch that wasn't run, OutOfOrder for another one than the first time: scores and
-        disclosed parameters are of one model.
+        Raises:
+            InvalidMessage: for an epoch that wasn't run.
+            OutOfOrder: for another one than the first time. Scores and disclosed parameters are of one model.
         """
         with self._lock:
             if not 0 <= epoch < len(self._weights_after_epoch):
@@ -196,8 +195,12 @@ class PartyTraining:
     def partial_scores(self, rows: Sequence[int]) -> FloatArray:
         """This party's share of the logits for rows of the common order: (len(rows), columns).
 
-        Until training ends there are scores between epochs only, and of validation rows only: those of every step
-        would tell of a record what asking again and again for it would. Raises InvalidMessage, OutOfOrder.
+        Until training ends there are scores between epochs only, and of validation rows only. Scores of every step
+        would tell of a record what asking for it again and again would.
+
+        Raises:
+            InvalidMessage: for no row, or one that isn't aligned.
+            OutOfOrder: for other rows than validation ones before training has ended.
         """
         with self._lock:
             return self._partial_scores(rows)
@@ -223,8 +226,8 @@ class PartyTraining:
     def _record_tokens(self, rows: Sequence[int]) -> tuple[int, ...]:
         """A 64-bit pseudonym of each row's record, another one after each epoch, the same from training's end on.
 
-        Keyed BLAKE2b: nobody else can tell whose it is, or make one. The weights are in the key so that no two states
-        of them can share a pseudonym; the epoch, since another party's may have changed where these stood still.
+        Keyed BLAKE2b: nobody else can tell whose it is, or make one. The key holds the weights, so that no two states
+        of them share a pseudonym. It holds the epoch, since another party's weights may change where these don't.
         """
         epochs = len(self._weights_after_epoch) if self._kept_epoch is None else self._kept_epoch + 1
         state = epochs.to_bytes(8, "big") + b"".join(part.tobytes() for part in self.parameters.weights)
@@ -242,7 +245,9 @@ class PartyTraining:
     def disclosed_parameters(self) -> DenseNetwork:
         """What this party discloses of its parameters: as they are, or as its defences distort them, always the same.
 
-        Raises OutOfOrder before training has ended, InvalidMessage where a defence can't distort them.
+        Raises:
+            OutOfOrder: before training has ended.
+            InvalidMessage: where a defence can't distort them.
         """
         with self._lock:
             if not self._trained:

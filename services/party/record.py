@@ -1,4 +1,4 @@
-"""What one party writes of a run, into its own folder: terms, timings, traffic, its own weights; no other's data."""
+"""What one party writes of a run, into its own folder: terms, timings, traffic and weights, all its own."""
 
 import sys
 import threading
@@ -19,7 +19,7 @@ _EMPTY = PartyRecord(bytes_by_message={}, peak_memory_bytes=0)
 
 
 class RunRecord:
-    """Collects one party's record of a session and writes it to its run folder; without a folder it only collects."""
+    """Collects one party's record of a session and writes it to its run folder. Without a folder it only collects."""
 
     def __init__(self, folder: Path | None, name: str, meter: TrafficMeter) -> None:
         self._folder = RunFolder(folder) if folder is not None else None

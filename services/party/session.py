@@ -1,12 +1,11 @@
 """How a party enters a session: it joins, consents, gets ready to train, counts what its answers tell, and records."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from services.common.agreement import Agreement
+from services.common.agreement import Agreement, PartyDescription
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.guard import channels_of, guard
@@ -40,28 +39,23 @@ class PartySession:
     def open(
         cls,
         context: PartyContext,
-        session_id: str,
+        agreement: Agreement,
         rows: IntArray,
-        labels: IntArray | None,
-        check: Callable[[Agreement], None],
+        labels: IntArray | None = None,
     ) -> "PartySession":
-        """Join a session at the coordinator and get ready to train.
+        """Consent to the terms of a session that the party has joined, and get ready to train.
 
         Args:
             context: what the party works with.
-            session_id: of a session that the active party has opened.
+            agreement: the session's terms, as the coordinator stated them.
             rows: the party's own rows in the common order, (aligned rows,).
-            labels: class indices of those rows, (aligned rows,); the active party's only.
-            check: what the party's role asks of the terms; called before anything is made, it raises to refuse them.
+            labels: class indices of those rows, (aligned rows,). The active party's only.
 
         Raises:
-            FederationError: when the coordinator, the party's settings, its guard or its defences refuse the terms.
+            FederationError: when the party's settings, its guard or its defences refuse the terms.
         """
         data, settings, defences = context.data, context.settings, context.defences
-        own = data.describe(context.name, len(rows), truncates_answers=defences.truncates_answers)
-        agreement = context.coordinator.join_session(session_id, own)
-        check(agreement)
-        check_consent(agreement, settings, own)
+        check_consent(agreement, settings, _description(context, rows))
         training = _training_of(context, agreement, rows, labels)
         channels = channels_of(agreement, context.name, len(training.rows.train))
         session = cls(
@@ -82,6 +76,27 @@ class PartySession:
             truth = data.truth(rows, agreement.plan.feature_fraction_bits)
             context.record.keep_features(truth, data.feature_names, labels)
         return session
+
+
+def join(context: PartyContext, session_id: str, rows: IntArray) -> Agreement:
+    """Join a session at the coordinator, with a description of this party's part.
+
+    Args:
+        context: what the party works with.
+        session_id: of a session that the active party has opened.
+        rows: the party's own rows in the common order, (aligned rows,).
+
+    Returns:
+        The session's terms. Nothing is agreed to yet.
+
+    Raises:
+        FederationError: when the coordinator refuses.
+    """
+    return context.coordinator.join_session(session_id, _description(context, rows))
+
+
+def _description(context: PartyContext, rows: IntArray) -> PartyDescription:
+    return context.data.describe(context.name, len(rows), truncates_answers=context.defences.truncates_answers)
 
 
 def _training_of(context: PartyContext, agreement: Agreement, rows: IntArray, labels: IntArray | None) -> PartyTraining:

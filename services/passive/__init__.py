@@ -1,1 +1,1 @@
-"""A passive party: holds features, never a label; serves its half of Protocol 1."""
+"""A passive party: holds features, never a label, and serves its half of Protocol 1."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from services.common.agreement import Agreement
 from services.common.alignment import alignment_context, alignment_refusals
-from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, log_failure, one_line
 from services.common.identity import Identity
 from services.common.meters import StageTimer
 from services.party.context import PartyContext
 from services.party.party_training import PartyTraining
-from services.party.session import PartySession
+from services.party.session import PartySession, join
 from services.protocol1.exchange import GradientExchange
 from vfl.arrays import IntArray
 from vfl.crypto.curve25519 import COORDINATE_BYTES
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Session:
-    """One session as this party sees it; each field is None until its stage is reached."""
+    """One session as this party sees it. Each field is None until its stage is reached."""
 
     def __init__(self, session_id: str, active: str) -> None:
         self.session_id = session_id
@@ -48,7 +48,7 @@ class _Session:
 
 
 class PassiveParty:
-    """Holds one session at a time; when the active party opens another, the one before ends. Thread-safe.
+    """Holds one session at a time. When the active party opens another, the one before ends. Thread-safe.
 
     Attributes:
         name: the party's, as its certificate states it.
@@ -94,7 +94,11 @@ class PassiveParty:
         return session.while_open(response)
 
     def fix_order(self, caller: Identity, session_id: str, common_ids: list[str]) -> None:
-        """Take the common order of rows; ids that this party doesn't hold can't be from the alignment: refused."""
+        """Take the common order of rows.
+
+        Raises:
+            InvalidMessage: for ids that this party doesn't hold, which can't be from the alignment.
+        """
         session = self._session_of(caller, session_id)
         with self._lock:
             if session.psi is None:
@@ -122,14 +126,13 @@ class PassiveParty:
             return session.training.agreement
 
     def _join(self, caller: Identity, session_id: str, rows: IntArray) -> PartyTraining:
-        def led_by_the_caller(agreement: Agreement) -> None:
-            if agreement.active.name != caller.name:
-                raise NotAllowed(f"{caller.name} is not this session's active party.")
-
-        return PartySession.open(self._context, session_id, rows, None, led_by_the_caller).training
+        agreement = join(self._context, session_id, rows)
+        if agreement.active.name != caller.name:
+            raise NotAllowed(f"{caller.name} is not this session's active party.")
+        return PartySession.open(self._context, agreement, rows).training
 
     def show_public_key(self, caller: Identity, session_id: str) -> None:
-        """Show this session's public key to every peer; all of them have joined by now."""
+        """Show this session's public key to every peer. All of them have joined by now."""
         self._training_of(caller, session_id).show_public_key()
 
     def run_epoch(
@@ -149,7 +152,7 @@ class PassiveParty:
         training.keep_epoch(kept_epoch)
         self._record.finish(training.weights, self._data.feature_names)
         # After the answer: an attack that takes its time must not show.
-        self.executor.submit(self._context.adversary.attack, training)
+        self.executor.submit(self._context.adversary.attack, training).add_done_callback(log_failure)
 
     def exchange_of(self, session_id: str) -> GradientExchange:
         """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
@@ -175,12 +178,12 @@ class PassiveParty:
         return training.disclosed_parameters()
 
     def end_session(self, caller: Identity, session_id: str, reason: str) -> None:
-        """End the session when its active party says so; another session's end changes nothing."""
+        """End the session when its active party says so. Another session's end changes nothing."""
         session = self._session
         if session is not None and session.session_id == session_id:
             if caller.name != session.active:
                 raise NotAllowed(f"{caller.name} is not this session's active party.")
-            self._end(session, reason)
+            self._end(session, one_line(reason))
 
     def close(self) -> None:
         """End the session at work, if any, so that no thread waits for a peer when this process stops."""

@@ -94,7 +94,7 @@ class PublicKeyShown:
     proof: bytes
 
 
-# What turns the answer to one masked sum into X^T g; holds the mask, so it never leaves its process.
+# Turns the answer to one masked sum into X^T g. It holds the mask, so it never leaves its process.
 Unmask = Callable[[DecryptedVector], FloatArray]
 
 
@@ -109,7 +109,7 @@ class Combined(Protocol):
 class Cipher(Protocol):
     """One party's keys and arithmetic in one session.
 
-    Residuals are (rows, columns), features (rows, features). Steps count from 0; what belongs to a step takes the step
+    Residuals are (rows, columns), features (rows, features). Steps count from 0. What belongs to a step takes the step
     first, then the peer.
     """
 

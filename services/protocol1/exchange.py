@@ -8,8 +8,8 @@ A step of a session of two parties, seen from one of them:
     gradient_share(step, peer, answer)
     complete_step(step)
 
-A message that comes again gets the same answer and changes nothing; a different one in its place is refused, so the
-decryption of a step is answered once. A peer can be at most one step ahead or behind, hence two steps are kept.
+A message that comes again gets the same answer and changes nothing. A different one in its place is refused, so the
+decryption of a step is answered once. A peer is at most one step ahead or behind. Hence two steps are kept.
 """
 
 import threading
@@ -76,7 +76,12 @@ class GradientExchange:
     # -- what peers send -------------------------------------------------------------------------------------------
 
     def receive_public_key(self, peer: str, key: PublicKeyShown) -> None:
-        """A peer's key of this session; one per session, so a second, different one raises OutOfOrder."""
+        """Take a peer's key of this session.
+
+        Raises:
+            InvalidMessage: for a key that doesn't fit the terms.
+            OutOfOrder: for a second, different one.
+        """
         with self._condition:
             state = self._state_of(peer)
             if state.key is not None:
@@ -90,7 +95,12 @@ class GradientExchange:
             self._condition.notify_all()
 
     def receive_residuals(self, peer: str, step: int, vector: WireVector) -> None:
-        """A peer's encrypted residuals of ``step``; raises InvalidMessage or OutOfOrder, keeping what was there."""
+        """Take a peer's encrypted residuals of ``step``. What is refused changes nothing.
+
+        Raises:
+            InvalidMessage: for anything but the agreed ciphertexts.
+            OutOfOrder: for another step, others than before, or before the peer's key.
+        """
         with self._condition:
             state = self._state_of(peer)
             if state.key is None:
@@ -105,7 +115,7 @@ class GradientExchange:
                 self._condition.notify_all()
 
     def answer_sums(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
-        """Decrypt a peer's masked sums of ``step``, once; the same message again gets the same answer."""
+        """Decrypt a peer's masked sums of ``step``, once. The same message again gets the same answer."""
         with self._condition:
             state = self._state_of(peer)
             self._check_step(step, earliest=self._step - 1, latest=self._encrypted_step)
@@ -145,7 +155,10 @@ class GradientExchange:
     def masked_sums(self, step: int, peer: str, features: FloatArray, timer: StageTimer) -> WireVector:
         """features^T (peer's residuals) of ``step``, encrypted and masked, to be sent to the peer for decryption.
 
-        Waits for the peer's residuals; raises PeerVanished after the timeout.
+        Waits for the peer's residuals.
+
+        Raises:
+            PeerVanished: after the timeout.
         """
         state = self._peers[peer]
         with timer.stage("wait"):
@@ -176,7 +189,11 @@ class GradientExchange:
                         del kept[old]
 
     def await_keys(self) -> None:
-        """Wait until every peer has shown its public key; raises PeerVanished after the timeout."""
+        """Wait until every peer has shown its public key.
+
+        Raises:
+            PeerVanished: after the timeout.
+        """
         for peer, state in self._peers.items():
             self._await(lambda state=state: state.key, f"{peer}'s public key")  # type: ignore[misc]
 
@@ -204,7 +221,7 @@ class GradientExchange:
         return self._peers[peer]
 
     def _has_residuals(self, state: _PeerState, step: int, vector: WireVector) -> bool:
-        """Whether these came before; raises OutOfOrder for others in their place, or where it isn't their time."""
+        """Whether these came before. Raises OutOfOrder for others in their place, or where it isn't their time."""
         if step in state.residuals:
             self._same_or_refuse(state.residuals[step], vector, f"residuals of step {step}")
             return True

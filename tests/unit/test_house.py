@@ -40,6 +40,8 @@ LONGER: dict[str, str] = {}
 MOST_ARGUMENTS, MOST_LINES_OF_THE_MEDIAN_FUNCTION = 7, 8
 # Commands of the terminal: an argument per option.
 COMMANDS = "plumbline/cli/"
+# Beside the packages: what is read and run from a checkout.
+TOOLS = ("benchmarks", "examples", "scripts", "docs/site")
 
 
 def files_of(*packages: str) -> list[Path]:
@@ -135,7 +137,7 @@ def test_files_are_short_enough_to_read() -> None:
 
 def test_functions_take_few_arguments_and_are_short() -> None:
     many, lengths = [], []
-    for one in definitions_in(*ARROWS, "benchmarks"):
+    for one in definitions_in(*ARROWS, *TOOLS):
         if isinstance(one.node, ast.ClassDef):
             continue
         lengths.append((one.node.end_lineno or 0) - one.node.lineno + 1)
@@ -146,7 +148,7 @@ def test_functions_take_few_arguments_and_are_short() -> None:
     assert statistics.median(lengths) <= MOST_LINES_OF_THE_MEDIAN_FUNCTION
 
 
-@pytest.mark.parametrize("package", [*ARROWS, "benchmarks"])
+@pytest.mark.parametrize("package", [*ARROWS, *TOOLS])
 def test_everything_public_has_a_docstring(package: str) -> None:
     assert not [str(one) for one in definitions_in(package) if one.public and not ast.get_docstring(one.node)]
 
@@ -164,13 +166,9 @@ def test_studies_do_not_import_each_other() -> None:
                 assert study not in studies - {own}, f"{name_of(path)} imports {name}"
 
 
-def test_functions_of_services_take_few_arguments() -> None:
-    crowded = {
-        f"{name_of(path)}: {node.name}"
-        for path in files_of("services")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef)
-        and len([one for one in (*node.args.args, *node.args.kwonlyargs) if one.arg not in ("self", "cls")])
-        > MOST_ARGUMENTS
-    }
-    assert not crowded
+def test_unit_tests_mirror_the_tree() -> None:
+    unit = ROOT / "tests" / "unit"
+    folders = {path.parent.relative_to(unit) for path in unit.rglob("*.py")}
+    assert not [folder.as_posix() for folder in folders if not (ROOT / folder).is_dir()]
+    # As everywhere under tests/unit: what several tests share is imported from the harness.
+    assert not list(unit.rglob("__init__.py"))

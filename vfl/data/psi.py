@@ -21,12 +21,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
 
 import numpy as np
-import numpy.typing as npt
 
+from vfl.arrays import IntArray
 from vfl.crypto.curve25519 import COORDINATE_BYTES, BlindingKey, NotOnCurve, check_coordinate, encode_to_curve
 
 # An upper limit of either table, so that a peer's declaration bounds this party's memory.
@@ -52,10 +53,20 @@ class BlindedIds:
     Attributes:
         count: how many there are.
         chunks: their coordinates, 32 bytes each, a whole number of them in every chunk.
+        close: ends the stream that they come from, read to its end, half-way or not at all. A `with` block calls it.
     """
 
     count: int
     chunks: Iterable[bytes]
+    close: Callable[[], object] = field(default=lambda: None, repr=False, compare=False)
+
+    def __enter__(self) -> BlindedIds:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 class PsiServer:
@@ -258,7 +269,7 @@ def common_order(intersection: Iterable[str]) -> list[str]:
     return ids
 
 
-def rows_of(table_ids: Sequence[str], common_ids: Sequence[str]) -> npt.NDArray[np.int64]:
+def rows_of(table_ids: Sequence[str], common_ids: Sequence[str]) -> IntArray:
     """Find the row numbers (m,), from 0, of m common ids in a table, in the order of common_ids.
 
     Raises:

@@ -1,14 +1,16 @@
-"""A job that starts by itself: its log is all that tells how it ended."""
+"""A job that starts by itself: its log is all that tells how it ended. What others are told of any job's end."""
 
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from plumbline.processes import UNEXPECTED
 from services.active.server import train_unasked
 from services.common.errors import OutOfOrder
-from tests.harness.parties import DirectPassive, house, small_settings
+from services.party.party_training import PartyTraining
+from tests.harness.parties import ACTIVE, DirectPassive, Watcher, house, small_settings
 
 PLAIN = small_settings(cipher="plain")
 
@@ -33,11 +35,55 @@ def test_an_unexpected_error_of_it_is_logged_with_its_traceback(
     monkeypatch.setattr(DirectPassive, "show_public_key", broken)
     with house(tmp_path, settings=PLAIN) as home:
         train_unasked(home.active, PLAIN.plan(), there)
-        assert home.active.failure == "KeyError: 'x'"
+        assert home.active.failure == "KeyError"
     traced = [record for record in caplog.records if record.exc_info]
     # What LocalProcesses finds the log by.
     assert [record.getMessage() for record in traced] == [UNEXPECTED]
     assert "in broken" in caplog.text
+
+
+def test_numpys_errors_are_unexpected_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Once: every ValueError counted as a sentence for a person, and this one left no place to look at.
+    def broken(party: DirectPassive, session_id: str) -> None:
+        np.ones(2) + np.ones(3)
+
+    monkeypatch.setattr(DirectPassive, "show_public_key", broken)
+    with house(tmp_path, settings=PLAIN) as home:
+        train_unasked(home.active, PLAIN.plan(), there)
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == [UNEXPECTED]
+    assert "in broken" in caplog.text
+
+
+@pytest.mark.parametrize("error", [ValueError("row 3: secret"), KeyError("secret")], ids=["value", "key"])
+@pytest.mark.parametrize("where", ["join", "run_epoch", "show_public_key", "own"])
+def test_others_are_told_the_type_of_an_unexpected_error_and_the_own_log_has_its_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, where: str, error: Exception
+) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    if where == "own":
+        monkeypatch.setattr(PartyTraining, "_run_step", broken)
+    else:
+        monkeypatch.setattr(DirectPassive, where, broken)
+    with house(tmp_path, settings=PLAIN) as home:
+        with pytest.raises(Exception, match=r".") as raised:
+            home.active.train(PLAIN.plan(), Watcher())
+        assert home.active.failure
+        told = [home.active.failure, *(str(session.ended) for session in home.sessions._sessions.values())]
+        passive = home.passive["passive"]
+        for ask in (
+            lambda: passive.join(ACTIVE, passive._session.session_id),  # type: ignore[union-attr]
+            lambda: passive.exchange_of(passive._session.session_id).encrypt_residuals(0, np.ones((8, 1))),  # type: ignore[union-attr]
+        ):
+            with pytest.raises(OutOfOrder) as refusal:
+                ask()
+            told.append(str(refusal.value))
+    assert "secret" not in " ".join(told)
+    assert type(error).__name__ in " ".join([*told, str(raised.value)])
+    assert "secret" in caplog.text
 
 
 def test_an_expected_error_of_it_is_logged_as_one_sentence(

@@ -10,7 +10,7 @@ import pytest
 
 from protos.v1 import passive_pb2, passive_pb2_grpc
 from services.active.passive_link import PassiveLink
-from services.common.alignment import ALIGNMENT_VERSION, alignment_context, closing
+from services.common.alignment import ALIGNMENT_VERSION, alignment_context
 from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused, PeerVanished
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
@@ -167,11 +167,37 @@ def test_a_stream_that_is_no_longer_read_ends_at_both_sides(dial: Dial) -> None:
 
     link = PassiveLink("clinic", dial(Endless()), 10.0)
     setup = link.set_up_alignment("one", 1)
-    with pytest.raises(PsiError, match="not on the curve") as error, closing(setup):
+    with pytest.raises(PsiError, match="not on the curve") as error, setup:
         PsiClient(["a"]).receive_setup(setup)
     # The traceback, still held here, must not keep the call open.
     assert error.traceback
     assert ended.wait(60)
+
+
+@pytest.mark.parametrize(
+    ("version", "count", "words"),
+    [(ALIGNMENT_VERSION, 0, "Expected a set-up of 1 to"), (ALIGNMENT_VERSION + 1, 5, "aligns by version")],
+    ids=["count", "version"],
+)
+def test_a_set_up_refused_before_anything_of_it_was_read_ends_at_both_sides(
+    dial: Dial, version: int, count: int, words: str
+) -> None:
+    ended = threading.Event()
+
+    class Waiting(AnsweringPassive):
+        def SetUpAlignment(
+            self, request: passive_pb2.AlignmentSetupRequest, context: grpc.ServicerContext
+        ) -> Iterator[passive_pb2.AlignmentPart]:
+            context.add_callback(ended.set)
+            yield passive_pb2.AlignmentPart(version=version, count=count)
+            ended.wait(60)
+
+    link = PassiveLink("clinic", dial(Waiting()), 10.0)
+    with pytest.raises((PsiError, InvalidMessage), match=words) as error, link.set_up_alignment("one", 1) as setup:
+        PsiClient(["a"]).receive_setup(setup)
+    # The traceback, still held here, must not keep the call open.
+    assert error.traceback
+    assert ended.wait(30)
 
 
 def test_what_one_party_blinded_is_another_partys_nonsense(tmp_path: Path) -> None:

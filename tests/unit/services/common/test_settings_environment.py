@@ -78,7 +78,7 @@ def given_settings(draw: st.DrawFn) -> dict[str, Any]:
     return made
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(given_settings())
 @example({"transport": "insecure", "cipher": "plain"})
 @example({"peers": {}, "attacks": (), "attack_options": {}, "name": "", "certs": Path()})

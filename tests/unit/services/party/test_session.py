@@ -8,13 +8,13 @@ import pytest
 
 from services.adversary.training import TrainingAdversary
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.common.errors import NotAllowed, OutOfOrder
+from services.common.errors import OutOfOrder
 from services.common.meters import TrafficMeter
 from services.common.settings import Settings
 from services.party.context import PartyContext
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
-from services.party.session import PartySession
+from services.party.session import PartySession, join
 from tests.harness.parties import party_data, small_settings
 
 ROWS = np.arange(40)
@@ -60,13 +60,9 @@ def context(folder: Path, settings: Settings, plan: TrainingPlan | None = None) 
     )
 
 
-def welcome(agreement: Agreement) -> None:
-    """Nothing to object to."""
-
-
 def test_a_session_has_the_terms_the_weights_and_both_kinds_of_warnings(tmp_path: Path) -> None:
     made = context(tmp_path, small_settings())
-    session = PartySession.open(made, "one", ROWS, None, welcome)
+    session = PartySession.open(made, join(made, "one", ROWS), ROWS)
     assert session.agreement.session_id == "one"
     assert session.training.weights.shape == (3, 1)
     assert any("512-bit" in warning for warning in session.terms_warnings)
@@ -75,18 +71,14 @@ def test_a_session_has_the_terms_the_weights_and_both_kinds_of_warnings(tmp_path
     assert made.record.begun == ["one"]
 
 
-@pytest.mark.parametrize("refuses", ["role", "settings", "guard"])
+@pytest.mark.parametrize("refuses", ["settings", "guard"])
 def test_terms_that_are_refused_leave_no_record(tmp_path: Path, refuses: str) -> None:
     settings = small_settings(guard="refuse" if refuses == "guard" else "warn")
     plan = small_settings(cipher="plain").plan() if refuses == "settings" else settings.plan()
     made = context(tmp_path, settings, plan)
-
-    def check(agreement: Agreement) -> None:
-        if refuses == "role":
-            raise NotAllowed("not you")
-
-    with pytest.raises(NotAllowed if refuses == "role" else OutOfOrder):
-        PartySession.open(made, "one", ROWS, None, check)
+    agreement = join(made, "one", ROWS)
+    with pytest.raises(OutOfOrder):
+        PartySession.open(made, agreement, ROWS)
     assert isinstance(made.record, Noting)
     assert made.record.begun == []
     assert list(tmp_path.iterdir()) == []

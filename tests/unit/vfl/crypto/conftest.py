@@ -2,9 +2,8 @@
 
 import pytest
 
-from vfl.crypto import PrivateKey, PublicKey, keygen
-
-KeyPair = tuple[PublicKey, PrivateKey]
+from tests.harness.keys import KeyPair
+from vfl.crypto import keygen
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, compress, extend, split
-from tests.unit.vfl.crypto.conftest import KeyPair
+from tests.harness.keys import KeyPair
 from vfl.arrays import FloatArray
 from vfl.crypto import (
     RESIDUAL,

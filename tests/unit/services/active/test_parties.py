@@ -7,20 +7,33 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from services.common.agreement import Agreement
+from attacks import AttackSpec, TrainingResult, TrainingView, ViewError
+from plumbline.processes import UNEXPECTED
+from services.adversary.predictions import AttackHost
+from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, UnknownRecord
 from services.common.identity import Identity, Role
+from services.common.run_folder import RunFolder
 from services.party.party_training import PartyTraining
 from services.protocol1.cipher import DecryptedVector
 from services.protocol1.exchange import GradientExchange
 from tests.harness.exchanges import names_of
-from tests.harness.parties import ACTIVE, DirectPassive, Watcher, active_data, house, party_data, small_settings
+from tests.harness.parties import (
+    ACTIVE,
+    DirectCoordinator,
+    DirectPassive,
+    Watcher,
+    active_data,
+    house,
+    party_data,
+    small_settings,
+)
 from tests.harness.processes import weights_of
 from vfl.crypto import CipherVector, Mask
 
@@ -265,6 +278,59 @@ def test_a_passive_party_serves_one_session_of_one_active_party_in_order(tmp_pat
         with pytest.raises(OutOfOrder, match=r"has ended: enough\."):
             party.join(ACTIVE, "one")
         party.end_session(ACTIVE, "two", "an unknown session is no concern of this party")
+
+
+def test_a_passive_party_refuses_terms_that_name_another_active_party_and_records_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = DirectCoordinator.join_session
+
+    def other_first(self: DirectCoordinator, session_id: str, party: PartyDescription) -> Agreement:
+        agreement = original(self, session_id, party)
+        return replace(agreement, parties=agreement.parties[::-1])
+
+    monkeypatch.setattr(DirectCoordinator, "join_session", other_first)
+    with (
+        house(tmp_path, settings=PLAIN) as home,
+        pytest.raises(FederationError, match="active is not this session's active party"),
+    ):
+        home.train()
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- attacks that nobody waits for ------------------------------------------------------------------------------------
+
+
+class Idle:
+    """An attack on training that finds nothing. Its outcome is written all the same."""
+
+    name: ClassVar[str] = "idle"
+    spec: ClassVar[AttackSpec] = AttackSpec("passive", "training", "agnostic", (), "a test")
+
+    def attack(self, view: TrainingView) -> TrainingResult:
+        raise ViewError("nothing to see")
+
+
+@pytest.mark.parametrize("party", ["active", "passive"])
+def test_outcomes_of_attacks_that_cant_be_written_are_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, party: str
+) -> None:
+    # Once: the future was dropped, and with it the full disk.
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(RunFolder, "write_training_outcomes", full)
+    monkeypatch.setattr(AttackHost, "attack", full)
+    adversary = {"idle": Idle()} if party == "passive" else None
+    with house(tmp_path, settings=PLAIN, passive_adversary=adversary) as home:
+        home.train()
+        if party == "active":
+            home.active._prepare_attacks(home.active._training)  # type: ignore[arg-type]
+            home.active.predict_one("id-10")
+            home.active._attacking.shutdown()
+    traced = [record for record in caplog.records if record.exc_info]
+    assert [record.getMessage() for record in traced] == [UNEXPECTED]
+    assert "No space left on device" in caplog.text
 
 
 def test_a_repeated_join_waits_for_the_first_and_gets_the_same_agreement_and_key(
