@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from attacks.base import AttackSpec, Json, require
 from attacks.feature_ratios import NO_SET, Observation, edges_of, join_batches
 from attacks.label_recovery import LabelRecovery, label_party_products
+from attacks.recovered_values import value_arrays
 from attacks.training_views import StepSolution, TrainingView, solve_steps
 from vfl.arrays import FloatArray, IntArray
 from vfl.theory.training import SATURATION, TURNING_POINT, gradient_scale, minimax_polynomial, minimax_product
@@ -69,7 +70,7 @@ class RecoveredFeatures:
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """The values of each peer's feature, NaN where they didn't follow."""
-        return {f"values-{peer}": feature.values for peer, feature in self.features.items()}
+        return value_arrays({peer: feature.values for peer, feature in self.features.items()})
 
 
 @dataclass(frozen=True)

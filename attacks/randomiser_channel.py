@@ -38,6 +38,7 @@ from gmpy2 import invert, is_prime, mpz, next_prime, powmod
 from numpy.typing import NDArray
 
 from attacks.base import AttackSpec, Json
+from attacks.recovered_values import value_arrays
 from attacks.training import HonestFactory, SessionTerms
 from attacks.training_views import TrainingView
 from vfl.arrays import BoolArray, FloatArray, IntArray
@@ -104,10 +105,7 @@ class RecoveredReadings:
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Rows and values of every peer."""
-        found: dict[str, NDArray[Any]] = {}
-        for peer, rows in self.rows.items():
-            found[f"rows-{peer}"], found[f"values-{peer}"] = rows, self.values[peer]
-        return found
+        return value_arrays(self.values, self.rows)
 
 
 class ChannelMessages:

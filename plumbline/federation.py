@@ -100,31 +100,29 @@ class Federation:
             attacks: attacks to mount, each by the parties that can, the active one where both can. Passive parties
                 then disclose their parameters, and ``findings`` compares what was found with the truth.
             defences: defences to apply, in this order, each by the services that it sits with.
-            settings: settings of every process, by field name, on top of the PLUMBLINE_* variables.
+            settings: settings of every process, by field name. The PLUMBLINE_* variables of this process say nothing
+                of them: they are those of a service that somebody starts from this shell.
         """
         # Only who starts a federation needs the attacks and defences that a recipe checks.
-        from plumbline.recipe import Recipe
+        from plumbline.recipe import Recipe, own_tables, party_names
 
         given = dict(settings or {})
         folder = tempfile.TemporaryDirectory(prefix="plumbline-")
         try:
             root = Path(folder.name)
-            names = ["passive"] if len(passive) == 1 else [f"passive-{one}" for one in range(1, len(passive) + 1)]
-            tables = dict(zip([str(Role.ACTIVE), *names], (active, *passive), strict=True))
-            files = {name: root / f"{name}.parquet" for name in tables}
-            own = {name: {"data": str(file), "id_column": id} for name, file in files.items()}
-            own[Role.ACTIVE]["label_column"] = label
+            tables = [active, *passive]
+            files = [root / f"{name}.parquet" for name in party_names(len(tables))]
             recipe = Recipe(
-                tables=own,
-                run_dir=Path(given.get("run_dir") or root / "parties"),
+                tables=own_tables([str(file) for file in files], label=label, id_column=id),
                 attacks=tuple(attacks),
                 defences=tuple(defences),
                 disclose=bool(attacks),
                 settings=given,
             )
-            processes = LocalProcesses(root, recipe.party_settings())
-            for name, table in tables.items():
-                table.to_parquet(files[name], index=False)
+            run_dir = Path(given.get("run_dir") or root / "parties")
+            processes = LocalProcesses(root, recipe.checked().settings(run_dir))
+            for file, table in zip(files, tables, strict=True):
+                table.to_parquet(file, index=False)
             federation = cls.start(processes)
         except BaseException:
             folder.cleanup()
@@ -225,8 +223,8 @@ class Federation:
 
         Raises FederationFailed for a federation elsewhere, RunFolderError when a party left a file out or a broken one.
         """
-        from plumbline.judge.predictions import read_leakage
-        from plumbline.judge.training import read_training_leakage
+        from plumbline.judge.predictions import read_prediction_findings
+        from plumbline.judge.training import read_training_findings
 
         settings = self.processes.settings
         run_dir = settings[Role.ACTIVE].run_dir
@@ -234,7 +232,7 @@ class Federation:
             raise FederationFailed("The parties of this federation write no records: start them with a run_dir.")
         folder = RunFolder(run_dir)
         passive = [name for name in settings if role_of(name) is Role.PASSIVE]
-        return [*read_leakage(folder, passive), *read_training_leakage(folder)]
+        return [*read_prediction_findings(folder, passive), *read_training_findings(folder)]
 
     def status(self) -> active_pb2.StatusReply:
         """Ask the active party for its stage, classes and warnings."""

@@ -1,6 +1,6 @@
 """One way from a request to the settings of every process of a federation on this machine."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,18 @@ from defences import Defence, load_all
 from services.adversary.load import load_attacks
 from services.common.applied_defences import load_defences
 from services.common.identity import Role, role_of
-from services.common.settings import Settings, load_settings
+from services.common.settings import Settings, environment_values, settings_of
 from services.party.party_defences import check_defences
 from services.roles import check_role
 
 # What the recipe says of each process by itself, whatever is asked of all.
-_OWN = frozenset({"peers", "listen", "name", "certs", "attacks", "attack_options", "defences", "defence_options"})
+_OWN = frozenset(
+    {"peers", "listen", "name", "certs", "run_dir", "attacks", "attack_options", "defences", "defence_options"}
+)
+# What belongs to one party: a shell's variables for one that it serves say nothing of those that a recipe starts.
+_OF_ONE_PARTY = frozenset(
+    {"peers", "listen", "name", "certs", "data", "share", "label_column", "model", "auxiliary", "private_seed"}
+)
 # Addresses are found when processes start.
 _ANY_ADDRESS = "127.0.0.1:1"
 
@@ -28,51 +34,35 @@ class Recipe:
 
     Attributes:
         tables: settings of each party's own data, by the party's name; the active party is first.
-        run_dir: folder for what the parties write of the run.
         attacks: attacks to mount, each by the parties that can.
         adversary: ``active`` or ``passive``: who mounts attacks that either can.
         defences: defences to apply, in this order, each by the services that it sits with.
         disclose: whether passive parties disclose their parameters (white box).
         is_repeatable: whether every process draws its secrets from the seed of the settings.
         has_lab: whether a model is trained in one place and installed.
-        settings: settings of every process, by field name, on top of the PLUMBLINE_* variables.
+        heeds_shell: whether the PLUMBLINE_* variables of this process are settings of every process, below
+            ``settings``; those of one party, such as its data, never are.
+        settings: settings of every process, by field name.
     """
 
     tables: Mapping[str, Mapping[str, Any]]
-    run_dir: Path
     attacks: tuple[str, ...] = ()
     adversary: str = Role.ACTIVE
     defences: tuple[str, ...] = ()
     disclose: bool = False
     is_repeatable: bool = False
     has_lab: bool = False
+    heeds_shell: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def for_all(self) -> Settings:
-        """Load the settings that are asked of all processes; raises SettingsError."""
-        return load_settings(**{**self.settings, "attacks": self.attacks, "defences": self.defences})
-
-    def loaded_defences(self) -> tuple[Defence, ...]:
-        """Load the defences with their options; raises ValueError for those that can't work in this recipe."""
-        return self._defences(self.for_all())
-
-    def _defences(self, common: Settings) -> tuple[Defence, ...]:
-        loaded = load_all(self.defences, common.defence_options)
-        if not self.has_lab and (in_lab := [one.name for one in loaded if "lab" in one.spec.sits]):
-            raise ValueError(
-                f"{' and '.join(in_lab)} trains models in the lab: give --hidden to an audit, such as 8,8 (or '' for a "
-                "linear model), or drop it."
-            )
-        return loaded
-
-    def party_settings(self) -> dict[str, Settings]:
-        """Make the settings of every process, by its party's name; raises ValueError before anything is started."""
-        common = self.for_all()
-        loaded = self._defences(common)
+    def checked(self) -> "CheckedRecipe":
+        """Make the settings of every process and load the defences; raises ValueError for what can't work."""
+        common = self._common()
+        loaded = self._loaded_defences(common)
         names = [*self.tables, str(Role.COORDINATOR)]
         seeds = np.random.SeedSequence(common.seed).generate_state(len(names)).tolist()
         chosen = {name: getattr(common, name) for name in common.model_fields_set - _OWN}
-        chosen |= {"run_dir": self.run_dir, "peers": dict.fromkeys(names, _ANY_ADDRESS)}
+        chosen["peers"] = dict.fromkeys(names, _ANY_ADDRESS)
         # An auditor may see the truth; parties of a federation that isn't attacked write no features.
         chosen["record_features"] = common.record_features or bool(self.attacks)
         made = {}
@@ -84,7 +74,22 @@ class Recipe:
                 own["disclose"] = self.disclose
             made[name] = checked(name, {**chosen, **own, **self.tables.get(name, {})})
         coordinator = made.pop(Role.COORDINATOR)
-        return {str(Role.COORDINATOR): coordinator, **made}
+        return CheckedRecipe({str(Role.COORDINATOR): coordinator, **made}, loaded)
+
+    def _common(self) -> Settings:
+        """The settings that are asked of all processes."""
+        shell = environment_values() if self.heeds_shell else {}
+        common = {name: value for name, value in shell.items() if name not in _OF_ONE_PARTY}
+        return settings_of({**common, **self.settings, "attacks": self.attacks, "defences": self.defences})
+
+    def _loaded_defences(self, common: Settings) -> tuple[Defence, ...]:
+        loaded = load_all(self.defences, common.defence_options)
+        if not self.has_lab and (in_lab := [one.name for one in loaded if "lab" in one.spec.sits]):
+            raise ValueError(
+                f"{' and '.join(in_lab)} trains models in the lab: give --hidden to an audit, such as 8,8 (or '' for a "
+                "linear model), or drop it."
+            )
+        return loaded
 
     def _attacks_of(self, name: str, common: Settings) -> dict[str, Any]:
         """The attacks that this party mounts, and their options."""
@@ -96,13 +101,58 @@ class Recipe:
         return {"attacks": tuple(mounted), "attack_options": options}
 
 
+@dataclass(frozen=True)
+class CheckedRecipe:
+    """A recipe that can work.
+
+    Attributes:
+        parties: settings of every process, by its party's name; without a folder for what they write.
+        defences: those that the recipe names, loaded, in their order.
+    """
+
+    parties: Mapping[str, Settings]
+    defences: tuple[Defence, ...]
+
+    def settings(self, run_dir: Path) -> dict[str, Settings]:
+        """Give every process this folder for what it writes of the run."""
+        return {name: one.model_copy(update={"run_dir": run_dir}) for name, one in self.parties.items()}
+
+
+def party_names(count: int) -> tuple[str, ...]:
+    """Name so many parties: the active one, then ``passive``, or ``passive-1`` and so on where there are several."""
+    passive = ["passive"] if count == 2 else [f"passive-{number}" for number in range(1, count)]
+    return (str(Role.ACTIVE), *passive)
+
+
+def own_tables(files: Sequence[str], *, label: str, id_column: str) -> dict[str, dict[str, Any]]:
+    """Give every party its table.
+
+    Arguments:
+        files: each party's table, the active party's first.
+        label: column of the labels in the active party's table.
+        id_column: column of the record ids in every table.
+    """
+    tables = {
+        name: {"data": file, "id_column": id_column} for name, file in zip(party_names(len(files)), files, strict=True)
+    }
+    tables[Role.ACTIVE]["label_column"] = label
+    return tables
+
+
+def shares_of(data: str, count: int) -> dict[str, dict[str, Any]]:
+    """Deal a registered data set out to so many parties."""
+    return {
+        name: {"data": data, "share": f"{number}/{count}"} for number, name in enumerate(party_names(count), start=1)
+    }
+
+
 def checked(name: str, values: Mapping[str, Any]) -> Settings:
     """Make the settings of the party of this name, and check all that its process would refuse when it starts.
 
     Raises ValueError in the process's own words.
     """
     role = role_of(name)
-    settings = load_settings(**{**values, "name": name if role is Role.PASSIVE else ""})
+    settings = settings_of({**values, "name": name if role is Role.PASSIVE else ""})
     check_role(settings, role)
     load_attacks(settings.attacks, settings.attack_options, role)
     chosen = load_defences(settings, role)

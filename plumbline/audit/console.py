@@ -52,73 +52,73 @@ class JobWatcher:
             self._progress.update(self._task, loss=f"validation loss {event.epoch.validation_loss:.4f}")
 
 
-def print_summary(console: Console, findings: RunSummary, elapsed: float) -> None:
+def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None:
     """Show the run's terms, quality, times and traffic; ``elapsed``: seconds of the whole run."""
-    for warning in findings.warnings:
+    for warning in summary.warnings:
         console.print(f"[bold red]{warning}")
-    for note in findings.simulation:
+    for note in summary.simulation:
         console.print(f"[yellow]Simulation: {note}")
-    plan = findings.agreement.plan
-    table = Table(title=f"Federation {findings.name}", show_header=False)
+    plan = summary.agreement.plan
+    table = Table(title=f"Federation {summary.name}", show_header=False)
     table.add_column(style="bold")
     table.add_column()
-    for party in findings.parties:
+    for party in summary.parties:
         table.add_row(party.name, f"{party.feature_count} features")
-    table.add_row("records", f"{findings.aligned_rows:,} aligned by PSI, {findings.test_rows:,} for the test")
+    table.add_row("records", f"{summary.aligned_rows:,} aligned by PSI, {summary.test_rows:,} for the test")
     table.add_row("cipher", cipher_words(plan))
-    table.add_row("transport", findings.transport)
-    for name, applied in findings.defences.items():
+    table.add_row("transport", summary.transport)
+    for name, applied in summary.defences.items():
         table.add_row(f"defences of {name}", ", ".join(applied))
     training = (
-        f"{len(findings.epochs)} epochs, {findings.steps} steps of {plan.batch_size} records, "
-        f"{findings.epoch_seconds:.1f} s per epoch"
+        f"{len(summary.epochs)} epochs, {summary.steps} steps of {plan.batch_size} records, "
+        f"{summary.epoch_seconds:.1f} s per epoch"
     )
-    table.add_row("training", training if findings.epochs else "none: an installed model")
-    if findings.channels:
-        table.add_row("answers of a step", "; ".join(channel_words(channel) for channel in findings.channels))
-    table.add_row("test accuracy", f"{findings.accuracy:.4f} (largest class: {findings.majority:.4f})")
-    table.add_row("test AUC", f"{findings.auc:.4f}")
-    table.add_row("on the wire", f"{findings.total_bytes / 1e6:.1f} MB in all")
+    table.add_row("training", training if summary.epochs else "none: an installed model")
+    if summary.channels:
+        table.add_row("answers of a step", "; ".join(channel_words(channel) for channel in summary.channels))
+    table.add_row("test accuracy", f"{summary.accuracy:.4f} (largest class: {summary.majority:.4f})")
+    table.add_row("test AUC", f"{summary.auc:.4f}")
+    table.add_row("on the wire", f"{summary.total_bytes / 1e6:.1f} MB in all")
     table.add_row("whole run", f"{elapsed:.1f} s")
     console.print(table)
 
-    if findings.timings:
-        _print_stages(console, findings)
+    if summary.timings:
+        _print_stages(console, summary)
     traffic = Table(title="Bytes on the wire")
     traffic.add_column("call: message")
     traffic.add_column("bytes", justify="right")
-    for message, size in findings.bytes_by_message.items():
+    for message, size in summary.bytes_by_message.items():
         traffic.add_row(message, f"{size:,}")
     console.print(traffic)
 
 
-def _print_stages(console: Console, findings: RunSummary) -> None:
+def _print_stages(console: Console, summary: RunSummary) -> None:
     stages = Table(title="Milliseconds per iteration")
     stages.add_column("stage")
-    for timing in findings.timings:
+    for timing in summary.timings:
         stages.add_column(timing.name, justify="right")
     for stage in STAGES:
-        stages.add_row(stage, *(f"{timing.seconds[stage] * 1e3:.1f}" for timing in findings.timings))
-    stages.add_row("total", *(f"{timing.total * 1e3:.1f}" for timing in findings.timings), style="bold")
-    stages.add_row("last quarter / first", *(f"{timing.pace:.2f}" for timing in findings.timings))
-    stages.add_row("peak memory, MB", *(f"{timing.peak_memory_bytes / 1e6:.0f}" for timing in findings.timings))
+        stages.add_row(stage, *(f"{timing.seconds[stage] * 1e3:.1f}" for timing in summary.timings))
+    stages.add_row("total", *(f"{timing.total * 1e3:.1f}" for timing in summary.timings), style="bold")
+    stages.add_row("last quarter / first", *(f"{timing.pace:.2f}" for timing in summary.timings))
+    stages.add_row("peak memory, MB", *(f"{timing.peak_memory_bytes / 1e6:.0f}" for timing in summary.timings))
     console.print(stages)
 
 
-def print_predictions(console: Console, findings: RunSummary) -> None:
+def print_predictions(console: Console, summary: RunSummary) -> None:
     """Show what theory expects of each defence, one line each."""
-    for party, predictions in findings.predictions.items():
+    for party, predictions in summary.predictions.items():
         for prediction in predictions:
             numbers = ", ".join(f"{what} {value}" for what, value in expectations(prediction))
             console.print(f"{prediction.defence} at {party} expects: {numbers}.", highlight=False)
 
 
-def print_leakage(console: Console, leakage: list[AttackFinding], unaware: str) -> None:
+def print_prediction_findings(console: Console, findings: list[AttackFinding], unaware: str) -> None:
     """Show what attacks on predictions reconstruct, one line each; the report has every column.
 
     ``unaware``: a sentence on the defences that these attacks meet without knowing of them.
     """
-    done = [finding for finding in leakage if finding.mse is not None]
+    done = [finding for finding in findings if finding.mse is not None]
     if done:
         if unaware:
             console.print(unaware, style="yellow", highlight=False, markup=False)
@@ -132,30 +132,30 @@ def print_leakage(console: Console, leakage: list[AttackFinding], unaware: str) 
             table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("most exposed column and its gain")
         for finding in done:
-            table.add_row(*_leakage_cells(finding))
+            table.add_row(*_prediction_cells(finding))
         console.print(table)
-    for finding in leakage:
+    for finding in findings:
         for note in finding.notes:
             console.print(f"{finding.attack}: {note}", highlight=False, markup=False)
         if finding.mse is None:
-            console.print(f"Not applicable: {finding.reason}", highlight=False, markup=False)
+            console.print(f"{finding.attack}: {finding.status}: {finding.reason}", highlight=False, markup=False)
 
 
-def print_training_leakage(console: Console, training: list[TrainingFinding]) -> None:
+def print_training_findings(console: Console, findings: list[TrainingFinding]) -> None:
     """Show what attacks on training found, one line each."""
-    if not training:
+    if not findings:
         return
     table = Table(title="What training gave away", caption="Right: of what was attacked. Answered: right or not.")
     for heading in ("attack", "by", "of", "right", "answered", "first and last epoch"):
         table.add_column(heading, justify="right" if heading in ("right", "answered") else "left")
-    for finding in training:
+    for finding in findings:
         if finding.kind and finding.is_scored:
             epochs = f"{finding.by_epoch[0]:.1%}, {finding.by_epoch[-1]:.1%}" if finding.by_epoch else ""
             table.add_row(
                 finding.attack, finding.party, finding.kind, f"{finding.success:.1%}", f"{finding.resolved:.1%}", epochs
             )
     console.print(table)
-    for finding in training:
+    for finding in findings:
         if finding.kind and not finding.is_scored:
             console.print(
                 f"{finding.attack} by {finding.party} found {finding.kind}: {finding.facts}",
@@ -166,7 +166,7 @@ def print_training_leakage(console: Console, training: list[TrainingFinding]) ->
             console.print(f"{finding.attack} by {finding.party}: {finding.reason}", highlight=False, markup=False)
 
 
-def _leakage_cells(finding: AttackFinding) -> tuple[str, ...]:
+def _prediction_cells(finding: AttackFinding) -> tuple[str, ...]:
     assert finding.mse is not None  # noqa: S101 - the caller has picked those that ran
     worst = max(finding.columns, key=lambda column: column.gain)
     return (

@@ -16,35 +16,35 @@ from services.common.run_records import STAGES
 
 def write_report(
     path: Path,
-    findings: RunSummary,
-    leakage: list[AttackFinding],
-    training: list[TrainingFinding],
+    summary: RunSummary,
+    on_predictions: list[AttackFinding],
+    on_training: list[TrainingFinding],
     facts: dict[str, Any],
     unaware: str = "",
 ) -> None:
-    """Render the findings into one page.
+    """Render a run's results into one page.
 
     Arguments:
         path: where to write the page.
-        findings: the run's results.
-        leakage: what attacks on predictions reconstruct.
-        training: what attacks on training found.
+        summary: the run's terms, quality, times and traffic.
+        on_predictions: what attacks on predictions reconstruct.
+        on_training: what attacks on training found.
         facts: the run's request, versions and duration.
         unaware: a sentence on the defences that attacks on predictions meet without knowing of them.
     """
     path.write_text(
         template("report.html").render(
-            findings=findings,
-            leakage=leakage,
-            training=training,
+            summary=summary,
+            on_predictions=on_predictions,
+            on_training=on_training,
             facts=facts,
-            settings=asdict(findings.agreement.plan),
+            settings=asdict(summary.agreement.plan),
             stages=STAGES,
             expectations=expectations,
             assumptions=assumptions,
             unaware=unaware,
-            loss_curve=_loss_curve(findings),
-            stage_bars=_stage_bars(findings) if findings.timings else None,
+            loss_curve=_loss_curve(summary),
+            stage_bars=_stage_bars(summary) if summary.timings else None,
         )
     )
 
@@ -58,26 +58,26 @@ def _axes(width: float, height: float) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _loss_curve(findings: RunSummary) -> Markup | None:
-    losses = [epoch.validation_loss for epoch in findings.epochs]
+def _loss_curve(summary: RunSummary) -> Markup | None:
+    losses = [epoch.validation_loss for epoch in summary.epochs]
     if len(losses) < 2 or any(loss != loss for loss in losses):
         return None
     figure, axes = _axes(5.5, 2.6)
     axes.plot(range(1, len(losses) + 1), losses, marker="o", markersize=3, color="#1b6ca8")
-    axes.axvline(findings.kept_epoch + 1, color="#999999", linewidth=0.8, linestyle="--")
+    axes.axvline(summary.kept_epoch + 1, color="#999999", linewidth=0.8, linestyle="--")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("epoch (dashed: kept)")
     axes.set_ylabel("validation loss, nats")
     return inline(svg_text(figure, tight=True))
 
 
-def _stage_bars(findings: RunSummary) -> Markup:
-    figure, axes = _axes(5.5, 0.8 + 0.45 * len(findings.timings))
+def _stage_bars(summary: RunSummary) -> Markup:
+    figure, axes = _axes(5.5, 0.8 + 0.45 * len(summary.timings))
     colours = ("#1b6ca8", "#c9d3dc", "#2a9d8f", "#e9a23b", "#c8553d", "#6b4c9a")
-    left = [0.0] * len(findings.timings)
-    names = [timing.name for timing in findings.timings]
+    left = [0.0] * len(summary.timings)
+    names = [timing.name for timing in summary.timings]
     for stage, colour in zip(STAGES, colours, strict=True):
-        widths = [timing.seconds[stage] * 1e3 for timing in findings.timings]
+        widths = [timing.seconds[stage] * 1e3 for timing in summary.timings]
         axes.barh(names, widths, left=left, color=colour, label=stage)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.invert_yaxis()

@@ -4,10 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from defences import Defence
-from plumbline.recipe import Recipe
-from services.common.identity import Role
-from services.common.settings import Settings
+from plumbline.recipe import Recipe, own_tables, party_names, shares_of
 from vfl.data import column_blocks, dataset
 
 
@@ -31,7 +28,7 @@ class AuditRequest:
         auxiliary: number of complete records that the adversary is given.
         hidden: layer sizes of a network that is trained in the lab and installed; None trains in the federation.
         activation: the network's activation.
-        settings: settings of every process, by field name.
+        settings: settings of every process, by field name, on top of the PLUMBLINE_* variables.
     """
 
     data: str = ""
@@ -68,41 +65,24 @@ class AuditRequest:
             column_blocks(dataset(self.data).features, self.parties)
 
     @property
-    def passive_names(self) -> list[str]:
+    def passive_names(self) -> tuple[str, ...]:
         """Names of the passive parties."""
-        count = self.parties - 1 if self.data else len(self.passive)
-        return ["passive"] if count == 1 else [f"passive-{number}" for number in range(1, count + 1)]
+        return party_names(self.parties if self.data else 1 + len(self.passive))[1:]
 
-    def recipe(self, run_dir: Path) -> Recipe:
-        """The federation that this request asks for, with its parties' records in ``run_dir``."""
-        names = [str(Role.ACTIVE), *self.passive_names]
+    def recipe(self) -> Recipe:
+        """The federation that this request asks for."""
         if self.data:
-            tables = {
-                name: {"data": self.data, "share": f"{number}/{len(names)}"}
-                for number, name in enumerate(names, start=1)
-            }
+            tables = shares_of(self.data, self.parties)
         else:
-            tables = {
-                name: {"data": table, "id_column": self.id_column}
-                for name, table in zip(names, (self.active, *self.passive), strict=True)
-            }
-            tables[Role.ACTIVE]["label_column"] = self.label
+            tables = own_tables((self.active, *self.passive), label=self.label, id_column=self.id_column)
         return Recipe(
             tables=tables,
-            run_dir=run_dir,
             attacks=self.attacks,
             adversary=self.adversary,
             defences=self.defences,
             disclose=bool(self.attacks) and not self.black_box,
             is_repeatable=True,
             has_lab=self.hidden is not None,
+            heeds_shell=True,
             settings=self.settings,
         )
-
-    def loaded_defences(self) -> tuple[Defence, ...]:
-        """Load the defences with their options; raises ValueError for those that can't work in this request."""
-        return self.recipe(self.runs).loaded_defences()
-
-    def party_settings(self, run_dir: Path) -> dict[str, Settings]:
-        """Make the settings of every process, by its party's name; raises ValueError before anything is started."""
-        return self.recipe(run_dir).party_settings()

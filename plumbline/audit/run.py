@@ -15,10 +15,10 @@ from defences.dp_sgd import DpSgd
 from plumbline.audit.console import (
     JobWatcher,
     job_progress,
-    print_leakage,
+    print_prediction_findings,
     print_predictions,
     print_summary,
-    print_training_leakage,
+    print_training_findings,
     unaware_words,
 )
 from plumbline.audit.folder import AuditFolder
@@ -26,9 +26,9 @@ from plumbline.audit.installed_models import install_network, write_auxiliary
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.federation import Federation
-from plumbline.judge.predictions import AttackFinding, read_leakage
+from plumbline.judge.predictions import AttackFinding, read_prediction_findings
 from plumbline.judge.summary import RunSummary, read_summary
-from plumbline.judge.training import TrainingFinding, read_training_leakage
+from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.processes import LocalProcesses
 from plumbline.recipe import changed
 from services.common.identity import Role
@@ -44,16 +44,16 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
     parties are in the run's folder either way.
     """
     name = request.name or request.data or "audit"
-    request.party_settings(request.runs)  # what can't work is refused before anything is written
+    recipe = request.recipe().checked()  # what can't work is refused before anything is written
     run = AuditFolder(_new_folder(request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{name}"))
-    settings = request.party_settings(run.parties.path.resolve())
+    settings = recipe.settings(run.parties.path.resolve())
     if request.hidden is not None:
         parts = install_network(
             settings,
             run.models,
             hidden=request.hidden,
             activation=request.activation,
-            training=next((one for one in request.loaded_defences() if isinstance(one, DpSgd)), None),
+            training=next((one for one in recipe.defences if isinstance(one, DpSgd)), None),
         )
         settings |= {name: changed(name, settings[name], model=part) for name, part in parts.items()}
     if request.auxiliary:
@@ -67,17 +67,17 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
         with Federation.start(processes) as federation, job_progress(console) as progress:
             federation.train(watch=JobWatcher(progress))
         elapsed = time.perf_counter() - start
-    findings = read_summary(run.parties, name)
-    if in_lab := tuple(defence.name for defence in request.loaded_defences() if "lab" in defence.spec.sits):
-        findings = replace(findings, defences={**findings.defences, "the lab": in_lab})
-    leakage = read_leakage(run.parties, request.passive_names)
-    training = read_training_leakage(run.parties)
-    unaware = unaware_words(request.loaded_defences())
-    _write(run, request, findings, leakage, training, elapsed, unaware)
-    print_summary(console, findings, elapsed)
-    print_leakage(console, leakage, unaware)
-    print_training_leakage(console, training)
-    print_predictions(console, findings)
+    summary = read_summary(run.parties, name)
+    if in_lab := tuple(defence.name for defence in recipe.defences if "lab" in defence.spec.sits):
+        summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
+    on_predictions = read_prediction_findings(run.parties, request.passive_names)
+    on_training = read_training_findings(run.parties)
+    unaware = unaware_words(recipe.defences)
+    _write(run, request, summary, on_predictions, on_training, elapsed, unaware)
+    print_summary(console, summary, elapsed)
+    print_prediction_findings(console, on_predictions, unaware)
+    print_training_findings(console, on_training)
+    print_predictions(console, summary)
     console.print(f"Report: {run.report}", highlight=False)
     return run.path
 
@@ -99,9 +99,9 @@ def _new_folder(parent: Path, name: str) -> Path:
 def _write(
     run: AuditFolder,
     request: AuditRequest,
-    findings: RunSummary,
-    leakage: list[AttackFinding],
-    training: list[TrainingFinding],
+    summary: RunSummary,
+    on_predictions: list[AttackFinding],
+    on_training: list[TrainingFinding],
     elapsed: float,
     unaware: str,
 ) -> None:
@@ -112,10 +112,10 @@ def _write(
     }
     run.config.write_text(json.dumps(facts, indent=1, default=str))
     results = {
-        **asdict(findings),
-        "predictions": content_of(findings.predictions),
-        "attacks": [asdict(finding) for finding in leakage],
-        "training_attacks": [asdict(finding) for finding in training],
+        **asdict(summary),
+        "predictions": content_of(summary.predictions),
+        "attacks": [asdict(finding) for finding in on_predictions],
+        "training_attacks": [asdict(finding) for finding in on_training],
     }
     run.results.write_text(json.dumps(results, indent=1))
-    write_report(run.report, findings, leakage, training, facts, unaware)
+    write_report(run.report, summary, on_predictions, on_training, facts, unaware)

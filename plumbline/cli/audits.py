@@ -14,6 +14,11 @@ from services.common.settings import Settings
 _ATTACKS, _DEFENCES = ", ".join(attack_names()), ", ".join(defence_names())
 
 
+def _meaning(name: str) -> str:
+    """What a setting says of itself."""
+    return str(Settings.model_fields[name].description)
+
+
 def audit(
     data: Annotated[str, typer.Option(help="A registered data set to deal out; see `plumbline datasets`.")] = "",
     active: Annotated[str, typer.Option(help="Or: the active party's table (.csv, .parquet or a database URL).")] = "",
@@ -42,9 +47,9 @@ def audit(
             help="Any setting of `plumbline serve --help`, for all parties; repeat for more.",
         ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the training rows.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Rows per step.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Constant step size.")] = None,
+    epochs: Annotated[int | None, typer.Option(help=_meaning("epochs"))] = None,
+    batch_size: Annotated[int | None, typer.Option(help=_meaning("batch_size"))] = None,
+    learning_rate: Annotated[float | None, typer.Option(help=_meaning("learning_rate"))] = None,
     cipher: Annotated[str | None, typer.Option(help="paillier, or plain (INSECURE: no encryption).")] = None,
     packing: Annotated[bool | None, typer.Option(help="Several values per plaintext, or one as in the paper.")] = None,
     seed: Annotated[int | None, typer.Option(help="Batches, row split and initial weights.")] = None,
@@ -92,7 +97,7 @@ def _attack_names(text: str) -> tuple[str, ...]:
     import attacks
 
     if text == "all":
-        return tuple(name for name in attacks.names() if attacks.load(name).spec.phase == "prediction")
+        return tuple(name for name in attacks.names() if attacks.spec_of(name).phase == "prediction")
     return _names(text)
 
 

@@ -17,6 +17,7 @@ from plumbline.judge.measures import (
 )
 from services.common.identity import Role
 from services.common.run_folder import RunFolder, RunFolderError
+from services.common.run_records import DONE
 from vfl.arrays import FloatArray, IntArray
 
 
@@ -56,6 +57,7 @@ class AttackFinding:
 
     Attributes:
         attack: name of the attack.
+        status: ``done``, ``not applicable`` or ``failed``.
         reason: why it was not done; empty when it was.
         records: number of attacked records.
         seconds: duration of the attack.
@@ -69,6 +71,7 @@ class AttackFinding:
     """
 
     attack: str
+    status: str
     reason: str
     records: int
     seconds: float
@@ -81,7 +84,7 @@ class AttackFinding:
     notes: tuple[str, ...] = ()
 
 
-def read_leakage(folder: RunFolder, passive_parties: Sequence[str]) -> list[AttackFinding]:
+def read_prediction_findings(folder: RunFolder, passive_parties: Sequence[str]) -> list[AttackFinding]:
     """Score all attacks on predictions that ran; empty when none was switched on. Raises RunFolderError."""
     outcomes = [outcome for outcome in folder.prediction_outcomes() if outcome.batch == 0]
     if not outcomes:
@@ -96,7 +99,7 @@ def read_leakage(folder: RunFolder, passive_parties: Sequence[str]) -> list[Atta
             notes=outcome.notes or (),
         )
         if outcome.is_done
-        else AttackFinding(outcome.attack, outcome.reason or "", outcome.records, outcome.seconds)
+        else AttackFinding(outcome.attack, outcome.status, outcome.reason or "", outcome.records, outcome.seconds)
         for outcome in outcomes
     ]
 
@@ -126,6 +129,7 @@ class _Truth:
         columns = tuple(self._judge_column(index, estimate[:, index], generator) for index in range(truth.shape[1]))
         return AttackFinding(
             attack=attack,
+            status=DONE,
             reason="",
             records=len(truth),
             seconds=seconds,

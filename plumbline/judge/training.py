@@ -49,7 +49,7 @@ class TrainingFinding:
         return "; ".join(f"{name.replace('_', ' ')}: {reprlib.repr(value)}" for name, value in self.details.items())
 
 
-def read_training_leakage(folder: RunFolder) -> list[TrainingFinding]:
+def read_training_findings(folder: RunFolder) -> list[TrainingFinding]:
     """Score all attacks on training that ran; empty when none was switched on. Raises RunFolderError."""
     return [_judged(folder, outcome) for outcome in folder.training_outcomes()]
 

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
+from attacks.recovered_values import ROWS_OF, VALUES_OF
 from services.common.identity import Role
 from services.common.run_records import (
-    ROWS_OF,
     SCHEMA,
-    VALUES_OF,
     DefencePrediction,
     Estimates,
     FoundLabels,

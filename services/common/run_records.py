@@ -20,8 +20,6 @@ SCHEMA = 1
 STAGES = ("encrypt", "wait", "product", "mask", "decrypt", "update")
 # What an attack's status says.
 DONE, NOT_APPLICABLE, FAILED = "done", "not applicable", "failed"
-# Before a peer's name: the names of arrays of an attack that reads features.
-VALUES_OF, ROWS_OF = "values-", "rows-"
 
 
 @dataclass(frozen=True)
@@ -281,16 +279,6 @@ class FoundValues:
 
 # A mapping whose entries stand beside the other keys of its record.
 INLINE: dict[type, str] = {StepRecord: "seconds", DefencePrediction: "facts", TrainingAttackOutcome: "facts"}
-
-
-def found_values_arrays(found: Mapping[str, FoundValues]) -> dict[str, NDArray[Any]]:
-    """The arrays of an attack of the kind ``features`` or ``readings``, by the names that they have in the file."""
-    arrays: dict[str, NDArray[Any]] = {}
-    for peer, one in found.items():
-        if one.rows is not None:
-            arrays[ROWS_OF + peer] = one.rows
-        arrays[VALUES_OF + peer] = one.values
-    return arrays
 
 
 def content_of(value: Any) -> Any:

@@ -3,11 +3,18 @@
 import difflib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
@@ -117,6 +124,11 @@ class Settings(BaseSettings):
     step_timeout: float = Field(60.0, gt=0, description="Seconds to wait for another party's message.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="What to log.")
 
+    @classmethod
+    def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Settings are what they are made of; ``load_settings`` alone reads the environment."""
+        return (sources["init_settings"],)
+
     @field_validator("peers", mode="before")
     @classmethod
     def _parse_peers(cls, value: Any) -> Any:
@@ -219,6 +231,11 @@ def _as_text(value: Any) -> str:
 
 def load_settings(**overrides: Any) -> Settings:
     """Read the settings from the environment; raises SettingsError with what to do."""
+    return settings_of({**environment_values(), **overrides})
+
+
+def environment_values() -> dict[str, Any]:
+    """Read the PLUMBLINE_* variables by field name, unchecked; raises SettingsError for an unknown one."""
     known = {PREFIX + field.upper() for field in Settings.model_fields} | _ELSEWHERE
     for name in os.environ:
         if name.startswith(PREFIX) and name not in known:
@@ -226,8 +243,13 @@ def load_settings(**overrides: Any) -> Settings:
             close = difflib.get_close_matches(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], 1)
             hint = f"Did you mean {PREFIX}{close[0]}?" if close else "See `plumbline serve --help` for the list."
             raise SettingsError(f"Unknown setting {name}. {hint}")
+    return EnvSettingsSource(Settings)()
+
+
+def settings_of(values: Mapping[str, Any]) -> Settings:
+    """Make settings of these values and nothing of the environment; raises SettingsError with what to do."""
     try:
-        return Settings(**overrides)
+        return Settings(**values)
     except ValidationError as error:
         first = error.errors()[0]
         place = PREFIX + str(first["loc"][0]).upper() + ": " if first["loc"] else "Settings: "

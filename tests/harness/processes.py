@@ -46,7 +46,7 @@ QUICK = {
 def local_processes(folder: Path, *, data: str = "breast_cancer", parties: int = 2, **settings: Any) -> LocalProcesses:
     """Processes of a registered data set's federation, not started; their records go to ``folder``/parties."""
     request = AuditRequest(data=data, parties=parties, settings=settings)
-    return LocalProcesses(folder, request.party_settings(folder / "parties"))
+    return LocalProcesses(folder, request.recipe().checked().settings(folder / "parties"))
 
 
 @contextmanager

@@ -290,9 +290,9 @@ def test_the_audit_refuses_before_anything_is_started(tmp_path: Path, arguments:
 
 
 @pytest.mark.parametrize("request_of", [{}, {"attacks": ("half_star",), "black_box": True}])
-def test_the_audit_refuses_to_rotate_what_it_doesnt_disclose(tmp_path: Path, request_of: dict[str, Any]) -> None:
+def test_the_audit_refuses_to_rotate_what_it_doesnt_disclose(request_of: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="parameter_rotation"):
-        AuditRequest(data="breast_cancer", defences=("parameter_rotation",), **request_of).party_settings(tmp_path)
+        AuditRequest(data="breast_cancer", defences=("parameter_rotation",), **request_of).recipe().checked()
 
 
 def test_spaces_around_names_and_an_empty_list_are_no_defence(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The page on noise: a summary of its trainings, its words, its plots."""
 
-import io
 from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -9,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from plumbline.figures.defences.noise_trainings import DELTA, EPSILONS, GRADIENT_BOUND, INITIALISATIONS, NoiseCase
+from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot
 from plumbline.figures.simulation.records import SIMULATION_WORDS
 from vfl.theory.dp_noise import (
@@ -182,7 +182,6 @@ _COLOURS = {float("inf"): "#444444", 0.5: "#1b6ca8", 0.2: "#c8553d", 0.1: "#2a9d
 
 def noise_plot(case: NoiseCase, data: pd.DataFrame) -> Plot:
     """Draw panels, a row per formula and initialisation: mean over seeds, standard error shaded, theory dotted."""
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     lines = list(product(READINGS, INITIALISATIONS))
@@ -205,13 +204,9 @@ def noise_plot(case: NoiseCase, data: pd.DataFrame) -> Plot:
         top.set_title(title, fontsize=10)
         bottom.set_xlabel("epoch")
     grid[0, 0].legend(frameon=False, fontsize=8)
-    buffer = io.StringIO()
-    # Without a fixed salt every drawing has other ids, and the same run other files.
-    with rc_context({"svg.hashsalt": "plumbline", "svg.fonttype": "none"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
     return Plot(
         name=f"defences_noise-{case.dataset}-{'-'.join(case.reading.name.replace(',', '').split())}",
-        svg=buffer.getvalue(),
+        svg=svg_text(figure, with_text=True),
         caption=f"{case.title}, {case.reading.name} (Hu, Figures 2 to 4): mean and standard error over seeds. Dotted: "
         "the success that theory gives. Dash-dotted: 4 G - 2.",
     )

@@ -37,7 +37,6 @@ from plumbline.judge.measures import mse_per_feature
 from vfl.data import missing_files
 
 _FALLBACKS = {"satellite": "digits", "bank": "breast_cancer", "pendigits": "wine", "adult": "breast_cancer"}
-_TWO_CLASSES = ("bank", "adult", "breast_cancer")
 
 
 @dataclass(frozen=True)

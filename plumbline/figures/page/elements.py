@@ -29,13 +29,19 @@ class PageTable:
     right: frozenset[int] = frozenset()
 
 
-def svg_text(figure: "Figure", *, tight: bool = False) -> str:
-    """Draw a figure as an SVG document; the same figure gives the same text. tight: without white margins."""
+def svg_text(figure: "Figure", *, tight: bool = False, with_text: bool = False) -> str:
+    """Draw a figure as an SVG document; the same figure gives the same text.
+
+    Arguments:
+        figure: what to draw.
+        tight: without white margins.
+        with_text: words stay text in the reader's font; otherwise they are drawn as paths.
+    """
     from matplotlib import rc_context
 
     buffer = io.StringIO()
     # Without a fixed salt every drawing has other ids, and the same run other files.
-    with rc_context({"svg.hashsalt": "plumbline"}):
+    with rc_context({"svg.hashsalt": "plumbline", "svg.fonttype": "none" if with_text else "path"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches="tight" if tight else None)
     return buffer.getvalue()
 

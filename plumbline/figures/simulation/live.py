@@ -16,7 +16,7 @@ from plumbline.audit.folder import AuditFolder
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import run_audit
 from plumbline.judge.summary import read_summary
-from plumbline.judge.training import TrainingFinding, read_training_leakage
+from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_records import STAGES, StepRecord
 
 _MOST_INTEGER_BITS = 14
@@ -71,7 +71,7 @@ def run_live(request: AuditRequest) -> LiveRun:
         parties = AuditFolder(run).parties
         summary = read_summary(parties, request.name)
         steps = {name: record.steps for name, record in parties.records().items() if record.steps}
-        return LiveRun(summary.accuracy, summary.bytes_by_message, tuple(read_training_leakage(parties)), steps)
+        return LiveRun(summary.accuracy, summary.bytes_by_message, tuple(read_training_findings(parties)), steps)
 
 
 def residual_integer_bits(

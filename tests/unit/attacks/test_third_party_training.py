@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import attacks
-from plumbline.judge.training import TrainingFinding, read_training_leakage
+from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder
 from tests.harness.documented_plugin import install
 from tests.harness.parties import active_data, house, small_settings
@@ -30,7 +30,7 @@ def run(folder: Path, *names: str, labels: list[Any] = LABELS, **settings: Any) 
     adversary = {name: attacks.load_training(name) for name in names}
     with house(folder, settings=chosen, active=active_data(labels=labels), passive_adversary=adversary) as home:
         home.train()
-    return read_training_leakage(RunFolder(folder))
+    return read_training_findings(RunFolder(folder))
 
 
 def arrays(folder: Path, attack: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from plumbline.audit.request import AuditRequest
 from plumbline.federation import Federation
 from plumbline.processes import LocalProcesses
-from plumbline.recipe import Recipe, changed
+from plumbline.recipe import Recipe, changed, party_names
 from services.common.settings import Settings, load_settings
 
 TABLES = {
@@ -38,7 +38,7 @@ def start_audit(folder: Path, **asked: Any) -> Mapping[str, Settings]:
     """The settings that an audit's processes would start with."""
     request = AuditRequest(active="a.csv", passive=("b.csv",), label="y", id_column="client", **asked)
     with pytest.raises(Started) as started:
-        Federation.start(LocalProcesses(folder, request.party_settings(folder / "parties")))
+        Federation.start(LocalProcesses(folder, request.recipe().checked().settings(folder / "parties")))
     settings: Mapping[str, Settings] = started.value.args[0]
     return settings
 
@@ -107,6 +107,66 @@ def test_attacks_and_defences_go_where_they_belong_with_their_options(
     assert (active.label_column, passive.label_column) == ("y", "")
 
 
+# What somebody who serves a party from the same shell has exported.
+SERVED = {
+    "PLUMBLINE_NAME": "fintech",
+    "PLUMBLINE_LISTEN": "127.0.0.1:9",
+    "PLUMBLINE_PEERS": "coordinator=127.0.0.1:8",
+    "PLUMBLINE_CERTS": "elsewhere",
+    "PLUMBLINE_DATA": "c.csv",
+    "PLUMBLINE_SHARE": "2/2",
+    "PLUMBLINE_LABEL_COLUMN": "z",
+    "PLUMBLINE_MODEL": "m.npz",
+    "PLUMBLINE_AUXILIARY": "d.csv",
+    "PLUMBLINE_PRIVATE_SEED": "7",
+    "PLUMBLINE_RUN_DIR": "records",
+}
+
+
+@BOTH
+@pytest.mark.parametrize("asked", [{}, {"settings": {"transport": "insecure"}}])
+def test_the_shell_says_nothing_of_one_partys_own_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Callable[..., Any], asked: dict[str, Any]
+) -> None:
+    # Once: they went to all parties, and what the active party alone may have was refused at the coordinator.
+    expected = start(tmp_path, **asked)
+    for name, value in SERVED.items():
+        monkeypatch.setenv(name, value)
+    varying = {"data", "run_dir"} if start is start_local else set()
+    assert {name: one.model_dump(exclude=varying) for name, one in start(tmp_path, **asked).items()} == {
+        name: one.model_dump(exclude=varying) for name, one in expected.items()
+    }
+
+
+def test_the_shells_common_settings_are_those_of_an_audit_and_not_of_a_notebooks_federation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLUMBLINE_EPOCHS", "3")
+    monkeypatch.setenv("PLUMBLINE_BATCH_SIZE", "16")
+    audited = start_audit(tmp_path, settings={"batch_size": 8})
+    assert {(one.epochs, one.batch_size) for one in audited.values()} == {(3, 8)}
+    assert {(one.epochs, one.batch_size) for one in start_local(tmp_path).values()} == {(40, 64)}
+    # Not even a variable that no setting has: it is somebody else's.
+    monkeypatch.setenv("PLUMBLINE_EPOCH", "3")
+    assert start_local(tmp_path)
+    with pytest.raises(ValueError, match="Did you mean PLUMBLINE_EPOCHS"):
+        AuditRequest(data="wine").recipe().checked()
+
+
+@pytest.mark.parametrize(
+    ("count", "names"), [(2, ("active", "passive")), (4, ("active", "passive-1", "passive-2", "passive-3"))]
+)
+def test_parties_are_named_alike_whoever_asks(tmp_path: Path, count: int, names: tuple[str, ...]) -> None:
+    assert party_names(count) == names
+    assert AuditRequest(data="wine", parties=count).passive_names == names[1:]
+    dealt = AuditRequest(data="wine", parties=count).recipe().checked().parties
+    assert [one.share for one in dealt.values()] == ["", *(f"{number}/{count}" for number in range(1, count + 1))]
+    table = pd.DataFrame({"id": ["r1"], "x": [1.0], "y": [0]})
+    with pytest.raises(Started) as started:
+        Federation.local(active=table, passive=[table.drop(columns="y")] * (count - 1), label="y")
+    assert tuple(started.value.args[0]) == tuple(dealt) == ("coordinator", *names)
+
+
 def test_only_a_repeatable_recipe_draws_secrets_from_its_seed(tmp_path: Path) -> None:
     seeds = [one.private_seed for one in start_audit(tmp_path).values()]
     assert len(set(seeds)) == 3
@@ -116,8 +176,8 @@ def test_only_a_repeatable_recipe_draws_secrets_from_its_seed(tmp_path: Path) ->
 
 
 def test_a_change_is_checked_like_the_recipe(tmp_path: Path) -> None:
-    recipe = Recipe(TABLES, tmp_path, disclose=True, defences=("feature_transform",), settings=TRAINED)
-    settings = recipe.party_settings()
+    recipe = Recipe(TABLES, disclose=True, defences=("feature_transform",), settings=TRAINED)
+    settings = recipe.checked().settings(tmp_path)
     assert changed("active", settings["active"], model=tmp_path / "m.npz").installed_model
     with pytest.raises(ValueError, match="PLUMBLINE_MODEL was trained on those"):
         changed("passive", settings["passive"], model=tmp_path / "m.npz")
@@ -130,7 +190,7 @@ def test_the_plan_is_that_of_the_active_party(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(LocalProcesses, "start", start)
     monkeypatch.setattr("plumbline.federation._await_health", lambda *_: None)
     asked = {"epochs": "7", "cipher": "plain", "transport": "insecure"}
-    made = Recipe(TABLES, tmp_path, settings=asked).party_settings()
+    made = Recipe(TABLES, settings=asked).checked().settings(tmp_path)
     made["active"] = changed("active", made["active"], model=tmp_path / "m.npz")
     with Federation.start(LocalProcesses(tmp_path, made)) as federation:
         assert federation._plan == made["active"].plan()
@@ -146,7 +206,7 @@ def test_processes_get_their_settings_as_they_are(tmp_path: Path, monkeypatch: p
     monkeypatch.undo()
     monkeypatch.setattr("plumbline.processes.subprocess.Popen", start)
     monkeypatch.setenv("PLUMBLINE_LOG_LEVEL", "ERROR")
-    made = Recipe(TABLES, tmp_path, settings={"epochs": 3}).party_settings()
+    made = Recipe(TABLES, settings={"epochs": 3}, heeds_shell=True).checked().settings(tmp_path)
     processes = LocalProcesses(tmp_path, made)
     monkeypatch.setenv("PLUMBLINE_EPOCHS", "5")  # too late: settings are loaded once
     processes.start()

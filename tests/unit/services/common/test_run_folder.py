@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from attacks.recovered_values import value_arrays
 from services.common import run_records
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.run_folder import RunFolder, RunFolderError
@@ -28,7 +29,6 @@ from services.common.run_records import (
     PredictionAttackOutcome,
     StepRecord,
     TrainingAttackOutcome,
-    found_values_arrays,
 )
 
 ROOT = Path(__file__).parents[4]
@@ -113,7 +113,8 @@ def test_arrays_read_back_equal(tmp_path: Path) -> None:
     folder.write_training_arrays("passive", "label_recovery", vars(labels))
     assert equal(folder.found_labels("passive", "label_recovery"), labels)
     values = {"passive-1": FoundValues(NUMBERS, ROWS), "active": FoundValues(NUMBERS[:, 0])}
-    folder.write_training_arrays("passive-2", "x", found_values_arrays(values))
+    arrays = value_arrays({"passive-1": NUMBERS}, {"passive-1": ROWS}) | value_arrays({"active": NUMBERS[:, 0]})
+    folder.write_training_arrays("passive-2", "x", arrays)
     read = folder.found_values("passive-2", "x")
     assert set(read) == set(values)
     assert all(equal(read[peer], one) for peer, one in values.items())

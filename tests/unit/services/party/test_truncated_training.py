@@ -14,7 +14,7 @@ from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryMessages,
 from attacks.label_recovery import LabelRecovery
 from attacks.sign_search import sign_solutions
 from defences import load
-from plumbline.judge.training import TrainingFinding, read_training_leakage
+from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import FederationError
 from services.common.identity import Identity
@@ -155,7 +155,7 @@ def attacked(
         passive_adversary={attack.name: attack},
     ) as home:
         home.train()
-    (found,) = read_training_leakage(RunFolder(folder))
+    (found,) = read_training_findings(RunFolder(folder))
     return found, weights_of(folder, names_of(2))
 
 

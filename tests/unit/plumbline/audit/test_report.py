@@ -1,0 +1,95 @@
+"""What an audit's page shows of leaks."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from plumbline.audit.report import write_report
+from plumbline.judge.predictions import AttackFinding
+from plumbline.judge.summary import PartyTiming, RunSummary
+from plumbline.judge.training import TrainingFinding
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.run_records import FAILED, NOT_APPLICABLE, STAGES, EpochRecord
+from tests.harness.findings import SIZES, attack, column
+
+
+def report(
+    folder: Path,
+    on_predictions: list[AttackFinding],
+    unaware: str = "",
+    training: Sequence[TrainingFinding] = (),
+    epochs: tuple[EpochRecord, ...] = (),
+    timings: tuple[PartyTiming, ...] = (),
+) -> str:
+    parties = tuple(PartyDescription(name, 2, 0, False, 10) for name in ("active", "passive"))
+    summary = RunSummary(
+        name="r",
+        aligned_rows=10,
+        test_rows=10,
+        accuracy=0.5,
+        auc=0.5,
+        majority=0.5,
+        epochs=epochs,
+        kept_epoch=0,
+        steps=0,
+        timings=timings,
+        bytes_by_message={},
+        agreement=Agreement("0123456789", TrainingPlan(cipher="plain", batch_size=8), 2, parties),
+        class_names=("0", "1"),
+        warnings=(),
+        simulation=(),
+        transport="mtls",
+        defences={},
+        channels=(),
+        predictions={},
+    )
+    facts = {"seconds": 1.0, "versions": {}}
+    write_report(folder / "report.html", summary, on_predictions, list(training), facts, unaware)
+    return (folder / "report.html").read_text()
+
+
+def test_a_column_that_leaked_is_shown_though_the_attack_errs_more_than_a_guess(tmp_path: Path) -> None:
+    # Once: hidden behind columns that were reconstructed worse than by guessing.
+    html = report(
+        tmp_path,
+        [
+            attack("half_star", column("leaked", 0.08), column("safe", 0.9)),
+            attack("rcc2", column("x", 0.3)),
+            AttackFinding("gia", NOT_APPLICABLE, "needs a network", 10, 0.0),
+        ],
+    )
+    assert "<code>half_star</code>, column by column" in html
+    assert "<td>leaked</td>" in html
+    assert "20 %" in html
+    assert "<code>rcc2</code>, column by column" not in html
+    assert "<code>gia</code>, column by column" not in html
+
+
+def test_it_says_above_the_table_which_defences_the_attacks_do_not_know(tmp_path: Path) -> None:
+    html = report(tmp_path, [attack("half_star", column("a", 0.9))], "These attacks don't know of score_scheme1")
+    assert "don&#39;t know of score_scheme1" in html
+    assert html.index("know of score_scheme1") < html.index("95 % interval")
+    assert "know of" not in report(tmp_path, [attack("half_star", column("a", 0.9))])
+
+
+def test_what_attacks_say_of_their_results_is_shown_and_what_is_not_scored_is_no_number(tmp_path: Path) -> None:
+    noted = replace(attack("rcc1", column("a", 0.9)), notes=("3 of 10 records are certified to equal rcc2.",))
+    html = report(tmp_path, [noted], training=[SIZES])
+    assert "<code>rcc1</code>: 3 of 10 records are certified to equal rcc2." in html
+    assert "not scored: solved steps: 7; sizes: [0, 1, 2, 3, 4, 5, ...]" in html
+    assert "nan" not in html
+
+
+def test_an_attack_that_failed_is_not_said_to_be_inapplicable(tmp_path: Path) -> None:
+    html = report(tmp_path, [AttackFinding("gia", FAILED, "gia failed with TypeError", 10, 0.0)])
+    assert '<code>gia</code></td><td colspan="6">failed: gia failed with TypeError</td>' in html
+    assert "not applicable" not in html
+
+
+def test_the_same_findings_give_the_same_page_drawings_included(tmp_path: Path) -> None:
+    epochs = tuple(EpochRecord(number, 0.5 / (number + 1), 1.0) for number in range(3))
+    timings = (PartyTiming("active", dict.fromkeys(STAGES, 0.01), 1.0, 10**6),)
+    first, second = (report(tmp_path, [], epochs=epochs, timings=timings) for _ in range(2))
+    assert first.count("<svg") == 2
+    # Once: every drawing had ids of its own.
+    assert first == second

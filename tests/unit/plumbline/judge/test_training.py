@@ -1,0 +1,83 @@
+"""Known answers of the judge of attacks on training."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from attacks.recovered_values import value_arrays
+from plumbline.judge.training import TrainingFinding, read_training_findings
+from services.common.run_folder import RunFolder
+from services.common.run_records import DONE, FAILED, PartyFeatures, TrainingAttackOutcome
+
+LABELS = np.array([0, 1, 1, 0, 1])
+COLUMN = np.array([0.5, -0.25, 0.0, 1.0, 0.75])
+
+
+def judged(
+    path: Path, kind: str | None, arrays: Mapping[str, NDArray[Any]], status: str = DONE, reason: str = ""
+) -> TrainingFinding:
+    folder = RunFolder(path)
+    active = PartyFeatures(np.column_stack([COLUMN, COLUMN * 2]), np.array(["a", "b"]), LABELS)
+    folder.write_features("active", active)
+    folder.write_features("passive-1", PartyFeatures(COLUMN[:, None], np.array(["c"])))
+    found = TrainingAttackOutcome(
+        attack="x", party="passive-2", kind=kind, facts={"rank": 3}, status=status, reason=reason, seconds=1.0
+    )
+    folder.write_training_outcomes("passive-2", [found])
+    folder.write_training_arrays("passive-2", "x", arrays)
+    (finding,) = read_training_findings(folder)
+    return finding
+
+
+def test_labels_are_scored_over_the_rows_that_steps_had_and_by_epoch(tmp_path: Path) -> None:
+    arrays = {
+        "labels": np.array([0, 1, 0, -1, -1]),
+        "step_epoch": np.array([0, 0, 0, 0, 1, 1]),
+        "step_rows": np.array([0, 1, 2, 3, 0, 1]),
+        "step_labels": np.array([0, 1, 0, -1, 1, 1]),
+    }
+    found = judged(tmp_path, "labels", arrays)
+    # Row 4 took part in no step; row 2 is wrong and row 3 has no answer.
+    assert (found.success, found.resolved, found.by_epoch) == (0.5, 0.75, (0.5, 0.5))
+    assert found.facts == "rank: 3"
+
+
+def test_a_single_feature_counts_up_to_sign_and_several_columns_do_not(tmp_path: Path) -> None:
+    values = -COLUMN
+    values[:2] = np.nan, 9.0
+    found = judged(tmp_path, "features", value_arrays({"passive-1": values, "active": COLUMN}))
+    assert (found.success, found.resolved) == (0.6, 0.8)
+
+
+def test_readings_count_features_that_are_exact(tmp_path: Path) -> None:
+    rows = np.array([1, 3])
+    read = np.column_stack([COLUMN, COLUMN * 2])[rows]
+    read[0, 0] += 1e-9
+    found = judged(tmp_path, "readings", value_arrays({"active": read}, {"active": rows}))
+    # Four of ten features were read, three of them exactly.
+    assert (found.success, found.resolved) == (0.75, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "reason", "words"),
+    [
+        (None, FAILED, "x failed with TypeError", "x failed with TypeError"),
+        ("shapes", DONE, "", ""),
+        ("labels", DONE, "", "x found labels, but its arrays can't be scored as such"),
+    ],
+)
+def test_what_cannot_be_scored_has_no_number(
+    tmp_path: Path, kind: str | None, status: str, reason: str, words: str
+) -> None:
+    found = judged(tmp_path, kind, {"labels": np.array([0])}, status, reason)
+    assert not found.is_scored
+    assert found.reason.startswith(words)
+    assert found.kind == (kind or "")
+
+
+def test_without_attacks_there_is_nothing_to_judge(tmp_path: Path) -> None:
+    assert read_training_findings(RunFolder(tmp_path)) == []
