@@ -1,6 +1,6 @@
 """What alignment costs each party per id, and its peak memory, beside the package openmined-psi where it is installed.
 
-python -m benchmarks.alignment [IDS]
+python -m benchmarks.alignment [IDS] [--memory-of server|client]
 
 Both sides have as many ids and share half of them. Process-CPU seconds on one pinned core, the smallest of several
 interleaved repetitions; memory is that of one fresh process per party.
@@ -120,7 +120,7 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ids", type=int, nargs="?", default=100_000, help="ids on each side")
-    parser.add_argument("--memory-of", choices=["server", "client"], help=argparse.SUPPRESS)
+    parser.add_argument("--memory-of", choices=["server", "client"], help="only print its peak megabytes")
     arguments = parser.parse_args()
     if arguments.memory_of:
         print(_play(arguments.memory_of, arguments.ids))  # noqa: T201

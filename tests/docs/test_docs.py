@@ -13,13 +13,18 @@ import typer
 import attacks
 import defences
 from plumbline.cli import app
+from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
+from services.common.errors import FederationError, PeerRefused
 from services.common.settings import PREFIX, Settings
+from services.common.statuses import status_of
 from tests.harness.documented_plugin import install
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
 # Variables that aren't settings of a service.
 OTHER_VARIABLES = {"PORT", "TEST_POSTGRES_URL"}
+# What stands in a text until somebody has measured or written it.
+PLACEHOLDER = re.compile(r"@[A-Z_]+@|\b(?:ALIGNMENT_TABLE|FIXME|MEMORY|PLACEHOLDER|TBD|TODO|XXX)\b")
 
 
 def name_of(page: Path) -> str:
@@ -80,6 +85,36 @@ def test_the_catalogues_have_every_name(page: str, names: tuple[str, ...]) -> No
     # `score_scheme1`, `2`, `3`: the family's first name stands for it.
     missing = [name for name in names if f"`{name}`" not in text and f"`{name[:-1]}1`" not in text]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_placeholder_is_left(page: Path) -> None:
+    assert PLACEHOLDER.findall(page.read_text()) == []
+
+
+def test_a_placeholder_is_recognised() -> None:
+    text = "takes @LINT@ and MEMORY; `SIGTERM`, PLUMBLINE_MEMORY_OF and memory are none"
+    assert PLACEHOLDER.findall(text) == ["@LINT@", "MEMORY"]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        f"{service.name}.{method.name}"
+        for file in (active_pb2, coordinator_pb2, exchange_pb2, passive_pb2)
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    ],
+)
+def test_the_protocol_has_every_call(method: str) -> None:
+    assert f"`{method}`" in (ROOT / "docs" / "protocol.md").read_text()
+
+
+def test_the_protocol_has_every_status() -> None:
+    text = (ROOT / "docs" / "protocol.md").read_text()
+    table = "".join(line for line in text.partition("| status |")[2].splitlines() if line.startswith("|"))
+    kinds = [FederationError, *(kind for kind in FederationError.__subclasses__() if kind is not PeerRefused)]
+    assert [status for kind in kinds if (status := status_of(kind()).name) not in table] == []
 
 
 def test_the_tutorial_attack_does_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

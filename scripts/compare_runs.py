@@ -1,0 +1,206 @@
+"""Whether two checkouts write the same numbers: the same audits with a fixed seed in both, compared value by value.
+
+    python -m scripts.compare_runs OLD NEW [--keep FOLDER]
+
+OLD and NEW are checkouts, in which this interpreter runs the audits, or folders of runs, which are read as they are.
+Compared are all numbers of JSON files and all NumPy arrays. Durations, sizes, versions and what names a session are
+new each time and left out. Text is left out as well: a message may be worded better. What only NEW writes is named;
+what differs, or what only OLD writes, fails.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Numbers = dict[str, np.ndarray[Any, Any]]
+
+_SMALL_KEYS = ("--set", "key_bits=512", "--set", "allow_insecure_keys=true")
+AUDITS: dict[str, tuple[str, ...]] = {
+    "plain": (
+        *("--cipher", "plain", "--epochs", "3", "--attacks"),
+        "zero,half,half_star,ls,clamped_ls,rcc1,rcc2,gia,one_feature,agnostic,label_recovery,feature_order",
+    ),
+    "plain-defended": (
+        *("--cipher", "plain", "--epochs", "3", "--parties", "3", "--attacks", "half_star,rcc2,ls,label_recovery"),
+        *("--adversary", "passive", "--defences", "dp_noise,score_rounding,parameter_rotation"),
+    ),
+    "paillier": (
+        *("--cipher", "paillier", "--epochs", "1", "--adversary", "passive"),
+        *("--attacks", "half_star,rcc2,label_recovery,feature_order,auxiliary_ciphertext", *_SMALL_KEYS),
+    ),
+    "paillier-defended": (
+        *("--cipher", "paillier", "--epochs", "1", "--attacks", "half_star,rcc2,label_recovery", *_SMALL_KEYS),
+        *("--defences", "dp_noise,response_truncation,score_rounding", "--set", "residual_integer_bits=9"),
+    ),
+}
+# What a clock, a new key, an address or an installed package decides.
+LEFT_OUT = frozenset(
+    {
+        *("seconds", "pace", "timings", "encrypt", "wait", "product", "mask", "decrypt", "update"),
+        *("peak_memory_bytes", "bytes_by_message", "session_id", "key_id", "versions", "runs"),
+    }
+)
+_SHOWN = 10
+
+
+class RunsUnusable(Exception):
+    """Says which checkout or folder can't be compared, and why."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What one audit's two folders have in common.
+
+    Attributes:
+        name: name of the audit.
+        numbers: how many numbers both wrote.
+        different: where they differ, with both values.
+        lost: where only the old one has numbers.
+        added: names of fields, arrays and files that only the new one has.
+    """
+
+    name: str
+    numbers: int
+    different: tuple[str, ...]
+    lost: tuple[str, ...]
+    added: tuple[str, ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether the new one has every number of the old one."""
+        return self.numbers > 0 and not self.different and not self.lost
+
+
+def main() -> int:
+    """Print the table; 1 when something differs, 2 when nothing could be compared."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", type=Path, metavar="OLD", help="a checkout, or a folder of runs")
+    parser.add_argument("new", type=Path, metavar="NEW", help="the same, after the change")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the runs here, in old and new")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
+        folder = (arguments.keep or Path(scratch)).resolve()
+        try:
+            old = runs_of(arguments.old.resolve(), folder / "old")
+            new = runs_of(arguments.new.resolve(), folder / "new")
+            return 0 if report([compare(name, old.get(name), new.get(name)) for name in sorted({*old, *new})]) else 1
+        except RunsUnusable as unusable:
+            print(unusable, file=sys.stderr)
+            return 2
+
+
+def runs_of(place: Path, folder: Path) -> dict[str, Path]:
+    """Every run by its name: of ``place`` itself, or, where that is a checkout, of its audits written to ``folder``."""
+    if (place / "plumbline" / "__main__.py").exists():
+        for name, options in AUDITS.items():
+            audit(place, folder, name, options)
+        place = folder
+    # Names begin with the time, so that of several runs of one name the latest counts.
+    runs = {run.parent.name.split("-", 2)[-1]: run.parent for run in sorted(place.glob("*/results.json"))}
+    if not runs:
+        raise RunsUnusable(f"{place} is neither a checkout nor a folder of runs. Name one with */results.json in it.")
+    return runs
+
+
+def audit(checkout: Path, folder: Path, name: str, options: Sequence[str]) -> None:
+    """Run one audit of the demo data with the packages of ``checkout``."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PLUMBLINE_")}
+    environment |= {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "plumbline", "audit", "--data", "breast_cancer", "--seed", "7", *options]
+    print(f"{checkout.name}: {name}", file=sys.stderr, flush=True)
+    done = subprocess.run(
+        [*command, "--name", name, "--runs", str(folder)], cwd=checkout, env=environment, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise RunsUnusable(f"The audit {name} of {checkout} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+
+
+def compare(name: str, old: Path | None, new: Path | None) -> Comparison:
+    """Compare the folders that two runs wrote; None is a run that isn't there."""
+    before, after = ({} if run is None else numbers_of(run) for run in (old, new))
+    common = before.keys() & after.keys()
+    different = [
+        f"{place}: {_shown(before[place])} became {_shown(after[place])}"
+        for place in before
+        if place in common and not _same(before[place], after[place])
+    ]
+    return Comparison(
+        name,
+        numbers=sum(before[place].size for place in common),
+        different=tuple(different),
+        lost=tuple(place for place in before if place not in common),
+        added=tuple(sorted({_field(place) for place in after if place not in common})),
+    )
+
+
+def numbers_of(run: Path) -> Numbers:
+    """All numbers of a run's folder, by file and place in it."""
+    found: Numbers = {}
+    for file in sorted(run.rglob("*")):
+        name = file.relative_to(run).as_posix()
+        if file.suffix == ".json":
+            found |= {f"{name}: {place}": value for place, value in _json_numbers(json.loads(file.read_text()))}
+        elif file.suffix == ".npz":
+            with np.load(file, allow_pickle=False) as arrays:
+                found |= {f"{name}: {array}": arrays[array] for array in arrays.files}
+    return found
+
+
+def report(comparisons: Sequence[Comparison]) -> bool:
+    """Print a row for each audit, then what differs; True when all are the same."""
+    print(f"{'audit':20}{'numbers':>10}{'differ':>9}{'lost':>7}   only in the new one")
+    for one in comparisons:
+        counts = f"{one.numbers:10,}{len(one.different):9,}{len(one.lost):7,}"
+        print(f"{one.name:20}{counts}   {', '.join(one.added) or '-'}")
+    for one in comparisons:
+        lines = [*one.different, *(f"{place}: only in the old one" for place in one.lost)]
+        for line in lines[:_SHOWN]:
+            print(f"{one.name}, {line}")
+        if len(lines) > _SHOWN:
+            print(f"{one.name}, and {len(lines) - _SHOWN:,} more")
+    same = bool(comparisons) and all(one.same for one in comparisons)
+    print("The numbers are the same." if same else "The numbers are NOT the same.")
+    return same
+
+
+def _json_numbers(content: Any, place: str = "") -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """Numbers and lengths of lists, by their path."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            if key not in LEFT_OUT:
+                yield from _json_numbers(value, f"{place}.{key}".lstrip("."))
+    elif isinstance(content, list):
+        yield f"{place}#", np.array(len(content))
+        for index, value in enumerate(content):
+            yield from _json_numbers(value, f"{place}[{index}]")
+    elif isinstance(content, int | float):
+        yield place, np.array(content)
+
+
+def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    """Equal to the last bit; NaN equals NaN."""
+    real = one.dtype.kind == other.dtype.kind == "f"
+    return one.shape == other.shape and bool(np.array_equal(one, other, equal_nan=real))
+
+
+def _shown(value: np.ndarray[Any, Any]) -> str:
+    return str(value) if value.ndim == 0 else f"an array {value.shape}"
+
+
+def _field(place: str) -> str:
+    """The name of a field wherever it stands: the last key of its path."""
+    return re.sub(r"\[\d+\]|#", "", place.partition(": ")[2]).rpartition(".")[2]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""Two runs compared: what counts as the same, what as lost, and what may be new."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scripts.compare_runs import RunsUnusable, compare, report, runs_of
+
+RESULTS: dict[str, Any] = {
+    "auc": 0.99,
+    "loss": float("nan"),
+    "total": {"seconds": 3.0},
+    "attacks": [{"attack": "half", "mse": {"mean": 0.1}}],
+}
+ARRAYS = {"weights": np.array([1.0, np.nan]), "features": np.array(["a", "b"])}
+
+
+def write(run: Path, results: dict[str, Any] = RESULTS, **arrays: Any) -> Path:
+    """Write one run's folder."""
+    (run / "parties").mkdir(parents=True)
+    (run / "results.json").write_text(json.dumps(results))
+    np.savez(run / "parties" / "active-weights.npz", **{**ARRAYS, **arrays})
+    return run
+
+
+def test_runs_with_the_same_numbers_are_the_same_whatever_they_took(tmp_path: Path) -> None:
+    old = write(tmp_path / "old")
+    new = write(tmp_path / "new", {**RESULTS, "total": {"seconds": 4.0}, "warnings": "better words"})
+    one = compare("plain", old, new)
+    # auc, loss, the mean, one length; two arrays of two.
+    assert (one.same, one.numbers, one.added) == (True, 8, ())
+
+
+@pytest.mark.parametrize(
+    ("results", "place"),
+    [
+        ({**RESULTS, "auc": float(np.nextafter(0.99, 1))}, "results.json: auc"),
+        ({**RESULTS, "loss": 0.5}, "results.json: loss"),
+        ({**RESULTS, "attacks": [{"mse": {"mean": 0.2}}]}, "results.json: attacks[0].mse.mean"),
+        ({**RESULTS, "attacks": [{"mse": {"mean": 0.1}}, {}]}, "results.json: attacks#"),
+    ],
+)
+def test_the_last_bit_a_nan_and_a_length_count(tmp_path: Path, results: dict[str, Any], place: str) -> None:
+    one = compare("plain", write(tmp_path / "old"), write(tmp_path / "new", results))
+    assert not one.same
+    assert [line.split(": ")[:2] for line in one.different] == [place.split(": ")]
+
+
+@pytest.mark.parametrize("weights", [np.array([1.0, 2.0]), np.array([1.0])])
+def test_arrays_count(tmp_path: Path, weights: Any) -> None:
+    one = compare("plain", write(tmp_path / "old"), write(tmp_path / "new", weights=weights))
+    assert [line.partition(": ")[2].split(":")[0] for line in one.different] == ["weights"]
+
+
+def test_what_only_the_old_one_has_is_lost_and_what_only_the_new_one_has_is_named(tmp_path: Path) -> None:
+    less, more = {**RESULTS}, {**RESULTS, "schema": 1, "attacks": [{**RESULTS["attacks"][0], "notes": ["a"]}]}
+    del less["auc"]
+    old, new = write(tmp_path / "old"), write(tmp_path / "new", more, extra=np.zeros(3))
+    assert compare("plain", old, new).added == ("extra", "notes", "schema")
+    assert compare("plain", old, new).same
+    lost = compare("plain", old, write(tmp_path / "less", less))
+    assert (lost.same, lost.lost) == (False, ("results.json: auc",))
+
+
+def test_a_run_that_is_not_there_is_not_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write(tmp_path / "old")
+    both, gone = compare("plain", run, run), compare("paillier", run, None)
+    assert report([both])
+    assert not report([both, gone])
+    assert not report([])
+    shown = capsys.readouterr().out
+    assert "paillier, results.json: auc: only in the old one" in shown
+    assert shown.count("The numbers are the same.") == 1
+
+
+def test_runs_are_found_by_name_and_the_latest_counts(tmp_path: Path) -> None:
+    for name in ("20260101-120000-plain", "20260102-120000-plain", "20260101-120000-paillier-defended"):
+        write(tmp_path / name)
+    runs = runs_of(tmp_path, tmp_path / "unused")
+    assert {name: run.name for name, run in runs.items()} == {
+        "plain": "20260102-120000-plain",
+        "paillier-defended": "20260101-120000-paillier-defended",
+    }
+    shutil.rmtree(tmp_path)
+    with pytest.raises(RunsUnusable, match="neither a checkout nor a folder of runs"):
+        runs_of(tmp_path, tmp_path / "unused")
