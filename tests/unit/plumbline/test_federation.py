@@ -16,7 +16,7 @@ from protos.v1 import active_pb2_grpc
 from services.common.errors import OutOfOrder
 from services.common.statuses import abort_with
 
-INTERNAL = "Unexpected TypeError; the service's log has the rest."
+INTERNAL = "Unexpected TypeError: the service's log has the rest."
 
 
 @dataclass
