@@ -113,7 +113,7 @@ def test_the_protocol_has_every_call(method: str) -> None:
 def test_the_protocol_has_every_status() -> None:
     text = (ROOT / "docs" / "protocol.md").read_text()
     table = "".join(line for line in text.partition("| status |")[2].splitlines() if line.startswith("|"))
-    kinds = [FederationError, *(kind for kind in FederationError.__subclasses__() if kind is not PeerRefused)]
+    kinds: list[type[FederationError]] = [FederationError, *(kind for kind in FederationError.__subclasses__() if kind is not PeerRefused)]
     assert [status for kind in kinds if (status := status_of(kind()).name) not in table] == []
 
 
