@@ -138,7 +138,9 @@ def print_prediction_findings(console: Console, findings: list[AttackFinding], u
         for note in finding.notes:
             console.print(f"{finding.attack}: {note}", highlight=False, markup=False)
         if finding.mse is None:
-            console.print(f"{finding.attack}: {finding.status}: {finding.reason}", highlight=False, markup=False)
+            # Most reasons begin with the name themselves.
+            words = finding.reason.removeprefix(f"{finding.attack} ")
+            console.print(f"{finding.attack}: {finding.status}: {words}", highlight=False, markup=False)
 
 
 def print_training_findings(console: Console, findings: list[TrainingFinding]) -> None:

@@ -48,6 +48,6 @@ def test_an_attack_that_failed_is_not_said_to_be_inapplicable() -> None:
     failed = AttackFinding("gia", FAILED, "gia failed with TypeError: no", 10, 0.0)
     unable = AttackFinding("half_star", NOT_APPLICABLE, "half_star needs weights_passive", 10, 0.0)
     assert printed([failed, unable], []).splitlines() == [
-        "gia: failed: gia failed with TypeError: no",
-        "half_star: not applicable: half_star needs weights_passive",
+        "gia: failed: failed with TypeError: no",
+        "half_star: not applicable: needs weights_passive",
     ]
