@@ -31,7 +31,7 @@ from services.common.run_records import (
     content_of,
     gathered,
 )
-from vfl.arrays import IntArray
+from vfl.arrays import IntArray, write_arrays
 
 _ATTACKS = "attacks"
 _OUTCOMES = "outcomes.json"
@@ -203,8 +203,7 @@ def _parsed_list(kind: type[T], path: Path) -> tuple[T, ...]:
 
 def _write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+    write_arrays(path, arrays)
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:

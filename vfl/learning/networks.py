@@ -6,7 +6,7 @@ from typing import Literal, cast, get_args
 
 import numpy as np
 
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, write_arrays
 
 Activation = Literal["sigmoid", "tanh", "relu"]
 
@@ -100,8 +100,7 @@ def save_network(path: Path, network: DenseNetwork) -> None:
     """Write a party's part as .npz, which holds no code, unlike a pickle."""
     layers = {f"weights_{index}": weight for index, weight in enumerate(network.weights)}
     layers |= {f"biases_{index}": bias for index, bias in enumerate(network.biases)}
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, activation=np.array(network.activation), **layers)
+    write_arrays(path, {"activation": np.array(network.activation), **layers})
 
 
 def load_network(path: Path) -> DenseNetwork:
