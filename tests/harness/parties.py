@@ -26,6 +26,7 @@ from services.coordinator.sessions import Sessions
 from services.party.context import PartyContext
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
+from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from services.passive.party import PassiveParty
 from services.protocol1.exchange import GradientExchange
@@ -146,6 +147,13 @@ class House:
         watcher = Watcher()
         self.active.train(replace(self.settings.plan(), **changes), watcher)
         return watcher
+
+    @property
+    def active_training(self) -> PartyTraining:
+        """The active party's part of the last session."""
+        session = self.active._session
+        assert session is not None
+        return session.training
 
     def record(self, name: str = "active") -> dict[str, Any]:
         content: dict[str, Any] = json.loads((self.folder / f"{name}.json").read_text())

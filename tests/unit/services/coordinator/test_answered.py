@@ -190,8 +190,7 @@ def test_pseudonyms_are_sent_only_where_scores_are_defended(tmp_path: Path, monk
 
 def steer(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on the active party lies about its own share."""
-    training = home.active._training
-    assert training is not None
+    training = home.active_training
     honest = training.partial_scores
     monkeypatch.setattr(training, "partial_scores", lambda rows: honest(rows) + 0.5)
 
@@ -248,8 +247,7 @@ def test_during_training_only_validation_records_are_scored_and_nothing_is_discl
             patch.setattr(PartyTraining, "run_epoch", asking)
             home.train()
         assert sorted(refused) == ["active"] * 4 + ["passive"] * 4
-        training = home.active._training
-        assert training is not None
+        training = home.active_training
         rows = list(range(training.agreement.active.aligned_rows))
         assert training.partial_scores(rows).shape == (len(rows), 1)
         assert isinstance(training.disclosed_parameters(), DenseNetwork)

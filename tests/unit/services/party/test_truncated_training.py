@@ -216,8 +216,7 @@ def test_what_truncation_doesnt_stop_the_first_batchs_labels_where_weights_start
         passive_defences=truncating[1],
     ) as home:
         home.train()
-        active, session = home.active._training, home.passive["passive"]._session
-        assert active is not None
+        active, session = home.active_training, home.passive["passive"]._session
         assert session is not None
         assert session.training is not None
         batch = next(active.schedule.epoch(0))

@@ -1,0 +1,230 @@
+"""One job of the active party: align, agree, train, choose the epoch, test. Opens no connection."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import numpy as np
+
+from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
+from services.active.scoring import Scoring
+from services.active.waiting import first_failure
+from services.common.agreement import TrainingPlan
+from services.common.alignment import alignment_context, alignment_refusals
+from services.common.errors import InvalidMessage, described, is_expected, log_unexpected, told
+from services.common.meters import StageTimer
+from services.common.run_records import EpochRecord
+from services.party.context import PartyContext
+from services.party.party_training import PartyTraining
+from services.party.session import PartySession, join
+from vfl.arrays import FloatArray, IntArray
+from vfl.data import PsiClient, common_order, rows_of
+from vfl.learning import log_loss
+
+_log = logging.getLogger(__name__)
+
+_INSTALLED = "The model was trained in one place, on both parties' data, and installed; nothing was trained here."
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The active party's labels.
+
+    Attributes:
+        indices: class indices, one per record of its table.
+        class_names: by class index.
+    """
+
+    indices: IntArray
+    class_names: tuple[str, ...]
+
+
+class Job:
+    """One run from an open session to tested scores. Used once, by one thread; ``end`` by any.
+
+    Attributes:
+        session_id: of the session that it opened, empty before.
+        session: this party's part, from the agreement on.
+        row_of_id: the row of each aligned record in the common order.
+        test_scores: (test rows, classes), once it has tested.
+    """
+
+    def __init__(
+        self,
+        context: PartyContext,
+        passive_parties: Mapping[str, PassiveParty],
+        labels: Labels,
+        scoring: Scoring,
+        observer: JobObserver,
+    ) -> None:
+        self.session_id = ""
+        self.session: PartySession | None = None
+        self.row_of_id: dict[str, int] = {}
+        self.test_scores: FloatArray | None = None
+        self._context = context
+        self._data = context.data
+        self._coordinator = context.coordinator
+        self._record = context.record
+        self._executor = context.executor
+        self._passive_parties = dict(passive_parties)
+        self._labels = labels
+        self._scoring = scoring
+        self._observer = observer
+
+    def run(self, plan: TrainingPlan) -> JobOutcome:
+        """Open a session, align, agree, train and test; raises what goes wrong, and leaves the session open then."""
+        classes = len(self._labels.class_names)
+        self.session_id = self._coordinator.open_session(plan, classes, tuple(self._passive_parties))
+        self._observer.stage("aligning")
+        rows = self._align()
+        self._observer.stage("agreeing")
+        training = self._agree(rows)
+        if plan.installed_model:
+            outcome = JobOutcome(self.session_id, len(rows), 0, 0)
+        else:
+            self._observer.stage("training")
+            outcome = self._train_epochs(training)
+        self._observer.stage("testing")
+        self.test_scores = self._test(training)
+        return outcome
+
+    def end(self, reason: str) -> None:
+        """End the session at every party that can be reached, and free who waits in it."""
+        if self.session is not None:
+            self.session.training.exchange.end(reason)
+        if not self.session_id:
+            return
+        for end in (self._coordinator.end_session, *(party.end_session for party in self._passive_parties.values())):
+            try:
+                end(self.session_id, reason)
+            except Exception as unreachable:
+                _log.warning("Could not end the session everywhere: %s", described(unreachable))
+
+    def _align(self) -> IntArray:
+        """Intersect ids with each passive party in turn, each time with what is left, and fix the common order."""
+        remaining: Sequence[str] = self._data.ids
+        planned = 2 * len(self._passive_parties)
+        for turn, (name, party) in enumerate(self._passive_parties.items()):
+            with alignment_refusals():
+                client = PsiClient(remaining, alignment_context(self.session_id, name))
+                with party.set_up_alignment(self.session_id, len(remaining)) as setup:
+                    client.receive_setup(setup)
+                self._observer.step(2 * turn + 1, planned)
+                with party.align(self.session_id, client.request(), len(remaining)) as response:
+                    remaining = common_order(client.intersect(response.chunks))
+            self._observer.step(2 * turn + 2, planned)
+        self._for_all_passive(lambda party: party.fix_order(self.session_id, remaining))
+        self.row_of_id = {record: row for row, record in enumerate(remaining)}
+        return rows_of(self._data.ids, remaining)
+
+    def _agree(self, rows: IntArray) -> PartyTraining:
+        labels = self._labels.indices[rows]
+        if len(np.unique(labels)) < 2:
+            raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
+
+        def end_when_refused(joining: Future[None]) -> None:
+            """A passive party that doesn't join ends the session: nobody waits for it until the timeout."""
+            if error := joining.exception():
+                self._coordinator.end_session(self.session_id, _logged_and_told(error))
+
+        joining = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
+        for joined in joining:
+            joined.add_done_callback(end_when_refused)
+        agreement = join(self._context, self.session_id, rows)
+        first_failure(joining)
+        self.session = PartySession.open(self._context, agreement, rows, labels)
+        self._note_terms(self.session)
+        training = self.session.training
+        training.show_public_key()
+        self._for_all_passive(lambda party: party.show_public_key(self.session_id))
+        return training
+
+    def _note_terms(self, session: PartySession) -> None:
+        plan, settings = session.agreement.plan, self._context.settings
+        self._record.note(
+            warnings=list(session.terms_warnings),
+            simulation=[*self._data.simulation, *([_INSTALLED] if plan.installed_model else [])],
+            class_names=list(self._labels.class_names),
+            transport=settings.transport,
+            attacks=list(settings.attacks),
+            epochs=[],
+            kept_epoch=0,
+        )
+
+    def _train_epochs(self, training: PartyTraining) -> JobOutcome:
+        plan = training.agreement.plan
+        outcomes: list[EpochOutcome] = []
+        best = 0
+        for epoch in range(plan.epochs):
+            outcome = self._train_epoch(training, epoch)
+            outcomes.append(outcome)
+            self._observer.epoch(outcome)
+            if outcome.validation_loss < outcomes[best].validation_loss:
+                best = epoch
+            if plan.patience and epoch - best >= plan.patience:
+                _log.info("No better validation loss for %d epochs: stopping.", plan.patience)
+                break
+        kept = best if plan.patience else len(outcomes) - 1
+        self._for_all_passive(lambda party: party.finish_training(self.session_id, kept))
+        training.keep_epoch(kept)
+        self._context.adversary.attack(training)
+        self._record.note(
+            epochs=tuple(EpochRecord(**vars(outcome)) for outcome in outcomes),
+            kept_epoch=kept,
+            validation_rows=len(training.rows.validation),
+        )
+        return JobOutcome(self.session_id, len(self.row_of_id), len(outcomes), kept)
+
+    def _train_epoch(self, training: PartyTraining, epoch: int) -> EpochOutcome:
+        planned = training.agreement.plan.epochs * training.schedule.steps_per_epoch
+
+        def on_step(step: int, timer: StageTimer) -> None:
+            self._record.add_step(step, timer.seconds)
+            self._observer.step(step + 1, planned)
+
+        start = time.perf_counter()
+        others = [
+            self._executor.submit(party.run_epoch, self.session_id, epoch) for party in self._passive_parties.values()
+        ]
+        for other in others:
+            other.add_done_callback(lambda done: _end_after(done, training))
+        # When this party fails, its own error says why, and the end of the session frees the others.
+        training.run_epoch(epoch, on_step)
+        first_failure(others)
+        seconds = time.perf_counter() - start
+        return EpochOutcome(epoch, self._validation_loss(training), seconds)
+
+    def _validation_loss(self, training: PartyTraining) -> float:
+        rows = training.rows.validation
+        if not len(rows):
+            return math.nan
+        return log_loss(self._scoring.scores(training, rows.tolist()), training.labels_of(rows))
+
+    def _test(self, training: PartyTraining) -> FloatArray:
+        """Score the test rows over the session and write them, with the labels, to this party's own record."""
+        rows = training.rows.test
+        scores = self._scoring.scores(training, rows.tolist())
+        self._record.note(
+            test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=training.labels_of(rows).tolist()
+        )
+        self._record.finish(training.weights, self._data.feature_names)
+        return scores
+
+    def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:
+        first_failure([self._executor.submit(action, party) for party in self._passive_parties.values()])
+
+
+def _end_after(epoch_of_other: Future[None], training: PartyTraining) -> None:
+    """When a passive party stops in mid-epoch, don't wait for its next message until the timeout."""
+    if error := epoch_of_other.exception():
+        training.exchange.end(_logged_and_told(error))
+
+
+def _logged_and_told(error: BaseException) -> str:
+    """What others are told of an error that this party's job may never raise: the log has the rest of it."""
+    if not is_expected(error):
+        log_unexpected(error)
+    return told(error)

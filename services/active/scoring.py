@@ -1,0 +1,44 @@
+"""Scores of aligned records: every party's share goes to the coordinator, which answers the active party."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+
+import numpy as np
+
+from services.active.interfaces import PassiveParty
+from services.active.waiting import first_failure
+from services.common.wire import PREDICTION_ROWS
+from services.party.context import Coordinator
+from services.party.party_training import PartyTraining
+from vfl.arrays import FloatArray
+
+
+class Scoring:
+    """Asks all parties for their shares of the scores, and the coordinator for their sum. Thread-safe."""
+
+    def __init__(
+        self, coordinator: Coordinator, passive_parties: Mapping[str, PassiveParty], executor: Executor
+    ) -> None:
+        self._coordinator = coordinator
+        self._passive_parties = tuple(passive_parties.values())
+        self._executor = executor
+
+    def scores(self, training: PartyTraining, rows: Sequence[int]) -> FloatArray:
+        """Confidence scores of rows of the common order, (len(rows), classes); raises FederationError."""
+        parts = [np.empty((0, training.agreement.classes))]
+        for start in range(0, len(rows), PREDICTION_ROWS):
+            parts.append(self._scores_of_part(training, rows[start : start + PREDICTION_ROWS]))
+        return np.vstack(parts)
+
+    def _scores_of_part(self, training: PartyTraining, rows: Sequence[int]) -> FloatArray:
+        session_id = training.agreement.session_id
+        # Not counted: the coordinator may remember requests from before this process began.
+        request_id = secrets.randbits(63)
+        first_failure(
+            [
+                self._executor.submit(party.contribute_scores, session_id, request_id, rows)
+                for party in self._passive_parties
+            ]
+        )
+        return self._coordinator.score(session_id, request_id, training.partial_scores(rows))
