@@ -97,9 +97,9 @@ class ActiveParty:
 
     @property
     def warnings(self) -> list[str]:
-        """What the session at work leaves unprotected, in plain words for the operator."""
+        """What the session at work leaves unprotected, and which records are missing, in plain words for the operator."""
         session = self._session
-        return [*session.terms_warnings, *session.guard_warnings] if session else []
+        return [*session.terms_warnings, *session.guard_warnings, *self._record.lost.sentences] if session else []
 
     @property
     def _training(self) -> PartyTraining | None:
@@ -116,6 +116,7 @@ class ActiveParty:
         try:
             self.failure = ""
             self._session = self._knowledge = None
+            self._record.check()
             session_id = self._coordinator.open_session(plan, len(self.class_names), tuple(self._passive_parties))
             self._begin("aligning", observer)
             rows = self._align(session_id, observer)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-_PRIVATE_FILE, _PRIVATE_FOLDER, _PUBLIC_FILE, _PUBLIC_FOLDER = 0o600, 0o700, 0o644, 0o755
+_PRIVATE_FOLDER, _PUBLIC_FOLDER, _PUBLIC_FILE = 0o700, 0o755, 0o644
 # Readers look for ``*.json``, ``*.npz`` and the like: a name with this end is none of them.
 _UNFINISHED = ".unfinished"
 # One process writes a file, but perhaps on several threads: none takes another's unfinished one for left behind.
@@ -39,13 +39,15 @@ def write_durably(path: Path, content: Callable[[BinaryIO], object] | bytes, pri
         unfinished = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(file.fileno(), _PRIVATE_FILE if private else _PUBLIC_FILE)
                 if isinstance(content, bytes):
                     file.write(content)
                 else:
                     content(file)
                 file.flush()
                 os.fsync(file.fileno())
+            # Until here it is 0600, as mkstemp makes it.
+            if not private:
+                unfinished.chmod(_PUBLIC_FILE)
             unfinished.replace(path)
         except BaseException:
             unfinished.unlink(missing_ok=True)
