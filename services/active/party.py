@@ -97,7 +97,7 @@ class ActiveParty:
 
     @property
     def warnings(self) -> list[str]:
-        """What the session at work leaves unprotected, and which records are missing, in plain words for the operator."""
+        """What the session at work leaves unprotected or could not write, in plain words for the operator."""
         session = self._session
         return [*session.terms_warnings, *session.guard_warnings, *self._record.lost.sentences] if session else []
 

@@ -70,8 +70,8 @@ class RunFolder:
             probe.unlink()
         except OSError as error:
             raise RunFolderError(
-                f"This party's records can't be written to {self.path} ({error.strerror or error}): make room or choose "
-                "another folder with PLUMBLINE_RUN_DIR, or unset it to write none."
+                f"This party's records can't be written to {self.path} ({error.strerror or error}): make room or "
+                "choose another folder with PLUMBLINE_RUN_DIR, or unset it to write none."
             ) from error
 
     # -- what a party says of its session ------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def run_restricted(restriction: Callable[[], None], program: str, *arguments: st
     """Run a Python program under a restriction; returns what it printed. It must end well."""
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
-        preexec_fn=restriction,  # noqa: PLW1509 - the child does nothing else before it becomes the program
+        preexec_fn=restriction,
         capture_output=True,
         text=True,
         timeout=60,

@@ -82,7 +82,7 @@ def test_a_full_disk_is_found_and_nothing_is_left_on_it(tmp_path: Path) -> None:
 def test_a_job_whose_records_cant_be_written_is_refused_before_it_begins(tmp_path: Path) -> None:
     with house(tmp_path / "runs", settings=PLAIN) as home:
         no_folder(tmp_path / "runs")
-        with pytest.raises(OutOfOrder, match="^active can't write its records"):
+        with pytest.raises(OutOfOrder, match=r"^active can't write its records"):
             home.train()
         assert home.active.stage == "failed"
         # Nobody was bothered, and a mended folder is enough.
@@ -95,7 +95,7 @@ def test_a_job_whose_records_cant_be_written_is_refused_before_it_begins(tmp_pat
 # -- after it ---------------------------------------------------------------------------------------------------------
 
 
-def train_and_lose(folder: Path, lose: Callable[[], None]) -> tuple[list[str], dict[str, float]]:
+def train_and_lose(folder: Path, lose: Callable[[], None]) -> tuple[list[str], list[float]]:
     """Train, lose the folder after the first epoch; the warnings, and scores of a record."""
     with house(folder, settings=PLAIN) as home:
         original = home.active._train_epochs
@@ -110,7 +110,7 @@ def train_and_lose(folder: Path, lose: Callable[[], None]) -> tuple[list[str], d
         assert watcher.stages[-1] == home.active.stage == "serving"
         assert all(isinstance(outcome, EpochOutcome) for outcome in watcher.epochs)
         scores = home.active.predict_one("id-10")
-        return home.active.warnings, dict(enumerate(map(float, scores)))
+        return home.active.warnings, scores.tolist()
 
 
 def test_a_trained_model_is_not_failed_for_a_record(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -135,7 +135,7 @@ def test_a_passive_partys_model_is_not_failed_for_a_record_either(tmp_path: Path
             no_folder(tmp_path / "runs")
             original(*arguments)  # type: ignore[arg-type]
 
-        passive.finish_training = losing  # type: ignore[method-assign]
+        passive.finish_training = losing  # type: ignore[method-assign,assignment]
         home.train()
         assert home.active.predict_one("id-10").sum() == pytest.approx(1.0)
         assert len(passive._record.lost.sentences) == 2
@@ -189,6 +189,8 @@ def test_what_holds_labels_scores_features_or_weights_is_for_its_owner_alone(tmp
         home.train()
     written = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "runs").iterdir()}
     assert written == {
-        f"{party}{kind}": 0o600 for party in ("active", "passive") for kind in (".json", "-weights.npz", "-features.npz")
+        f"{party}{kind}": 0o600
+        for party in ("active", "passive")
+        for kind in (".json", "-weights.npz", "-features.npz")
     }
     assert json.loads((tmp_path / "runs" / "active.json").read_text())["test_labels"]
