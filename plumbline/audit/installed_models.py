@@ -4,12 +4,14 @@ The lab sees both parties' tables: it is a simulation for measuring attacks on n
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from defences.dp_sgd import DpSgd
+from services.common.durable import write_durably
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.party.features import load_party_data
@@ -54,10 +56,9 @@ def install_network(
         classes=len(joined.class_names),
         seed=joined.settings[Role.ACTIVE].seed,
     )
-    folder.mkdir(parents=True, exist_ok=True)
     paths = {name: (folder / f"{name}-model.npz").resolve() for name in names}
     for path, part in zip(paths.values(), (network.active, network.passive), strict=True):
-        save_network(path, part)
+        write_durably(path, partial(save_network, network=part))
     return paths
 
 
@@ -74,7 +75,7 @@ def write_auxiliary(party_settings: Mapping[str, Settings], path: Path, count: i
     columns = [f"{name}: {column}" for name in passive for column in joined.data[name].feature_names]
     table = pd.DataFrame(blocks, columns=columns)
     table.insert(0, joined.settings[Role.ACTIVE].id_column, joined.ids[:count])
-    table.to_parquet(path, index=False)
+    write_durably(path, lambda file: table.to_parquet(file, index=False))
     return path.resolve()
 
 

@@ -11,6 +11,7 @@ from plumbline.html import template
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import RunSummary, assumptions, expectations
 from plumbline.judge.training import TrainingFinding
+from services.common.durable import write_durably
 from services.common.run_records import STAGES
 
 
@@ -32,21 +33,20 @@ def write_report(
         facts: the run's request, versions and duration.
         unaware: a sentence on the defences that attacks on predictions meet without knowing of them.
     """
-    path.write_text(
-        template("report.html").render(
-            summary=summary,
-            on_predictions=on_predictions,
-            on_training=on_training,
-            facts=facts,
-            settings=asdict(summary.agreement.plan),
-            stages=STAGES,
-            expectations=expectations,
-            assumptions=assumptions,
-            unaware=unaware,
-            loss_curve=_loss_curve(summary),
-            stage_bars=_stage_bars(summary) if summary.timings else None,
-        )
+    page = template("report.html").render(
+        summary=summary,
+        on_predictions=on_predictions,
+        on_training=on_training,
+        facts=facts,
+        settings=asdict(summary.agreement.plan),
+        stages=STAGES,
+        expectations=expectations,
+        assumptions=assumptions,
+        unaware=unaware,
+        loss_curve=_loss_curve(summary),
+        stage_bars=_stage_bars(summary) if summary.timings else None,
     )
+    write_durably(path, page.encode())
 
 
 def _axes(width: float, height: float) -> tuple[Any, Any]:

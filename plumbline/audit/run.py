@@ -31,6 +31,7 @@ from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.processes import LocalProcesses
 from plumbline.recipe import changed
+from services.common.durable import make_folder, write_durably
 from services.common.identity import Role
 from services.common.run_records import content_of
 
@@ -83,12 +84,15 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
 
 
 def _new_folder(parent: Path, name: str) -> Path:
-    """Make a folder of this name, with -2, -3 and so on where audits of the same second have made theirs."""
-    parent.mkdir(parents=True, exist_ok=True)
+    """Make a folder of this name, with -2, -3 and so on where audits of the same second have made theirs.
+
+    It is for its owner alone: the parties' features and labels will be in it.
+    """
+    make_folder(parent)
     folder, number = parent / name, 1
     while True:
         try:
-            folder.mkdir()
+            folder.mkdir(mode=0o700)
         except FileExistsError:
             number += 1
             folder = parent / f"{name}-{number}"
@@ -110,12 +114,12 @@ def _write(
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
         "seconds": elapsed,
     }
-    run.config.write_text(json.dumps(facts, indent=1, default=str))
+    write_durably(run.config, json.dumps(facts, indent=1, default=str).encode())
     results = {
         **asdict(summary),
         "predictions": content_of(summary.predictions),
         "attacks": [asdict(finding) for finding in on_predictions],
         "training_attacks": [asdict(finding) for finding in on_training],
     }
-    run.results.write_text(json.dumps(results, indent=1))
+    write_durably(run.results, json.dumps(results, indent=1).encode())
     write_report(run.report, summary, on_predictions, on_training, facts, unaware)

@@ -62,6 +62,7 @@ class ActiveParty:
         self.failure = ""
         self.executor = context.executor
         self._context = context
+        self._record = context.record
         self._passive_parties = dict(passive_parties)
         self._scoring = Scoring(context.coordinator, passive_parties, context.executor)
         self._attack_host = attack_host
@@ -79,9 +80,9 @@ class ActiveParty:
 
     @property
     def warnings(self) -> list[str]:
-        """What the session at work leaves unprotected, in plain words for the operator."""
+        """What the session at work leaves unprotected or could not write, in plain words for the operator."""
         session = self._session
-        return [*session.terms_warnings, *session.guard_warnings] if session else []
+        return [*session.terms_warnings, *session.guard_warnings, *self._record.lost.sentences] if session else []
 
     @property
     def _session(self) -> PartySession | None:
@@ -99,6 +100,7 @@ class ActiveParty:
             raise OutOfOrder("A job is running already: wait for its end.")
         try:
             self.failure = ""
+            self._record.check()
             watched = _Watched(self, observer)
             job = Job(
                 self._context, self._passive_parties, Labels(self.labels, self.class_names), self._scoring, watched

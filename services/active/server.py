@@ -74,11 +74,11 @@ def run(settings: Settings) -> None:
             peers={peer: PeerLink(peer, channels[peer], timeout) for peer in passive_names},
             record=record,
             executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
-            adversary=TrainingAdversary(in_training, name, settings.run_dir),
+            adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost),
             defences=PartyDefences.of(settings, Role.ACTIVE),
         ),
         {peer: PassiveLink(peer, channels[peer], timeout) for peer in passive_names},
-        AttackHost(on_predictions, settings.run_dir),
+        AttackHost(on_predictions, settings.run_dir, record.lost),
         load_table(settings.auxiliary, id_column=settings.id_column, label_column=None) if settings.auxiliary else None,
     )
     exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import attacks
+from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, Estimates, PredictionAttackOutcome
 from services.party.party_training import PartyTraining
@@ -79,7 +80,17 @@ class AttackHost:
     An attack that can't be mounted is reported as not applicable, with the reason. The federation goes on.
     """
 
-    def __init__(self, mounted: Mapping[str, attacks.PredictionAttack], folder: Path | None) -> None:
+    def __init__(
+        self, mounted: Mapping[str, attacks.PredictionAttack], folder: Path | None, lost: LostRecords | None = None
+    ) -> None:
+        """Mount attacks.
+
+        Args:
+            mounted: the attacks, by name.
+            folder: where what they found is written. None writes nothing.
+            lost: where it is noted what could not be written.
+        """
+        self._lost = lost or LostRecords()
         self._mounted = dict(mounted)
         self._folder = RunFolder(folder) if folder is not None else None
         self._outcomes: list[PredictionAttackOutcome] = []
@@ -126,5 +137,6 @@ class AttackHost:
                 )
             )
         if self._folder is not None:
-            self._folder.write_estimates(batch, Estimates(indices, estimates))
-            self._folder.write_prediction_outcomes(self._outcomes)
+            with self._lost.noting("What attacks on predictions found"):
+                self._folder.write_estimates(batch, Estimates(indices, estimates))
+                self._folder.write_prediction_outcomes(self._outcomes)

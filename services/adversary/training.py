@@ -16,6 +16,7 @@ from attacks.training import ReplacingAttack, SessionTerms, TrainingAttack, list
 from attacks.training_views import Equations, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
 from services.common.agreement import Agreement
+from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, TrainingAttackOutcome
 from services.party.party_training import PartyTraining
@@ -37,13 +38,16 @@ class TrainingAdversary:
 
     """
 
-    def __init__(self, mounted: Mapping[str, TrainingAttack], name: str, folder: Path | None) -> None:
+    def __init__(
+        self, mounted: Mapping[str, TrainingAttack], name: str, folder: Path | None, lost: LostRecords | None = None
+    ) -> None:
         """Mount attacks.
 
         Args:
             mounted: the attacks, by name.
             name: the party's.
             folder: where the outcomes are written. None writes nothing.
+            lost: where it is noted what could not be written.
 
         Raises:
             ValueError: for two attacks that both replace messages.
@@ -51,6 +55,7 @@ class TrainingAdversary:
         replacing = [one for one, attack in mounted.items() if replaces_messages(attack)]
         if len(replacing) > 1:
             raise ValueError(f"{' and '.join(replacing)} both replace messages: mount one of them.")
+        self._lost = lost or LostRecords()
         self._mounted = dict(mounted)
         self._name = name
         self._folder = RunFolder(folder) if folder is not None else None
@@ -113,7 +118,8 @@ class TrainingAdversary:
                 )
             )
         if self._mounted and self._folder is not None:
-            self._folder.write_training_outcomes(self._name, outcomes)
+            with self._lost.noting("What attacks on training found"):
+                self._folder.write_training_outcomes(self._name, outcomes)
 
     def _found(self, attack: str, result: TrainingResult) -> dict[str, Json]:
         """Write a result's arrays, and return its kind and facts."""
@@ -121,8 +127,10 @@ class TrainingAdversary:
         if taken := _RESERVED & set(facts):
             raise TypeError(f"its facts can't be called {', '.join(sorted(taken))}: these the service writes")
         json.dumps(facts)  # raises TypeError now for what couldn't be written later, with all other outcomes
+        arrays = result.arrays()
         if self._folder is not None:
-            self._folder.write_training_arrays(self._name, attack, result.arrays())
+            with self._lost.noting(f"What {attack} found"):
+                self._folder.write_training_arrays(self._name, attack, arrays)
         return {"kind": result.kind, **facts}
 
     def _view(self, training: PartyTraining) -> TrainingView:

@@ -11,6 +11,7 @@ from services.common.certificates import CertificateFiles
 from services.common.health import HoldsSession, holds_none
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
+from services.common.run_folder import RunFolder
 from services.common.settings import Settings
 from services.common.transport import Permissions, Transport
 
@@ -41,7 +42,13 @@ def serve_until_stopped(
     """Serve on the configured address until SIGTERM or SIGINT, then let running calls end.
 
     ``holds_session`` tells whether a session is at work or served here, for who asks the health service.
+
+    Raises:
+        RunFolderError: when records are wanted and can't be written. Nobody has been answered then.
+        OSError: for a taken address.
     """
+    if settings.run_dir is not None:
+        RunFolder(settings.run_dir).check(transport.identity.name)
     stopped = threading.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: stopped.set())

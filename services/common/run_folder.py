@@ -1,5 +1,6 @@
 """The run folder: every file that services write of a run, for those who write it and those who read it.
 
+Files are whole or not there at all, and for their owner's eyes: they hold features, labels, scores and weights.
 What the files hold are the types of ``run_records``; `docs/reference/run-folder.md` describes both.
 """
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from attacks.recovered_values import ROWS_OF, VALUES_OF
+from services.common.durable import write_durably
 from services.common.identity import Role
 from services.common.run_records import (
     SCHEMA,
@@ -36,22 +38,41 @@ from vfl.arrays import IntArray, write_arrays
 _ATTACKS = "attacks"
 _OUTCOMES = "outcomes.json"
 _AGAIN = "Run it again, into a new folder."
+# What a disk must have room for at least: a record of a short session.
+_PROBED_BYTES = 64 << 10
 
 T = TypeVar("T")
 
 
 class RunFolderError(ValueError):
-    """A file of a run folder is missing or broken; the text names it and says what to do."""
+    """A file of a run folder is missing or broken, or the folder can't be used; the text names it and what to do."""
 
 
 class RunFolder:
     """Writes and reads the files of one run; every method names one of them.
 
-    Readers raise RunFolderError for a file that is missing or broken. Writers make the folder when it isn't there.
+    Readers raise RunFolderError for a file that is missing or broken. Writers make the folder when it isn't there, and
+    raise OSError where the system refuses: what was there before is then untouched.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def check(self, party: str) -> None:
+        """Write a small file and take it away again, so that an unusable folder shows before work is lost.
+
+        Raises:
+            RunFolderError: when the folder can't be made or written, or its disk is full.
+        """
+        probe = self.path / f"{party}.probe"
+        try:
+            write_durably(probe, bytes(_PROBED_BYTES))
+            probe.unlink()
+        except OSError as error:
+            raise RunFolderError(
+                f"This party's records can't be written to {self.path} ({error.strerror or error}): make room or "
+                "choose another folder with PLUMBLINE_RUN_DIR, or unset it to write none."
+            ) from error
 
     # -- what a party says of its session ------------------------------------------------------------------------------
 
@@ -162,8 +183,7 @@ class RunFolder:
 
     @staticmethod
     def _write_text(path: Path, content: Any) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1))
+        write_durably(path, json.dumps(content, indent=1).encode())
 
 
 def _read_json(path: Path) -> Any:
@@ -202,8 +222,7 @@ def _parsed_list(kind: type[T], path: Path) -> tuple[T, ...]:
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_arrays(path, arrays)
+    write_durably(path, lambda file: write_arrays(file, arrays))
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:

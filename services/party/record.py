@@ -1,5 +1,6 @@
 """What one party writes of a run, into its own folder: terms, timings, traffic and weights, all its own."""
 
+import logging
 import sys
 import threading
 from collections.abc import Mapping
@@ -10,18 +11,28 @@ from typing import Any
 import numpy as np
 
 from services.common.agreement import Agreement
+from services.common.errors import OutOfOrder
+from services.common.lost_records import LostRecords
 from services.common.meters import TrafficMeter
-from services.common.run_folder import RunFolder
+from services.common.run_folder import RunFolder, RunFolderError
 from services.common.run_records import PartyFeatures, PartyRecord, PartyWeights, StepRecord
 from vfl.arrays import FloatArray, IntArray
 
+_log = logging.getLogger(__name__)
 _EMPTY = PartyRecord(bytes_by_message={}, peak_memory_bytes=0)
 
 
 class RunRecord:
-    """Collects one party's record of a session and writes it to its run folder. Without a folder it only collects."""
+    """Collects one party's record of a session and writes it to its run folder. Without a folder it only collects.
+
+    What can't be written once there is a model is noted, and never raised: the model is worth more than its record.
+
+    Attributes:
+        lost: what could not be written of the session at work.
+    """
 
     def __init__(self, folder: Path | None, name: str, meter: TrafficMeter) -> None:
+        self.lost = LostRecords()
         self._folder = RunFolder(folder) if folder is not None else None
         self._name = name
         self._meter = meter
@@ -29,8 +40,27 @@ class RunRecord:
         self._content = _EMPTY
         self._steps: list[StepRecord] = []
 
+    def check(self) -> None:
+        """Look whether records can be written, before a session's work begins.
+
+        Raises:
+            OutOfOrder: when they can't. The folder's name is for this party's own log only.
+        """
+        if self._folder is None:
+            return
+        try:
+            self._folder.check(self._name)
+        except RunFolderError as error:
+            _log.error("%s", error)
+            why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else ""
+            raise OutOfOrder(
+                f"{self._name} can't write its records ({why or 'see its log'}): it needs room, or another folder "
+                "(PLUMBLINE_RUN_DIR)."
+            ) from error
+
     def begin(self, agreement: Agreement) -> None:
         """Start over with a new session's terms."""
+        self.lost.forget()
         with self._lock:
             self._content = replace(_EMPTY, agreement=agreement)
             self._steps = []
@@ -46,20 +76,23 @@ class RunRecord:
             self._content = replace(self._content, **facts)
 
     def finish(self, weights: FloatArray, feature_names: tuple[str, ...]) -> None:
-        """Write the record and this party's own weights, one row per feature."""
+        """Write the record and this party's own weights, one row per feature, as far as that can be done."""
         if self._folder is not None:
-            self._folder.write_weights(self._name, PartyWeights(weights, np.array(feature_names)))
+            with self.lost.noting(f"{self._name}'s weights of this run"):
+                self._folder.write_weights(self._name, PartyWeights(weights, np.array(feature_names)))
         self.write()
 
     def keep_features(
         self, features: FloatArray, feature_names: tuple[str, ...], labels: IntArray | None = None
     ) -> None:
         """Write this party's own encoded table, in the common order, for an auditor who may read its folder."""
-        if self._folder is not None:
+        if self._folder is None:
+            return
+        with self.lost.noting(f"{self._name}'s features of this run"):
             self._folder.write_features(self._name, PartyFeatures(features, np.array(feature_names), labels))
 
     def write(self) -> None:
-        """Write the record as it stands, with the traffic and peak memory so far."""
+        """Write the record as it stands, with the traffic and peak memory so far, if that can be done."""
         if self._folder is None:
             return
         with self._lock:
@@ -69,7 +102,8 @@ class RunRecord:
                 bytes_by_message=self._meter.snapshot(),
                 peak_memory_bytes=_peak_memory_bytes(),
             )
-        self._folder.write_record(self._name, record)
+        with self.lost.noting(f"{self._name}'s record of this run"):
+            self._folder.write_record(self._name, record)
 
 
 def _peak_memory_bytes() -> int:

@@ -90,8 +90,9 @@ def join(context: PartyContext, session_id: str, rows: IntArray) -> Agreement:
         The session's terms. Nothing is agreed to yet.
 
     Raises:
-        FederationError: when the coordinator refuses.
+        FederationError: when the coordinator refuses, or when this party couldn't keep its records of the session.
     """
+    context.record.check()
     return context.coordinator.join_session(session_id, _description(context, rows))
 
 

@@ -39,7 +39,7 @@ def run(settings: Settings) -> None:
             peers=peers,
             record=record,
             executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
-            adversary=TrainingAdversary(in_training, name, settings.run_dir),
+            adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost),
             defences=defences,
         )
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import BinaryIO, Literal, cast, get_args
 
 import numpy as np
 
@@ -96,11 +96,11 @@ def activation_named(name: str) -> Activation:
     return cast(Activation, name)
 
 
-def save_network(path: Path, network: DenseNetwork) -> None:
-    """Write a party's part as .npz, which holds no code, unlike a pickle."""
+def save_network(file: Path | BinaryIO, network: DenseNetwork) -> None:
+    """Write a party's part as .npz, to a path or an open file. It holds no code, unlike a pickle."""
     layers = {f"weights_{index}": weight for index, weight in enumerate(network.weights)}
     layers |= {f"biases_{index}": bias for index, bias in enumerate(network.biases)}
-    write_arrays(path, {"activation": np.array(network.activation), **layers})
+    write_arrays(file, {"activation": np.array(network.activation), **layers})
 
 
 def load_network(path: Path) -> DenseNetwork:

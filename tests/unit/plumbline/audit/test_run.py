@@ -17,7 +17,8 @@ from plumbline.processes import LocalProcesses
 def test_runs_of_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:
     made = [audit._new_folder(tmp_path / "runs", "now-wine") for _ in range(3)]
     assert [folder.name for folder in made] == ["now-wine", "now-wine-2", "now-wine-3"]
-    assert all(folder.is_dir() for folder in made)
+    # Features and labels will be in them.
+    assert [folder.stat().st_mode & 0o777 for folder in (*made, tmp_path / "runs")] == [0o700] * 4
 
 
 def test_a_broken_link_as_folder_of_all_runs_ends_in_an_error(tmp_path: Path) -> None:

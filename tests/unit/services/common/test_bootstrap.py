@@ -4,12 +4,14 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from services.common.bootstrap import serve_until_stopped
+from services.common.run_folder import RunFolderError
 from services.common.transport import Transport
 from tests.harness.parties import small_settings
 
@@ -52,3 +54,16 @@ def test_a_signal_that_reaches_another_thread_stops_the_service(number: signal.S
     )
     hung.cancel()
     assert graces == [2.0]
+
+
+def test_a_service_whose_records_cant_be_written_says_so_before_it_listens(tmp_path: Path) -> None:
+    """Once an unusable folder showed after the last epoch, as INTERNAL, and the model was lost."""
+    (tmp_path / "runs").write_text("a file in its place")
+
+    def serve(*_: object) -> None:
+        pytest.fail("it listens")
+
+    transport: Any = SimpleNamespace(identity=SimpleNamespace(name="active"), serve=serve)
+    settings = small_settings(run_dir=tmp_path / "runs")
+    with pytest.raises(RunFolderError, match=rf"^This party's records can't be written to {tmp_path}/runs \(Not a dir"):
+        serve_until_stopped(cast(Transport, transport), settings, [], {}, [])
