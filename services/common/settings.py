@@ -123,6 +123,9 @@ class Settings(BaseSettings):
     autostart: bool = Field(False, description="Active party: train as soon as all parties answer.")
     step_timeout: float = Field(60.0, gt=0, description="Seconds to wait for another party's message.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="What to log.")
+    log_format: Literal["text", "json"] = Field(
+        "text", description="json: each line an object with time, level, party, message, and session, step and caller."
+    )
 
     @classmethod
     def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
