@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from defences import Defence
 from plumbline.judge.predictions import AttackFinding
@@ -14,9 +16,17 @@ from plumbline.judge.training import TrainingFinding
 from protos.v1 import active_pb2
 from services.common.agreement import TrainingPlan
 from services.common.run_records import STAGES, ChannelRecord
+from services.common.words import escaped
 
 # What attacks on predictions work with.
 _MET = frozenset({"scores", "parameters", "features"})
+# Of what a terminal shows of a name or a sentence that another party may have chosen.
+_MOST_SHOWN = 2_000
+
+
+def _text(words: str, style: str = "") -> Text:
+    """Words that are no markup and obey no terminal, whoever chose them."""
+    return Text(escaped(words, _MOST_SHOWN), style)
 
 
 def job_progress(console: Console) -> Progress:
@@ -44,7 +54,7 @@ class JobWatcher:
     def __call__(self, event: active_pb2.JobEvent) -> None:
         kind = event.WhichOneof("event")
         if kind == "stage":
-            self._progress.update(self._task, description=event.stage)
+            self._progress.update(self._task, description=escape(escaped(event.stage, _MOST_SHOWN)))
         elif kind == "progress":
             done, planned = event.progress.steps_done, event.progress.steps_planned
             self._progress.update(self._task, completed=done, total=planned)
@@ -55,27 +65,27 @@ class JobWatcher:
 def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None:
     """Show the run's terms, quality, times and traffic; ``elapsed``: seconds of the whole run."""
     for warning in summary.warnings:
-        console.print(f"[bold red]{warning}")
+        console.print(_text(warning, "bold red"))
     for note in summary.simulation:
-        console.print(f"[yellow]Simulation: {note}")
+        console.print(_text(f"Simulation: {note}", "yellow"))
     plan = summary.agreement.plan
     table = Table(title=f"Federation {summary.name}", show_header=False)
     table.add_column(style="bold")
     table.add_column()
     for party in summary.parties:
-        table.add_row(party.name, f"{party.feature_count} features")
+        table.add_row(_text(party.name), f"{party.feature_count} features")
     table.add_row("records", f"{summary.aligned_rows:,} aligned by PSI, {summary.test_rows:,} for the test")
     table.add_row("cipher", cipher_words(plan))
     table.add_row("transport", summary.transport)
     for name, applied in summary.defences.items():
-        table.add_row(f"defences of {name}", ", ".join(applied))
+        table.add_row(_text(f"defences of {name}"), _text(", ".join(applied)))
     training = (
         f"{len(summary.epochs)} epochs, {summary.steps} steps of {plan.batch_size} records, "
         f"{summary.epoch_seconds:.1f} s per epoch"
     )
     table.add_row("training", training if summary.epochs else "none: an installed model")
     if summary.channels:
-        table.add_row("answers of a step", "; ".join(channel_words(channel) for channel in summary.channels))
+        table.add_row("answers of a step", _text("; ".join(channel_words(channel) for channel in summary.channels)))
     table.add_row("test accuracy", f"{summary.accuracy:.4f} (largest class: {summary.majority:.4f})")
     table.add_row("test AUC", f"{summary.auc:.4f}")
     table.add_row("on the wire", f"{summary.total_bytes / 1e6:.1f} MB in all")
@@ -88,7 +98,7 @@ def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None
     traffic.add_column("call: message")
     traffic.add_column("bytes", justify="right")
     for message, size in summary.bytes_by_message.items():
-        traffic.add_row(message, f"{size:,}")
+        traffic.add_row(_text(message), f"{size:,}")
     console.print(traffic)
 
 
@@ -96,7 +106,7 @@ def _print_stages(console: Console, summary: RunSummary) -> None:
     stages = Table(title="Milliseconds per iteration")
     stages.add_column("stage")
     for timing in summary.timings:
-        stages.add_column(timing.name, justify="right")
+        stages.add_column(_text(timing.name), justify="right")
     for stage in STAGES:
         stages.add_row(stage, *(f"{timing.seconds[stage] * 1e3:.1f}" for timing in summary.timings))
     stages.add_row("total", *(f"{timing.total * 1e3:.1f}" for timing in summary.timings), style="bold")
@@ -110,7 +120,7 @@ def print_predictions(console: Console, summary: RunSummary) -> None:
     for party, predictions in summary.predictions.items():
         for prediction in predictions:
             numbers = ", ".join(f"{what} {value}" for what, value in expectations(prediction))
-            console.print(f"{prediction.defence} at {party} expects: {numbers}.", highlight=False)
+            console.print(_text(f"{prediction.defence} at {party} expects: {numbers}."), highlight=False)
 
 
 def print_prediction_findings(console: Console, findings: list[AttackFinding], unaware: str) -> None:
@@ -136,11 +146,11 @@ def print_prediction_findings(console: Console, findings: list[AttackFinding], u
         console.print(table)
     for finding in findings:
         for note in finding.notes:
-            console.print(f"{finding.attack}: {note}", highlight=False, markup=False)
+            console.print(_text(f"{finding.attack}: {note}"), highlight=False)
         if finding.mse is None:
             # Most reasons begin with the name themselves.
             words = finding.reason.removeprefix(f"{finding.attack} ")
-            console.print(f"{finding.attack}: {finding.status}: {words}", highlight=False, markup=False)
+            console.print(_text(f"{finding.attack}: {finding.status}: {words}"), highlight=False)
 
 
 def print_training_findings(console: Console, findings: list[TrainingFinding]) -> None:
@@ -154,29 +164,29 @@ def print_training_findings(console: Console, findings: list[TrainingFinding]) -
         if finding.kind and finding.is_scored:
             epochs = f"{finding.by_epoch[0]:.1%}, {finding.by_epoch[-1]:.1%}" if finding.by_epoch else ""
             table.add_row(
-                finding.attack, finding.party, finding.kind, f"{finding.success:.1%}", f"{finding.resolved:.1%}", epochs
+                *map(_text, (finding.attack, finding.party, finding.kind)),
+                f"{finding.success:.1%}",
+                f"{finding.resolved:.1%}",
+                epochs,
             )
     console.print(table)
     for finding in findings:
         if finding.kind and not finding.is_scored:
-            console.print(
-                f"{finding.attack} by {finding.party} found {finding.kind}: {finding.facts}",
-                highlight=False,
-                markup=False,
-            )
+            words = f"{finding.attack} by {finding.party} found {finding.kind}: {finding.facts}"
+            console.print(_text(words), highlight=False)
         if finding.reason:
-            console.print(f"{finding.attack} by {finding.party}: {finding.reason}", highlight=False, markup=False)
+            console.print(_text(f"{finding.attack} by {finding.party}: {finding.reason}"), highlight=False)
 
 
-def _prediction_cells(finding: AttackFinding) -> tuple[str, ...]:
+def _prediction_cells(finding: AttackFinding) -> tuple[str | Text, ...]:
     assert finding.mse is not None  # noqa: S101 - the caller has picked those that ran
     worst = max(finding.columns, key=lambda column: column.gain)
     return (
-        finding.attack,
+        _text(finding.attack),
         f"{finding.mse.mean:.4f}",
         f"{finding.mse.low:.3f} to {finding.mse.high:.3f}",
         f"{finding.accuracy:.2f}",
-        f"{worst.column} {worst.gain:.0%}" if worst.gain > 0 else "none",
+        _text(f"{worst.column} {worst.gain:.0%}" if worst.gain > 0 else "none"),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from plumbline.cli.output import console_errors, console_out, plain_errors
+from plumbline.cli.output import console_errors, console_out, plain_errors, shown
 
 
 def predict(
@@ -24,7 +24,11 @@ def predict(
 
     with plain_errors(), Federation.connect(address, certs) as federation:
         wanted = ids or [line.strip() for line in sys.stdin if line.strip()]
-        federation.predict(wanted).to_csv(sys.stdout)
+        scores = federation.predict(wanted)
+        scores.columns = scores.columns.map(shown)
+        scores.index = scores.index.map(shown)
+        scores["error"] = scores["error"].map(shown)
+        scores.to_csv(sys.stdout)
 
 
 def status(
@@ -39,6 +43,6 @@ def status(
 
     with plain_errors(), Federation.connect(address, certs) as federation:
         reply = federation.status()
-        console_out.print(reply.stage)
+        console_out.print(shown(reply.stage))
         for line in (*([reply.failure] if reply.failure else []), *reply.warnings):
-            console_errors.print(line)
+            console_errors.print(shown(line))

@@ -6,6 +6,11 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 
+from services.common.words import escaped, escaped_lines
+
+# Of a line that a terminal shows of what another party says.
+_MOST_SHOWN = 2_000
+
 console_out = Console(soft_wrap=True, highlight=False, markup=False)
 console_errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
@@ -21,8 +26,14 @@ def plain_errors() -> Iterator[None]:
         yield
     except (ValueError, OSError, FederationError, FederationFailed, ProcessFailed) as error:
         words = _system_words(error) if isinstance(error, OSError) else error
-        console_errors.print(f"plumbline: {words}", style="red")
+        # Several lines where a log's last words are among them; each of them may quote another party.
+        console_errors.print(f"plumbline: {escaped_lines(str(words), _MOST_SHOWN)}", style="red")
         raise typer.Exit(2) from error
+
+
+def shown(words: str) -> str:
+    """Make another party's words fit for a terminal: one line that moves no cursor, changes no colour and no title."""
+    return escaped(words, _MOST_SHOWN)
 
 
 def _system_words(error: OSError) -> str:

@@ -1,5 +1,6 @@
 """``plumbline serve`` and ``plumbline certs``: the services of a federation and their certificates."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, get_args, get_origin
@@ -19,10 +20,12 @@ def serve(role: Annotated[Literal["coordinator", "active", "passive"], typer.Arg
     Example: PLUMBLINE_DATA=clients.csv PLUMBLINE_ID_COLUMN=client PLUMBLINE_CERTS=certs
     PLUMBLINE_PEERS=coordinator=10.0.0.1:50051,active=10.0.0.2:50051 plumbline serve passive
     """
-    from services.common.bootstrap import configure_log
+    from services.common.logs import configure_log
     from services.common.settings import load_settings
     from services.roles import check_role
 
+    # gRPC's C core writes lines of its own, around our log; who wants them sets the level. It looks when it is loaded.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     with plain_errors():
         settings = load_settings()
         check_role(settings, Role(role))

@@ -60,10 +60,3 @@ def serve_until_stopped(
         pass
     server.stop(_STOP_GRACE_SECONDS).wait()
     _log.info("%s has stopped.", transport.identity.name)
-
-
-def configure_log(settings: Settings, name: str) -> None:
-    """Log to standard error, with time, party and level."""
-    logging.basicConfig(
-        level=settings.log_level, format=f"%(asctime)s {name} %(levelname)s %(message)s", datefmt="%H:%M:%S"
-    )

@@ -7,11 +7,14 @@ import logging
 from concurrent.futures import Future
 from typing import Any
 
+from services.common.words import escaped
+
 _log = logging.getLogger(__name__)
 
 # Whose errors have texts that were made for a person.
 _OWN_PACKAGES = frozenset({"attacks", "defences", "services", "vfl"})
-_MOST_TOLD = 500
+# Of another party's words, and of what we tell another: it travels in a header, which has 8 kB.
+_MOST_HEARD, _MOST_TOLD = 500, 1_000
 
 
 class FederationError(Exception):
@@ -64,14 +67,15 @@ class PeerRefused(FederationError):
 
 def one_line(words: str) -> str:
     """Cut another party's words to one printable line, fit for a log, a terminal and a further party's error."""
-    # Cut first: the words may be megabytes.
-    line = "".join(letter if letter.isprintable() else " " for letter in words[: _MOST_TOLD + 1])
-    return line if len(line) <= _MOST_TOLD else line[: _MOST_TOLD - 1] + "…"
+    return escaped(words, _MOST_HEARD)
 
 
 def told(error: BaseException) -> str:
-    """Give what others may read of an error: the text of a FederationError, of another its type's name only."""
-    return str(error) if isinstance(error, FederationError) else type(error).__name__
+    """Give what others may read of an error: the text of a FederationError, of another its type's name only.
+
+    The text may quote what they, or a third party, have sent: it is one printable line, of bounded length.
+    """
+    return escaped(str(error), _MOST_TOLD) if isinstance(error, FederationError) else type(error).__name__
 
 
 def described(error: BaseException) -> str:

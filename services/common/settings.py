@@ -126,6 +126,9 @@ class Settings(BaseSettings):
         False, description="Tell operators' tools, such as grpcurl, which calls there are. For a demo."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="What to log.")
+    log_format: Literal["text", "json"] = Field(
+        "text", description="json: each line an object with time, level, party, message, and session, step and caller."
+    )
 
     @classmethod
     def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 from defences import DefenceError, TrainingTerms
 from services.common.agreement import Agreement
 from services.common.errors import Diverged, InvalidMessage, OutOfOrder, told
+from services.common.logs import log_context
 from services.common.meters import StageTimer
 from services.common.run_records import DefencePrediction
 from services.common.scores import PartialScores
@@ -170,7 +171,8 @@ class PartyTraining:
                 self.exchange.await_keys()
                 for index, batch in enumerate(self.schedule.epoch(epoch)):
                     step = epoch * self.schedule.steps_per_epoch + index
-                    on_step(step, self._run_step(step, batch))
+                    with log_context(session=self.agreement.session_id, step=step):
+                        on_step(step, self._run_step(step, batch))
             except BaseException as error:
                 self.exchange.end(f"{self.name} stopped in epoch {epoch}: {told(error)}")
                 raise

@@ -86,7 +86,7 @@ def test_all_attacks_are_named_though_one_lacks_an_option(monkeypatch: pytest.Mo
         (("--name", "../../evil"), "--name is part of the name of the run's folder, got '../../evil'"),
         (("--parties", "15"), "13 columns cannot give each of 15 parties at least one: use fewer parties"),
         (("--runs", "/proc/x"), "Cannot use /proc/x (No such file or directory): check the path, or choose"),
-        (("--runs", "FILE"), "Cannot use FILE (File exists): check the path, or choose a place that you can write to."),
+        (("--runs", "FILE"), "Cannot use FILE (Not a directory): check the path, or choose a place"),
     ],
 )
 def test_an_audit_that_cannot_be_is_refused_in_a_sentence(
