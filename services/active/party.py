@@ -25,9 +25,9 @@ from services.common.errors import (
     log_unexpected,
     told,
 )
+from services.common.limits import PREDICTION_ROWS
 from services.common.meters import StageTimer
 from services.common.run_records import EpochRecord
-from services.common.wire import PREDICTION_ROWS
 from services.party.context import PartyContext
 from services.party.party_training import PartyTraining
 from services.party.session import PartySession, join

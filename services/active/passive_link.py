@@ -82,11 +82,11 @@ class PassiveLink:
     def join(self, session_id: str) -> None:
         """Have the party join the session; returns when it has its terms and its key."""
         # The passive party joins at the coordinator, which waits for the others as long as the timeout says.
-        self._stub.Join(passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout + 2 * _MARGIN)
+        self._stub.Join(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout + 2 * _MARGIN)
 
     def show_public_key(self, session_id: str) -> None:
         """Have the party send its public key to every peer."""
-        self._stub.ShowPublicKey(passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
+        self._stub.ShowPublicKey(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
 
     def run_epoch(self, session_id: str, epoch: int) -> None:
         """Returns when the epoch is done. No deadline: every step has one, and a lost connection ends the call."""
@@ -105,7 +105,7 @@ class PassiveLink:
 
     def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
         """The party's share of the model, None when it discloses nothing (black box)."""
-        request = passive_pb2.SessionRequest(session_id=session_id)
+        request = common_pb2.SessionRequest(session_id=session_id)
         try:
             with naming(self.name):
                 reply = self._stub.DiscloseParameters(request, timeout=self._timeout)

@@ -11,8 +11,8 @@ from services.active.party import UNKNOWN_RECORD, ActiveParty
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role
+from services.common.limits import PREDICTION_ROWS
 from services.common.transport import Permissions
-from services.common.wire import PREDICTION_ROWS
 
 _SERVICE = active_pb2.DESCRIPTOR.services_by_name["Active"]
 SERVICE_NAME = _SERVICE.full_name
