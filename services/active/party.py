@@ -13,7 +13,7 @@ import numpy as np
 from attacks import AuxiliaryRows
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.adversary.predictions import AttackHost, Knowledge
-from services.common.agreement import TrainingPlan
+from services.common.agreement import ProposedTerms, TrainingPlan
 from services.common.alignment import alignment_context, alignment_refusals
 from services.common.errors import (
     InvalidMessage,
@@ -28,6 +28,8 @@ from services.common.errors import (
 from services.common.limits import PREDICTION_ROWS
 from services.common.meters import StageTimer
 from services.common.run_records import EpochRecord
+from services.common.scores import check_confidence_scores
+from services.party.consent import check_as_opened
 from services.party.context import PartyContext
 from services.party.party_training import PartyTraining
 from services.party.session import PartySession, join
@@ -116,11 +118,13 @@ class ActiveParty:
         try:
             self.failure = ""
             self._session = self._knowledge = None
-            session_id = self._coordinator.open_session(plan, len(self.class_names), tuple(self._passive_parties))
+            passive = tuple(self._passive_parties)
+            session_id = self._coordinator.open_session(plan, len(self.class_names), passive)
+            terms = ProposedTerms(session_id, self._context.name, passive, plan, len(self.class_names))
             self._begin("aligning", observer)
             rows = self._align(session_id, observer)
             self._begin("agreeing", observer)
-            training = self._agree(session_id, rows)
+            training = self._agree(terms, rows)
             if plan.installed_model:
                 outcome = JobOutcome(session_id, len(rows), 0, 0)
             else:
@@ -162,20 +166,22 @@ class ActiveParty:
         self._row_of_id = {record: row for row, record in enumerate(remaining)}
         return rows_of(self._data.ids, remaining)
 
-    def _agree(self, session_id: str, rows: IntArray) -> PartyTraining:
+    def _agree(self, terms: ProposedTerms, rows: IntArray) -> PartyTraining:
+        session_id = terms.session_id
         if len(np.unique(self.labels[rows])) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
 
         def end_when_refused(joining: Future[None]) -> None:
             """A passive party that doesn't join ends the session: nobody waits for it until the timeout."""
             if error := joining.exception():
-                self._coordinator.end_session(session_id, _logged_and_told(error))
+                _end_if_reachable(self._coordinator.end_session, session_id, _logged_and_told(error))
 
         joining = [self.executor.submit(party.join, session_id) for party in self._passive_parties.values()]
         for joined in joining:
             joined.add_done_callback(end_when_refused)
         agreement = join(self._context, session_id, rows)
         _first_failure(joining)
+        check_as_opened(agreement, terms)
         session = PartySession.open(self._context, agreement, rows, self.labels[rows])
         training, plan = session.training, session.agreement.plan
         self._record.note(
@@ -204,8 +210,10 @@ class ActiveParty:
 
         for epoch in range(plan.epochs):
             start = time.perf_counter()
+            steps = training.schedule.steps_per_epoch
             others = [
-                self.executor.submit(party.run_epoch, session_id, epoch) for party in self._passive_parties.values()
+                self.executor.submit(party.run_epoch, session_id, epoch, steps)
+                for party in self._passive_parties.values()
             ]
             for other in others:
                 other.add_done_callback(lambda done: self._end_after(done, training))
@@ -295,10 +303,7 @@ class ActiveParty:
                 self._coordinator.end_session,
                 *(p.end_session for p in self._passive_parties.values()),
             ):
-                try:
-                    end(session_id, "the active party's job has failed.")
-                except Exception as unreachable:
-                    _log.warning("Could not end the session everywhere: %s", described(unreachable))
+                _end_if_reachable(end, session_id, "the active party's job has failed.")
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:
         _first_failure([self.executor.submit(action, party) for party in self._passive_parties.values()])
@@ -351,7 +356,10 @@ class ActiveParty:
                     for party in self._passive_parties.values()
                 ]
             )
-            parts.append(self._coordinator.score(session_id, request_id, training.partial_scores(part)))
+            scores = self._coordinator.score(session_id, request_id, training.partial_scores(part))
+            shape = (len(part), training.agreement.classes)
+            check_confidence_scores(scores, shape, are_defended=bool(training.agreement.score_defences))
+            parts.append(scores)
         return np.vstack(parts)
 
 
@@ -364,6 +372,14 @@ def _logged_and_told(error: BaseException) -> str:
     if not is_expected(error):
         log_unexpected(error)
     return told(error)
+
+
+def _end_if_reachable(end: Callable[[str, str], None], session_id: str, reason: str) -> None:
+    """Tell another party that a session has ended. One that can't be told notices by itself."""
+    try:
+        end(session_id, reason)
+    except Exception as unreachable:
+        _log.warning("Could not end the session everywhere: %s", described(unreachable))
 
 
 def _first_failure(futures: Iterable[Future[None]]) -> None:

@@ -11,7 +11,6 @@ from services.common import limits
 from services.common.errors import InvalidMessage
 from vfl.arrays import FloatArray
 
-
 # A Python integer of 64 bits in a tuple.
 _TOKEN_BYTES = 44
 # Of a score: more than rounding moves it.
@@ -65,7 +64,7 @@ class PartialScores:
         """Raises InvalidMessage when sizes don't fit or a value isn't finite."""
         limits.check_count(message.rows, limits.PREDICTION_ROWS, "rows of partial scores", least=1)
         limits.check_count(message.columns, limits.CLASSES, "columns of partial scores", least=1)
-        limits.check_count(message.record_tokens, message.rows, "pseudonyms, one for each record")
+        limits.check_count(message.record_tokens, limits.PREDICTION_ROWS, "pseudonyms of records")
         limits.check_count(message.parameter_gram, limits.CLASSES**2, "values of a Gram matrix")
         classes = math.isqrt(len(message.parameter_gram))
         return cls(

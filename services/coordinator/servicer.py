@@ -42,9 +42,7 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
         )
         return coordinator_pb2.OpenSessionReply(session_id=session_id)
 
-    def GetSession(
-        self, request: common_pb2.SessionRequest, context: grpc.ServicerContext
-    ) -> common_pb2.SessionTerms:
+    def GetSession(self, request: common_pb2.SessionRequest, context: grpc.ServicerContext) -> common_pb2.SessionTerms:
         """Tell a party of a session what it was opened with."""
         return self._sessions.terms(require_caller(context), request.session_id).to_message()
 

@@ -200,7 +200,7 @@ class PassiveParty:
     def contribute_scores(self, caller: Identity, session_id: str, request_id: int, rows: Sequence[int]) -> None:
         """Send this party's partial scores of some aligned rows to the coordinator."""
         training = self._training_of(caller, session_id)
-        limits.check_count(rows, limits.PREDICTION_ROWS, "rows per request", least=1)
+        limits.check_count(rows, limits.PREDICTION_ROWS, "rows per request")
         share = training.share_of(rows)
         _log.info("Contributing to the scores of %d records (request %d).", len(rows), request_id)
         self._context.coordinator.submit_partial_scores(session_id, request_id, share)

@@ -106,7 +106,7 @@ class AlignmentQuota:
             _NAME,
             error,
         )
-        return OutOfOrder("This party can't keep count of its alignments and answers none: its log tells its owner why.")
+        return OutOfOrder("This party can't count its alignments and answers none: its log tells its owner why.")
 
 
 def _parsed(content: bytes) -> dict[str, list[float]]:

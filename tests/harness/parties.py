@@ -101,7 +101,7 @@ class DirectPassive:
     def show_public_key(self, session_id: str) -> None:
         self.party.show_public_key(self.caller, session_id)
 
-    def run_epoch(self, session_id: str, epoch: int) -> None:
+    def run_epoch(self, session_id: str, epoch: int, steps: int) -> None:
         self.party.run_epoch(self.caller, session_id, epoch, ignore_step)
 
     def finish_training(self, session_id: str, kept_epoch: int) -> None:
@@ -149,6 +149,10 @@ class House:
         watcher = Watcher()
         self.active.train(replace(self.settings.plan(), **changes), watcher)
         return watcher
+
+    def opened(self) -> str:
+        """A session that the active party has opened, and nobody has joined."""
+        return self.sessions.open(ACTIVE, self.settings.plan(), 2, tuple(self.passive))
 
     def record(self, name: str = "active") -> dict[str, Any]:
         content: dict[str, Any] = json.loads((self.folder / f"{name}.json").read_text())

@@ -203,8 +203,8 @@ DATA = common_pb2.CipherVectorPart(data=b"\xff" * 64)
     [
         ([], Code.INVALID_ARGUMENT),
         ([DATA], Code.INVALID_ARGUMENT),
-        ([_part(session_id="x", count=1, width=8), DATA], Code.INVALID_ARGUMENT),
-        ([_part(session_id="x", count=2**31, width=2**31)], Code.INVALID_ARGUMENT),
+        ([_part(session_id="x", count=1, width=8), DATA], Code.FAILED_PRECONDITION),
+        ([_part(session_id="x", count=2**31, width=2**31)], Code.FAILED_PRECONDITION),
         ([_part(session_id="x", count=1, width=64), DATA], Code.FAILED_PRECONDITION),
         ([_part()], Code.FAILED_PRECONDITION),
     ],
