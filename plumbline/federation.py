@@ -21,11 +21,11 @@ from services.common.agreement import TrainingPlan
 from services.common.certificates import CertificateFiles
 from services.common.errors import PeerRefused
 from services.common.identity import Identity, Role, role_of
+from services.common.limits import PREDICTION_ROWS
 from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
 from services.common.statuses import error_of
 from services.common.transport import Transport, is_serving
-from services.common.wire import PREDICTION_ROWS
 
 if TYPE_CHECKING:
     from plumbline.judge.predictions import AttackFinding

@@ -275,6 +275,60 @@ class Acknowledgement(_message.Message):
 Global___Acknowledgement: _TypeAlias = Acknowledgement  # noqa: Y015
 
 @_typing.final
+class SessionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionRequest: _TypeAlias = SessionRequest  # noqa: Y015
+
+@_typing.final
+class SessionTerms(_message.Message):
+    """What the active party opened a session with. A passive party asks the coordinator for it before it sends any id."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    ACTIVE_FIELD_NUMBER: _builtins.int
+    PASSIVE_PARTIES_FIELD_NUMBER: _builtins.int
+    PLAN_FIELD_NUMBER: _builtins.int
+    CLASSES_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    active: _builtins.str
+    classes: _builtins.int
+    @_builtins.property
+    def passive_parties(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def plan(self) -> Global___TrainingPlan: ...
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        active: _builtins.str = ...,
+        passive_parties: _abc.Iterable[_builtins.str] | None = ...,
+        plan: Global___TrainingPlan | None = ...,
+        classes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "classes", b"classes", "passive_parties", b"passive_parties", "plan", b"plan", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionTerms: _TypeAlias = SessionTerms  # noqa: Y015
+
+@_typing.final
 class EndSessionRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -40,6 +40,11 @@ class CoordinatorStub(object):
                 request_serializer=protos_dot_v1_dot_coordinator__pb2.OpenSessionRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_coordinator__pb2.OpenSessionReply.FromString,
                 _registered_method=True)
+        self.GetSession = channel.unary_unary(
+                '/plumbline.v1.Coordinator/GetSession',
+                request_serializer=protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.SessionTerms.FromString,
+                _registered_method=True)
         self.JoinSession = channel.unary_unary(
                 '/plumbline.v1.Coordinator/JoinSession',
                 request_serializer=protos_dot_v1_dot_coordinator__pb2.JoinSessionRequest.SerializeToString,
@@ -67,6 +72,13 @@ class CoordinatorServicer(object):
 
     def OpenSession(self, request, context):
         """Active party only. Refuses a plan that cannot work.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSession(self, request, context):
+        """Parties of the session only: what it was opened with. FAILED_PRECONDITION when there is no such session, or no longer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -106,6 +118,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.OpenSession,
                     request_deserializer=protos_dot_v1_dot_coordinator__pb2.OpenSessionRequest.FromString,
                     response_serializer=protos_dot_v1_dot_coordinator__pb2.OpenSessionReply.SerializeToString,
+            ),
+            'GetSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSession,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.SessionRequest.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.SessionTerms.SerializeToString,
             ),
             'JoinSession': grpc.unary_unary_rpc_method_handler(
                     servicer.JoinSession,
@@ -155,6 +172,33 @@ class Coordinator(object):
             '/plumbline.v1.Coordinator/OpenSession',
             protos_dot_v1_dot_coordinator__pb2.OpenSessionRequest.SerializeToString,
             protos_dot_v1_dot_coordinator__pb2.OpenSessionReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plumbline.v1.Coordinator/GetSession',
+            protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
+            protos_dot_v1_dot_common__pb2.SessionTerms.FromString,
             options,
             channel_credentials,
             insecure,

@@ -36,6 +36,8 @@ class CoordinatorStub:
     def __new__(cls, channel: _aio.Channel) -> CoordinatorAsyncStub: ...
     OpenSession: _grpc.UnaryUnaryMultiCallable[_coordinator_pb2.OpenSessionRequest, _coordinator_pb2.OpenSessionReply]
     """Active party only. Refuses a plan that cannot work."""
+    GetSession: _grpc.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.SessionTerms]
+    """Parties of the session only: what it was opened with. FAILED_PRECONDITION when there is no such session, or no longer."""
     JoinSession: _grpc.UnaryUnaryMultiCallable[_coordinator_pb2.JoinSessionRequest, _common_pb2.Agreement]
     """Answers when every party of the session has joined."""
     SubmitPartialScores: _grpc.UnaryUnaryMultiCallable[_common_pb2.PartialScores, _common_pb2.Acknowledgement]
@@ -49,6 +51,8 @@ class CoordinatorAsyncStub(CoordinatorStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     OpenSession: _aio.UnaryUnaryMultiCallable[_coordinator_pb2.OpenSessionRequest, _coordinator_pb2.OpenSessionReply]  # type: ignore[assignment]
     """Active party only. Refuses a plan that cannot work."""
+    GetSession: _aio.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.SessionTerms]  # type: ignore[assignment]
+    """Parties of the session only: what it was opened with. FAILED_PRECONDITION when there is no such session, or no longer."""
     JoinSession: _aio.UnaryUnaryMultiCallable[_coordinator_pb2.JoinSessionRequest, _common_pb2.Agreement]  # type: ignore[assignment]
     """Answers when every party of the session has joined."""
     SubmitPartialScores: _aio.UnaryUnaryMultiCallable[_common_pb2.PartialScores, _common_pb2.Acknowledgement]  # type: ignore[assignment]
@@ -65,6 +69,14 @@ class CoordinatorServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_coordinator_pb2.OpenSessionReply, _abc.Awaitable[_coordinator_pb2.OpenSessionReply]]:
         """Active party only. Refuses a plan that cannot work."""
+
+    @_abc_1.abstractmethod
+    def GetSession(
+        self,
+        request: _common_pb2.SessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.SessionTerms, _abc.Awaitable[_common_pb2.SessionTerms]]:
+        """Parties of the session only: what it was opened with. FAILED_PRECONDITION when there is no such session, or no longer."""
 
     @_abc_1.abstractmethod
     def JoinSession(

@@ -52,12 +52,12 @@ class PassiveStub(object):
                 _registered_method=True)
         self.Join = channel.unary_unary(
                 '/plumbline.v1.Passive/Join',
-                request_serializer=protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+                request_serializer=protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Agreement.FromString,
                 _registered_method=True)
         self.ShowPublicKey = channel.unary_unary(
                 '/plumbline.v1.Passive/ShowPublicKey',
-                request_serializer=protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+                request_serializer=protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
                 _registered_method=True)
         self.RunEpoch = channel.unary_stream(
@@ -77,7 +77,7 @@ class PassiveStub(object):
                 _registered_method=True)
         self.DiscloseParameters = channel.unary_unary(
                 '/plumbline.v1.Passive/DiscloseParameters',
-                request_serializer=protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+                request_serializer=protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_passive__pb2.DisclosedParameters.FromString,
                 _registered_method=True)
         self.EndSession = channel.unary_unary(
@@ -175,12 +175,12 @@ def add_PassiveServicer_to_server(servicer, server):
             ),
             'Join': grpc.unary_unary_rpc_method_handler(
                     servicer.Join,
-                    request_deserializer=protos_dot_v1_dot_passive__pb2.SessionRequest.FromString,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.SessionRequest.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Agreement.SerializeToString,
             ),
             'ShowPublicKey': grpc.unary_unary_rpc_method_handler(
                     servicer.ShowPublicKey,
-                    request_deserializer=protos_dot_v1_dot_passive__pb2.SessionRequest.FromString,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.SessionRequest.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
             ),
             'RunEpoch': grpc.unary_stream_rpc_method_handler(
@@ -200,7 +200,7 @@ def add_PassiveServicer_to_server(servicer, server):
             ),
             'DiscloseParameters': grpc.unary_unary_rpc_method_handler(
                     servicer.DiscloseParameters,
-                    request_deserializer=protos_dot_v1_dot_passive__pb2.SessionRequest.FromString,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.SessionRequest.FromString,
                     response_serializer=protos_dot_v1_dot_passive__pb2.DisclosedParameters.SerializeToString,
             ),
             'EndSession': grpc.unary_unary_rpc_method_handler(
@@ -315,7 +315,7 @@ class Passive(object):
             request,
             target,
             '/plumbline.v1.Passive/Join',
-            protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+            protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
             protos_dot_v1_dot_common__pb2.Agreement.FromString,
             options,
             channel_credentials,
@@ -342,7 +342,7 @@ class Passive(object):
             request,
             target,
             '/plumbline.v1.Passive/ShowPublicKey',
-            protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+            protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
             protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
             options,
             channel_credentials,
@@ -450,7 +450,7 @@ class Passive(object):
             request,
             target,
             '/plumbline.v1.Passive/DiscloseParameters',
-            protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+            protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
             protos_dot_v1_dot_passive__pb2.DisclosedParameters.FromString,
             options,
             channel_credentials,

@@ -26,8 +26,8 @@ class PassiveParty(Protocol):
     def show_public_key(self, session_id: str) -> None:
         """Have the party send its public key to every peer."""
 
-    def run_epoch(self, session_id: str, epoch: int) -> None:
-        """Have the party train one epoch; returns when it is done."""
+    def run_epoch(self, session_id: str, epoch: int, steps: int) -> None:
+        """Have the party train one epoch of so many steps; returns when it is done."""
 
     def finish_training(self, session_id: str, kept_epoch: int) -> None:
         """Have the party keep the weights of one epoch and end its training."""

@@ -12,11 +12,12 @@ import numpy as np
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.scoring import Scoring
 from services.active.waiting import first_failure
-from services.common.agreement import TrainingPlan
+from services.common.agreement import ProposedTerms, TrainingPlan
 from services.common.alignment import alignment_context, alignment_refusals
 from services.common.errors import InvalidMessage, described, is_expected, log_unexpected, told
 from services.common.meters import StageTimer
 from services.common.run_records import EpochRecord
+from services.party.consent import check_as_opened
 from services.party.context import PartyContext
 from services.party.party_training import PartyTraining
 from services.party.session import PartySession, join
@@ -76,12 +77,13 @@ class Job:
 
     def run(self, plan: TrainingPlan) -> JobOutcome:
         """Open a session, align, agree, train and test; raises what goes wrong, and leaves the session open then."""
-        classes = len(self._labels.class_names)
-        self.session_id = self._coordinator.open_session(plan, classes, tuple(self._passive_parties))
+        classes, passive = len(self._labels.class_names), tuple(self._passive_parties)
+        self.session_id = self._coordinator.open_session(plan, classes, passive)
+        terms = ProposedTerms(self.session_id, self._context.name, passive, plan, classes)
         self._observer.stage("aligning")
         rows = self._align()
         self._observer.stage("agreeing")
-        training = self._agree(rows)
+        training = self._agree(terms, rows)
         if plan.installed_model:
             outcome = JobOutcome(self.session_id, len(rows), 0, 0)
         else:
@@ -98,10 +100,7 @@ class Job:
         if not self.session_id:
             return
         for end in (self._coordinator.end_session, *(party.end_session for party in self._passive_parties.values())):
-            try:
-                end(self.session_id, reason)
-            except Exception as unreachable:
-                _log.warning("Could not end the session everywhere: %s", described(unreachable))
+            _end_if_reachable(end, self.session_id, reason)
 
     def _align(self) -> IntArray:
         """Intersect ids with each passive party in turn, each time with what is left, and fix the common order."""
@@ -120,7 +119,7 @@ class Job:
         self.row_of_id = {record: row for row, record in enumerate(remaining)}
         return rows_of(self._data.ids, remaining)
 
-    def _agree(self, rows: IntArray) -> PartyTraining:
+    def _agree(self, terms: ProposedTerms, rows: IntArray) -> PartyTraining:
         labels = self._labels.indices[rows]
         if len(np.unique(labels)) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
@@ -128,13 +127,14 @@ class Job:
         def end_when_refused(joining: Future[None]) -> None:
             """A passive party that doesn't join ends the session: nobody waits for it until the timeout."""
             if error := joining.exception():
-                self._coordinator.end_session(self.session_id, _logged_and_told(error))
+                _end_if_reachable(self._coordinator.end_session, self.session_id, _logged_and_told(error))
 
         joining = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
         for joined in joining:
             joined.add_done_callback(end_when_refused)
         agreement = join(self._context, self.session_id, rows)
         first_failure(joining)
+        check_as_opened(agreement, terms)
         self.session = PartySession.open(self._context, agreement, rows, labels)
         self._note_terms(self.session)
         training = self.session.training
@@ -179,7 +179,8 @@ class Job:
         return JobOutcome(self.session_id, len(self.row_of_id), len(outcomes), kept)
 
     def _train_epoch(self, training: PartyTraining, epoch: int) -> EpochOutcome:
-        planned = training.agreement.plan.epochs * training.schedule.steps_per_epoch
+        steps = training.schedule.steps_per_epoch
+        planned = training.agreement.plan.epochs * steps
 
         def on_step(step: int, timer: StageTimer) -> None:
             self._record.add_step(step, timer.seconds)
@@ -187,7 +188,8 @@ class Job:
 
         start = time.perf_counter()
         others = [
-            self._executor.submit(party.run_epoch, self.session_id, epoch) for party in self._passive_parties.values()
+            self._executor.submit(party.run_epoch, self.session_id, epoch, steps)
+            for party in self._passive_parties.values()
         ]
         for other in others:
             other.add_done_callback(lambda done: _end_after(done, training))
@@ -228,3 +230,11 @@ def _logged_and_told(error: BaseException) -> str:
     if not is_expected(error):
         log_unexpected(error)
     return told(error)
+
+
+def _end_if_reachable(end: Callable[[str, str], None], session_id: str, reason: str) -> None:
+    """Tell another party that a session has ended. One that can't be told notices by itself."""
+    try:
+        end(session_id, reason)
+    except Exception as unreachable:
+        _log.warning("Could not end the session everywhere: %s", described(unreachable))

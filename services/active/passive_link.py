@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 import grpc
-import numpy as np
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
+from services.common import limits
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
-from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused
+from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused, one_line
 from services.common.scores import matrix_of
 from services.common.statuses import naming, naming_the_party
 from services.common.wire import END_SECONDS
@@ -15,7 +15,6 @@ from vfl.data import BlindedIds
 from vfl.data.psi import MOST_IDS
 from vfl.learning.networks import DenseNetwork, activation_named
 
-_IDS_PER_PART = 1_000
 # Seconds beyond the wait of whoever answers.
 _MARGIN = 5.0
 # Upper limit of what the set intersection takes per id and message.
@@ -74,24 +73,34 @@ class PassiveLink:
         """Send the common ids in the order of rows that every party takes."""
 
         def parts() -> Iterator[passive_pb2.CommonIds]:
-            for start in range(0, len(common_ids), _IDS_PER_PART):
-                yield passive_pb2.CommonIds(session_id=session_id, ids=common_ids[start : start + _IDS_PER_PART])
+            for start in range(0, len(common_ids), limits.IDS_PER_PART):
+                yield passive_pb2.CommonIds(session_id=session_id, ids=common_ids[start : start + limits.IDS_PER_PART])
 
         self._stub.FixOrder(parts(), timeout=self._timeout)
 
     def join(self, session_id: str) -> None:
         """Have the party join the session; returns when it has its terms and its key."""
         # The passive party joins at the coordinator, which waits for the others as long as the timeout says.
-        self._stub.Join(passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout + 2 * _MARGIN)
+        self._stub.Join(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout + 2 * _MARGIN)
 
     def show_public_key(self, session_id: str) -> None:
         """Have the party send its public key to every peer."""
-        self._stub.ShowPublicKey(passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
+        self._stub.ShowPublicKey(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
 
-    def run_epoch(self, session_id: str, epoch: int) -> None:
-        """Returns when the epoch is done. No deadline: every step has one, and a lost connection ends the call."""
-        for _ in self._stub.RunEpoch(passive_pb2.RunEpochRequest(session_id=session_id, epoch=epoch)):
-            pass
+    def run_epoch(self, session_id: str, epoch: int, steps: int) -> None:
+        """Returns when the epoch is done. No deadline: every step has one, and a lost connection ends the call.
+
+        Raises:
+            InvalidMessage: for a report of anything but the epoch's next step.
+        """
+        expected = iter(range(epoch * steps, (epoch + 1) * steps))
+        reports = self._stub.RunEpoch(passive_pb2.RunEpochRequest(session_id=session_id, epoch=epoch))
+        try:
+            for report in reports:
+                if report.step != next(expected, None):
+                    raise InvalidMessage(f"{self.name} reports another step than the next one of epoch {epoch}.")
+        finally:
+            reports.cancel()
 
     def finish_training(self, session_id: str, kept_epoch: int) -> None:
         """Have the party keep the weights of one epoch and end its training."""
@@ -105,7 +114,7 @@ class PassiveLink:
 
     def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
         """The party's share of the model, None when it discloses nothing (black box)."""
-        request = passive_pb2.SessionRequest(session_id=session_id)
+        request = common_pb2.SessionRequest(session_id=session_id)
         try:
             with naming(self.name):
                 reply = self._stub.DiscloseParameters(request, timeout=self._timeout)
@@ -113,11 +122,19 @@ class PassiveLink:
             if refused.kind is OutOfOrder:
                 return None
             raise
-        return DenseNetwork(
-            tuple(matrix_of(layer.inputs, layer.outputs, layer.weights) for layer in reply.layers),
-            tuple(np.array(layer.biases) for layer in reply.layers),
-            activation_named(reply.activation),
-        )
+        return self._network_of(reply)
+
+    def _network_of(self, disclosed: passive_pb2.DisclosedParameters) -> DenseNetwork:
+        """Read a model; raises InvalidMessage for layers that don't fit each other, or numbers that none has."""
+        limits.check_count(disclosed.layers, limits.LAYERS, f"layers of {self.name}'s model", least=1)
+        try:
+            return DenseNetwork(
+                tuple(matrix_of(layer.inputs, layer.outputs, layer.weights) for layer in disclosed.layers),
+                tuple(matrix_of(1, layer.outputs, layer.biases)[0] for layer in disclosed.layers),
+                activation_named(disclosed.activation),
+            )
+        except ValueError as error:
+            raise InvalidMessage(f"{self.name} discloses no model: {one_line(str(error))}") from error
 
     def end_session(self, session_id: str, reason: str) -> None:
         """Tell the party that the session has ended, and why."""

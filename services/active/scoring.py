@@ -8,7 +8,8 @@ import numpy as np
 
 from services.active.interfaces import PassiveParty
 from services.active.waiting import first_failure
-from services.common.wire import PREDICTION_ROWS
+from services.common.limits import PREDICTION_ROWS
+from services.common.scores import check_confidence_scores
 from services.party.context import Coordinator
 from services.party.party_training import PartyTraining
 from vfl.arrays import FloatArray
@@ -41,4 +42,7 @@ class Scoring:
                 for party in self._passive_parties
             ]
         )
-        return self._coordinator.score(session_id, request_id, training.partial_scores(rows))
+        scores = self._coordinator.score(session_id, request_id, training.partial_scores(rows))
+        shape = (len(rows), training.agreement.classes)
+        check_confidence_scores(scores, shape, are_defended=bool(training.agreement.score_defences))
+        return scores

@@ -1,7 +1,7 @@
 """The active party on the wire, for its operator: a thin layer over ``party.py``."""
 
 import queue
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import grpc
 
@@ -11,8 +11,8 @@ from services.active.party import UNKNOWN_RECORD, ActiveParty
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role
+from services.common.limits import ID_BYTES, PREDICTION_ROWS
 from services.common.transport import Permissions
-from services.common.wire import PREDICTION_ROWS
 
 _SERVICE = active_pb2.DESCRIPTOR.services_by_name["Active"]
 SERVICE_NAME = _SERVICE.full_name
@@ -83,6 +83,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
         for request in request_iterator:
             if len(request.ids) > PREDICTION_ROWS:
                 raise InvalidMessage(f"Expected at most {PREDICTION_ROWS} ids per message, got {len(request.ids)}.")
+            _check_lengths(request.ids)
             scores = self._party.predict(request.ids)
             yield active_pb2.PredictReply(
                 records=[
@@ -97,4 +98,10 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
         self, request: active_pb2.PredictOneRequest, context: grpc.ServicerContext
     ) -> active_pb2.RecordPrediction:
         """Answer with one record's confidence scores."""
+        _check_lengths([request.id])
         return active_pb2.RecordPrediction(id=request.id, scores=self._party.predict_one(request.id))
+
+
+def _check_lengths(ids: Iterable[str]) -> None:
+    if any(len(record.encode()) > ID_BYTES for record in ids):
+        raise InvalidMessage(f"An id is longer than any record's: at most {ID_BYTES} bytes.")

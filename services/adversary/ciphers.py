@@ -36,6 +36,8 @@ class RecordingCipher:
         self.public_key = inner.public_key
         self.accept_key = inner.accept_key
         self.encrypt = inner.encrypt
+        self.residuals_header = inner.residuals_header
+        self.sums_header = inner.sums_header
         self.check_residuals = inner.check_residuals
         self.combine = inner.combine
         self.decrypt = inner.decrypt

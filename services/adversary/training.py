@@ -26,6 +26,8 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, split_rows
 
 _log = logging.getLogger(__name__)
+# Of records by steps, each with its number: 400 MB of a schedule that the active party proposes.
+_MOST_VISITS = 50_000_000
 # What the service itself says of an attack.
 _RESERVED = frozenset(one.name for one in fields(TrainingAttackOutcome)) - {"facts", "reason"}
 
@@ -192,6 +194,8 @@ def _terms(agreement: Agreement, party: str) -> SessionTerms:
 def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     """Rows of every planned step, from the public schedule."""
     plan = agreement.plan
+    if plan.epochs * agreement.active.aligned_rows > _MOST_VISITS:
+        raise ValueError(f"{plan.epochs} epochs of so many records are more than an attack on training can hold.")
     split = split_rows(
         agreement.active.aligned_rows,
         validation_fraction=plan.validation_fraction,

@@ -1,12 +1,13 @@
 """The public terms of a session as immutable values, their checks, and their place on the wire."""
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from protos.v1 import common_pb2
-from services.common.errors import InvalidMessage
+from services.common import limits
+from services.common.errors import InvalidMessage, one_line
+from services.common.identity import Role, role_of
 from vfl.learning import INITIALISATIONS, residual_columns
 
 CIPHERS = {"paillier": common_pb2.CIPHER_PAILLIER, "plain": common_pb2.CIPHER_PLAIN}
@@ -18,25 +19,32 @@ def _term(default: Any, description: str, holds: Callable[[Any], bool] | None = 
     return field(default=default, metadata={"description": description, "holds": holds, "expected": expected})
 
 
+def _from_to(least: int, most: int) -> tuple[Callable[[Any], bool], str]:
+    """Which whole numbers can work, as a test and in words."""
+    return lambda value: least <= value <= most, f"from {least} to {most}"
+
+
 @dataclass(frozen=True)
 class TrainingPlan:
     """The training that the active party proposes. protos/v1/common.proto explains each field."""
 
-    epochs: int = _term(40, "Passes over the training rows.", lambda value: value >= 1, "at least 1")
+    epochs: int = _term(40, "Passes over the training rows.", *_from_to(1, limits.EPOCHS))
     batch_size: int = _term(
         64,
         "Records per step, at most: an epoch's steps share them evenly.",
-        lambda value: value >= 1,
-        "at least 1",
+        *_from_to(1, limits.BATCH_SIZE),
     )
     learning_rate: float = _term(
-        0.5, "Constant step size.", lambda value: math.isfinite(value) and value > 0, "a positive number"
+        0.5,
+        "Constant step size.",
+        lambda value: 0 < value <= limits.LEARNING_RATE,
+        f"a positive number up to {limits.LEARNING_RATE:g}",
     )
     l2: float = _term(
         0.0,
         "Weight of the squared norm; spares the bias.",
-        lambda value: math.isfinite(value) and value >= 0,
-        "zero or a positive number",
+        lambda value: 0 <= value <= limits.LEARNING_RATE,
+        f"from 0 to {limits.LEARNING_RATE:g}",
     )
     initialisation: str = _term(
         "xavier",
@@ -49,8 +57,7 @@ class TrainingPlan:
     patience: int = _term(
         0,
         "Epochs without a better validation loss before stopping; 0: never.",
-        lambda value: value >= 0,
-        "0 or more",
+        *_from_to(0, limits.EPOCHS),
     )
     seed: int = _term(
         1, "Public: batch schedule and row split.", lambda value: 0 <= value < 2**64, "from 0 to 2^64 - 1"
@@ -65,8 +72,8 @@ class TrainingPlan:
     key_bits: int = _term(
         2048,
         "Size of the Paillier modulus.",
-        lambda value: value >= 256 and value % 8 == 0,
-        "a multiple of 8 from 256",
+        lambda value: 256 <= value <= limits.KEY_BITS and value % 8 == 0,
+        f"a multiple of 8 from 256 to {limits.KEY_BITS}",
     )
     feature_fraction_bits: int = _term(
         16,
@@ -97,7 +104,7 @@ class TrainingPlan:
         for one in fields(self):
             value = getattr(self, one.name)
             if expected := self.what_is_expected_of(one.name, value):
-                raise InvalidMessage(f"Expected {one.name} to be {expected}, got {value!r}.")
+                raise InvalidMessage(f"Expected {one.name} to be {expected}, got {one_line(repr(value))}.")
         if self.residual_fraction_bits + self.residual_integer_bits > 52:
             raise InvalidMessage(
                 "residual_fraction_bits + residual_integer_bits must be at most 52: lower one of them."
@@ -143,9 +150,12 @@ class PartyDescription:
 
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first field that cannot work."""
+        limits.check_name(self.name)
         if self.feature_count < 1:
             raise InvalidMessage(f"{self.name} joins with no feature. A party needs at least one column.")
-        if self.feature_integer_bits > 20:
+        limits.check_count(self.feature_count, limits.FEATURES, f"features of {self.name}")
+        limits.check_count(self.aligned_rows, limits.ALIGNED_ROWS, f"aligned records of {self.name}")
+        if self.feature_integer_bits > limits.FEATURE_INTEGER_BITS:
             raise InvalidMessage(
                 f"{self.name} has features up to 2^{self.feature_integer_bits}. Scale them first: encoder=minmax."
             )
@@ -181,6 +191,17 @@ class Agreement:
     parties: tuple[PartyDescription, ...]
     score_defences: tuple[str, ...] = ()
     wants_parameter_gram: bool = False
+
+    def check(self) -> None:
+        """Raises InvalidMessage with a sentence about the first term that no session has."""
+        limits.check_session_id(self.session_id)
+        check_classes(self.classes)
+        limits.check_count(self.parties, 1 + limits.PASSIVE_PARTIES, "parties in a session", least=2)
+        if len({party.name for party in self.parties}) < len(self.parties):
+            raise InvalidMessage("A session's parties have different names.")
+        limits.check_count(self.score_defences, limits.SCORE_DEFENCES, "defences of scores")
+        for name in self.score_defences:
+            limits.check_name(name)
 
     @property
     def active(self) -> PartyDescription:
@@ -219,7 +240,9 @@ class Agreement:
     @classmethod
     def from_message(cls, message: common_pb2.Agreement) -> "Agreement":
         """Read and check terms; raises InvalidMessage."""
-        return cls(
+        limits.check_count(message.parties, 1 + limits.PASSIVE_PARTIES, "parties in a session", least=2)
+        limits.check_count(message.score_defences, limits.SCORE_DEFENCES, "defences of scores")
+        agreement = cls(
             message.session_id,
             TrainingPlan.from_message(message.plan),
             message.classes,
@@ -227,3 +250,80 @@ class Agreement:
             tuple(message.score_defences),
             message.wants_parameter_gram,
         )
+        agreement.check()
+        return agreement
+
+
+def check_classes(classes: int) -> None:
+    """Raises InvalidMessage for labels of so many classes that nothing can be learned, or no message holds a score."""
+    if classes < 2:
+        raise InvalidMessage(f"Labels with {classes} class: at least two are needed to learn anything.")
+    if classes > limits.CLASSES:
+        raise InvalidMessage(
+            f"Labels with {classes} classes: at most {limits.CLASSES} can be learned. Check the label column."
+        )
+
+
+@dataclass(frozen=True)
+class ProposedTerms:
+    """What the active party opened a session with, as the coordinator tells its parties.
+
+    Attributes:
+        session_id: made by the coordinator.
+        active: name of the active party.
+        passive_parties: names of the others.
+        plan: the training.
+        classes: of the labels.
+    """
+
+    session_id: str
+    active: str
+    passive_parties: tuple[str, ...]
+    plan: TrainingPlan
+    classes: int
+
+    def check(self) -> None:
+        """Raises InvalidMessage with a sentence about the first term that no session has."""
+        limits.check_session_id(self.session_id)
+        check_classes(self.classes)
+        check_passive_parties(self.passive_parties)
+        limits.check_name(self.active)
+
+    def to_message(self) -> common_pb2.SessionTerms:
+        """Write the terms as a message."""
+        return common_pb2.SessionTerms(**{**vars(self), "plan": self.plan.to_message()})
+
+    @classmethod
+    def from_message(cls, message: common_pb2.SessionTerms) -> "ProposedTerms":
+        """Read and check terms; raises InvalidMessage."""
+        limits.check_count(message.passive_parties, limits.PASSIVE_PARTIES, "passive parties in a session", least=1)
+        terms = cls(
+            message.session_id,
+            message.active,
+            tuple(message.passive_parties),
+            TrainingPlan.from_message(message.plan),
+            message.classes,
+        )
+        terms.check()
+        return terms
+
+
+def check_steps(plan: TrainingPlan, training_rows: int) -> None:
+    """Raises InvalidMessage for a plan of more steps than a party records."""
+    steps = plan.epochs * -(-training_rows // plan.batch_size)
+    if steps > limits.STEPS:
+        raise InvalidMessage(
+            f"{plan.epochs} epochs of {training_rows} training rows are {steps} steps, at most {limits.STEPS} can be "
+            "run: choose a larger batch_size or fewer epochs."
+        )
+
+
+def check_passive_parties(names: Sequence[str]) -> None:
+    """Raises InvalidMessage for names that no session's passive parties have."""
+    limits.check_count(names, limits.PASSIVE_PARTIES, "passive parties in a session")
+    if not names or len(set(names)) != len(names):
+        raise InvalidMessage("A session needs at least one passive party, each named once.")
+    for name in names:
+        limits.check_name(name)
+    if any(role_of(name) is not Role.PASSIVE for name in names):
+        raise InvalidMessage("A passive party can't bear another role's name.")

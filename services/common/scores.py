@@ -1,14 +1,20 @@
 """One party's part of the scores of some records, and its place on the wire."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from protos.v1 import common_pb2
+from services.common import limits
 from services.common.errors import InvalidMessage
 from vfl.arrays import FloatArray
+
+# A Python integer of 64 bits in a tuple.
+_TOKEN_BYTES = 44
+# Of a score: more than rounding moves it.
+_SLACK = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +31,12 @@ class PartialScores:
     products: FloatArray
     parameter_gram: FloatArray | None = None
     record_tokens: tuple[int, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """What it holds in memory, about."""
+        gram = 0 if self.parameter_gram is None else self.parameter_gram.nbytes
+        return self.products.nbytes + gram + _TOKEN_BYTES * len(self.record_tokens)
 
     def same_as(self, other: "PartialScores") -> bool:
         """Whether both say the same, bit for bit."""
@@ -50,6 +62,10 @@ class PartialScores:
     @classmethod
     def from_message(cls, message: common_pb2.PartialScores) -> "PartialScores":
         """Raises InvalidMessage when sizes don't fit or a value isn't finite."""
+        limits.check_count(message.rows, limits.PREDICTION_ROWS, "rows of partial scores", least=1)
+        limits.check_count(message.columns, limits.CLASSES, "columns of partial scores", least=1)
+        limits.check_count(message.record_tokens, limits.PREDICTION_ROWS, "pseudonyms of records")
+        limits.check_count(message.parameter_gram, limits.CLASSES**2, "values of a Gram matrix")
         classes = math.isqrt(len(message.parameter_gram))
         return cls(
             matrix_of(message.rows, message.columns, message.values),
@@ -58,11 +74,36 @@ class PartialScores:
         )
 
 
-def matrix_of(rows: int, columns: int, values: Iterable[float]) -> FloatArray:
-    """Read a (rows, columns) matrix; raises InvalidMessage when the sizes don't fit or a value isn't finite."""
-    flat = np.fromiter(values, dtype=np.float64)
-    if flat.size != rows * columns or flat.size == 0:
-        raise InvalidMessage(f"Expected {rows} x {columns} scores, got {flat.size} values.")
-    if not np.isfinite(flat).all():
-        raise InvalidMessage("Scores must be finite numbers.")
-    return flat.reshape(rows, columns)
+def matrix_of(rows: int, columns: int, values: Sequence[float]) -> FloatArray:
+    """Read a (rows, columns) matrix.
+
+    Raises:
+        InvalidMessage: when the sizes don't fit, or for a value that isn't finite or beyond LARGEST_SHARE.
+    """
+    if len(values) != rows * columns or not values:
+        raise InvalidMessage(f"Expected {rows} x {columns} scores, got {len(values)} values.")
+    matrix = np.fromiter(values, dtype=np.float64, count=rows * columns).reshape(rows, columns)
+    check_magnitude(matrix)
+    return matrix
+
+
+def check_magnitude(values: FloatArray) -> None:
+    """Raises InvalidMessage unless all are finite and at most LARGEST_SHARE: sums of them stay finite."""
+    # Not "any above": a comparison with NaN is false.
+    if not (np.abs(values) <= limits.LARGEST_SHARE).all():
+        raise InvalidMessage(f"Scores must be finite numbers, at most {limits.LARGEST_SHARE:g} in magnitude.")
+
+
+def check_confidence_scores(scores: FloatArray, shape: tuple[int, int], *, are_defended: bool) -> None:
+    """Raises InvalidMessage for what no coordinator may answer with.
+
+    Args:
+        scores: the answer.
+        shape: rows that were asked for, and classes.
+        are_defended: whether a defence may have moved what each row sums to.
+    """
+    if scores.shape != shape:
+        raise InvalidMessage(f"The coordinator answers with scores of shape {scores.shape}, expected {shape}.")
+    is_range = bool(((scores >= -_SLACK) & (scores <= 1 + _SLACK)).all())
+    if not is_range or not (are_defended or np.allclose(scores.sum(axis=1), 1, atol=_SLACK)):
+        raise InvalidMessage("The coordinator answers with numbers that are no confidence scores.")

@@ -112,6 +112,13 @@ class Settings(BaseSettings):
         "warn", description="Of a session whose answers could tell residuals or labels: warn, refuse or off."
     )
 
+    alignments_per_day: int = Field(
+        100,
+        ge=1,
+        le=1_000_000,
+        description="Passive party: alignments that it answers an active party within 24 hours.",
+    )
+
     auxiliary: str = Field(
         "", description="Complete records that the adversary holds: a table of ids and passive features."
     )

@@ -8,8 +8,6 @@ from services.common.errors import InvalidMessage
 PART_BYTES = 1 << 20
 # Seconds to tell another party that a session has ended: best effort, it would notice by itself.
 END_SECONDS = 2.0
-# Rows per prediction request; 100 classes of doubles still fit one message.
-PREDICTION_ROWS = 4096
 
 
 def parts_of(data: bytes) -> Iterator[bytes]:
@@ -19,10 +17,12 @@ def parts_of(data: bytes) -> Iterator[bytes]:
 
 
 def joined(parts: Iterable[bytes], limit: int) -> bytes:
-    """Join parts, refusing more than ``limit`` bytes before they fill the memory (InvalidMessage)."""
+    """Join parts; raises InvalidMessage for an empty one, and for more than ``limit`` bytes before they are taken."""
     collected = bytearray()
     for part in parts:
-        collected += part
-        if len(collected) > limit:
+        if not part:
+            raise InvalidMessage("A part of this stream holds no data: send the rest of it.")
+        if len(collected) + len(part) > limit:
             raise InvalidMessage(f"Expected at most {limit} bytes in this stream, got more.")
+        collected += part
     return bytes(collected)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from services.common import limits
 from services.common.errors import NotAllowed
 from vfl.arrays import FloatArray
 
@@ -21,8 +22,10 @@ class AnsweredRecords:
     passive party is enough: nobody can vary what is added to its share.
     """
 
-    def __init__(self) -> None:
-        self._first: dict[tuple[str, int], tuple[float, ...]] = {}
+    def __init__(self, most: int = limits.ALIGNED_ROWS) -> None:
+        """Remember at most so many records by each passive party's pseudonyms."""
+        self._first: dict[str, dict[int, tuple[float, ...]]] = {}
+        self._most = most
 
     def first_logits(self, logits: FloatArray, tokens: Mapping[str, Sequence[int]]) -> FloatArray:
         """Give (rows, columns) logits as they were when each record was first asked for.
@@ -32,11 +35,18 @@ class AnsweredRecords:
             tokens: of each passive party, its pseudonym of each row's record.
 
         Raises:
-            NotAllowed: for logits that differ from the first by more than rounding does. The first stay.
+            NotAllowed: for logits that differ from the first by more than rounding does. The first stay. For more
+                pseudonyms than there are records.
         """
         rows = [tuple(row) for row in logits.tolist()]
         for party, of_party in tokens.items():
-            first = [self._first.setdefault((party, token), row) for token, row in zip(of_party, rows, strict=True)]
+            remembered = self._first.setdefault(party, {})
+            if len(remembered) + len(set(of_party) - remembered.keys()) > self._most:
+                raise NotAllowed(
+                    f"{party} names more records than this session has: defended scores are answered once per record. "
+                    "Open another session."
+                )
+            first = [remembered.setdefault(token, row) for token, row in zip(of_party, rows, strict=True)]
             known = np.array(first)
             if not np.allclose(logits, known, rtol=_TOLERANCE, atol=_TOLERANCE):
                 raise NotAllowed(

@@ -3,6 +3,7 @@
 import grpc
 
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
+from services.common import limits
 from services.common.agreement import PartyDescription, TrainingPlan
 from services.common.identity import Role
 from services.common.scores import PartialScores
@@ -14,6 +15,7 @@ _ACTIVE = frozenset({Role.ACTIVE})
 _PASSIVE = frozenset({Role.PASSIVE})
 PERMISSIONS: Permissions = {
     f"/{SERVICE_NAME}/OpenSession": _ACTIVE,
+    f"/{SERVICE_NAME}/GetSession": _ACTIVE | _PASSIVE,
     f"/{SERVICE_NAME}/JoinSession": _ACTIVE | _PASSIVE,
     f"/{SERVICE_NAME}/SubmitPartialScores": _PASSIVE,
     f"/{SERVICE_NAME}/Score": _ACTIVE,
@@ -31,6 +33,7 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
         self, request: coordinator_pb2.OpenSessionRequest, context: grpc.ServicerContext
     ) -> coordinator_pb2.OpenSessionReply:
         """Open a session for the active party."""
+        limits.check_count(request.passive_parties, limits.PASSIVE_PARTIES, "passive parties in a session")
         session_id = self._sessions.open(
             require_caller(context),
             TrainingPlan.from_message(request.plan),
@@ -38,6 +41,10 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
             tuple(request.passive_parties),
         )
         return coordinator_pb2.OpenSessionReply(session_id=session_id)
+
+    def GetSession(self, request: common_pb2.SessionRequest, context: grpc.ServicerContext) -> common_pb2.SessionTerms:
+        """Tell a party of a session what it was opened with."""
+        return self._sessions.terms(require_caller(context), request.session_id).to_message()
 
     def JoinSession(
         self, request: coordinator_pb2.JoinSessionRequest, context: grpc.ServicerContext

@@ -1,26 +1,34 @@
 """The coordinator's sessions: who has joined, and partial scores that wait for their sum. Knows no network."""
 
-import math
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from defences import DefenceError, NoiseSource, ScoreContext, ScoreDefence
-from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.agreement import (
+    Agreement,
+    PartyDescription,
+    ProposedTerms,
+    TrainingPlan,
+    check_classes,
+    check_passive_parties,
+    check_steps,
+)
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished, one_line
-from services.common.identity import Identity, Role, role_of
-from services.common.scores import PartialScores
+from services.common.identity import Identity
+from services.common.scores import PartialScores, check_magnitude
 from services.coordinator.answered import AnsweredRecords
 from vfl.arrays import FloatArray
-from vfl.learning import confidence_scores, residual_columns, split_rows
+from vfl.learning import confidence_scores, count_rows, residual_columns
 
-# One is at work. A few old ones are kept so that late messages get a clear answer.
-_KEPT_SESSIONS = 8
-# Requests of one session whose scores were never asked for (their active party failed half-way).
+# Ended sessions, without their scores: late messages get a clear answer.
+_KEPT_ENDED = 16
+# Requests of one session whose scores were never asked for (their active party failed half-way), and what they hold.
 _KEPT_REQUESTS = 64
+_KEPT_SHARES_BYTES = 64 << 20
 # Of the largest entry of a Gram matrix.
 _GRAM_TOLERANCE = 1e-9
 
@@ -36,6 +44,8 @@ class _Session:
     # By request, then by passive party.
     shares: dict[int, dict[str, PartialScores]] = field(default_factory=dict)
     answered: AnsweredRecords = field(default_factory=AnsweredRecords)
+    # Set when all have joined.
+    agreement: Agreement | None = None
 
     @property
     def columns(self) -> int:
@@ -46,9 +56,19 @@ class _Session:
     def party_names(self) -> tuple[str, ...]:
         return (self.active, *self.passive_parties)
 
+    def forget_old_shares(self) -> None:
+        """Forget the oldest requests beyond what a session may keep; the newest stays."""
+        held = sum(share.nbytes for shares in self.shares.values() for share in shares.values())
+        while len(self.shares) > _KEPT_REQUESTS or (held > _KEPT_SHARES_BYTES and len(self.shares) > 1):
+            oldest = self.shares.pop(next(iter(self.shares)))
+            held -= sum(share.nbytes for share in oldest.values())
+
 
 class Sessions:
     """Holds all sessions of a coordinator; safe to call from any thread.
+
+    Of each active party it keeps the session that all have joined, and one that is on its way there. When all have
+    joined that one as well, it takes the place of the first.
 
     Attributes:
         timeout: seconds to wait for parties to join.
@@ -69,20 +89,25 @@ class Sessions:
         Raises:
             InvalidMessage: for terms that can't work.
         """
-        if classes < 2:
-            raise InvalidMessage(f"Labels with {classes} class: at least two are needed to learn anything.")
-        if not passive_parties or len(set(passive_parties)) != len(passive_parties):
-            raise InvalidMessage("A session needs at least one passive party, each named once.")
-        if any(role_of(name) is not Role.PASSIVE for name in passive_parties):
-            raise InvalidMessage("A passive party can't bear another role's name.")
+        plan.check()
+        check_classes(classes)
+        check_passive_parties(passive_parties)
         # A rehearsal: what can't work with so many classes says so now, and what has to be trained is trained.
         self._protected(np.full((1, classes), 1 / classes), np.eye(classes))
         session_id = secrets.token_hex(16)
+        opened = _Session(plan, classes, caller.name, tuple(sorted(passive_parties)))
         with self._condition:
-            self._sessions[session_id] = _Session(plan, classes, caller.name, tuple(sorted(passive_parties)))
-            while len(self._sessions) > _KEPT_SESSIONS:
-                del self._sessions[next(iter(self._sessions))]
+            self._end_all(
+                (one for one in self._of(caller.name) if one.agreement is None), "its active party has opened another."
+            )
+            self._sessions[session_id] = opened
         return session_id
+
+    def terms(self, caller: Identity, session_id: str) -> ProposedTerms:
+        """What a session was opened with, for one of its parties; raises OutOfOrder for an unknown or ended one."""
+        with self._condition:
+            session = self._session(caller, session_id)
+            return ProposedTerms(session_id, session.active, session.passive_parties, session.plan, session.classes)
 
     def join(self, caller: Identity, session_id: str, party: PartyDescription) -> Agreement:
         """Let a party join and wait for the others. Every party gets the same agreement.
@@ -104,23 +129,30 @@ class Sessions:
             )
             self._refuse_ended(session)
             if missing := [name for name in session.party_names if name not in session.joined]:
-                session.ended = f"{', '.join(missing)} did not join within {self._timeout:g} s."
-                self._condition.notify_all()
-                raise PeerVanished(session.ended)
-            try:
-                _check_rows(session)
-            except InvalidMessage as error:
-                session.ended = str(error)
-                raise
-            parties = tuple(session.joined[name] for name in session.party_names)
-            return Agreement(
-                session_id,
-                session.plan,
-                session.classes,
-                parties,
-                tuple(defence.name for defence in self._defences),
-                self._wants_gram,
-            )
+                reason = f"{', '.join(missing)} did not join within {self._timeout:g} s."
+                self._end_all([session], reason)
+                raise PeerVanished(reason)
+            if session.agreement is None:
+                session.agreement = self._agreement(session_id, session)
+                before = [one for one in self._of(session.active) if one.agreement is not None and one is not session]
+                self._end_all(before, "another session has taken its place.")
+            return session.agreement
+
+    def _agreement(self, session_id: str, session: _Session) -> Agreement:
+        """The terms of a session that all have joined. What can't work ends it."""
+        try:
+            session.answered = AnsweredRecords(_check_rows(session))
+        except InvalidMessage as error:
+            self._end_all([session], str(error))
+            raise
+        return Agreement(
+            session_id,
+            session.plan,
+            session.classes,
+            tuple(session.joined[name] for name in session.party_names),
+            tuple(defence.name for defence in self._defences),
+            self._wants_gram,
+        )
 
     @property
     def _wants_gram(self) -> bool:
@@ -143,8 +175,7 @@ class Sessions:
             request = session.shares.setdefault(request_id, {})
             if not request.setdefault(caller.name, share).same_as(share):
                 raise OutOfOrder(f"{caller.name} has sent other scores for request {request_id} already.")
-            while len(session.shares) > _KEPT_REQUESTS:
-                del session.shares[next(iter(session.shares))]
+            session.forget_old_shares()
 
     def score(self, caller: Identity, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         """Add all shares of a request and apply sigmoid or softmax: (rows, classes), for the active party only.
@@ -188,10 +219,22 @@ class Sessions:
                 return
             if caller.name not in session.party_names:
                 raise NotAllowed(f"{caller.name} is not a party of this session.")
-            session.ended = session.ended or one_line(reason)
+            self._end_all([session], one_line(reason))
+
+    def _end_all(self, sessions: Iterable[_Session], reason: str) -> None:
+        """End sessions and keep of them who may ask, and why they ended. Who waits for one is told."""
+        for session in sessions:
+            session.ended = session.ended or reason
             session.shares.clear()
             session.answered = AnsweredRecords()
-            self._condition.notify_all()
+        ended = [name for name, session in self._sessions.items() if session.ended is not None]
+        for name in ended[:-_KEPT_ENDED]:
+            del self._sessions[name]
+        self._condition.notify_all()
+
+    def _of(self, active: str) -> list[_Session]:
+        """The sessions of one active party that have not ended."""
+        return [one for one in self._sessions.values() if one.active == active and one.ended is None]
 
     def _session(self, caller: Identity, session_id: str) -> _Session:
         session = self._sessions.get(session_id)
@@ -204,7 +247,7 @@ class Sessions:
 
     def _agreed(self, caller: Identity, session_id: str) -> _Session:
         session = self._session(caller, session_id)
-        if len(session.joined) < len(session.party_names):
+        if session.agreement is None:
             raise OutOfOrder("The session has not begun: not every party has joined.")
         return session
 
@@ -217,8 +260,7 @@ class Sessions:
     def _check_columns(session: _Session, products: FloatArray) -> None:
         if products.shape[1] != session.columns:
             raise InvalidMessage(f"Expected {session.columns} columns of partial scores, got {products.shape[1]}.")
-        if not math.isfinite(float(np.abs(products).max())):
-            raise InvalidMessage("Partial scores must be finite numbers.")
+        check_magnitude(products)
 
 
 def _total(grams: Sequence[FloatArray | None]) -> FloatArray | None:
@@ -237,20 +279,20 @@ def _check_gram(gram: FloatArray, classes: int) -> None:
         raise InvalidMessage("Expected a Gram matrix: symmetric, without negative eigenvalues.")
 
 
-def _check_rows(session: _Session) -> None:
-    """Every party must have aligned the same number of rows, and a batch must fit the training ones."""
+def _check_rows(session: _Session) -> int:
+    """Count the records that an honest session asks about, each epoch's validation rows anew.
+
+    Every party must have aligned the same number of rows, and a batch must fit the training ones.
+    """
     rows = {party.name: party.aligned_rows for party in session.joined.values()}
     if len(set(rows.values())) != 1:
         raise InvalidMessage(f"The parties aligned different numbers of rows: {rows}. Align again.")
-    plan = session.plan
-    split = split_rows(
-        rows[session.active],
-        validation_fraction=plan.validation_fraction,
-        test_fraction=plan.test_fraction,
-        seed=plan.seed,
-    )
-    if plan.batch_size > len(split.train):
+    plan, aligned = session.plan, rows[session.active]
+    split = count_rows(aligned, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction)
+    if plan.batch_size > split.train:
         raise InvalidMessage(
-            f"The batch of {plan.batch_size} is larger than the data: {len(split.train)} training rows "
-            f"of {rows[session.active]} aligned. Choose a smaller batch_size."
+            f"The batch of {plan.batch_size} is larger than the data: {split.train} training rows "
+            f"of {aligned} aligned. Choose a smaller batch_size."
         )
+    check_steps(plan, split.train)
+    return aligned + plan.epochs * split.validation

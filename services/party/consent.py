@@ -1,6 +1,6 @@
 """A party's own settings have the last word on a session's security."""
 
-from services.common.agreement import Agreement, PartyDescription
+from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.settings import Settings
 
@@ -16,9 +16,27 @@ def check_consent(agreement: Agreement, settings: Settings, own: PartyDescriptio
     Raises:
         OutOfOrder: naming both settings and what to change.
     """
-    plan = agreement.plan
     if [party for party in agreement.parties if party.name == own.name] != [own]:
         raise OutOfOrder(f"The agreement describes {own.name} otherwise than it described itself.")
+    if any(party.aligned_rows != own.aligned_rows for party in agreement.parties):
+        raise OutOfOrder("The parties of the agreement have different numbers of aligned records: align again.")
+    check_plan(agreement.plan, settings)
+
+
+def check_as_opened(agreement: Agreement, terms: ProposedTerms) -> None:
+    """Refuse an agreement on anything but what the session was opened with; raises OutOfOrder."""
+    stated = (agreement.plan, agreement.classes, agreement.active.name, {one.name for one in agreement.parties})
+    opened = (terms.plan, terms.classes, terms.active, {terms.active, *terms.passive_parties})
+    if stated != opened:
+        raise OutOfOrder("The coordinator states other terms than those that the session was opened with.")
+
+
+def check_plan(plan: TrainingPlan, settings: Settings) -> None:
+    """Refuse a plan that is weaker than this party's own settings allow.
+
+    Raises:
+        OutOfOrder: naming both settings and what to change.
+    """
     if plan.cipher != settings.cipher:
         raise OutOfOrder(
             f"The session is cipher={plan.cipher}, this party runs cipher={settings.cipher}. "

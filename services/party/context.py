@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services.adversary.training import TrainingAdversary
-from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.scores import PartialScores
 from services.common.settings import Settings
 from services.party.features import PartyData
@@ -21,6 +21,9 @@ class Coordinator(Protocol):
 
     def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
         """Open a session, and return its id."""
+
+    def session_terms(self, session_id: str) -> ProposedTerms:
+        """Ask what a session of this party was opened with; raises OutOfOrder for one that there isn't."""
 
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
         """Join a session, and return its terms when every party has joined."""

@@ -3,7 +3,9 @@
 import grpc
 
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
-from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common import limits
+from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
+from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.identity import Role
 from services.common.scores import PartialScores, matrix_of
 from services.common.statuses import naming_the_party
@@ -12,6 +14,10 @@ from vfl.arrays import FloatArray
 
 # Seconds that a call has beyond the wait of whoever answers it.
 _JOIN_MARGIN = 5.0
+_OLDER = (
+    "The coordinator is of an older release, which can't tell whose session this is: install the same release of "
+    "Plumbline at every party."
+)
 
 
 @naming_the_party
@@ -31,13 +37,30 @@ class CoordinatorLink:
         request = coordinator_pb2.OpenSessionRequest(
             plan=plan.to_message(), classes=classes, passive_parties=passive_parties
         )
-        return self._stub.OpenSession(request, timeout=self._timeout).session_id
+        session_id = self._stub.OpenSession(request, timeout=self._timeout).session_id
+        limits.check_session_id(session_id)
+        return session_id
+
+    def session_terms(self, session_id: str) -> ProposedTerms:
+        """Ask what a session of this party was opened with."""
+        request = common_pb2.SessionRequest(session_id=session_id)
+        try:
+            reply = self._stub.GetSession(request, timeout=self._timeout)
+        except grpc.RpcError as error:
+            if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                raise OutOfOrder(_OLDER) from error
+            raise
+        terms = ProposedTerms.from_message(reply)
+        _check_same_session(session_id, terms.session_id)
+        return terms
 
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
         """Join a session, and return its terms when every party has joined."""
         request = coordinator_pb2.JoinSessionRequest(session_id=session_id, party=party.to_message())
         # The coordinator itself waits this long for the others, and then says who is missing.
-        return Agreement.from_message(self._stub.JoinSession(request, timeout=self._timeout + _JOIN_MARGIN))
+        agreement = Agreement.from_message(self._stub.JoinSession(request, timeout=self._timeout + _JOIN_MARGIN))
+        _check_same_session(session_id, agreement.session_id)
+        return agreement
 
     def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
         """Send a passive party's share of the scores of a request."""
@@ -47,9 +70,15 @@ class CoordinatorLink:
         """Send the active party's share of a request, and return confidence scores, (rows, classes)."""
         message = PartialScores(products).to_message(session_id, request_id)
         reply = self._stub.Score(message, timeout=self._timeout)
+        limits.check_count(reply.columns, limits.CLASSES, "columns of confidence scores")
         return matrix_of(reply.rows, reply.columns, reply.values)
 
     def end_session(self, session_id: str, reason: str) -> None:
         """End a session. Who waits for it is told why."""
         request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
         self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))
+
+
+def _check_same_session(asked: str, answered: str) -> None:
+    if answered != asked:
+        raise InvalidMessage("The coordinator answers about another session than it was asked about.")

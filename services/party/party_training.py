@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from defences import DefenceError, TrainingTerms
-from services.common.agreement import Agreement
+from services.common import limits
+from services.common.agreement import Agreement, check_steps
 from services.common.errors import Diverged, InvalidMessage, OutOfOrder, told
 from services.common.logs import log_context
 from services.common.meters import StageTimer
@@ -21,6 +22,7 @@ from services.common.scores import PartialScores
 from services.party.party_defences import PartyDefences
 from services.protocol1.cipher import Cipher, make_cipher
 from services.protocol1.exchange import GradientExchange
+from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, ResidualScheme, class_rows, initial_weights, smallest_batch, split_rows
@@ -113,6 +115,9 @@ class PartyTraining:
             test_fraction=plan.test_fraction,
             seed=plan.seed,
         )
+        check_steps(plan, len(self.rows.train))
+        check_vector_sizes(agreement)
+        _check_kept_weights(agreement, features.shape[1])
         self.schedule = BatchSchedule(self.rows.train, plan.batch_size, plan.seed)
         self.weights = initial_weights(
             plan.initialisation,
@@ -126,6 +131,7 @@ class PartyTraining:
             self._penalty[-1] = 0.0
         self._weights_after_epoch: list[FloatArray] = []
         self._kept_epoch: int | None = None
+        self._epoch_runs = False
         self._token_key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         steps = self.schedule.steps_per_epoch * plan.epochs
@@ -167,6 +173,7 @@ class PartyTraining:
         with self._lock:
             if epoch != len(self._weights_after_epoch) or epoch >= self.agreement.plan.epochs:
                 raise OutOfOrder(f"Epoch {epoch} is out of order: {len(self._weights_after_epoch)} are done.")
+            self._epoch_runs = True
             try:
                 self.exchange.await_keys()
                 for index, batch in enumerate(self.schedule.epoch(epoch)):
@@ -176,6 +183,8 @@ class PartyTraining:
             except BaseException as error:
                 self.exchange.end(f"{self.name} stopped in epoch {epoch}: {told(error)}")
                 raise
+            finally:
+                self._epoch_runs = False
             self._weights_after_epoch.append(self.weights.copy())
 
     def keep_epoch(self, epoch: int) -> None:
@@ -183,8 +192,11 @@ class PartyTraining:
 
         Raises:
             InvalidMessage: for an epoch that wasn't run.
-            OutOfOrder: for another one than the first time. Scores and disclosed parameters are of one model.
+            OutOfOrder: while an epoch runs, and for another one than the first time. Scores and disclosed parameters
+                are of one model.
         """
+        if self._epoch_runs:
+            raise OutOfOrder("An epoch is being trained: training ends when it is over.")
         with self._lock:
             if not 0 <= epoch < len(self._weights_after_epoch):
                 raise InvalidMessage(f"Epoch {epoch} was not run: {len(self._weights_after_epoch)} were.")
@@ -352,3 +364,13 @@ class PartyTraining:
     def _to_all_peers(self, send: Callable[[Peer], None]) -> None:
         for sent in [self._executor.submit(send, peer) for peer in self._peers.values()]:
             sent.result()
+
+
+def _check_kept_weights(agreement: Agreement, features: int) -> None:
+    """Each epoch's weights are kept until training ends; raises InvalidMessage where they would fill the memory."""
+    size = agreement.plan.epochs * features * agreement.residual_columns * 8
+    if size > limits.KEPT_WEIGHTS_BYTES:
+        raise InvalidMessage(
+            f"The weights of {agreement.plan.epochs} epochs take {size >> 20} MiB, at most "
+            f"{limits.KEPT_WEIGHTS_BYTES >> 20} can be kept: choose fewer epochs."
+        )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription
+from services.common.errors import OutOfOrder
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.guard import channels_of, guard
@@ -57,7 +58,9 @@ class PartySession:
         data, settings, defences = context.data, context.settings, context.defences
         check_consent(agreement, settings, _description(context, rows))
         training = _training_of(context, agreement, rows, labels)
-        channels = channels_of(agreement, context.name, len(training.rows.train))
+        # Records, not rows: a record that stands in many rows has one residual.
+        records = len(np.unique(rows[training.rows.train]))
+        channels = channels_of(agreement, context.name, records)
         session = cls(
             training,
             tuple(warnings_of(agreement, insecure_transport=settings.transport == "insecure")),
@@ -93,7 +96,13 @@ def join(context: PartyContext, session_id: str, rows: IntArray) -> Agreement:
         FederationError: when the coordinator refuses, or when this party couldn't keep its records of the session.
     """
     context.record.check()
-    return context.coordinator.join_session(session_id, _description(context, rows))
+    agreement = context.coordinator.join_session(session_id, _description(context, rows))
+    if strangers := {party.name for party in agreement.parties} - {context.name, *context.peers}:
+        raise OutOfOrder(
+            f"The agreement names {', '.join(sorted(strangers))}, whose address this party doesn't know: add it to "
+            "PLUMBLINE_PEERS."
+        )
+    return agreement
 
 
 def _description(context: PartyContext, rows: IntArray) -> PartyDescription:

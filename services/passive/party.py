@@ -2,20 +2,24 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from services.common.agreement import Agreement
+from services.common import limits
+from services.common.agreement import Agreement, ProposedTerms
 from services.common.alignment import alignment_context, alignment_refusals
-from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, log_failure, one_line
+from services.common.errors import NotAllowed, OutOfOrder, log_failure, one_line
 from services.common.identity import Identity
 from services.common.meters import StageTimer
+from services.party.consent import check_as_opened, check_plan
 from services.party.context import PartyContext
 from services.party.party_training import PartyTraining
 from services.party.session import PartySession, join
+from services.passive.common_order import CommonOrder
+from services.passive.quota import AlignmentQuota
 from services.protocol1.exchange import GradientExchange
 from vfl.arrays import IntArray
 from vfl.crypto.curve25519 import COORDINATE_BYTES
-from vfl.data import BlindedIds, PsiServer, rows_of
+from vfl.data import BlindedIds, PsiServer
 from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
@@ -24,14 +28,22 @@ _log = logging.getLogger(__name__)
 class _Session:
     """One session as this party sees it. Each field is None until its stage is reached."""
 
-    def __init__(self, session_id: str, active: str) -> None:
-        self.session_id = session_id
-        self.active = active
-        self.psi: PsiServer | None = None
-        self.rows: IntArray | None = None
+    def __init__(self, terms: ProposedTerms, psi: PsiServer) -> None:
+        self.terms = terms
+        self.session_id = terms.session_id
+        self.active = terms.active
+        self.psi = psi
+        self.order: CommonOrder | None = None
         self.joining = threading.Lock()
         self.training: PartyTraining | None = None
         self.ended: str | None = None
+
+    @property
+    def rows(self) -> IntArray:
+        """This party's rows in the common order; raises OutOfOrder until there is one."""
+        if self.order is None or self.order.rows is None:
+            raise OutOfOrder("Align before you join.")
+        return self.order.rows
 
     def while_open(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The chunks of an alignment until this session ends; raises what the set intersection refuses."""
@@ -55,60 +67,82 @@ class PassiveParty:
         executor: threads for epochs and attacks.
     """
 
-    def __init__(self, context: PartyContext) -> None:
+    def __init__(self, context: PartyContext, quota: AlignmentQuota | None = None) -> None:
+        """Hold no session yet.
+
+        Args:
+            context: what this party works with.
+            quota: of alignments. By default the settings' in memory: a restart forgets it.
+        """
         self.name = context.name
         self.executor = context.executor
         self._context = context
         self._data = context.data
         self._record = context.record
+        self._quota = quota or AlignmentQuota(context.settings.alignments_per_day)
         self._lock = threading.Lock()
         self._session: _Session | None = None
 
     # -- alignment -------------------------------------------------------------------------------------------------
 
     def set_up_alignment(self, caller: Identity, session_id: str, client_count: int) -> BlindedIds:
-        """Begin a session with private set intersection; returns this party's blinded ids for ``client_count`` ids."""
-        if not session_id:
-            raise InvalidMessage("The session id is empty: open a session at the coordinator first.")
+        """Begin a session with private set intersection; returns this party's blinded ids for ``client_count`` ids.
+
+        Raises:
+            InvalidMessage: for what is no session id, or an implausible number of ids.
+            NotAllowed: for another active party's session, or one without this party.
+            OutOfOrder: for a session that the coordinator doesn't know or that was aligned before, a plan that this
+                party's own settings refuse, and more alignments than the owner allows in a day.
+        """
+        limits.check_session_id(session_id)
+        self._refuse_second_set_up(session_id)
+        terms = self._context.coordinator.session_terms(session_id)
+        if terms.active != caller.name:
+            raise NotAllowed(f"{caller.name} is not this session's active party.")
+        if self.name not in terms.passive_parties:
+            raise NotAllowed(f"{self.name} is not a party of this session.")
+        check_plan(terms.plan, self._context.settings)
         with self._lock:
-            if self._session is not None and self._session.session_id == session_id:
-                raise OutOfOrder("This session has begun its alignment already; open a new one to align again.")
-            session = _Session(session_id, caller.name)
+            self._refuse_second_set_up(session_id)
             with alignment_refusals():
-                session.psi = PsiServer(self._data.ids, alignment_context(session_id, self.name))
+                session = _Session(terms, PsiServer(self._data.ids, alignment_context(session_id, self.name)))
                 setup = session.psi.setup(client_count)
+            self._quota.take(caller.name)
             # A refused set-up ends nothing.
             if self._session is not None:
                 self._end(self._session, "the active party has begun another session.")
             self._session = session
-        _log.info("%s begins session %r and will ask about %d ids.", caller.name, session_id[:40], client_count)
+        _log.info("%s begins session %s and will ask about %d ids.", caller.name, session_id, client_count)
         return BlindedIds(setup.count, session.while_open(setup.chunks))
+
+    def _refuse_second_set_up(self, session_id: str) -> None:
+        if self._session is not None and self._session.session_id == session_id:
+            raise OutOfOrder("This session has begun its alignment already; open a new one to align again.")
 
     def align(self, caller: Identity, session_id: str, request: Iterable[bytes]) -> Iterator[bytes]:
         """Answer the active party's one query of this session, chunk by chunk."""
         session = self._session_of(caller, session_id)
-        if session.psi is None:
+        if session.order is not None:
             raise OutOfOrder("This session was aligned already.")
         with alignment_refusals():
             response = session.psi.respond(request)
         return session.while_open(response)
 
-    def fix_order(self, caller: Identity, session_id: str, common_ids: list[str]) -> None:
-        """Take the common order of rows.
+    def fix_order(self, caller: Identity, session_id: str, parts: Iterable[Sequence[str]]) -> None:
+        """Take the common order of rows, part by part, in one attempt per session.
 
         Raises:
-            InvalidMessage: for ids that this party doesn't hold, which can't be from the alignment.
+            InvalidMessage: for anything but distinct ids of this party, in the same words, and for good.
+            OutOfOrder: before the alignment was answered to its end, and for a second attempt with other ids.
         """
         session = self._session_of(caller, session_id)
         with self._lock:
-            if session.psi is None:
-                raise OutOfOrder("This session has its order already.")
-            try:
-                session.rows = rows_of(self._data.ids, common_ids)
-            except ValueError as error:
-                raise InvalidMessage(str(error)) from error
-            session.psi = None
-        _log.info("Aligned %d of %d records.", len(common_ids), len(self._data.ids))
+            if not session.psi.is_done:
+                raise OutOfOrder("Align first: the order follows when the alignment was answered to its end.")
+            if session.order is None:
+                session.order = CommonOrder(self._data.ids, session.psi.most_common)
+        session.order.take(parts)
+        _log.info("Aligned %d of %d records.", len(session.rows), len(self._data.ids))
 
     # -- training --------------------------------------------------------------------------------------------------
 
@@ -118,17 +152,17 @@ class PassiveParty:
         A repetition waits for the first and gets the same agreement: a session has one key and one set of weights.
         """
         session = self._session_of(caller, session_id)
-        if session.rows is None:
-            raise OutOfOrder("Align before you join.")
+        rows = session.rows
         with session.joining:
             if session.training is None:
-                session.training = self._join(caller, session_id, session.rows)
+                session.training = self._join(caller, session.terms, rows)
             return session.training.agreement
 
-    def _join(self, caller: Identity, session_id: str, rows: IntArray) -> PartyTraining:
-        agreement = join(self._context, session_id, rows)
+    def _join(self, caller: Identity, terms: ProposedTerms, rows: IntArray) -> PartyTraining:
+        agreement = join(self._context, terms.session_id, rows)
         if agreement.active.name != caller.name:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
+        check_as_opened(agreement, terms)
         return PartySession.open(self._context, agreement, rows).training
 
     def show_public_key(self, caller: Identity, session_id: str) -> None:
@@ -163,9 +197,10 @@ class PassiveParty:
 
     # -- prediction ------------------------------------------------------------------------------------------------
 
-    def contribute_scores(self, caller: Identity, session_id: str, request_id: int, rows: list[int]) -> None:
+    def contribute_scores(self, caller: Identity, session_id: str, request_id: int, rows: Sequence[int]) -> None:
         """Send this party's partial scores of some aligned rows to the coordinator."""
         training = self._training_of(caller, session_id)
+        limits.check_count(rows, limits.PREDICTION_ROWS, "rows per request")
         share = training.share_of(rows)
         _log.info("Contributing to the scores of %d records (request %d).", len(rows), request_id)
         self._context.coordinator.submit_partial_scores(session_id, request_id, share)

@@ -49,19 +49,17 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
         self, request_iterator: Iterator[passive_pb2.CommonIds], context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
         """Take the common order of rows from a stream of ids."""
-        session_id, ids = "", list[str]()
-        for part in request_iterator:
-            session_id = session_id or part.session_id
-            ids += part.ids
-        self._party.fix_order(require_caller(context), session_id, ids)
+        first = next(request_iterator, passive_pb2.CommonIds())
+        parts = (part.ids for part in chain([first], request_iterator))
+        self._party.fix_order(require_caller(context), first.session_id, parts)
         return common_pb2.Acknowledgement()
 
-    def Join(self, request: passive_pb2.SessionRequest, context: grpc.ServicerContext) -> common_pb2.Agreement:
+    def Join(self, request: common_pb2.SessionRequest, context: grpc.ServicerContext) -> common_pb2.Agreement:
         """Join the session; answers with its terms."""
         return self._party.join(require_caller(context), request.session_id).to_message()
 
     def ShowPublicKey(
-        self, request: passive_pb2.SessionRequest, context: grpc.ServicerContext
+        self, request: common_pb2.SessionRequest, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
         """Send this party's public key to every peer."""
         self._party.show_public_key(require_caller(context), request.session_id)
@@ -96,13 +94,11 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
         self, request: passive_pb2.PartialScoresRequest, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
         """Send this party's partial scores to the coordinator."""
-        self._party.contribute_scores(
-            require_caller(context), request.session_id, request.request_id, list(request.rows)
-        )
+        self._party.contribute_scores(require_caller(context), request.session_id, request.request_id, request.rows)
         return common_pb2.Acknowledgement()
 
     def DiscloseParameters(
-        self, request: passive_pb2.SessionRequest, context: grpc.ServicerContext
+        self, request: common_pb2.SessionRequest, context: grpc.ServicerContext
     ) -> passive_pb2.DisclosedParameters:
         """Answer with this party's share of the model, layer by layer."""
         network = self._party.disclose_parameters(require_caller(context), request.session_id)

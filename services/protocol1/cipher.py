@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from services.common.agreement import Agreement
-from services.common.errors import Diverged, InvalidMessage
+from services.common.errors import Diverged, InvalidMessage, one_line
 from services.protocol1.formats import CipherFormats
 from vfl.arrays import FloatArray
 from vfl.crypto import (
@@ -36,6 +36,34 @@ from vfl.crypto.messages import Combination, HonestMessages, Messages
 
 
 @dataclass(frozen=True)
+class VectorHeader:
+    """What travels before a vector's values.
+
+    Attributes:
+        key_id: of the key that they are encrypted under.
+        count: how many there are.
+        width: bytes of each value, big-endian.
+        exponent: of the fixed point.
+    """
+
+    key_id: str
+    count: int
+    width: int
+    exponent: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of all values."""
+        return self.count * self.width
+
+    def check(self, expected: "VectorHeader") -> None:
+        """Raises InvalidMessage when the header isn't the one that the session's terms demand."""
+        for name, value in vars(expected).items():
+            if (found := getattr(self, name)) != value:
+                raise InvalidMessage(f"Wrong {name.replace('_', ' ')}: expected {value}, got {one_line(str(found))}.")
+
+
+@dataclass(frozen=True)
 class WireVector:
     """A vector as it travels.
 
@@ -53,15 +81,16 @@ class WireVector:
     exponent: int
     data: bytes
 
-    def check(self, *, key_id: str, count: int, width: int, exponent: int) -> None:
-        """Raises InvalidMessage when the header isn't the one that the session's terms demand."""
-        expected = {"key id": key_id, "count": count, "width": width, "exponent": exponent}
-        found = {"key id": self.key_id, "count": self.count, "width": self.width, "exponent": self.exponent}
-        for field, value in expected.items():
-            if found[field] != value:
-                raise InvalidMessage(f"Wrong {field}: expected {value}, got {found[field]}.")
-        if len(self.data) != count * width:
-            raise InvalidMessage(f"Expected {count * width} bytes of values, got {len(self.data)}.")
+    @property
+    def header(self) -> VectorHeader:
+        """What travels before the values."""
+        return VectorHeader(self.key_id, self.count, self.width, self.exponent)
+
+    def check(self, expected: VectorHeader) -> None:
+        """Raises InvalidMessage unless this is a vector of the header that the session's terms demand."""
+        self.header.check(expected)
+        if len(self.data) != expected.size:
+            raise InvalidMessage(f"Expected {expected.size} bytes of values, got {len(self.data)}.")
 
 
 @dataclass(frozen=True)
@@ -121,6 +150,12 @@ class Cipher(Protocol):
     def encrypt(self, step: int, residual: FloatArray) -> WireVector:
         """Put residuals under this party's own key; raises Diverged when they don't fit the fixed point."""
 
+    def residuals_header(self, peer: str, rows: int) -> VectorHeader:
+        """The header of a peer's residuals of ``rows`` records. The peer has shown its key."""
+
+    def sums_header(self, peer: str) -> VectorHeader:
+        """The header of a peer's masked sums, under this party's own key."""
+
     def check_residuals(self, step: int, peer: str, rows: int, vector: WireVector) -> None:
         """Raises InvalidMessage unless the vector holds a peer's residuals of ``rows`` records."""
 
@@ -165,6 +200,8 @@ class PaillierCipher:
     def accept_key(self, peer: str, key: PublicKeyShown) -> None:
         """Check a peer's modulus and its proof, and remember the key; raises InvalidMessage."""
         bits = self._agreement.plan.key_bits
+        if len(key.modulus) != bits // 8:
+            raise InvalidMessage(f"{peer}'s key is refused: expected {bits} bits, got {8 * len(key.modulus)}.")
         public_key = PublicKey(int.from_bytes(key.modulus, "big"))
         try:
             roots = from_bytes(key.proof, PROOF_ROOTS, bits // 8)
@@ -172,7 +209,7 @@ class PaillierCipher:
         except (InvalidCiphertext, MalformedModulus) as error:
             raise InvalidMessage(f"{peer}'s key is refused: {error}") from error
         if public_key.key_id != key.key_id:
-            raise InvalidMessage(f"Wrong key id: this modulus has {public_key.key_id}, got {key.key_id}.")
+            raise InvalidMessage(f"Wrong key id: this modulus has {public_key.key_id}, got {one_line(key.key_id)}.")
         if public_key == self._public_key:
             raise InvalidMessage("This is the callee's own key: send the caller's.")
         self._peer_keys[peer] = public_key
@@ -189,8 +226,20 @@ class PaillierCipher:
 
     def check_residuals(self, step: int, peer: str, rows: int, vector: WireVector) -> None:
         """Raises InvalidMessage unless the vector holds the agreed number of ciphertexts under the peer's key."""
+        self._read(self._peer_keys[peer], vector, self.residuals_header(peer, rows))
+
+    def residuals_header(self, peer: str, rows: int) -> VectorHeader:
+        """The header of a peer's ciphertexts of ``rows`` records."""
         count = ciphertext_count((rows, self._columns), self._formats.layout)
-        self._read(self._peer_keys[peer], vector, count, self._formats.residual.exponent)
+        key = self._peer_keys[peer]
+        return VectorHeader(key.key_id, count, ciphertext_width(key), self._formats.residual.exponent)
+
+    def sums_header(self, peer: str) -> VectorHeader:
+        """The header of a peer's masked ciphertexts."""
+        shape = (self._agreement.party(peer).feature_count, self._columns)
+        count = ciphertext_count(shape, self._formats.layout, is_product=True)
+        exponent = self._formats.residual.exponent + self._formats.feature.exponent
+        return VectorHeader(self._public_key.key_id, count, ciphertext_width(self._public_key), exponent)
 
     def combine(self, step: int, peer: str, features: FloatArray, vector: WireVector) -> Combination:
         """Multiply a peer's encrypted residuals by the features."""
@@ -224,12 +273,12 @@ class PaillierCipher:
     def decrypt(self, step: int, peer: str, vector: WireVector) -> DecryptedVector:
         """Decrypt a peer's masked sums; raises InvalidMessage for anything but the agreed ciphertexts."""
         shape = (self._agreement.party(peer).feature_count, self._columns)
-        layout, exponent = self._formats.layout, self._formats.residual.exponent + self._formats.feature.exponent
-        count = ciphertext_count(shape, layout, is_product=True)
-        ciphertexts = self._read(self._public_key, vector, count, exponent)
-        sums = CipherVector(self._public_key, ciphertexts, exponent, shape, layout, is_product=True)
+        expected = self.sums_header(peer)
+        ciphertexts = self._read(self._public_key, vector, expected)
+        layout = self._formats.layout
+        sums = CipherVector(self._public_key, ciphertexts, expected.exponent, shape, layout, is_product=True)
         width = self._formats.answer_bytes(self._name, peer)
-        return DecryptedVector(count, width, to_bytes(self._messages.answer(step, peer, sums), width))
+        return DecryptedVector(expected.count, width, to_bytes(self._messages.answer(step, peer, sums), width))
 
     def _to_wire(self, vector: CipherVector) -> WireVector:
         width = ciphertext_width(vector.public_key)
@@ -242,12 +291,11 @@ class PaillierCipher:
         )
 
     @staticmethod
-    def _read(key: PublicKey, vector: WireVector, count: int, exponent: int) -> tuple[int, ...]:
-        width = ciphertext_width(key)
-        vector.check(key_id=key.key_id, count=count, width=width, exponent=exponent)
-        ciphertexts = from_bytes(vector.data, count, width)
+    def _read(key: PublicKey, vector: WireVector, expected: VectorHeader) -> tuple[int, ...]:
+        vector.check(expected)
+        ciphertexts = from_bytes(vector.data, expected.count, expected.width)
         try:
-            check_ciphertexts(key, ciphertexts, count)
+            check_ciphertexts(key, ciphertexts, expected.count)
         except InvalidCiphertext as error:
             raise InvalidMessage(str(error)) from error
         return ciphertexts
@@ -286,9 +334,18 @@ class PlainCipher:
 
     def check_residuals(self, step: int, peer: str, rows: int, vector: WireVector) -> None:
         """Raises InvalidMessage unless the vector holds a peer's finite residuals of ``rows`` records."""
-        vector.check(key_id=self._peer_key_ids[peer], count=rows * self._columns, width=self._WIDTH, exponent=0)
+        vector.check(self.residuals_header(peer, rows))
         if not np.isfinite(self._values(vector.data)).all():
             raise InvalidMessage("Residuals must be finite numbers.")
+
+    def residuals_header(self, peer: str, rows: int) -> VectorHeader:
+        """The header of a peer's residuals of ``rows`` records."""
+        return VectorHeader(self._peer_key_ids[peer], rows * self._columns, self._WIDTH, 0)
+
+    def sums_header(self, peer: str) -> VectorHeader:
+        """The header of a peer's sums."""
+        count = self._agreement.party(peer).feature_count * self._columns
+        return VectorHeader(self.public_key.key_id, count, self._WIDTH, 0)
 
     def combine(self, step: int, peer: str, features: FloatArray, vector: WireVector) -> _PlainCombination:
         """Multiply a peer's residuals by the features."""
@@ -315,9 +372,8 @@ class PlainCipher:
 
     def decrypt(self, step: int, peer: str, vector: WireVector) -> DecryptedVector:
         """Send a peer's sums back; raises InvalidMessage for another number of them."""
-        count = self._agreement.party(peer).feature_count * self._columns
-        vector.check(key_id=self.public_key.key_id, count=count, width=self._WIDTH, exponent=0)
-        return DecryptedVector(count, self._WIDTH, vector.data)
+        vector.check(self.sums_header(peer))
+        return DecryptedVector(vector.count, self._WIDTH, vector.data)
 
     def _to_wire(self, key_id: str, values: FloatArray) -> WireVector:
         return WireVector(key_id, values.size, self._WIDTH, 0, values.astype(self._DTYPE).tobytes())
@@ -327,7 +383,11 @@ class PlainCipher:
 
 
 def make_cipher(agreement: Agreement, name: str) -> Cipher:
-    """The cipher that the session's plan names, with a fresh key pair for party ``name``; raises InvalidMessage."""
+    """The cipher that the session's plan names, with a fresh key pair for party ``name``.
+
+    Raises:
+        InvalidMessage: for terms that no ciphertext fits.
+    """
     if agreement.plan.cipher == "plain":
         return PlainCipher(agreement, name)
     try:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.meters import StageTimer
-from services.protocol1.cipher import Cipher, DecryptedVector, PublicKeyShown, Unmask, WireVector
+from services.protocol1.cipher import Cipher, DecryptedVector, PublicKeyShown, Unmask, VectorHeader, WireVector
 from vfl.arrays import FloatArray
 
 T = TypeVar("T")
@@ -93,6 +93,33 @@ class GradientExchange:
             self._cipher.accept_key(peer, key)
             state.key = key
             self._condition.notify_all()
+
+    def expects_residuals(self, peer: str, step: int, header: VectorHeader) -> None:
+        """Refuse a peer's residuals by their header, before any value of them is read.
+
+        Raises:
+            InvalidMessage: for another header than the agreed one.
+            OutOfOrder: for another step, or before the peer's key.
+        """
+        with self._condition:
+            state = self._state_of(peer)
+            if state.key is None:
+                raise OutOfOrder(f"{peer} must show its public key before it sends residuals.")
+            if step not in state.residuals:
+                self._check_step(step, earliest=self._step, latest=self._step + 1)
+        header.check(self._cipher.residuals_header(peer, self._rows_of_step(step)))
+
+    def expects_sums(self, peer: str, step: int, header: VectorHeader) -> None:
+        """Refuse a peer's masked sums by their header, before any value of them is read.
+
+        Raises:
+            InvalidMessage: for another header than the agreed one.
+            OutOfOrder: for another step.
+        """
+        with self._condition:
+            self._state_of(peer)
+            self._check_step(step, earliest=self._step - 1, latest=self._encrypted_step)
+        header.check(self._cipher.sums_header(peer))
 
     def receive_residuals(self, peer: str, step: int, vector: WireVector) -> None:
         """Take a peer's encrypted residuals of ``step``. What is refused changes nothing.

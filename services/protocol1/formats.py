@@ -3,15 +3,19 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from services.common import limits
 from services.common.agreement import Agreement
+from services.common.errors import InvalidMessage
 from vfl.crypto import (
     WRAP_BITS,
     AnswerCapacity,
     FixedPoint,
+    PackingImpossible,
     PackingLayout,
     StepProduct,
     answer_capacity,
     choose_layout,
+    ciphertext_count,
 )
 from vfl.crypto.messages import MessageFormats
 
@@ -96,3 +100,27 @@ class CipherFormats:
             key_bits=self.agreement.plan.key_bits,
             truncated=self.agreement.party(key_holder).truncates_answers,
         )
+
+
+def check_vector_sizes(agreement: Agreement) -> None:
+    """Refuse terms under which one message of a step would be larger than a party may be made to hold.
+
+    Raises:
+        InvalidMessage: for too large a vector, and where packing can't work.
+    """
+    plan, columns = agreement.plan, agreement.residual_columns
+    is_plain = plan.cipher == "plain"
+    try:
+        layout = None if is_plain else CipherFormats(agreement).layout
+    except PackingImpossible as error:
+        raise InvalidMessage(str(error)) from error
+    width = 8 if is_plain else 2 * plan.key_bits // 8
+    residuals = ciphertext_count((plan.batch_size, columns), layout) * width
+    features = max(party.feature_count for party in agreement.parties)
+    sums = ciphertext_count((features, columns), layout, is_product=True) * width
+    for size, remedy in ((residuals, "a smaller batch_size"), (sums, "fewer columns")):
+        if size > limits.VECTOR_BYTES:
+            raise InvalidMessage(
+                f"One message of a step would have {size >> 20} MiB, at most {limits.VECTOR_BYTES >> 20} can be sent: "
+                f"choose {remedy}, or packing=on."
+            )

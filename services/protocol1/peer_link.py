@@ -7,7 +7,7 @@ import grpc
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 from services.common.errors import InvalidMessage
 from services.common.statuses import naming_the_party
-from services.common.wire import parts_of
+from services.common.wire import joined, parts_of
 from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector
 
 
@@ -48,14 +48,19 @@ class PeerLink:
         self._stub.SendResiduals(vector_parts(session_id, step, vector), timeout=self._timeout)
 
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
-        """Ask the peer to decrypt masked sums of a step; raises InvalidMessage for an answer without a header."""
-        header: exchange_pb2.DecryptedVectorHeader | None = None
-        data = bytearray()
-        for reply in self._stub.Decrypt(vector_parts(session_id, step, vector), timeout=self._timeout):
-            if reply.WhichOneof("part") == "header":
-                header = reply.header
-            else:
-                data += reply.data
-        if header is None:
-            raise InvalidMessage(f"{self.name} answered without a header.")
-        return DecryptedVector(header.count, header.width, bytes(data))
+        """Ask the peer to decrypt masked sums of a step.
+
+        Raises:
+            InvalidMessage: for an answer without a header, or one that is larger than the question.
+        """
+        replies = self._stub.Decrypt(vector_parts(session_id, step, vector), timeout=self._timeout)
+        try:
+            first = next(replies, None)
+            if first is None or first.WhichOneof("part") != "header":
+                raise InvalidMessage(f"{self.name} answered without a header.")
+            header = first.header
+            # A residue is shorter than its ciphertext. No more is read, whatever the header announces.
+            data = joined((reply.data for reply in replies), len(vector.data))
+            return DecryptedVector(header.count, header.width, data)
+        finally:
+            replies.cancel()

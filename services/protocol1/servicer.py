@@ -9,7 +9,7 @@ from services.common.errors import InvalidMessage
 from services.common.identity import Role
 from services.common.transport import Permissions, require_caller
 from services.common.wire import joined, parts_of
-from services.protocol1.cipher import PublicKeyShown, WireVector
+from services.protocol1.cipher import PublicKeyShown, VectorHeader, WireVector
 from services.protocol1.exchange import GradientExchange
 
 _SERVICE = exchange_pb2.DESCRIPTOR.services_by_name["GradientExchange"]
@@ -17,22 +17,20 @@ SERVICE_NAME = _SERVICE.full_name
 _PARTIES = frozenset({Role.ACTIVE, Role.PASSIVE})
 PERMISSIONS: Permissions = {f"/{SERVICE_NAME}/{method.name}": _PARTIES for method in _SERVICE.methods}
 
-# 4,096 rows of 26 classes, one 4,096-bit ciphertext each, and room to spare.
-_LARGEST_VECTOR = 256 << 20
 
-
-def _read_vector(
-    parts: Iterator[common_pb2.CipherVectorPart],
-) -> tuple[common_pb2.CipherVectorHeader, WireVector]:
+def _read_header(parts: Iterator[common_pb2.CipherVectorPart]) -> tuple[str, int, VectorHeader]:
+    """The session, the step and the header of a vector; no value of it is read."""
     first = next(parts, None)
     if first is None or first.WhichOneof("part") != "header":
         raise InvalidMessage("A ciphertext vector starts with its header.")
-    header = first.header
-    size = header.count * header.width
-    if size > _LARGEST_VECTOR:
-        raise InvalidMessage(f"A vector of {size} bytes is larger than any that this protocol sends.")
-    data = joined((part.data for part in parts), size)
-    return header, WireVector(header.key_id, header.count, header.width, header.exponent, data)
+    found = first.header
+    return found.session_id, found.step, VectorHeader(found.key_id, found.count, found.width, found.exponent)
+
+
+def _read_values(header: VectorHeader, parts: Iterator[common_pb2.CipherVectorPart]) -> WireVector:
+    """The values of a vector whose header was checked: at most the agreed number of bytes."""
+    data = joined((part.data for part in parts), header.size)
+    return WireVector(header.key_id, header.count, header.width, header.exponent, data)
 
 
 class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
@@ -54,16 +52,22 @@ class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
         self, request_iterator: Iterator[common_pb2.CipherVectorPart], context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
         """Take a peer's encrypted residuals of a step."""
-        header, vector = _read_vector(request_iterator)
-        self._exchange_of(header.session_id).receive_residuals(require_caller(context).name, header.step, vector)
+        peer = require_caller(context).name
+        session_id, step, header = _read_header(request_iterator)
+        exchange = self._exchange_of(session_id)
+        exchange.expects_residuals(peer, step, header)
+        exchange.receive_residuals(peer, step, _read_values(header, request_iterator))
         return common_pb2.Acknowledgement()
 
     def Decrypt(
         self, request_iterator: Iterator[common_pb2.CipherVectorPart], context: grpc.ServicerContext
     ) -> Iterator[exchange_pb2.DecryptedVectorPart]:
         """Answer a peer's masked sums of a step."""
-        header, vector = _read_vector(request_iterator)
-        answer = self._exchange_of(header.session_id).answer_sums(require_caller(context).name, header.step, vector)
+        peer = require_caller(context).name
+        session_id, step, header = _read_header(request_iterator)
+        exchange = self._exchange_of(session_id)
+        exchange.expects_sums(peer, step, header)
+        answer = exchange.answer_sums(peer, step, _read_values(header, request_iterator))
         yield exchange_pb2.DecryptedVectorPart(
             header=exchange_pb2.DecryptedVectorHeader(count=answer.count, width=answer.width)
         )

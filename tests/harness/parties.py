@@ -17,7 +17,7 @@ from services.active.interfaces import EpochOutcome
 from services.active.party import ActiveParty
 from services.adversary.predictions import AttackHost
 from services.adversary.training import TrainingAdversary
-from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
 from services.common.scores import PartialScores
@@ -49,6 +49,9 @@ class DirectCoordinator:
 
     def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
         return self.sessions.open(self.caller, plan, classes, passive_parties)
+
+    def session_terms(self, session_id: str) -> ProposedTerms:
+        return self.sessions.terms(self.caller, session_id)
 
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
         return self.sessions.join(self.caller, session_id, party)
@@ -91,7 +94,7 @@ class DirectPassive:
         return BlindedIds(client_count, self.party.align(self.caller, session_id, request))
 
     def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None:
-        self.party.fix_order(self.caller, session_id, list(common_ids))
+        self.party.fix_order(self.caller, session_id, [common_ids])
 
     def join(self, session_id: str) -> None:
         self.party.join(self.caller, session_id)
@@ -99,7 +102,7 @@ class DirectPassive:
     def show_public_key(self, session_id: str) -> None:
         self.party.show_public_key(self.caller, session_id)
 
-    def run_epoch(self, session_id: str, epoch: int) -> None:
+    def run_epoch(self, session_id: str, epoch: int, steps: int) -> None:
         self.party.run_epoch(self.caller, session_id, epoch, ignore_step)
 
     def finish_training(self, session_id: str, kept_epoch: int) -> None:
@@ -154,6 +157,10 @@ class House:
         session = self.active._session
         assert session is not None
         return session.training
+
+    def opened(self) -> str:
+        """A session that the active party has opened, and nobody has joined."""
+        return self.sessions.open(ACTIVE, self.settings.plan(), 2, tuple(self.passive))
 
     def record(self, name: str = "active") -> dict[str, Any]:
         content: dict[str, Any] = json.loads((self.folder / f"{name}.json").read_text())

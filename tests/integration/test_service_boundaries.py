@@ -25,7 +25,7 @@ from protos.v1 import (
 from services.common.agreement import TrainingPlan
 from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, role_of
-from services.common.wire import PREDICTION_ROWS
+from services.common.limits import PREDICTION_ROWS
 from tests.harness.processes import dial, quick_federation, refused
 
 Code = grpc.StatusCode
@@ -100,7 +100,7 @@ def _open(channel: grpc.Channel) -> object:
 
 
 def _join(channel: grpc.Channel) -> object:
-    return passive_pb2_grpc.PassiveStub(channel).Join(passive_pb2.SessionRequest(session_id="x"), timeout=5)
+    return passive_pb2_grpc.PassiveStub(channel).Join(common_pb2.SessionRequest(session_id="x"), timeout=5)
 
 
 def _align(channel: grpc.Channel) -> object:
@@ -203,8 +203,8 @@ DATA = common_pb2.CipherVectorPart(data=b"\xff" * 64)
     [
         ([], Code.INVALID_ARGUMENT),
         ([DATA], Code.INVALID_ARGUMENT),
-        ([_part(session_id="x", count=1, width=8), DATA], Code.INVALID_ARGUMENT),
-        ([_part(session_id="x", count=2**31, width=2**31)], Code.INVALID_ARGUMENT),
+        ([_part(session_id="x", count=1, width=8), DATA], Code.FAILED_PRECONDITION),
+        ([_part(session_id="x", count=2**31, width=2**31)], Code.FAILED_PRECONDITION),
         ([_part(session_id="x", count=1, width=64), DATA], Code.FAILED_PRECONDITION),
         ([_part()], Code.FAILED_PRECONDITION),
     ],
@@ -293,8 +293,8 @@ def test_partial_scores_that_cannot_be_get_their_status(
     ("method", "message", "status"),
     [
         ("SetUpAlignment", passive_pb2.AlignmentSetupRequest(client_count=3, version=2), Code.INVALID_ARGUMENT),
-        ("Join", passive_pb2.SessionRequest(session_id="x"), Code.FAILED_PRECONDITION),
-        ("ShowPublicKey", passive_pb2.SessionRequest(session_id="x"), Code.FAILED_PRECONDITION),
+        ("Join", common_pb2.SessionRequest(session_id="x"), Code.FAILED_PRECONDITION),
+        ("ShowPublicKey", common_pb2.SessionRequest(session_id="x"), Code.FAILED_PRECONDITION),
         ("RunEpoch", passive_pb2.RunEpochRequest(session_id="x"), Code.FAILED_PRECONDITION),
         ("FinishTraining", passive_pb2.FinishTrainingRequest(session_id="x"), Code.FAILED_PRECONDITION),
         ("ContributeScores", passive_pb2.PartialScoresRequest(session_id="x"), Code.FAILED_PRECONDITION),

@@ -32,6 +32,8 @@ from vfl.crypto.curve25519 import COORDINATE_BYTES, BlindingKey, NotOnCurve, che
 
 # An upper limit of either table, so that a peer's declaration bounds this party's memory.
 MOST_IDS = 8_000_000
+# UTF-8 bytes of one id: what a peer sends as one is no longer than that either.
+MOST_ID_BYTES = 1_024
 # 64 kB on the wire, a tenth of a second of work, and a peer's chunk is no larger.
 CHUNK_IDS = 2048
 
@@ -91,8 +93,19 @@ class PsiServer:
         self._domain = _domain(context)
         self._client_count: int | None = None
         self._answered = False
+        self._is_done = False
         # Two requests at a time must not both be the first.
         self._lock = threading.Lock()
+
+    @property
+    def most_common(self) -> int:
+        """The largest intersection that there can be: of the declared ids and this side's own. 0 before `setup`."""
+        return min(self._client_count or 0, len(self._ids))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the client's request was answered to its end."""
+        return self._is_done
 
     def setup(self, client_count: int) -> BlindedIds:
         """Send the server's blinded ids, in a random order that says nothing.
@@ -134,6 +147,7 @@ class PsiServer:
         for start in range(0, len(whole), COORDINATE_BYTES * CHUNK_IDS):
             chunk = whole[start : start + COORDINATE_BYTES * CHUNK_IDS]
             yield b"".join(distinct.add(_powers(_coordinates(chunk), self._key)))
+        self._is_done = True
 
 
 class PsiClient:
@@ -289,8 +303,9 @@ def _checked_ids(ids: Iterable[str]) -> list[str]:
     if len(set(values)) < len(values):
         raise PsiError("The ids are not distinct: keep one row per id.")
     try:
-        for value in values:
-            value.encode()
+        longest = max(len(value.encode()) for value in values)
     except UnicodeEncodeError:
         raise PsiError("An id is not valid Unicode text: repair the id column.") from None
+    if longest > MOST_ID_BYTES:
+        raise PsiError(f"An id has {longest} bytes, at most {MOST_ID_BYTES} can be aligned: choose another id column.")
     return values

@@ -3,17 +3,19 @@
 from vfl.learning.approximation import ResidualScheme, class_rows, confidence_scores, log_loss, residual_columns
 from vfl.learning.initialisation import INITIALISATIONS, initial_weights
 from vfl.learning.reference import GradientDescent, VerticalData, train_centrally
-from vfl.learning.schedule import BatchSchedule, RowSplit, smallest_batch, split_rows
+from vfl.learning.schedule import BatchSchedule, RowCounts, RowSplit, count_rows, smallest_batch, split_rows
 
 __all__ = [
     "INITIALISATIONS",
     "BatchSchedule",
     "GradientDescent",
     "ResidualScheme",
+    "RowCounts",
     "RowSplit",
     "VerticalData",
     "class_rows",
     "confidence_scores",
+    "count_rows",
     "initial_weights",
     "log_loss",
     "residual_columns",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,13 +35,28 @@ class RowSplit:
 def split_rows(rows: int, *, validation_fraction: float, test_fraction: float, seed: int) -> RowSplit:
     """Split ``rows`` aligned records by the public seed. Counts are rounded; the training set gets the rest."""
     order = _public_permutation(rows, seed, _SPLIT_STREAM, 0)
+    counts = count_rows(rows, validation_fraction=validation_fraction, test_fraction=test_fraction)
+    held_out = counts.test + counts.validation
+    return RowSplit(
+        train=np.sort(order[held_out:]),
+        validation=np.sort(order[counts.test : held_out]),
+        test=np.sort(order[: counts.test]),
+    )
+
+
+class RowCounts(NamedTuple):
+    """How many rows ``split_rows`` gives to each part."""
+
+    train: int
+    validation: int
+    test: int
+
+
+def count_rows(rows: int, *, validation_fraction: float, test_fraction: float) -> RowCounts:
+    """Count the rows of each part of a split, without making it."""
     test = round(rows * test_fraction)
     validation = round(rows * validation_fraction)
-    return RowSplit(
-        train=np.sort(order[test + validation :]),
-        validation=np.sort(order[test : test + validation]),
-        test=np.sort(order[:test]),
-    )
+    return RowCounts(max(rows - test - validation, 0), validation, test)
 
 
 def smallest_batch(training_rows: int, batch_size: int) -> int:

@@ -72,11 +72,12 @@ def test_two_parties_align_over_the_wire_in_several_chunks(
     with house(tmp_path, passive=[party_data(rows=range(20, 60))], settings=small_settings(cipher="plain")) as home:
         link = PassiveLink("passive", dial(PassiveServicer(home.passive["passive"])), 10.0)
         own = [f"id-{row}" for row in range(50)]
-        client = PsiClient(own, alignment_context("one", "passive"))
-        setup = link.set_up_alignment("one", len(own))
+        session_id = home.opened()
+        client = PsiClient(own, alignment_context(session_id, "passive"))
+        setup = link.set_up_alignment(session_id, len(own))
         assert setup.count == 40
         client.receive_setup(setup)
-        assert client.intersect(link.align("one", client.request(), len(own)).chunks) == own[20:]
+        assert client.intersect(link.align(session_id, client.request(), len(own)).chunks) == own[20:]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_an_active_party_of_another_version_is_told_and_starts_no_session(
 ) -> None:
     with house(tmp_path, settings=small_settings(cipher="plain")) as home:
         stub = passive_pb2_grpc.PassiveStub(dial(PassiveServicer(home.passive["passive"])))
-        request = passive_pb2.AlignmentSetupRequest(session_id="one", client_count=3, version=version)
+        request = passive_pb2.AlignmentSetupRequest(session_id=home.opened(), client_count=3, version=version)
         with pytest.raises(grpc.RpcError) as error:
             list(stub.SetUpAlignment(request, timeout=10))
         status, words = refused(error)
@@ -118,9 +119,10 @@ def test_an_active_party_of_another_version_is_told_and_starts_no_session(
 def test_a_request_that_ends_early_is_refused(tmp_path: Path, dial: Dial) -> None:
     with house(tmp_path, settings=small_settings(cipher="plain")) as home:
         link = PassiveLink("passive", dial(PassiveServicer(home.passive["passive"])), 10.0)
-        list(link.set_up_alignment("one", 3).chunks)
+        session_id = home.opened()
+        list(link.set_up_alignment(session_id, 3).chunks)
         with pytest.raises(PeerRefused) as refusal:
-            list(link.align("one", PsiClient(["id-10", "id-11"]).request(), 3).chunks)
+            list(link.align(session_id, PsiClient(["id-10", "id-11"]).request(), 3).chunks)
         assert str(refusal.value) == "passive: The request holds 2 ids where 3 were declared: start a new alignment."
         assert refusal.value.kind is InvalidMessage
 
@@ -205,10 +207,12 @@ def test_what_one_party_blinded_is_another_partys_nonsense(tmp_path: Path) -> No
     settings = small_settings(cipher="plain")
     with house(tmp_path, passive=[party_data(rows=range(20)), party_data(rows=range(20))], settings=settings) as home:
         first, second = home.passive.values()
-        sets = [party.set_up_alignment(ACTIVE, "one", 20) for party in (first, second)]
+        session_id = home.opened()
+        sets = [party.set_up_alignment(ACTIVE, session_id, 20) for party in (first, second)]
         blinded = [list(one.chunks) for one in sets]
         crossed = [
-            b"".join(party.align(ACTIVE, "one", other)) for party, other in ((first, blinded[1]), (second, blinded[0]))
+            b"".join(party.align(ACTIVE, session_id, other))
+            for party, other in ((first, blinded[1]), (second, blinded[0]))
         ]
         points = [{one[start : start + 32] for start in range(0, len(one), 32)} for one in crossed]
         assert [len(one) for one in points] == [20, 20]
@@ -219,38 +223,42 @@ def test_an_ended_session_answers_no_further(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("vfl.data.psi.CHUNK_IDS", 1)
     with house(tmp_path, settings=small_settings(cipher="plain")) as home:
         party = home.passive["passive"]
-        for end in (
-            lambda: party.end_session(ACTIVE, "one", "enough."),
-            lambda: party.set_up_alignment(ACTIVE, "two", 1),
-        ):
-            setup = party.set_up_alignment(ACTIVE, "one", 3)
-            answers = party.align(ACTIVE, "one", PsiClient(["id-10", "id-11", "id-12"]).request())
+        ends: list[Callable[[str], object]] = [
+            lambda session_id: party.end_session(ACTIVE, session_id, "enough."),
+            lambda _: party.set_up_alignment(ACTIVE, home.opened(), 1),
+        ]
+        for end in ends:
+            session_id = home.opened()
+            setup = party.set_up_alignment(ACTIVE, session_id, 3)
+            answers = party.align(ACTIVE, session_id, PsiClient(["id-10", "id-11", "id-12"]).request())
             next(iter(setup.chunks))
             next(answers)
-            end()
+            end(session_id)
             for stream in (iter(setup.chunks), answers):
                 with pytest.raises(OutOfOrder, match="The session has ended"):
                     next(stream)
-            party.set_up_alignment(ACTIVE, "another", 1)
 
 
 def test_a_refused_set_up_ends_nothing_and_uses_nothing_up(tmp_path: Path) -> None:
     with house(tmp_path, settings=small_settings(cipher="plain")) as home:
         party = home.passive["passive"]
-        party.set_up_alignment(ACTIVE, "one", 2)
+        first = home.opened()
+        party.set_up_alignment(ACTIVE, first, 2)
+        second = home.opened()
         with pytest.raises(InvalidMessage, match="Expected a client with"):
-            party.set_up_alignment(ACTIVE, "two", 0)
-        assert list(party.align(ACTIVE, "one", PsiClient(["id-10", "id-11"]).request()))
-        assert party.set_up_alignment(ACTIVE, "two", 1)
+            party.set_up_alignment(ACTIVE, second, 0)
+        assert list(party.align(ACTIVE, first, PsiClient(["id-10", "id-11"]).request()))
+        assert party.set_up_alignment(ACTIVE, second, 1)
 
 
 def test_the_passive_party_logs_who_asks_about_how_many_ids(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     with house(tmp_path, settings=small_settings(cipher="plain")) as home:
         party = home.passive["passive"]
-        party.set_up_alignment(ACTIVE, "one\nforged line", 2)
-        list(party.align(ACTIVE, "one\nforged line", PsiClient(["id-10", "id-11"]).request()))
-    assert r"active begins session 'one\nforged line' and will ask about 2 ids." in caplog.messages
+        session_id = home.opened()
+        party.set_up_alignment(ACTIVE, session_id, 2)
+        list(party.align(ACTIVE, session_id, PsiClient(["id-10", "id-11"]).request()))
+    assert f"active begins session {session_id} and will ask about 2 ids." in caplog.messages
     assert "Sent 2 blinded ids." in caplog.messages
 
 

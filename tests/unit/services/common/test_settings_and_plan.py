@@ -66,8 +66,8 @@ def test_an_unknown_variable_is_refused_with_the_close_match(
         ({"SHARE": "0/2"}, "expected K/N"),
         ({"BATCH_SIZE": "many"}, "PLUMBLINE_BATCH_SIZE: "),
         ({"BATCH_SIZE": "0"}, "PLUMBLINE_BATCH_SIZE: "),
-        ({"LEARNING_RATE": "inf"}, "PLUMBLINE_LEARNING_RATE: expected a positive number, got inf"),
-        ({"LEARNING_RATE": "nan"}, "PLUMBLINE_LEARNING_RATE: expected a positive number, got nan"),
+        ({"LEARNING_RATE": "inf"}, "PLUMBLINE_LEARNING_RATE: expected a positive number up to 1e.09, got inf"),
+        ({"LEARNING_RATE": "nan"}, "PLUMBLINE_LEARNING_RATE: expected a positive number up to 1e.09, got nan"),
         ({"CIPHER": "none"}, "PLUMBLINE_CIPHER: "),
         ({"KEY_BITS": "1024"}, "can be broken: use 2048 or more, or say allow_insecure_keys=true"),
         ({"KEY_BITS": "1024", "ALLOW_INSECURE_KEYS": "false"}, "can be broken"),
@@ -79,7 +79,7 @@ def test_an_unknown_variable_is_refused_with_the_close_match(
         ({"PRIVATE_SEED": "-1"}, "PLUMBLINE_PRIVATE_SEED: "),
         ({"SEED": str(2**64)}, "PLUMBLINE_SEED: expected from 0 to 2.64 - 1, got"),
         # Once: keygen takes multiples of 8 only, fixed point 52 bits in all; both fail in the session.
-        ({"KEY_BITS": "2050"}, "PLUMBLINE_KEY_BITS: expected a multiple of 8 from 256, got 2050"),
+        ({"KEY_BITS": "2050"}, "PLUMBLINE_KEY_BITS: expected a multiple of 8 from 256 to 4096, got 2050"),
         ({"RESIDUAL_FRACTION_BITS": "48", "RESIDUAL_INTEGER_BITS": "7"}, "residual"),
     ],
     ids=lambda value: ",".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else "",
@@ -164,7 +164,7 @@ def test_every_plan_that_passes_its_check_makes_a_cipher_or_a_refusal_in_words(
 def test_plans_and_agreements_survive_the_wire() -> None:
     plan = TrainingPlan(epochs=3, l2=0.25, initialisation="xavier", patience=2, seed=2**64 - 1, packing=False)
     parties = (PartyDescription("active", 3, 2, True, 99), PartyDescription("passive", 2, 0, False, 99))
-    agreement = Agreement("session", plan, 3, parties)
+    agreement = Agreement("0123456789abcdef" * 2, plan, 3, parties)
     assert Agreement.from_message(agreement.to_message()) == agreement
     assert len(asdict(plan)) == len(common_pb2.TrainingPlan.DESCRIPTOR.fields)
 

@@ -138,10 +138,11 @@ def test_another_partys_words_become_one_printable_line(
     assert str(error.value) == f"clinic: {error.value.words}"
     with house(tmp_path, settings=small_settings(cipher="plain")) as home:
         plan = home.settings.plan()
-        home.passive["passive"].set_up_alignment(ACTIVE, "one", 3)
-        home.passive["passive"].end_session(ACTIVE, "one", words)
+        aligning = home.opened()
+        home.passive["passive"].set_up_alignment(ACTIVE, aligning, 3)
+        home.passive["passive"].end_session(ACTIVE, aligning, words)
         with pytest.raises(OutOfOrder) as at_passive:
-            home.passive["passive"].join(ACTIVE, "one")
+            home.passive["passive"].join(ACTIVE, aligning)
         session_id = home.sessions.open(ACTIVE, plan, 2, ("passive",))
         home.sessions.end(Identity(Role.PASSIVE, "passive"), session_id, words)
         with pytest.raises(OutOfOrder) as at_coordinator:

@@ -23,7 +23,7 @@ from services.common.transport import Transport
 from services.common.wire import PART_BYTES
 from services.party.party_training import PartyTraining, TrainingMeans
 from services.protocol1 import servicer as exchange_servicer
-from services.protocol1.cipher import DecryptedVector, WireVector, make_cipher
+from services.protocol1.cipher import DecryptedVector, VectorHeader, WireVector, make_cipher
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer import Peer
 from services.protocol1.peer_link import PeerLink, vector_parts
@@ -160,11 +160,11 @@ def test_a_caller_who_hangs_up_in_mid_stream_leaves_no_traceback(
 ) -> None:
     # Once: the servicer's own iterator raises grpc.RpcError, which is logged as "Unexpected error" with a traceback.
     reading, logged, released = threading.Event(), threading.Event(), threading.Event()
-    read_vector, abort_with = exchange_servicer._read_vector, statuses.abort_with
+    read_values, abort_with = exchange_servicer._read_values, statuses.abort_with
 
-    def observed_read(parts: Iterator[common_pb2.CipherVectorPart]) -> object:
+    def observed_read(header: VectorHeader, parts: Iterator[common_pb2.CipherVectorPart]) -> object:
         reading.set()
-        return read_vector(parts)
+        return read_values(header, parts)
 
     def observed_abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
         try:
@@ -173,10 +173,10 @@ def test_a_caller_who_hangs_up_in_mid_stream_leaves_no_traceback(
             logged.set()
 
     def hanging() -> Iterator[common_pb2.CipherVectorPart]:
-        yield parts_of_question(live)[0]
+        yield next(vector_parts(SESSION, 0, live.pair.peer_residuals(0)))
         released.wait(10)
 
-    monkeypatch.setattr(exchange_servicer, "_read_vector", observed_read)
+    monkeypatch.setattr(exchange_servicer, "_read_values", observed_read)
     monkeypatch.setattr(gate, "abort_with", observed_abort)
     call = live.stub().SendResiduals.future(hanging(), timeout=10)
     assert reading.wait(5)
@@ -342,6 +342,9 @@ def test_an_answer_of_12288_residues_at_2048_bits_comes_back_whole(certificates:
     given = DecryptedVector(3 * 4096, 256, np.random.default_rng(0).bytes(3 << 20))
 
     class Answering(GradientExchange):
+        def expects_sums(self, peer: str, step: int, header: VectorHeader) -> None:
+            """Whatever is asked."""
+
         def answer_sums(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
             return given
 
@@ -350,4 +353,4 @@ def test_an_answer_of_12288_residues_at_2048_bits_comes_back_whole(certificates:
     with ExitStack() as stack:
         address = serve_exchange(stack, certificates, "active", lambda _: exchange)
         link = PeerLink("active", transport_of(certificates, "passive").dial(address, "active"), 60)
-        assert link.decrypt(SESSION, 0, pair.peer_residuals(0)) == given
+        assert link.decrypt(SESSION, 0, WireVector("key", given.count, 512, 0, bytes(6 << 20))) == given

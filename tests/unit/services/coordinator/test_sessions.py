@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, Role
 from services.coordinator.sessions import Sessions
@@ -179,14 +179,59 @@ def test_only_parties_of_a_session_may_end_it_and_the_first_reason_stays() -> No
             call()
 
 
-def test_old_sessions_are_forgotten_and_the_newest_ones_kept() -> None:
-    sessions = Sessions(0.01)
-    ids = [opened(sessions) for _ in range(9)]
+def test_another_session_ends_the_one_of_the_same_party_that_not_all_have_joined() -> None:
+    sessions = Sessions(30)
+    first = opened(sessions)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(sessions.join, ACTIVE, first, description(ACTIVE))
+        second = opened(sessions)
+        with pytest.raises(OutOfOrder, match="has ended: its active party has opened another"):
+            waiting.result(timeout=5)
+    with pytest.raises(OutOfOrder, match="has opened another"):
+        sessions.terms(PASSIVE, first)
+    assert sessions.terms(PASSIVE, second).active == "active"
+
+
+def test_sessions_that_are_only_opened_never_push_out_the_one_that_answers() -> None:
+    # Once: nine of them did.
+    sessions, session_id = begun()
+    other = Identity(Role.ACTIVE, "active-2")
+    for _ in range(50):
+        opened(sessions)
+        sessions.open(other, SMALL_PLAN, 2, ("passive",))
+    submit(sessions, PASSIVE, session_id, 1, shares())
+    assert sessions.score(ACTIVE, session_id, 1, shares()).shape == (4, 2)
+    assert len(sessions._sessions) <= 3 + 16, "ended ones are few"
+
+
+def test_a_session_that_all_have_joined_takes_the_place_of_the_one_before() -> None:
+    sessions, first = begun()
+    second = opened(sessions)
+    sessions.terms(PASSIVE, first)
+    join_all(sessions, second, {ACTIVE: 100, PASSIVE: 100})
+    with pytest.raises(OutOfOrder, match="another session has taken its place"):
+        sessions.score(ACTIVE, first, 1, shares())
+    submit(sessions, PASSIVE, second, 1, shares())
+    assert sessions.score(ACTIVE, second, 1, shares()).shape == (4, 2)
+
+
+def test_a_session_that_cannot_work_leaves_the_one_before_in_its_place() -> None:
+    sessions, first = begun()
+    second = opened(sessions, plan=replace(SMALL_PLAN, batch_size=71))
+    join_all(sessions, second, {ACTIVE: 100, PASSIVE: 100})
+    submit(sessions, PASSIVE, first, 1, shares())
+    assert sessions.score(ACTIVE, first, 1, shares()).shape == (4, 2)
+
+
+def test_its_parties_and_nobody_else_learn_what_a_session_was_opened_with() -> None:
+    sessions = Sessions(1)
+    session_id = opened(sessions, passive=[SECOND, PASSIVE], classes=3)
+    expected = ProposedTerms(session_id, "active", ("passive", "passive-2"), SMALL_PLAN, 3)
+    assert [sessions.terms(party, session_id) for party in (ACTIVE, PASSIVE, SECOND)] == [expected] * 3
+    with pytest.raises(NotAllowed, match="stranger is not a party"):
+        sessions.terms(STRANGER, session_id)
     with pytest.raises(OutOfOrder, match="Unknown session"):
-        sessions.join(ACTIVE, ids[0], description(ACTIVE))
-    for session_id in ids[1:]:
-        with pytest.raises(PeerVanished, match="passive did not join"):
-            sessions.join(ACTIVE, session_id, description(ACTIVE))
+        sessions.terms(PASSIVE, "deadbeef")
 
 
 # -- scores -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,72 @@
+"""Upper limits of every number and size that another party or an operator may send, in one place, each with its reason.
+
+What is beyond a limit is refused before anything is allocated for it. A limit that a session agrees on is tighter: a
+vector has exactly the agreed number of bytes, rows are the aligned ones. These hold where nothing is agreed on yet.
+"""
+
+import re
+from collections.abc import Sized
+
+from services.common.errors import InvalidMessage
+from vfl.data.psi import MOST_ID_BYTES, MOST_IDS
+
+# 8,192 bits take 25 s to generate and 300 MB of tables per session, 4,096 bits 1.5 s and 100 MB; 3,072 are as strong
+# as AES-128.
+KEY_BITS = 4_096
+# The scores of PREDICTION_ROWS records still fit one message of 4 MiB.
+CLASSES = 100
+# Rows per prediction request.
+PREDICTION_ROWS = 4_096
+# Columns of one party. What a step sends grows with them: VECTOR_BYTES limits the product.
+FEATURES = 10_000
+# 2^20 is the largest magnitude whose products still fit the fixed point.
+FEATURE_INTEGER_BITS = 20
+# A table's, by the set intersection: 256 MB of blinded ids.
+ALIGNED_ROWS = MOST_IDS
+# UTF-8 bytes of one record id: IDS_PER_PART of them still fit one message of 4 MiB.
+ID_BYTES = MOST_ID_BYTES
+IDS_PER_PART = 1_000
+EPOCHS = 10_000
+BATCH_SIZE = 1 << 20
+# Of a session: each leaves a record of some 500 bytes in every party.
+STEPS = 1_000_000
+# Beyond it every training diverges in its first step, whatever the data.
+LEARNING_RATE = 1e9
+# All epochs' weights of one party stay in memory until one is kept.
+KEPT_WEIGHTS_BYTES = 256 << 20
+# One step's ciphertexts from one party to another; a party holds up to four such vectors per peer.
+VECTOR_BYTES = 256 << 20
+# Each waits for every other one in every step.
+PASSIVE_PARTIES = 32
+# A certificate's common name has no more.
+NAME_LETTERS = 64
+# Names of defences that a coordinator announces.
+SCORE_DEFENCES = 32
+# Layers of a disclosed model; their sizes are bounded by one message.
+LAYERS = 32
+# Of a share of a logit, a Gram matrix's entry, and a disclosed weight: the square of the sum of all parties' shares is
+# still a finite number.
+LARGEST_SHARE = 1e150
+# A session id is 16 random bytes of the coordinator.
+_SESSION_ID = re.compile(r"[0-9a-f]{32}")
+
+
+def check_session_id(session_id: str) -> None:
+    """Raises InvalidMessage for what no coordinator has made."""
+    if not session_id:
+        raise InvalidMessage("The session id is empty: open a session at the coordinator first.")
+    if not _SESSION_ID.fullmatch(session_id):
+        raise InvalidMessage("This is no session id: the coordinator makes ids of 32 hexadecimal digits.")
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidMessage for what no party or defence can be called."""
+    if not 1 <= len(name) <= NAME_LETTERS or not name.isprintable():
+        raise InvalidMessage(f"Expected names of 1 to {NAME_LETTERS} printable letters.")
+
+
+def check_count(found: int | Sized, most: int, what: str, *, least: int = 0) -> None:
+    """Raises InvalidMessage unless there are ``least`` to ``most`` of something."""
+    count = found if isinstance(found, int) else len(found)
+    if not least <= count <= most:
+        raise InvalidMessage(f"Expected {least} to {most} {what}, got {count}.")
