@@ -2,10 +2,13 @@
 
 import logging
 import math
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,16 +17,21 @@ from services.active.scoring import Scoring
 from services.active.waiting import first_failure
 from services.common.agreement import ProposedTerms, TrainingPlan
 from services.common.alignment import alignment_context, alignment_refusals
-from services.common.errors import InvalidMessage, described, is_expected, log_unexpected, told
+from services.common.errors import FederationError, InvalidMessage, described, is_expected, log_unexpected, told
+from services.common.identity import Role
 from services.common.meters import StageTimer
 from services.common.run_records import EpochRecord
 from services.party.consent import check_as_opened
 from services.party.context import PartyContext
+from services.party.ending import Ending
 from services.party.party_training import PartyTraining
+from services.party.peer_watch import PeerWatch
 from services.party.session import PartySession, join
 from vfl.arrays import FloatArray, IntArray
-from vfl.data import PsiClient, common_order, rows_of
+from vfl.data import BlindedIds, PsiClient, common_order, rows_of
 from vfl.learning import log_loss
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +52,7 @@ class Labels:
 
 
 class Job:
-    """One run from an open session to tested scores. Used once, by one thread; ``end`` by any.
+    """One run from an open session to tested scores. Used once, by one thread; ``interrupt`` and ``end`` by any.
 
     Attributes:
         session_id: of the session that it opened, empty before.
@@ -73,13 +81,28 @@ class Job:
         self._passive_parties = dict(passive_parties)
         self._labels = labels
         self._scoring = scoring
-        self._observer = observer
+        self._ending = Ending()
+        self._finished = threading.Event()
+        self._observer = _Guarded(observer, self._ending)
+        self._watch = PeerWatch(context.pulses, self.interrupt, step_timeout=context.settings.step_timeout)
 
     def run(self, plan: TrainingPlan) -> JobOutcome:
         """Open a session, align, agree, train and test; raises what goes wrong, and leaves the session open then."""
+        return self.while_open(lambda: self._run(plan))
+
+    def while_open(self, work: Callable[[], T]) -> T:
+        """Do what belongs to this job on another thread; raises why it was interrupted, as soon as it is."""
+        return self._ending.for_result(self._executor, work)
+
+    def interrupt(self, error: FederationError) -> None:
+        """End the job before its time: ``run`` raises ``error``, whatever it waits for or computes."""
+        self._ending.end(error)
+
+    def _run(self, plan: TrainingPlan) -> JobOutcome:
         classes, passive = len(self._labels.class_names), tuple(self._passive_parties)
         self.session_id = self._coordinator.open_session(plan, classes, passive)
         terms = ProposedTerms(self.session_id, self._context.name, passive, plan, classes)
+        self._watch.start(self.session_id, (Role.COORDINATOR, *self._passive_parties))
         self._observer.stage("aligning")
         rows = self._align()
         self._observer.stage("agreeing")
@@ -95,12 +118,28 @@ class Job:
 
     def end(self, reason: str) -> None:
         """End the session at every party that can be reached, and free who waits in it."""
+        self._watch.stop()
         if self.session is not None:
             self.session.training.exchange.end(reason)
         if not self.session_id:
             return
-        for end in (self._coordinator.end_session, *(party.end_session for party in self._passive_parties.values())):
-            _end_if_reachable(end, self.session_id, reason)
+
+        def tell(end_session: Callable[[str, str], None]) -> None:
+            _end_if_reachable(end_session, self.session_id, reason)
+
+        ends = [self._coordinator.end_session, *(party.end_session for party in self._passive_parties.values())]
+        # All at once: one that doesn't answer must not keep the others waiting.
+        with ThreadPoolExecutor(len(ends), thread_name_prefix="ending") as telling:
+            list(telling.map(tell, ends))
+
+    def finish(self) -> None:
+        """The job is over: its peers may come and go, and ``await_finish`` returns."""
+        self._watch.stop()
+        self._finished.set()
+
+    def await_finish(self, seconds: float) -> None:
+        """Wait until the job is over and the others have been told, but no longer than this."""
+        self._finished.wait(seconds)
 
     def _align(self) -> IntArray:
         """Intersect ids with each passive party in turn, each time with what is left, and fix the common order."""
@@ -109,15 +148,21 @@ class Job:
         for turn, (name, party) in enumerate(self._passive_parties.items()):
             with alignment_refusals():
                 client = PsiClient(remaining, alignment_context(self.session_id, name))
-                with party.set_up_alignment(self.session_id, len(remaining)) as setup:
+                with self._open(party.set_up_alignment(self.session_id, len(remaining))) as setup:
                     client.receive_setup(setup)
                 self._observer.step(2 * turn + 1, planned)
-                with party.align(self.session_id, client.request(), len(remaining)) as response:
+                with self._open(party.align(self.session_id, client.request(), len(remaining))) as response:
                     remaining = common_order(client.intersect(response.chunks))
             self._observer.step(2 * turn + 2, planned)
         self._for_all_passive(lambda party: party.fix_order(self.session_id, remaining))
         self.row_of_id = {record: row for row, record in enumerate(remaining)}
         return rows_of(self._data.ids, remaining)
+
+    @contextmanager
+    def _open(self, stream: BlindedIds) -> Iterator[BlindedIds]:
+        """A stream of blinded ids that ends with the job, whether the other side goes on with it or not."""
+        with stream, self._ending.cancelling(stream.close):
+            yield replace(stream, chunks=self._ending.guarded(stream.chunks))
 
     def _agree(self, terms: ProposedTerms, rows: IntArray) -> PartyTraining:
         labels = self._labels.indices[rows]
@@ -135,6 +180,7 @@ class Job:
         agreement = join(self._context, self.session_id, rows)
         first_failure(joining)
         check_as_opened(agreement, terms)
+        self._ending.check()
         self.session = PartySession.open(self._context, agreement, rows, labels)
         self._note_terms(self.session)
         training = self.session.training
@@ -169,6 +215,7 @@ class Job:
                 break
         kept = best if plan.patience else len(outcomes) - 1
         self._for_all_passive(lambda party: party.finish_training(self.session_id, kept))
+        self._ending.check()
         training.keep_epoch(kept)
         self._context.adversary.attack(training)
         self._record.note(
@@ -183,6 +230,8 @@ class Job:
         planned = training.agreement.plan.epochs * steps
 
         def on_step(step: int, timer: StageTimer) -> None:
+            # An interrupted job may take long to notice, and another's record may have begun.
+            self._ending.check()
             self._record.add_step(step, timer.seconds)
             self._observer.step(step + 1, planned)
 
@@ -209,6 +258,7 @@ class Job:
         """Score the test rows over the session and write them, with the labels, to this party's own record."""
         rows = training.rows.test
         scores = self._scoring.scores(training, rows.tolist())
+        self._ending.check()
         self._record.note(
             test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=training.labels_of(rows).tolist()
         )
@@ -217,6 +267,26 @@ class Job:
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:
         first_failure([self._executor.submit(action, party) for party in self._passive_parties.values()])
+
+
+class _Guarded:
+    """A job's observer that hears no more of it once it was interrupted."""
+
+    def __init__(self, observer: JobObserver, ending: Ending) -> None:
+        self._observer = observer
+        self._ending = ending
+
+    def stage(self, name: str) -> None:
+        with self._ending.while_open():
+            self._observer.stage(name)
+
+    def step(self, done: int, planned: int) -> None:
+        with self._ending.while_open():
+            self._observer.step(done, planned)
+
+    def epoch(self, outcome: EpochOutcome) -> None:
+        with self._ending.while_open():
+            self._observer.epoch(outcome)
 
 
 def _end_after(epoch_of_other: Future[None], training: PartyTraining) -> None:

@@ -14,7 +14,15 @@ from services.active.model import TrainedModel
 from services.active.scoring import Scoring
 from services.adversary.predictions import AttackHost, Knowledge
 from services.common.agreement import TrainingPlan
-from services.common.errors import InvalidMessage, OutOfOrder, UnknownRecord, described, log_failure, told
+from services.common.errors import (
+    Cancelled,
+    InvalidMessage,
+    OutOfOrder,
+    UnknownRecord,
+    described,
+    log_failure,
+    told,
+)
 from services.party.context import PartyContext
 from services.party.session import PartySession
 from services.protocol1.exchange import GradientExchange
@@ -23,6 +31,9 @@ from vfl.data import Table, encode_labels, rows_of
 
 _log = logging.getLogger(__name__)
 
+# To tell every party that can be reached takes less (services.common.wire.END_SECONDS).
+_CANCEL_SECONDS = 5.0
+_BY_OPERATOR = "cancelled by the operator."
 UNKNOWN_RECORD = "This id is not among the aligned records: every party must hold it when the session begins."
 
 
@@ -107,15 +118,29 @@ class ActiveParty:
             )
             self._job = job
             outcome = job.run(plan)
-            self._served = self._attacked(job, watched)
+            self._served = job.while_open(lambda: self._attacked(job, watched))
             watched.stage("serving")
             return outcome
         except Exception as error:
             self._fail(error)
             raise
         finally:
+            if self._job is not None:
+                self._job.finish()
             self._job = None
             self._job_lock.release()
+
+    def cancel(self) -> None:
+        """End the job at work, at every party; returns when it is over. The served model goes on answering.
+
+        Raises:
+            OutOfOrder: when there is no job.
+        """
+        job = self._job
+        if job is None:
+            raise OutOfOrder(f"No job is running (stage: {self.stage}): there is nothing to cancel.")
+        job.interrupt(Cancelled(f"The job was {_BY_OPERATOR}"))
+        job.await_finish(_CANCEL_SECONDS)
 
     def _attacked(self, job: Job, observer: JobObserver) -> TrainedModel:
         """The job's model, and what attacks on its test scores found on the way."""
@@ -158,14 +183,22 @@ class ActiveParty:
             self._attack_host.attack(model.knowledge, rows, scores)
 
     def _fail(self, error: Exception) -> None:
-        self.stage = "failed"
+        cancelled = isinstance(error, Cancelled)
+        self.stage = "failed" if not cancelled else "serving" if self._served else "idle"
         self.failure = told(error)
         _log.error("The job failed: %s", described(error))
         if self._job is not None:
-            self._job.end("the active party's job has failed.")
+            self._job.end(_BY_OPERATOR if cancelled else f"the active party's job has failed: {told(error)}")
+
+    def holds_session(self, session_id: str) -> bool:
+        """Whether this is the session at work, or the served one: what peers ask who watch this party."""
+        job = self._job
+        return session_id != "" and session_id in (job.session_id if job else "", self.session_id)
 
     def close(self) -> None:
         """End the session at work, if any, so that no thread waits for a peer when this process stops."""
+        if self._job is not None:
+            self._job.interrupt(OutOfOrder("The active party is stopping."))
         if self._session is not None:
             self._session.training.exchange.end("the active party is stopping.")
         self._attacking.shutdown(wait=False, cancel_futures=True)

@@ -8,6 +8,7 @@ from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
 from services.common import limits
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
 from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused, one_line
+from services.common.health_link import HealthLink
 from services.common.scores import matrix_of
 from services.common.statuses import naming, naming_the_party
 from services.common.wire import END_SECONDS
@@ -31,14 +32,16 @@ class PassiveLink:
     def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
         self.name = name
         self._stub = passive_pb2_grpc.PassiveStub(channel)
+        self._health = HealthLink(name, channel)
         self._timeout = timeout
 
     def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds:
-        """The party's blinded ids as they arrive.
+        """The party's blinded ids as they arrive. The first call of a job: it waits for a party that is starting.
 
         Raises:
             InvalidMessage: where it aligns by another version.
         """
+        self._health.await_ready()
         request = passive_pb2.AlignmentSetupRequest(
             session_id=session_id, client_count=client_count, version=ALIGNMENT_VERSION
         )
@@ -85,7 +88,8 @@ class PassiveLink:
 
     def show_public_key(self, session_id: str) -> None:
         """Have the party send its public key to every peer."""
-        self._stub.ShowPublicKey(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
+        # Each of them has as long as the timeout says.
+        self._stub.ShowPublicKey(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout + _MARGIN)
 
     def run_epoch(self, session_id: str, epoch: int, steps: int) -> None:
         """Returns when the epoch is done. No deadline: every step has one, and a lost connection ends the call.
@@ -110,7 +114,9 @@ class PassiveLink:
     def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None:
         """Have the party send its partial scores of some rows to the coordinator."""
         request = passive_pb2.PartialScoresRequest(session_id=session_id, request_id=request_id, rows=rows)
-        self._stub.ContributeScores(request, timeout=self._timeout)
+        # The party asks the coordinator, which has as long as the timeout says.
+        timeout = self._timeout + _MARGIN
+        self._health.insisting(lambda: self._stub.ContributeScores(request, timeout=timeout))
 
     def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
         """The party's share of the model, None when it discloses nothing (black box)."""

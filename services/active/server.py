@@ -17,6 +17,7 @@ from services.adversary.training import TrainingAdversary
 from services.common.agreement import TrainingPlan
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.errors import is_expected, log_unexpected
+from services.common.health_link import HealthLink
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.party.context import PartyContext
@@ -76,6 +77,7 @@ def run(settings: Settings) -> None:
             executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
             adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost),
             defences=PartyDefences.of(settings, Role.ACTIVE),
+            pulses={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
         ),
         {peer: PassiveLink(peer, channels[peer], timeout) for peer in passive_names},
         AttackHost(on_predictions, settings.run_dir, record.lost),
@@ -102,6 +104,7 @@ def run(settings: Settings) -> None:
         ],
         {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
         [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
+        holds_session=party.holds_session,
         on_started=on_started,
     )
     party.close()

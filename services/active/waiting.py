@@ -1,12 +1,13 @@
 """Waiting for what several parties do at once."""
 
 from collections.abc import Iterable
-from concurrent.futures import Future, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 
 
 def first_failure(futures: Iterable[Future[None]]) -> None:
-    """Wait for all; raise the first error among them."""
+    """Wait for all, or for the first that fails: its error is raised, and nobody waits for the others."""
     futures = list(futures)
-    wait(futures)
+    wait(futures, return_when=FIRST_EXCEPTION)
     for future in futures:
-        future.result()
+        if future.done():
+            future.result()

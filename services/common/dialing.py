@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.message import Message
 
 from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
+from services.common.deadlines import inner_timeout
 from services.common.meters import TrafficMeter
 
 # Of unary calls only: a retried stream whose peer has died can outlive its deadline (grpcio 1.85).
@@ -45,8 +46,14 @@ KEEPALIVE = [
 CHANNEL_OPTIONS = [
     *KEEPALIVE,
     ("grpc.service_config", _RETRY_POLICY),
-    ("grpc.max_reconnect_backoff_ms", 5_000),
+    # Shorter than the rounds of a watch: a peer that is back is not taken for dead, and its first call comes through.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    # Of one attempt to connect, TLS included, where nothing comes back.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
 ]
+# Counted is what a run needs; how often peers ask for each other's health depends on the time it takes.
+_UNCOUNTED = "/grpc.health."
 
 
 def intercepted(channel: grpc.Channel, said: Sequence[tuple[str, str]], meter: TrafficMeter) -> grpc.Channel:
@@ -89,10 +96,13 @@ class _ClientInterceptor(
 
     def _details(self, details: grpc.ClientCallDetails) -> grpc.ClientCallDetails:
         metadata = (*(details.metadata or ()), *self._said)
-        return _CallDetails(details.method, details.timeout, metadata, details.credentials, details.wait_for_ready)
+        timeout = inner_timeout(details.timeout)
+        return _CallDetails(details.method, timeout, metadata, details.credentials, details.wait_for_ready)
 
     def _count(self, method: str | bytes, message: Message) -> None:
         name = method.decode() if isinstance(method, bytes) else method
+        if name.startswith(_UNCOUNTED):
+            return
         self._meter.add(f"{name.rsplit('/', 1)[1]}: {type(message).__name__}", message.ByteSize())
 
     def _counted(self, details: grpc.ClientCallDetails, messages: Iterable[Message]) -> Iterator[Message]:

@@ -29,6 +29,10 @@ class OutOfOrder(FederationError):
     """The message may be right, but not now or not in this session."""
 
 
+class Cancelled(OutOfOrder):
+    """The operator has cancelled the job."""
+
+
 class NotIdentified(FederationError):
     """The caller shows no identity of this federation."""
 

@@ -8,8 +8,10 @@ from typing import Any
 import grpc
 
 from services.common.callers import caller_of
+from services.common.deadlines import answering_within
 from services.common.errors import NotAllowed, NotIdentified
-from services.common.identity import Role
+from services.common.identity import Caller, Role
+from services.common.occupancy import Occupancy
 from services.common.statuses import abort_with
 
 # Their handlers check for themselves.
@@ -18,16 +20,17 @@ _PUBLIC_SERVICES = ("/grpc.health.", "/grpc.reflection.")
 Permissions = Mapping[str, frozenset[Role]]
 
 
-def gatekeeper(permissions: Permissions) -> grpc.ServerInterceptor:
+def gatekeeper(permissions: Permissions, occupancy: Occupancy) -> grpc.ServerInterceptor:
     """Guards every handler of a server but health and reflection."""
-    return _Gatekeeper(permissions)
+    return _Gatekeeper(permissions, occupancy)
 
 
 class _Gatekeeper(grpc.ServerInterceptor):
-    """Checks the caller's role before any handler runs, and turns what a handler raises into a gRPC status."""
+    """Checks the caller's role and place before any handler runs, and turns what one raises into a gRPC status."""
 
-    def __init__(self, permissions: Permissions) -> None:
+    def __init__(self, permissions: Permissions, occupancy: Occupancy) -> None:
         self._permissions = permissions
+        self._occupancy = occupancy
 
     def intercept_service(
         self,
@@ -44,14 +47,15 @@ class _Gatekeeper(grpc.ServerInterceptor):
         def guarded(behaviour: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
             def answer(request: Any, context: grpc.ServicerContext) -> Any:
                 try:
-                    _check_caller(context, method, allowed)
-                    return behaviour(request, context)
+                    self._occupancy.admit(_checked_caller(context, method, allowed), context.peer())
+                    with answering_within(context.time_remaining()):
+                        return behaviour(request, context)
                 except Exception as error:
                     abort_with(context, error)
 
             def answers(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
                 try:
-                    _check_caller(context, method, allowed)
+                    self._occupancy.admit(_checked_caller(context, method, allowed), context.peer())
                     yield from behaviour(request, context)
                 except Exception as error:
                     abort_with(context, error)
@@ -61,12 +65,13 @@ class _Gatekeeper(grpc.ServerInterceptor):
         return _rebuilt(handler, guarded)
 
 
-def _check_caller(context: grpc.ServicerContext, method: str, allowed: frozenset[Role]) -> None:
+def _checked_caller(context: grpc.ServicerContext, method: str, allowed: frozenset[Role]) -> Caller:
     caller = caller_of(context)
     if caller is None:
         raise NotIdentified("No identity of this federation. Call with a certificate made by `plumbline certs`.")
     if caller.role not in allowed:
         raise NotAllowed(f"{method} is not for role {caller.role}; allowed: {', '.join(sorted(allowed)) or 'none'}.")
+    return caller
 
 
 def _rebuilt(

@@ -9,6 +9,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.common.callers import caller_of
 from services.common.errors import NotIdentified
+from services.common.occupancy import Occupancy
 from services.common.statuses import abort_with
 
 _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
@@ -36,9 +37,12 @@ class HealthServicer:
     the rest. There is no Watch: it would hold a thread for as long as the caller likes.
     """
 
-    def __init__(self, service_names: Sequence[str], holds_session: HoldsSession = holds_none) -> None:
+    def __init__(
+        self, service_names: Sequence[str], holds_session: HoldsSession = holds_none, occupancy: Occupancy | None = None
+    ) -> None:
         self._known = {"", *service_names}
         self._holds_session = holds_session
+        self._occupancy = occupancy or Occupancy()
 
     def add_to(self, server: grpc.Server) -> None:
         """Register with a server that has not started."""
@@ -53,8 +57,12 @@ class HealthServicer:
         self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext
     ) -> health_pb2.HealthCheckResponse:
         """Tell whether the process, one of its services or ``session/ID`` is served here."""
-        if request.service and caller_of(context) is None:
+        caller = caller_of(context)
+        if request.service and caller is None:
             abort_with(context, NotIdentified("Only parties of this federation are told of services and sessions."))
+        if caller is not None and request.service.startswith(_SESSION):
+            # A party asks for the session that it is at work in: a sign of life, and never of a new process.
+            self._occupancy.heard(caller)
         known = self._holds(request.service)
         status = health_pb2.HealthCheckResponse
         return status(status=status.SERVING if known else status.SERVICE_UNKNOWN)

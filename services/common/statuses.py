@@ -22,6 +22,7 @@ from services.common.errors import (
     one_line,
     told,
 )
+from services.common.unanswered import is_cut, why_unreachable
 
 _log = logging.getLogger(__name__)
 
@@ -40,11 +41,10 @@ _STATUSES: dict[type[FederationError], grpc.StatusCode] = {
 }
 # The first of those that share a status: a caller can't tell them apart.
 _KINDS = {status: kind for kind, status in reversed(_STATUSES.items())}
-_NO_ANSWER = {
-    grpc.StatusCode.UNAVAILABLE: "there is no connection to it. Check that it runs, its address and the certificates.",
-    grpc.StatusCode.DEADLINE_EXCEEDED: "its time is up. Check that it runs, or raise PLUMBLINE_STEP_TIMEOUT.",
-    grpc.StatusCode.CANCELLED: "the call was cut off. Check that it runs.",
-}
+_TIME_IS_UP = "its time is up. Check that it runs, or raise PLUMBLINE_STEP_TIMEOUT."
+_CUT_OFF = "the call was cut off. Check that it runs."
+# Which the transport uses for connections that end, and parties for what they refuse.
+_AMBIGUOUS = {grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL}
 
 
 def status_of(error: FederationError) -> grpc.StatusCode:
@@ -55,11 +55,20 @@ def status_of(error: FederationError) -> grpc.StatusCode:
 
 def error_of(party: str, call: grpc.Call) -> FederationError:
     """The error that a failed call to ``party`` is to its caller."""
-    status = call.code()
-    if status in _NO_ANSWER:
-        return PeerVanished(f"{party} does not answer: {_NO_ANSWER[status]}")
-    words = call.details() or "It gives no reason, and its log may have one."
+    status, details = call.code(), call.details() or ""
+    if silence := _silence(status, details):
+        return PeerVanished(f"{party} does not answer: {silence}")
+    words = details or "It gives no reason, and its log may have one."
     return PeerRefused(party, words, _KINDS.get(status, FederationError))
+
+
+def _silence(status: grpc.StatusCode, details: str) -> str:
+    """Why there was no answer at all; empty where there was one."""
+    if status is grpc.StatusCode.UNAVAILABLE or (status in _AMBIGUOUS and is_cut(details)):
+        return why_unreachable(details)
+    if status is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return _TIME_IS_UP
+    return _CUT_OFF if status is grpc.StatusCode.CANCELLED else ""
 
 
 @contextmanager

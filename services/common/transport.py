@@ -19,6 +19,7 @@ from services.common.health import SERVICE_NAME as HEALTH
 from services.common.health import HealthServicer, HoldsSession, holds_none, is_serving
 from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
+from services.common.occupancy import Occupancy
 
 # What servicers and callers need, from one place.
 __all__ = ["Permissions", "Transport", "is_serving", "require_caller"]
@@ -98,14 +99,15 @@ class Transport:
         Raises:
             OSError: for a taken address.
         """
+        occupancy = Occupancy(self.identity.name)
         server = grpc.server(
             ThreadPoolExecutor(_SERVER_THREADS, thread_name_prefix="rpc"),
             options=_SERVER_OPTIONS,
-            interceptors=[gatekeeper(permissions)],
+            interceptors=[gatekeeper(permissions, occupancy)],
         )
         for add in register:
             add(server)
-        HealthServicer(service_names, holds_session).add_to(server)
+        HealthServicer(service_names, holds_session, occupancy).add_to(server)
         reflection.enable_server_reflection([*service_names, HEALTH, reflection.SERVICE_NAME], server)
         try:
             port = self._bind(server, address)

@@ -16,11 +16,13 @@ def run(settings: Settings) -> None:
     """Serve the coordinator until it is stopped."""
     transport = make_transport(settings, Role.COORDINATOR)
     chosen = cast(tuple[ScoreDefence, ...], load_defences(settings, Role.COORDINATOR))
-    handler = servicer.CoordinatorServicer(Sessions(settings.step_timeout, chosen, noise_source(settings)))
+    sessions = Sessions(settings.step_timeout, chosen, noise_source(settings))
+    handler = servicer.CoordinatorServicer(sessions)
     serve_until_stopped(
         transport,
         settings,
         [lambda server: coordinator_pb2_grpc.add_CoordinatorServicer_to_server(handler, server)],
         servicer.PERMISSIONS,
         [servicer.SERVICE_NAME],
+        holds_session=sessions.holds_session,
     )

@@ -211,6 +211,11 @@ class Sessions:
                 raise OutOfOrder(str(error)) from error
         return scores
 
+    def holds_session(self, session_id: str) -> bool:
+        """Whether this coordinator knows the session, ended or not: what parties ask who watch it."""
+        with self._condition:
+            return session_id in self._sessions
+
     def end(self, caller: Identity, session_id: str, reason: str) -> None:
         """End a session. Who waits for it is told why, in one line."""
         with self._condition:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from services.adversary.training import TrainingAdversary
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
+from services.common.pulse import Pulse
 from services.common.scores import PartialScores
 from services.common.settings import Settings
 from services.party.features import PartyData
@@ -52,6 +53,7 @@ class PartyContext:
         executor: threads for jobs, epochs and sends.
         adversary: the training attacks that this party mounts.
         defences: the defences that this party applies.
+        pulses: the ways to ask the others whether they are there, by name. Who has none isn't watched.
     """
 
     name: str
@@ -63,3 +65,4 @@ class PartyContext:
     executor: Executor
     adversary: TrainingAdversary
     defences: PartyDefences
+    pulses: Mapping[str, Pulse] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
 from services.common import limits
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.health_link import HealthLink
 from services.common.identity import Role
 from services.common.scores import PartialScores, matrix_of
 from services.common.statuses import naming_the_party
@@ -30,10 +31,12 @@ class CoordinatorLink:
     def __init__(self, channel: grpc.Channel, timeout: float) -> None:
         self.name = str(Role.COORDINATOR)
         self._stub = coordinator_pb2_grpc.CoordinatorStub(channel)
+        self._health = HealthLink(self.name, channel)
         self._timeout = timeout
 
     def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
-        """Open a session, and return its id."""
+        """Open a session, and return its id. The first call of a job: it waits for a coordinator that is starting."""
+        self._health.await_ready()
         request = coordinator_pb2.OpenSessionRequest(
             plan=plan.to_message(), classes=classes, passive_parties=passive_parties
         )
@@ -64,12 +67,13 @@ class CoordinatorLink:
 
     def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
         """Send a passive party's share of the scores of a request."""
-        self._stub.SubmitPartialScores(share.to_message(session_id, request_id), timeout=self._timeout)
+        message = share.to_message(session_id, request_id)
+        self._health.insisting(lambda: self._stub.SubmitPartialScores(message, timeout=self._timeout))
 
     def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         """Send the active party's share of a request, and return confidence scores, (rows, classes)."""
         message = PartialScores(products).to_message(session_id, request_id)
-        reply = self._stub.Score(message, timeout=self._timeout)
+        reply = self._health.insisting(lambda: self._stub.Score(message, timeout=self._timeout))
         limits.check_count(reply.columns, limits.CLASSES, "columns of confidence scores")
         return matrix_of(reply.rows, reply.columns, reply.values)
 

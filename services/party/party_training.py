@@ -14,6 +14,7 @@ import numpy as np
 from defences import DefenceError, TrainingTerms
 from services.common import limits
 from services.common.agreement import Agreement, check_steps
+from services.common.deadlines import carrying_the_deadline
 from services.common.errors import Diverged, InvalidMessage, OutOfOrder, told
 from services.common.logs import log_context
 from services.common.meters import StageTimer
@@ -362,7 +363,7 @@ class PartyTraining:
         return self._scheme.active_share(products, self._labels[batch])
 
     def _to_all_peers(self, send: Callable[[Peer], None]) -> None:
-        for sent in [self._executor.submit(send, peer) for peer in self._peers.values()]:
+        for sent in [self._executor.submit(carrying_the_deadline(send, peer)) for peer in self._peers.values()]:
             sent.result()
 
 

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from services.common import limits
 from services.common.agreement import Agreement, ProposedTerms
 from services.common.alignment import alignment_context, alignment_refusals
-from services.common.errors import NotAllowed, OutOfOrder, log_failure, one_line
-from services.common.identity import Identity
+from services.common.deadlines import carrying_the_deadline
+from services.common.errors import FederationError, NotAllowed, OutOfOrder, log_failure, one_line, told
+from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
 from services.party.consent import check_as_opened, check_plan
 from services.party.context import PartyContext
+from services.party.ending import Ending
 from services.party.party_training import PartyTraining
+from services.party.peer_watch import PeerWatch
 from services.party.session import PartySession, join
 from services.passive.common_order import CommonOrder
 from services.passive.quota import AlignmentQuota
@@ -28,15 +31,22 @@ _log = logging.getLogger(__name__)
 class _Session:
     """One session as this party sees it. Each field is None until its stage is reached."""
 
-    def __init__(self, terms: ProposedTerms, psi: PsiServer) -> None:
+    def __init__(self, terms: ProposedTerms, psi: PsiServer, watch: PeerWatch) -> None:
         self.terms = terms
         self.session_id = terms.session_id
         self.active = terms.active
         self.psi = psi
+        self.watch = watch
+        self.ending = Ending()
         self.order: CommonOrder | None = None
         self.joining = threading.Lock()
         self.training: PartyTraining | None = None
-        self.ended: str | None = None
+
+    @property
+    def ended(self) -> str | None:
+        """Why it has ended; None while it is open."""
+        error = self.ending.error
+        return None if error is None else told(error)
 
     @property
     def rows(self) -> IntArray:
@@ -105,13 +115,15 @@ class PassiveParty:
         with self._lock:
             self._refuse_second_set_up(session_id)
             with alignment_refusals():
-                session = _Session(terms, PsiServer(self._data.ids, alignment_context(session_id, self.name)))
+                psi = PsiServer(self._data.ids, alignment_context(session_id, self.name))
+                session = _Session(terms, psi, self._watch_of(session_id))
                 setup = session.psi.setup(client_count)
             self._quota.take(caller.name)
             # A refused set-up ends nothing.
             if self._session is not None:
-                self._end(self._session, "the active party has begun another session.")
+                self._end(self._session, OutOfOrder("the active party has begun another session."))
             self._session = session
+        session.watch.start(session_id, (session.active, Role.COORDINATOR))
         _log.info("%s begins session %s and will ask about %d ids.", caller.name, session_id, client_count)
         return BlindedIds(setup.count, session.while_open(setup.chunks))
 
@@ -155,14 +167,17 @@ class PassiveParty:
         rows = session.rows
         with session.joining:
             if session.training is None:
-                session.training = self._join(caller, session.terms, rows)
+                session.training = self._join(caller, session, rows)
             return session.training.agreement
 
-    def _join(self, caller: Identity, terms: ProposedTerms, rows: IntArray) -> PartyTraining:
-        agreement = join(self._context, terms.session_id, rows)
+    def _join(self, caller: Identity, session: _Session, rows: IntArray) -> PartyTraining:
+        # A coordinator that hangs must not keep this party's own sentence about it from the active party.
+        work = carrying_the_deadline(join, self._context, session.session_id, rows)
+        agreement = session.ending.for_result(self.executor, work)
         if agreement.active.name != caller.name:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
-        check_as_opened(agreement, terms)
+        check_as_opened(agreement, session.terms)
+        session.watch.add(party.name for party in agreement.peers_of(self.name))
         return PartySession.open(self._context, agreement, rows).training
 
     def show_public_key(self, caller: Identity, session_id: str) -> None:
@@ -184,6 +199,8 @@ class PassiveParty:
         """Keep the weights of one epoch, write the record and mount the training attacks."""
         training = self._training_of(caller, session_id)
         training.keep_epoch(kept_epoch)
+        # Whose model is complete waits for nobody, and serves a successor of the active party as well.
+        self._session_of(caller, session_id).watch.stop()
         self._record.finish(training.weights, self._data.feature_names)
         # After the answer: an attack that takes its time must not show.
         self.executor.submit(self._context.adversary.attack, training).add_done_callback(log_failure)
@@ -218,18 +235,43 @@ class PassiveParty:
         if session is not None and session.session_id == session_id:
             if caller.name != session.active:
                 raise NotAllowed(f"{caller.name} is not this session's active party.")
-            self._end(session, one_line(reason))
+            self._end(session, OutOfOrder(one_line(reason)))
 
     def close(self) -> None:
         """End the session at work, if any, so that no thread waits for a peer when this process stops."""
         if self._session is not None:
-            self._end(self._session, f"{self.name} is stopping.")
+            self._end(self._session, OutOfOrder(f"{self.name} is stopping."))
 
-    def _end(self, session: _Session, reason: str) -> None:
-        session.ended = session.ended or reason
+    def holds_session(self, session_id: str) -> bool:
+        """Whether this party knows the session, ended or not: what peers ask who watch it.
+
+        An ended one is known, so that nobody takes its end, which has its own words, for a restart of this process.
+        """
+        session = self._session
+        return session is not None and session.session_id == session_id
+
+    def _watch_of(self, session_id: str) -> PeerWatch:
+        def lost(error: FederationError) -> None:
+            session = self._session
+            if session is not None and session.session_id == session_id:
+                self._end(session, error)
+                # Others may wait there for this session, until their time is up.
+                self.executor.submit(self._tell_coordinator, session_id, told(error)).add_done_callback(log_failure)
+
+        return PeerWatch(self._context.pulses, lost, step_timeout=self._context.settings.step_timeout)
+
+    def _tell_coordinator(self, session_id: str, reason: str) -> None:
+        try:
+            self._context.coordinator.end_session(session_id, reason)
+        except FederationError as error:
+            _log.info("The coordinator could not be told: %s", error)
+
+    def _end(self, session: _Session, error: FederationError) -> None:
+        session.watch.stop()
+        session.ending.end(error)
         if session.training is not None:
-            session.training.exchange.end(reason)
-        _log.info("Session ended: %s", reason)
+            session.training.exchange.end(told(error))
+        _log.info("Session ended: %s", error)
 
     def _session_of(self, caller: Identity, session_id: str) -> _Session:
         session = self._session

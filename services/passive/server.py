@@ -6,6 +6,7 @@ from protos.v1 import exchange_pb2_grpc, passive_pb2_grpc
 from services.adversary.load import load_attacks
 from services.adversary.training import TrainingAdversary
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
+from services.common.health_link import HealthLink
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.party.context import PartyContext
@@ -41,6 +42,7 @@ def run(settings: Settings) -> None:
             executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
             adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost),
             defences=defences,
+            pulses={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
         )
     )
     exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
@@ -54,6 +56,7 @@ def run(settings: Settings) -> None:
         ],
         {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
         [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
+        holds_session=party.holds_session,
     )
     party.close()
     # Channels outlive the threads that use them: grpc crashes when a closed one is called.

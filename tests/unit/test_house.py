@@ -26,6 +26,7 @@ GRPC = {
     "dialing",
     "gate",
     "health",
+    "health_link",
     "passive_link",
     "peer_link",
     "server",

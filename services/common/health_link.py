@@ -1,0 +1,73 @@
+"""A peer's health over its channel: whether it is there, and whether it knows a session."""
+
+from __future__ import annotations  # grpc's generics exist for the type checker only
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from services.common.health import session_service
+from services.common.pulse import READY_SECONDS, Answer
+from services.common.statuses import naming
+from services.common.unanswered import is_cut
+
+T = TypeVar("T")
+
+_STATUS = health_pb2.HealthCheckResponse
+_LAST_ATTEMPT_SECONDS = 1.0
+_SILENT = {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
+
+
+class HealthLink:
+    """Asks the health service of party ``name`` at the other end of a channel."""
+
+    def __init__(self, name: str, channel: grpc.Channel) -> None:
+        self.name = name
+        self._stub: Any = health_pb2_grpc.HealthStub(channel)
+
+    def ask(self, session_id: str, seconds: float, answered: Callable[[Answer], None]) -> None:
+        """Ask whether it knows a session, without waiting."""
+        request = health_pb2.HealthCheckRequest(service=session_service(session_id))
+        call = self._stub.Check.future(request, timeout=seconds)
+        call.add_done_callback(lambda done: answered(_answer_of(done)))
+
+    def await_ready(self) -> None:
+        """Wait until a party that is starting again serves; raises PeerVanished when it doesn't in time."""
+        request = health_pb2.HealthCheckRequest()
+        with naming(self.name):
+            try:
+                self._stub.Check(request, timeout=READY_SECONDS, wait_for_ready=True)
+            except grpc.RpcError:
+                # Says only that the time is up. An attempt that doesn't wait tells why there was no connection.
+                self._stub.Check(request, timeout=_LAST_ATTEMPT_SECONDS)
+
+    def insisting(self, call: Callable[[], T]) -> T:
+        """Make an idempotent call. Where the connection is refused or cut, wait until the party is back and ask again.
+
+        Raises:
+            PeerVanished: when it isn't back in time.
+        """
+        try:
+            return call()
+        except grpc.RpcError as error:
+            if not isinstance(error, grpc.Call) or _answer_of(error) is not Answer.UNREACHABLE:
+                raise
+        self.await_ready()
+        return call()
+
+
+def _answer_of(call: Any) -> Answer:
+    """What a finished call of ``Check``, or a failed one of anything, says of the peer."""
+    code = call.code()
+    if code is grpc.StatusCode.OK:
+        return Answer.KNOWS if call.result().status == _STATUS.SERVING else Answer.FORGOT
+    if code is grpc.StatusCode.NOT_FOUND:
+        return Answer.FORGOT
+    if code in _SILENT:
+        return Answer.SILENT
+    if code is grpc.StatusCode.UNAVAILABLE or is_cut(call.details() or ""):
+        return Answer.UNREACHABLE
+    # It refuses to say, which is an answer.
+    return Answer.ALIVE

@@ -1,0 +1,57 @@
+"""Why a call got no answer, in words for a person: what gRPC says of a connection, translated."""
+
+# What a killed process, a stopped one and a pulled cable look like.
+CUT = "its process has ended or the network to it is cut."
+
+_CUT_SIGNS = (
+    "stream removed",
+    "socket closed",
+    "connection reset",
+    "broken pipe",
+    "rst_stream",
+    "goaway",
+    "recvmsg",
+    "end of file",
+    "transport closed",
+)
+# Said of attempts to connect. The first that fits counts.
+_MEANINGS = (
+    ("connection refused", "nothing listens at its address. Check that it runs, and the address."),
+    ("certificate has expired", "its certificate has expired. Make new ones with `plumbline certs`."),
+    (
+        "certificate_verify_failed",
+        "the certificate shown there is not of this federation's authority. Check the address and the certificates.",
+    ),
+    ("verification check failed", "another party answers at its address. Check the address."),
+    ("alert_certificate", "it refuses this party's certificate. Check that both are of the same authority."),
+    ("unknown_ca", "it refuses this party's certificate. Check that both are of the same authority."),
+    ("wrong_version_number", "what listens there doesn't speak TLS. Check the address and PLUMBLINE_TRANSPORT."),
+    ("ssl_error", "what listens there doesn't speak TLS as it should. Check the address and the certificates."),
+    ("failed parsing http", "what listens there is no service of Plumbline. Check the address."),
+    ("errors resolving", "its address can't be found. Check the address."),
+    ("network is unreachable", "there is no way to its address. Check the address and the network."),
+    ("no route", "there is no way to its address. Check the address and the network."),
+    # Its own end: nothing came back in the time of an attempt.
+    ("endpoint closing", "it hangs, or the network swallows what is sent to it. Check that it runs, and the network."),
+    ("timed out", "the network swallows what is sent to it. Check the address and the network."),
+    ("ping timeout", "the network swallows what is sent to it. Check the network."),
+)
+_AT_ONCE = "what listens at its address ends every connection. Check that it runs, the address and PLUMBLINE_TRANSPORT."
+_UNKNOWN = "there is no connection to it. Check that it runs, its address and the certificates."
+
+
+def why_unreachable(details: str) -> str:
+    """What the transport's words on a connection mean: a sentence without its subject."""
+    known = details.lower()
+    for sign, meaning in _MEANINGS:
+        if sign in known:
+            return meaning
+    if is_cut(details):
+        return _AT_ONCE if known.startswith("failed to connect") else CUT
+    return _UNKNOWN
+
+
+def is_cut(details: str) -> bool:
+    """Whether these are the transport's words on a connection that ended, and not those of a party."""
+    known = details.lower()
+    return any(sign in known for sign in _CUT_SIGNS)
