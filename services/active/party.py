@@ -28,6 +28,7 @@ from services.common.errors import (
 from services.common.meters import StageTimer
 from services.common.run_records import EpochRecord
 from services.common.wire import PREDICTION_ROWS
+from services.party.consent import check_proposal
 from services.party.context import PartyContext
 from services.party.party_training import PartyTraining
 from services.party.session import PartySession, join
@@ -120,7 +121,7 @@ class ActiveParty:
             self._begin("aligning", observer)
             rows = self._align(session_id, observer)
             self._begin("agreeing", observer)
-            training = self._agree(session_id, rows)
+            training = self._agree(session_id, rows, plan)
             if plan.installed_model:
                 outcome = JobOutcome(session_id, len(rows), 0, 0)
             else:
@@ -162,7 +163,7 @@ class ActiveParty:
         self._row_of_id = {record: row for row, record in enumerate(remaining)}
         return rows_of(self._data.ids, remaining)
 
-    def _agree(self, session_id: str, rows: IntArray) -> PartyTraining:
+    def _agree(self, session_id: str, rows: IntArray, proposed: TrainingPlan) -> PartyTraining:
         if len(np.unique(self.labels[rows])) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
 
@@ -176,6 +177,7 @@ class ActiveParty:
             joined.add_done_callback(end_when_refused)
         agreement = join(self._context, session_id, rows)
         _first_failure(joining)
+        check_proposal(agreement, proposed)
         session = PartySession.open(self._context, agreement, rows, self.labels[rows])
         training, plan = session.training, session.agreement.plan
         self._record.note(

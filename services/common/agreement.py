@@ -7,7 +7,7 @@ from typing import Any
 
 from protos.v1 import common_pb2
 from services.common.errors import InvalidMessage
-from vfl.learning import INITIALISATIONS, residual_columns
+from vfl.learning import INITIALISATIONS, residual_columns, training_rows
 
 CIPHERS = {"paillier": common_pb2.CIPHER_PAILLIER, "plain": common_pb2.CIPHER_PLAIN}
 _CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
@@ -24,10 +24,10 @@ class TrainingPlan:
 
     epochs: int = _term(40, "Passes over the training rows.", lambda value: value >= 1, "at least 1")
     batch_size: int = _term(
-        64,
-        "Records per step, at most: an epoch's steps share them evenly.",
-        lambda value: value >= 1,
-        "at least 1",
+        0,
+        "Records per step, at most: an epoch's steps share them evenly. 0: follows the table's size.",
+        lambda value: value >= 0,
+        "0 or more",
     )
     learning_rate: float = _term(
         0.5, "Constant step size.", lambda value: math.isfinite(value) and value > 0, "a positive number"
@@ -61,7 +61,10 @@ class TrainingPlan:
         lambda value: value in CIPHERS,
         f"one of {', '.join(CIPHERS)}",
     )
-    packing: bool = _term(True, "off: one ciphertext per feature, the paper's protocol to the letter.")
+    packing: bool = _term(
+        True,
+        "As many values per plaintext as are fast and tell nothing. off: one, the paper's protocol to the letter.",
+    )
     key_bits: int = _term(
         2048,
         "Size of the Paillier modulus.",
@@ -139,7 +142,7 @@ class PartyDescription:
     feature_integer_bits: int
     features_signed: bool
     aligned_rows: int
-    truncates_answers: bool = False
+    truncates_answers: bool = True
 
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first field that cannot work."""
@@ -168,7 +171,7 @@ class Agreement:
 
     Attributes:
         session_id: made by the coordinator.
-        plan: the training, as the active party proposed it.
+        plan: the training, as the active party proposed it, with a batch size.
         classes: of the labels.
         parties: the active party first.
         score_defences: names of what the coordinator applies to scores, in order.
@@ -201,6 +204,14 @@ class Agreement:
         return residual_columns(self.classes)
 
     @property
+    def training_rows(self) -> int:
+        """Aligned records that are trained on."""
+        plan = self.plan
+        return training_rows(
+            self.active.aligned_rows, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction
+        )
+
+    @property
     def total_features(self) -> int:
         """Features of all parties together."""
         return sum(party.feature_count for party in self.parties)
@@ -219,9 +230,12 @@ class Agreement:
     @classmethod
     def from_message(cls, message: common_pb2.Agreement) -> "Agreement":
         """Read and check terms; raises InvalidMessage."""
+        plan = TrainingPlan.from_message(message.plan)
+        if plan.batch_size == 0:
+            raise InvalidMessage("The agreement leaves the batch size open: the coordinator fixes it.")
         return cls(
             message.session_id,
-            TrainingPlan.from_message(message.plan),
+            plan,
             message.classes,
             tuple(PartyDescription.from_message(party) for party in message.parties),
             tuple(message.score_defences),

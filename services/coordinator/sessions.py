@@ -14,8 +14,9 @@ from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerV
 from services.common.identity import Identity, Role, role_of
 from services.common.scores import PartialScores
 from services.coordinator.answered import AnsweredRecords
+from services.protocol1.default_batch import with_batch_size
 from vfl.arrays import FloatArray
-from vfl.learning import confidence_scores, residual_columns, split_rows
+from vfl.learning import confidence_scores, residual_columns, training_rows
 
 # One is at work. A few old ones are kept so that late messages get a clear answer.
 _KEPT_SESSIONS = 8
@@ -113,7 +114,7 @@ class Sessions:
                 session.ended = str(error)
                 raise
             parties = tuple(session.joined[name] for name in session.party_names)
-            return Agreement(
+            agreement = Agreement(
                 session_id,
                 session.plan,
                 session.classes,
@@ -121,6 +122,7 @@ class Sessions:
                 tuple(defence.name for defence in self._defences),
                 self._wants_gram,
             )
+        return with_batch_size(agreement)
 
     @property
     def _wants_gram(self) -> bool:
@@ -243,14 +245,16 @@ def _check_rows(session: _Session) -> None:
     if len(set(rows.values())) != 1:
         raise InvalidMessage(f"The parties aligned different numbers of rows: {rows}. Align again.")
     plan = session.plan
-    split = split_rows(
-        rows[session.active],
-        validation_fraction=plan.validation_fraction,
-        test_fraction=plan.test_fraction,
-        seed=plan.seed,
+    train = training_rows(
+        rows[session.active], validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction
     )
-    if plan.batch_size > len(split.train):
+    if train < 1:
         raise InvalidMessage(
-            f"The batch of {plan.batch_size} is larger than the data: {len(split.train)} training rows "
+            f"No record is left to train on, of {rows[session.active]} aligned. Align more records, or lower "
+            "validation_fraction and test_fraction."
+        )
+    if plan.batch_size > train:
+        raise InvalidMessage(
+            f"The batch of {plan.batch_size} is larger than the data: {train} training rows "
             f"of {rows[session.active]} aligned. Choose a smaller batch_size."
         )

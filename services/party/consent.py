@@ -1,8 +1,11 @@
 """A party's own settings have the last word on a session's security."""
 
-from services.common.agreement import Agreement, PartyDescription
+from dataclasses import fields, replace
+
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.settings import Settings
+from services.protocol1.default_batch import with_batch_size
 
 
 def check_consent(agreement: Agreement, settings: Settings, own: PartyDescription) -> None:
@@ -43,6 +46,22 @@ def check_consent(agreement: Agreement, settings: Settings, own: PartyDescriptio
         )
 
 
+def check_proposal(agreement: Agreement, proposed: TrainingPlan) -> None:
+    """Refuse terms that aren't the plan that this party has proposed, with the batch size that follows from the table.
+
+    Raises:
+        OutOfOrder: with the first term that differs.
+    """
+    expected = with_batch_size(replace(agreement, plan=proposed)).plan
+    for one in fields(expected):
+        stated, own = getattr(agreement.plan, one.name), getattr(expected, one.name)
+        if stated != own:
+            raise OutOfOrder(
+                f"The coordinator states {one.name}={stated}, and this party's plan comes to {own}: it runs another "
+                "version, or isn't honest."
+            )
+
+
 def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
     """Sentences for log and report about what a session's terms leave unprotected, or what isn't as it seems."""
     warnings = []
@@ -52,6 +71,13 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
         warnings.append("INSECURE: cipher=plain, residuals and gradients travel unencrypted.")
     elif agreement.plan.key_bits < 2048:
         warnings.append(f"INSECURE: {agreement.plan.key_bits}-bit Paillier keys can be broken.")
+    if agreement.plan.cipher == "paillier" and not agreement.plan.installed_model:
+        warnings += [
+            f"INSECURE: truncate_answers=false at {party.name}, whose answers leave room for sums that nobody agreed to "
+            "(Hu, Algorithm 2)."
+            for party in agreement.parties
+            if not party.truncates_answers
+        ]
     if not agreement.plan.rerandomise:
         warnings.append("INSECURE: rerandomise=off, answers carry the key holder's randomness.")
     if agreement.plan.patience and agreement.score_defences:

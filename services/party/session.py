@@ -57,7 +57,7 @@ class PartySession:
         data, settings, defences = context.data, context.settings, context.defences
         check_consent(agreement, settings, _description(context, rows))
         training = _training_of(context, agreement, rows, labels)
-        channels = channels_of(agreement, context.name, len(training.rows.train))
+        channels = channels_of(agreement, context.name)
         session = cls(
             training,
             tuple(warnings_of(agreement, insecure_transport=settings.transport == "insecure")),
@@ -96,7 +96,7 @@ def join(context: PartyContext, session_id: str, rows: IntArray) -> Agreement:
 
 
 def _description(context: PartyContext, rows: IntArray) -> PartyDescription:
-    return context.data.describe(context.name, len(rows), truncates_answers=context.defences.truncates_answers)
+    return context.data.describe(context.name, len(rows), truncates_answers=context.settings.truncate_answers)
 
 
 def _training_of(context: PartyContext, agreement: Agreement, rows: IntArray, labels: IntArray | None) -> PartyTraining:

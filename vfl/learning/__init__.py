@@ -3,7 +3,7 @@
 from vfl.learning.approximation import ResidualScheme, class_rows, confidence_scores, log_loss, residual_columns
 from vfl.learning.initialisation import INITIALISATIONS, initial_weights
 from vfl.learning.reference import GradientDescent, VerticalData, train_centrally
-from vfl.learning.schedule import BatchSchedule, RowSplit, smallest_batch, split_rows
+from vfl.learning.schedule import BatchSchedule, RowSplit, smallest_batch, split_rows, training_rows
 
 __all__ = [
     "INITIALISATIONS",
@@ -20,4 +20,5 @@ __all__ = [
     "smallest_batch",
     "split_rows",
     "train_centrally",
+    "training_rows",
 ]

@@ -34,13 +34,21 @@ class RowSplit:
 def split_rows(rows: int, *, validation_fraction: float, test_fraction: float, seed: int) -> RowSplit:
     """Split ``rows`` aligned records by the public seed. Counts are rounded; the training set gets the rest."""
     order = _public_permutation(rows, seed, _SPLIT_STREAM, 0)
-    test = round(rows * test_fraction)
-    validation = round(rows * validation_fraction)
+    test, validation = _held_out(rows, validation_fraction, test_fraction)
     return RowSplit(
         train=np.sort(order[test + validation :]),
         validation=np.sort(order[test : test + validation]),
         test=np.sort(order[:test]),
     )
+
+
+def training_rows(rows: int, *, validation_fraction: float, test_fraction: float) -> int:
+    """Count the training rows of ``split_rows``."""
+    return rows - sum(_held_out(rows, validation_fraction, test_fraction))
+
+
+def _held_out(rows: int, validation_fraction: float, test_fraction: float) -> tuple[int, int]:
+    return round(rows * test_fraction), round(rows * validation_fraction)
 
 
 def smallest_batch(training_rows: int, batch_size: int) -> int:
