@@ -109,15 +109,20 @@ class AuxiliaryCiphertext:
     )
 
     def messages(self, terms: SessionTerms, honest: HonestFactory) -> "AuxiliaryMessages":
-        """Algorithm 2's messages of one session; raises NotPossible under terms that it can't work with."""
+        """Algorithm 2's messages of one session; raises NotPossible under terms that it can't work with.
+
+        Where every peer cuts its answers it sends honest messages, and its result says why.
+        """
+        if all(bits is not None for bits in terms.formats.asked_bits.values()):
+            return AuxiliaryMessages(self, None, terms, honest)
+        return AuxiliaryMessages(self, self._plan_for(terms), terms, honest)
+
+    def _plan_for(self, terms: SessionTerms) -> "AuxiliaryPlan | PackedPlan":
         common = {"key_bits": terms.key_bits, "features": terms.features, "rows": terms.batch_size}
         formats = terms.formats
-        plan: AuxiliaryPlan | PackedPlan
         if formats.layout is not None:
-            plan = self.packed_plan(**common, layout=formats.layout)
-        else:
-            plan = self.plan(**common, residual_format=formats.residual, feature_format=formats.feature)
-        return AuxiliaryMessages(self, plan, terms, honest)
+            return self.packed_plan(**common, layout=formats.layout)
+        return self.plan(**common, residual_format=formats.residual, feature_format=formats.feature)
 
     def attack(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
         """What the extended equations tell: labels to a passive party, single features to the active one."""
@@ -173,11 +178,12 @@ class AuxiliaryMessages:
     def __init__(
         self,
         attack: AuxiliaryCiphertext,
-        plan: AuxiliaryPlan | PackedPlan,
+        plan: AuxiliaryPlan | PackedPlan | None,
         terms: SessionTerms,
         honest: HonestFactory,
     ) -> None:
         self._attack, self._plan, self._formats = attack, plan, terms.formats
+        self._truncating = sorted(peer for peer, bits in terms.formats.asked_bits.items() if bits is not None)
         self._honest = honest()
         self.private_key = self._honest.private_key
         self.encrypt = self._honest.encrypt
@@ -185,7 +191,7 @@ class AuxiliaryMessages:
 
     def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
         """Multiply the residuals by the extended features."""
-        if self._formats.asked_bits[peer] is not None:
+        if self._plan is None or peer in self._truncating:
             return self._honest.combine(step, peer, features, residuals)
         matrix = extend(features, self._plan, self._formats.feature, self._attack.generator(step))
         if isinstance(self._plan, PackedPlan):
@@ -196,14 +202,23 @@ class AuxiliaryMessages:
     def mask(self, step: int, peer: str, combination: Combination) -> Question:
         """Hide the sums as an honest party does; the answer is read slot by slot."""
         plan = self._plan
-        if self._formats.asked_bits[peer] is not None or isinstance(plan, PackedPlan):
+        if plan is None or peer in self._truncating or isinstance(plan, PackedPlan):
             return self._honest.mask(step, peer, combination)
         masked, mask = mask_vector(combination.encrypted, rerandomise=self._formats.rerandomise)
         return Question(masked, lambda residues: split(mask, residues, plan))
 
     def result(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
-        """What the extended equations tell."""
-        return self._attack.attack(view)
+        """What the extended equations tell. Where nothing follows since peers cut their answers, it says so."""
+        found = self._attack.attack(view)
+        return replace(found, reason=self._refusal) if found.reason and self._truncating else found
+
+    @property
+    def _refusal(self) -> str:
+        names, one = " and ".join(self._truncating), len(self._truncating) == 1
+        return (
+            f"Not possible: {names} {'cuts its' if one else 'cut their'} answers to their honest width, which has no "
+            f"room for further sums. Set truncate_answers=false at {names} (INSECURE) to study it."
+        )
 
 
 def extend(

@@ -63,6 +63,7 @@ class TrainingPlan(_message.Message):
     RERANDOMISE_FIELD_NUMBER: _builtins.int
     epochs: _builtins.int
     batch_size: _builtins.int
+    """As proposed, 0 leaves it to the coordinator, which fixes it by the table's size; an agreement has the fixed one."""
     learning_rate: _builtins.float
     l2: _builtins.float
     initialisation: _builtins.str
@@ -75,7 +76,9 @@ class TrainingPlan(_message.Message):
     """Seeds the public batch schedule and row split, never anything secret."""
     cipher: Global___Cipher.ValueType
     packing: _builtins.bool
-    """Several values per plaintext; false is Hu's Protocol 1 to the letter, one ciphertext per feature."""
+    """Several values per plaintext, as many as are fast and leave the guard silent; false is Hu's Protocol 1 to the
+    letter, one ciphertext per feature.
+    """
     key_bits: _builtins.int
     feature_fraction_bits: _builtins.int
     """Fixed point: fraction bits of features; fraction and integer bits of residuals."""
@@ -132,7 +135,7 @@ class PartyDescription(_message.Message):
     """Whether features may be negative."""
     aligned_rows: _builtins.int
     truncates_answers: _builtins.bool
-    """This party decrypts modulo 2^w, w the bits of an honest answer (response_truncation)."""
+    """This party decrypts modulo 2^w, w the bits of an honest answer (truncate_answers)."""
     def __init__(
         self,
         *,

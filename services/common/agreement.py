@@ -8,7 +8,7 @@ from protos.v1 import common_pb2
 from services.common import limits
 from services.common.errors import InvalidMessage, one_line
 from services.common.identity import Role, role_of
-from vfl.learning import INITIALISATIONS, residual_columns
+from vfl.learning import INITIALISATIONS, count_rows, residual_columns
 
 CIPHERS = {"paillier": common_pb2.CIPHER_PAILLIER, "plain": common_pb2.CIPHER_PLAIN}
 _CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
@@ -30,9 +30,9 @@ class TrainingPlan:
 
     epochs: int = _term(40, "Passes over the training rows.", *_from_to(1, limits.EPOCHS))
     batch_size: int = _term(
-        64,
-        "Records per step, at most: an epoch's steps share them evenly.",
-        *_from_to(1, limits.BATCH_SIZE),
+        0,
+        "Records per step, at most: an epoch's steps share them evenly. 0: follows the table's size.",
+        *_from_to(0, limits.BATCH_SIZE),
     )
     learning_rate: float = _term(
         0.5,
@@ -68,7 +68,10 @@ class TrainingPlan:
         lambda value: value in CIPHERS,
         f"one of {', '.join(CIPHERS)}",
     )
-    packing: bool = _term(True, "off: one ciphertext per feature, the paper's protocol to the letter.")
+    packing: bool = _term(
+        True,
+        "As many values per plaintext as are fast and tell nothing. off: one, the paper's protocol to the letter.",
+    )
     key_bits: int = _term(
         2048,
         "Size of the Paillier modulus.",
@@ -146,7 +149,7 @@ class PartyDescription:
     feature_integer_bits: int
     features_signed: bool
     aligned_rows: int
-    truncates_answers: bool = False
+    truncates_answers: bool = True
 
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first field that cannot work."""
@@ -178,7 +181,7 @@ class Agreement:
 
     Attributes:
         session_id: made by the coordinator.
-        plan: the training, as the active party proposed it.
+        plan: the training, as the active party proposed it, with a batch size.
         classes: of the labels.
         parties: the active party first.
         score_defences: names of what the coordinator applies to scores, in order.
@@ -222,6 +225,14 @@ class Agreement:
         return residual_columns(self.classes)
 
     @property
+    def training_rows(self) -> int:
+        """Aligned records that are trained on."""
+        plan = self.plan
+        return count_rows(
+            self.active.aligned_rows, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction
+        ).train
+
+    @property
     def total_features(self) -> int:
         """Features of all parties together."""
         return sum(party.feature_count for party in self.parties)
@@ -242,9 +253,12 @@ class Agreement:
         """Read and check terms; raises InvalidMessage."""
         limits.check_count(message.parties, 1 + limits.PASSIVE_PARTIES, "parties in a session", least=2)
         limits.check_count(message.score_defences, limits.SCORE_DEFENCES, "defences of scores")
+        plan = TrainingPlan.from_message(message.plan)
+        if plan.batch_size == 0:
+            raise InvalidMessage("The agreement leaves the batch size open: the coordinator fixes it.")
         agreement = cls(
             message.session_id,
-            TrainingPlan.from_message(message.plan),
+            plan,
             message.classes,
             tuple(PartyDescription.from_message(party) for party in message.parties),
             tuple(message.score_defences),

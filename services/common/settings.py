@@ -98,6 +98,11 @@ class Settings(BaseSettings):
     residual_fraction_bits: int = _term("residual_fraction_bits")
     residual_integer_bits: int = _term("residual_integer_bits")
 
+    truncate_answers: bool = Field(
+        True,
+        description="This party cuts its decrypted answers to their honest width. false: INSECURE, for Algorithm 2.",
+    )
+
     model: Path | None = Field(None, description="This party's part of a model trained elsewhere; nothing is trained.")
     disclose: bool = Field(False, description="Passive party: disclose parameters after training (white box).")
     attacks: Annotated[tuple[str, ...], NoDecode] = Field((), description="Attacks to mount here, NAME,NAME.")
@@ -197,6 +202,8 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"defence_options names {', '.join(sorted(unused))}, which defences doesn't: add or drop it"
             )
+        if not self.truncate_answers and "response_truncation" in self.defences:
+            raise ValueError("truncate_answers=false contradicts the defence response_truncation: drop one of them")
         try:
             self.plan()
         except InvalidMessage as error:

@@ -21,8 +21,9 @@ from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerV
 from services.common.identity import Identity
 from services.common.scores import PartialScores, check_magnitude
 from services.coordinator.answered import AnsweredRecords
+from services.protocol1.default_batch import with_batch_size
 from vfl.arrays import FloatArray
-from vfl.learning import confidence_scores, count_rows, residual_columns
+from vfl.learning import RowCounts, confidence_scores, count_rows, residual_columns
 
 # Ended sessions, without their scores: late messages get a clear answer.
 _KEPT_ENDED = 16
@@ -141,18 +142,24 @@ class Sessions:
     def _agreement(self, session_id: str, session: _Session) -> Agreement:
         """The terms of a session that all have joined. What can't work ends it."""
         try:
-            session.answered = AnsweredRecords(_check_rows(session))
+            rows = _check_rows(session)
+            agreement = with_batch_size(
+                Agreement(
+                    session_id,
+                    session.plan,
+                    session.classes,
+                    tuple(session.joined[name] for name in session.party_names),
+                    tuple(defence.name for defence in self._defences),
+                    self._wants_gram,
+                )
+            )
+            check_steps(agreement.plan, rows.train)
         except InvalidMessage as error:
             self._end_all([session], str(error))
             raise
-        return Agreement(
-            session_id,
-            session.plan,
-            session.classes,
-            tuple(session.joined[name] for name in session.party_names),
-            tuple(defence.name for defence in self._defences),
-            self._wants_gram,
-        )
+        # What an honest session asks about: every record, and each epoch's validation rows anew.
+        session.answered = AnsweredRecords(agreement.active.aligned_rows + agreement.plan.epochs * rows.validation)
+        return agreement
 
     @property
     def _wants_gram(self) -> bool:
@@ -284,8 +291,8 @@ def _check_gram(gram: FloatArray, classes: int) -> None:
         raise InvalidMessage("Expected a Gram matrix: symmetric, without negative eigenvalues.")
 
 
-def _check_rows(session: _Session) -> int:
-    """Count the records that an honest session asks about, each epoch's validation rows anew.
+def _check_rows(session: _Session) -> RowCounts:
+    """Count the rows of each part of the split.
 
     Every party must have aligned the same number of rows, and a batch must fit the training ones.
     """
@@ -294,10 +301,14 @@ def _check_rows(session: _Session) -> int:
         raise InvalidMessage(f"The parties aligned different numbers of rows: {rows}. Align again.")
     plan, aligned = session.plan, rows[session.active]
     split = count_rows(aligned, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction)
+    if split.train < 1:
+        raise InvalidMessage(
+            f"No record is left to train on, of {aligned} aligned. Align more records, or lower validation_fraction "
+            "and test_fraction."
+        )
     if plan.batch_size > split.train:
         raise InvalidMessage(
             f"The batch of {plan.batch_size} is larger than the data: {split.train} training rows "
             f"of {aligned} aligned. Choose a smaller batch_size."
         )
-    check_steps(plan, split.train)
-    return aligned + plan.epochs * split.validation
+    return split

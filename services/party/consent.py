@@ -1,8 +1,11 @@
 """A party's own settings have the last word on a session's security."""
 
+from dataclasses import fields, replace
+
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.settings import Settings
+from services.protocol1.default_batch import with_batch_size
 
 
 def check_consent(agreement: Agreement, settings: Settings, own: PartyDescription) -> None:
@@ -24,11 +27,22 @@ def check_consent(agreement: Agreement, settings: Settings, own: PartyDescriptio
 
 
 def check_as_opened(agreement: Agreement, terms: ProposedTerms) -> None:
-    """Refuse an agreement on anything but what the session was opened with; raises OutOfOrder."""
-    stated = (agreement.plan, agreement.classes, agreement.active.name, {one.name for one in agreement.parties})
-    opened = (terms.plan, terms.classes, terms.active, {terms.active, *terms.passive_parties})
-    if stated != opened:
-        raise OutOfOrder("The coordinator states other terms than those that the session was opened with.")
+    """Refuse an agreement on anything but what the session was opened with, and the batch size that follows from it.
+
+    Raises:
+        OutOfOrder: with the first term that differs.
+    """
+    stated = (agreement.classes, agreement.active.name, {one.name for one in agreement.parties})
+    if stated != (terms.classes, terms.active, {terms.active, *terms.passive_parties}):
+        raise OutOfOrder("The coordinator states other parties or classes than those that the session was opened with.")
+    expected = with_batch_size(replace(agreement, plan=terms.plan)).plan
+    for one in fields(expected):
+        found, own = getattr(agreement.plan, one.name), getattr(expected, one.name)
+        if found != own:
+            raise OutOfOrder(
+                f"The coordinator states {one.name}={found}, and the plan that the session was opened with comes to "
+                f"{own}: it runs another version, or isn't honest."
+            )
 
 
 def check_plan(plan: TrainingPlan, settings: Settings) -> None:
@@ -70,6 +84,13 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
         warnings.append("INSECURE: cipher=plain, residuals and gradients travel unencrypted.")
     elif agreement.plan.key_bits < 2048:
         warnings.append(f"INSECURE: {agreement.plan.key_bits}-bit Paillier keys can be broken.")
+    if agreement.plan.cipher == "paillier" and not agreement.plan.installed_model:
+        warnings += [
+            f"INSECURE: truncate_answers=false at {party.name}, whose answers leave room for sums that nobody agreed "
+            "to (Hu, Algorithm 2)."
+            for party in agreement.parties
+            if not party.truncates_answers
+        ]
     if not agreement.plan.rerandomise:
         warnings.append("INSECURE: rerandomise=off, answers carry the key holder's randomness.")
     if agreement.plan.patience and agreement.score_defences:

@@ -46,7 +46,7 @@ class PartyData:
         """The same records with features as this party's defences transform them."""
         return replace(self, features=defences.transform_features(self.features), untransformed=self.features)
 
-    def describe(self, name: str, aligned_rows: int, *, truncates_answers: bool = False) -> PartyDescription:
+    def describe(self, name: str, aligned_rows: int, *, truncates_answers: bool) -> PartyDescription:
         """Describe this party to the others: counts and bounds only."""
         return PartyDescription(
             name=name,

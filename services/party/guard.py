@@ -1,100 +1,32 @@
 """The guard counts what each peer could learn from a party's answers, before the first one is given."""
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
-from services.common.run_records import ChannelRecord
+from services.protocol1.channels import Channel
 from services.protocol1.formats import CipherFormats
-from vfl.crypto import AnswerCapacity, PackingImpossible
-from vfl.learning import smallest_batch
+from vfl.crypto import PackingImpossible
 
 Mode = Literal["warn", "refuse", "off"]
-
-# One equation tells several labels while weights are near their start. Measured: docs/decisions/0005.
-LABELS_PER_EQUATION = 4
 
 # Learning rate times steps in which weights move by about what they are. Measured: docs/decisions/0005.
 STANDSTILL = 1.0
 
 
-@dataclass(frozen=True)
-class Channel:
-    """The decryption channel from a key holder to one peer, and how many equations its answers hold.
+def channels_of(agreement: Agreement, key_holder: str) -> tuple[Channel, ...]:
+    """One channel per peer of the key holder. None where nothing is encrypted or nothing is trained.
 
-    Attributes:
-        key_holder: the party that decrypts.
-        peer: the party that asks for decryptions.
-        rows: records of the smallest batch. A column of residuals has as many unknowns.
-        capacity: how many equations the answers of one step hold.
-        unknowns_per_equation: 1 for residuals, LABELS_PER_EQUATION where they tell labels.
-        steps_per_epoch: steps in which each record comes once.
-        remedies: what the key holder can do about too few rows, in words. None where nothing is needed.
+    Raises PackingImpossible for terms that don't fit the session's keys.
     """
-
-    key_holder: str
-    peer: str
-    rows: int
-    capacity: AnswerCapacity
-    unknowns_per_equation: int
-    steps_per_epoch: int
-    remedies: tuple[str, ...] = ()
-
-    @property
-    def is_solvable(self) -> bool:
-        """Whether the answers of one step hold as many equations as there are unknowns (Hu 3.2, 5.2)."""
-        return self.rows <= self.capacity.equations
-
-    @property
-    def is_telling(self) -> bool:
-        """Whether the answers of one step hold enough equations for the residuals, or for the labels behind them."""
-        return self.rows <= self.capacity.equations * self.unknowns_per_equation
-
-    @property
-    def steps_until_told(self) -> int:
-        """Steps whose answers together hold enough equations for every record, if residuals stay what they are."""
-        epochs = -(-self.rows // (self.capacity.equations * self.unknowns_per_equation))
-        return epochs * self.steps_per_epoch
-
-    @property
-    def warning(self) -> str:
-        """A sentence about what the peer can do, and what would prevent it."""
-        consequence = (
-            f"it can solve for the residuals of {self.key_holder} (Hu, section 5.2)."
-            if self.is_solvable
-            else f"too few to solve for the residuals of {self.key_holder}, but its labels follow from fewer equations "
-            f"than rows while weights are near their start, up to {self.unknowns_per_equation} from each."
-        )
-        return (
-            f"{self.peer} can put {self.capacity.equations} equations into the answers of one step, a batch has "
-            f"{self.rows} rows: {consequence} To prevent it, {', or '.join(self.remedies)}."
-        )
-
-    def facts(self) -> ChannelRecord:
-        """The channel's counts, for the run's record."""
-        return ChannelRecord(
-            key_holder=self.key_holder,
-            peer=self.peer,
-            rows=self.rows,
-            answers=len(self.capacity.answer_bits),
-            answer_bits=sum(self.capacity.answer_bits),
-            sums=self.capacity.sums,
-            sum_bits=self.capacity.sum_bits,
-            residual_bits=self.capacity.residual_bits,
-            equations=self.capacity.equations,
-            spare_bits=self.capacity.spare_bits,
-            spare_equations=self.capacity.spare_equations,
-        )
-
-
-def channels_of(agreement: Agreement, key_holder: str, training_rows: int) -> tuple[Channel, ...]:
-    """One channel per peer of the key holder. None where nothing is encrypted or nothing is trained."""
     if agreement.plan.cipher != "paillier" or agreement.plan.installed_model:
         return ()
-    return tuple(_channel(agreement, key_holder, peer.name, training_rows) for peer in agreement.peers_of(key_holder))
+    formats = CipherFormats(agreement)
+    return tuple(formats.channel(key_holder, peer.name) for peer in agreement.peers_of(key_holder))
 
 
 def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, noisy: bool = False) -> list[str]:
@@ -108,14 +40,14 @@ def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, nois
             The guard then warns and doesn't refuse.
 
     Returns:
-        One sentence per warning.
+        The warnings. The first sentence of each says who could learn what; numbers and what to do follow.
 
     Raises:
         OutOfOrder: the first warning, where the mode is refuse and residuals carry no noise.
     """
     if mode == "off":
         return []
-    warnings = [channel.warning for channel in channels if channel.is_telling]
+    warnings = list(_warnings_of_one_step(agreement, [channel for channel in channels if channel.is_telling]))
     for channel in channels:
         warnings += _standstill_warnings(agreement, channel)
     if any(channel.key_holder == agreement.active.name for channel in channels):
@@ -125,138 +57,134 @@ def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, nois
     return warnings
 
 
-def _first_step_warnings(agreement: Agreement) -> list[str]:
-    """From zero weights the label party's first shares are its labels, exactly and from very few equations."""
-    if agreement.plan.initialisation != "zero":
-        return []
-    return [
-        f"initialisation=zero: the first residuals of {agreement.active.name} are its labels alone, and exact signs "
-        "follow from far fewer equations than there are rows (Hu, Theorem 4.1). To prevent it, choose "
-        "initialisation=xavier."
-    ]
+# -- what one step tells -----------------------------------------------------------------------------------------------
 
 
-def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
-    """Warn where weights hardly move: equations of different steps then have the same unknowns, and add up.
-
-    Honest messages are enough for it. A channel that tells too much within one step has its warning already.
-    """
-    plan, needed = agreement.plan, channel.steps_until_told
-    rate = _rate_needed(plan, channel)
-    if rate is None:
-        return []
-    consequence = (
-        "can solve for what one step hides"
-        if channel.unknowns_per_equation == 1
-        else "gets as many equations as labels take, though not enough to solve for the residuals"
-    )
-    return [
-        f"learning_rate={plan.learning_rate:g} leaves weights almost where they are for {needed} steps, of "
-        f"{plan.epochs * channel.steps_per_epoch} in this session: their answers are about the same residuals of "
-        f"{channel.key_holder}, and {channel.peer} {consequence}. To prevent it, choose a learning_rate of "
-        f"{_rounded_up(rate)} or more, or fewer than {needed // channel.steps_per_epoch} epochs."
-    ]
+def _warnings_of_one_step(agreement: Agreement, telling: Sequence[Channel]) -> Iterator[str]:
+    """One warning per channel, and a single sentence for all of those that no batch size helps."""
+    hopeless = []
+    for channel in telling:
+        if remedies := _remedies(agreement, channel):
+            yield _warning(agreement, channel, remedies)
+        else:
+            hopeless.append(channel)
+    if hopeless:
+        yield _too_small(agreement, hopeless)
 
 
-def _rate_needed(plan: TrainingPlan, channel: Channel) -> float | None:
-    """The smallest learning rate that moves the weights in time. None where the plan's does, or one step tells."""
-    needed = channel.steps_until_told
-    planned = plan.epochs * channel.steps_per_epoch
-    if channel.is_telling or needed > planned or plan.learning_rate * needed >= STANDSTILL:
-        return None
-    return STANDSTILL / needed
-
-
-def _rounded_up(value: float) -> str:
-    """Two digits that are no less than the value."""
-    step = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return f"{math.ceil(value / step) * step:.2g}"
-
-
-def _channel(agreement: Agreement, key_holder: str, peer: str, training_rows: int) -> Channel:
-    found = _counted(agreement, key_holder, peer, training_rows)
-    return replace(found, remedies=_remedies(agreement, found, training_rows)) if found.is_telling else found
-
-
-def _counted(agreement: Agreement, key_holder: str, peer: str, training_rows: int) -> Channel:
-    """Raises PackingImpossible for terms that don't fit the session's keys."""
-    batch_size = agreement.plan.batch_size
-    return Channel(
-        key_holder,
-        peer,
-        smallest_batch(training_rows, batch_size),
-        CipherFormats(agreement).capacity(key_holder, peer),
-        LABELS_PER_EQUATION if key_holder == agreement.active.name else 1,
-        -(-training_rows // batch_size),
+def _warning(agreement: Agreement, channel: Channel, remedies: Sequence[str]) -> str:
+    holder = channel.key_holder
+    if not channel.is_solvable:
+        consequence = (
+            f"too few to solve for {holder}'s residuals, but labels follow from fewer equations than records while "
+            f"weights are near their start, up to {channel.unknowns_per_equation} from each"
+        )
+    else:
+        consequence = f"enough to solve for {holder}'s residuals (Hu, section 5.2)"
+    return (
+        f"{channel.peer} could learn {_what(agreement, holder)} from the answers of one step. It can put "
+        f"{channel.capacity.equations} equations into them, and a batch has {channel.rows} records: {consequence}. "
+        f"To prevent it, {', or '.join(remedies)}."
     )
 
 
-def _remedies(agreement: Agreement, channel: Channel, training_rows: int) -> tuple[str, ...]:
-    """What keeps the channel from telling too much. Noise does where labels are told or nothing else helps."""
+def _too_small(agreement: Agreement, channels: Sequence[Channel]) -> str:
+    """One sentence about a table that is too small for any batch size."""
+    holder = channels[0].key_holder
+    needed = max(_rows_needed(agreement, channel) for channel in channels)
+    return (
+        f"{' and '.join(channel.peer for channel in channels)} could learn {_what(agreement, holder)} from the answers "
+        f"of one step, whatever the batch size: train on {needed} records or more, where there are "
+        f"{agreement.training_rows} now, or turn on dp_noise at {holder} (this count then stays)."
+    )
+
+
+def _what(agreement: Agreement, key_holder: str) -> str:
+    """What the answers of a key holder tell, in plain words."""
+    if key_holder == agreement.active.name:
+        return f"labels of {key_holder}'s records"
+    return f"{key_holder}'s part of each record's score"
+
+
+def _remedies(agreement: Agreement, channel: Channel) -> tuple[str, ...]:
+    """What keeps the channel from telling too much, besides noise alone. Empty where nothing does."""
     name, plan, remedies = channel.key_holder, agreement.plan, []
-    larger = _sufficient_batch(agreement, channel, training_rows)
+    larger = _sufficient_batch(agreement, channel)
     if larger:
         remedies.append(f"choose {larger.words(plan)}")
-    truncating, truncates = _truncating(agreement, name), agreement.party(name).truncates_answers
-    truncated = _counted_if_possible(truncating, channel, training_rows)
-    if truncated and not truncated.is_telling:
-        moving = _rate_words(plan, truncated)
-        remedies.append(f"response_truncation at {name} ({truncated.capacity.equations} equations){moving}")
-    elif truncated and not truncates:
-        smaller = _sufficient_batch(truncating, truncated, training_rows)
-        if smaller and (larger is None or smaller.size < larger.size):
-            remedies.append(f"response_truncation at {name} with {smaller.words(plan)}")
-    if not remedies and plan.packing:
-        # Large batches are packed with several rows per ciphertext, and the slots between the wanted ones count.
-        unpacked = replace(truncating, plan=replace(plan, packing=False))
-        batch = _sufficient_batch(unpacked, _counted(unpacked, name, channel.peer, training_rows), training_rows)
-        if batch:
-            first = "choose" if truncates else f"response_truncation at {name} with"
-            remedies.append(f"{first} packing=off and {batch.words(plan)}")
-    if not remedies or not channel.is_solvable:
+    if not agreement.party(name).truncates_answers:
+        truncating = _truncating(agreement, name)
+        truncated = _counted_if_possible(truncating, channel)
+        if truncated and not truncated.is_telling:
+            moving = _rate_words(truncating, truncated)
+            remedies.append(f"set truncate_answers=true at {name} ({truncated.capacity.equations} equations){moving}")
+        elif truncated:
+            smaller = _sufficient_batch(truncating, truncated)
+            if smaller and (larger is None or smaller.size < larger.size):
+                remedies.append(f"set truncate_answers=true at {name} with {smaller.words(plan)}")
+    if remedies and not channel.is_solvable:
         # Only the key holder knows of its noise.
-        remedies.append(f"dp_noise at {name}, which hides residuals whatever is asked (this count then stays)")
+        remedies.append(f"turn on dp_noise at {name}, which hides residuals whatever is asked (this count then stays)")
     return tuple(remedies)
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch size, and the channel that it makes."""
+    """A batch size, and the session and the channel that it makes."""
 
-    size: int
+    agreement: Agreement
     channel: Channel
 
+    @property
+    def size(self) -> int:
+        return self.agreement.plan.batch_size
+
     def words(self, plan: TrainingPlan) -> str:
-        return f"a batch_size of {self.size}{_rate_words(plan, self.channel)}"
+        return f"a batch_size of {self.size}{_rate_words(self.agreement, self.channel)}"
 
 
-def _rate_words(plan: TrainingPlan, channel: Channel) -> str:
-    """The learning rate that a remedy needs besides, where weights would stand still for too many of its steps."""
-    rate = _rate_needed(plan, channel)
-    return f" and a learning_rate of {_rounded_up(rate)} or more" if rate else ""
-
-
-def _sufficient_batch(agreement: Agreement, channel: Channel, training_rows: int) -> _Batch | None:
-    """A batch size whose smallest batch has more rows than its answers tell. None when there is none.
+def _sufficient_batch(agreement: Agreement, channel: Channel) -> _Batch | None:
+    """A larger batch size whose smallest batch has more rows than its answers tell. None when there is none.
 
     A larger batch may change widths and layout. The search begins with the largest number of steps that may do, and
-    goes down by a hundredth.
+    goes down by a hundredth. An honest sum takes more bits than a residual, so there are no fewer equations than sums.
     """
-    steps = training_rows // (channel.capacity.equations * channel.unknowns_per_equation + 1)
+    rows = agreement.training_rows
+    fewest = channel.capacity.sums * channel.unknowns_per_equation + 1
+    steps = min(rows // fewest, _steps_per_epoch(agreement) - 1)
     while steps > 0:
-        batch_size = -(-training_rows // steps)
-        larger = replace(agreement, plan=replace(agreement.plan, batch_size=batch_size))
-        counted = _counted_if_possible(larger, channel, training_rows)
+        larger = _with_batch(agreement, -(-rows // steps))
+        counted = _counted_if_possible(larger, channel)
         if counted and not counted.is_telling:
-            return _Batch(batch_size, counted)
+            return _Batch(larger, counted)
         steps -= -(-steps // 100)
     return None
 
 
-def _counted_if_possible(agreement: Agreement, channel: Channel, training_rows: int) -> Channel | None:
+def _rows_needed(agreement: Agreement, channel: Channel) -> int:
+    """The fewest training records with which truncated answers about one batch of all of them don't tell too much."""
+    plan = replace(agreement.plan, validation_fraction=0.0, test_fraction=0.0)
+    trained = _truncating(replace(agreement, plan=plan), channel.key_holder)
+
+    def is_enough(rows: int) -> bool:
+        parties = tuple(replace(party, aligned_rows=rows) for party in trained.parties)
+        counted = _counted_if_possible(_with_batch(replace(trained, parties=parties), rows), channel)
+        return counted is None or not counted.is_telling
+
+    most = 2 * channel.rows
+    while not is_enough(most):
+        most *= 2
+    return bisect_left(range(most), True, lo=channel.rows, key=is_enough)
+
+
+def _with_batch(agreement: Agreement, batch_size: int) -> Agreement:
+    return replace(agreement, plan=replace(agreement.plan, batch_size=batch_size))
+
+
+def _counted_if_possible(agreement: Agreement, channel: Channel) -> Channel | None:
     """The same channel under other terms than the session's. None where these don't fit its keys."""
     try:
-        return _counted(agreement, channel.key_holder, channel.peer, training_rows)
+        return CipherFormats(agreement).channel(channel.key_holder, channel.peer)
     except PackingImpossible:
         return None
 
@@ -266,3 +194,67 @@ def _truncating(agreement: Agreement, name: str) -> Agreement:
         replace(party, truncates_answers=party.truncates_answers or party.name == name) for party in agreement.parties
     )
     return replace(agreement, parties=parties)
+
+
+# -- what several steps tell together ----------------------------------------------------------------------------------
+
+
+def _first_step_warnings(agreement: Agreement) -> list[str]:
+    """From zero weights the label party's first shares are its labels, exactly and from very few equations."""
+    if agreement.plan.initialisation != "zero":
+        return []
+    name = agreement.active.name
+    return [
+        f"Every other party could learn labels of {name}'s records from the answers of the first step. "
+        f"With initialisation=zero its first residuals are labels alone, and exact signs follow from far fewer "
+        "equations than there are rows (Hu, Theorem 4.1). To prevent it, choose initialisation=xavier."
+    ]
+
+
+def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
+    """Warn where weights hardly move: equations of different steps then have the same unknowns, and add up.
+
+    Honest messages are enough for it. A channel that tells too much within one step has its warning already.
+    """
+    plan, needed, steps = agreement.plan, _steps_until_told(agreement, channel), _steps_per_epoch(agreement)
+    rate = _rate_needed(agreement, channel)
+    if rate is None:
+        return []
+    return [
+        f"{channel.peer} could learn {_what(agreement, channel.key_holder)} from the answers of {needed} steps "
+        "together. "
+        f"learning_rate={plan.learning_rate:g} leaves weights almost where they are for so many, of "
+        f"{plan.epochs * steps} in this session: their answers are about the same residuals of "
+        f"{channel.key_holder}. To prevent it, choose a learning_rate of {_rounded_up(rate)} or more, or fewer than "
+        f"{needed // steps} epochs."
+    ]
+
+
+def _steps_per_epoch(agreement: Agreement) -> int:
+    return -(-agreement.training_rows // agreement.plan.batch_size)
+
+
+def _steps_until_told(agreement: Agreement, channel: Channel) -> int:
+    """Steps whose answers together hold enough equations for every record, if residuals stay what they are."""
+    return -(-channel.rows // channel.most_rows_told) * _steps_per_epoch(agreement)
+
+
+def _rate_needed(agreement: Agreement, channel: Channel) -> float | None:
+    """The smallest learning rate that moves the weights in time. None where the plan's does, or one step tells."""
+    plan, needed = agreement.plan, _steps_until_told(agreement, channel)
+    planned = plan.epochs * _steps_per_epoch(agreement)
+    if channel.is_telling or needed > planned or plan.learning_rate * needed >= STANDSTILL:
+        return None
+    return STANDSTILL / needed
+
+
+def _rate_words(agreement: Agreement, channel: Channel) -> str:
+    """The learning rate that a remedy needs besides, where weights would stand still for too many of its steps."""
+    rate = _rate_needed(agreement, channel)
+    return f" and a learning_rate of {_rounded_up(rate)} or more" if rate else ""
+
+
+def _rounded_up(value: float) -> str:
+    """Two digits that are no less than the value."""
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / step) * step:.2g}"

@@ -26,8 +26,7 @@ class PartyDefences:
     """Applies a party's defences, in the order given; without any, every method gives back what it got.
 
     Attributes:
-        names: of all of them.
-        truncates_answers: whether one cuts the party's decrypted answers to their honest width.
+        names: of all of them. ``response_truncation`` has nothing to do here: ``truncate_answers`` says the same.
     """
 
     def __init__(self, chosen: Sequence[Defence] = (), noise: NoiseSource | None = None) -> None:
@@ -36,13 +35,14 @@ class PartyDefences:
         self._residuals = cast(tuple[ResidualDefence, ...], _of_stage(chosen, "residuals"))
         self._features = cast(tuple[FeatureDefence, ...], _of_stage(chosen, "features"))
         self._parameters = cast(tuple[ParameterDefence, ...], _of_stage(chosen, "parameters"))
-        self.truncates_answers = bool(_of_stage(chosen, "answers"))
 
     @classmethod
     def of(cls, settings: Settings, role: Role) -> "PartyDefences":
         """The defences that the settings name for this role; raises ValueError for those that can't work here."""
         chosen = load_defences(settings, role)
         check_defences(chosen, settings)
+        if not settings.truncate_answers and settings.cipher == "paillier":
+            _log.warning("INSECURE: truncate_answers=false, answers leave room for sums that nobody agreed to.")
         return cls(chosen, noise_source(settings))
 
     def check(self, terms: TrainingTerms) -> None:

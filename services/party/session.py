@@ -58,9 +58,7 @@ class PartySession:
         data, settings, defences = context.data, context.settings, context.defences
         check_consent(agreement, settings, _description(context, rows))
         training = _training_of(context, agreement, rows, labels)
-        # Records, not rows: a record that stands in many rows has one residual.
-        records = len(np.unique(rows[training.rows.train]))
-        channels = channels_of(agreement, context.name, records)
+        channels = channels_of(agreement, context.name)
         session = cls(
             training,
             tuple(warnings_of(agreement, insecure_transport=settings.transport == "insecure")),
@@ -106,7 +104,7 @@ def join(context: PartyContext, session_id: str, rows: IntArray) -> Agreement:
 
 
 def _description(context: PartyContext, rows: IntArray) -> PartyDescription:
-    return context.data.describe(context.name, len(rows), truncates_answers=context.defences.truncates_answers)
+    return context.data.describe(context.name, len(rows), truncates_answers=context.settings.truncate_answers)
 
 
 def _training_of(context: PartyContext, agreement: Agreement, rows: IntArray, labels: IntArray | None) -> PartyTraining:

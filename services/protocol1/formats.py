@@ -1,22 +1,13 @@
 """The numbers behind a session's ciphertexts: fixed point, packing, widths. Public, the same at every party."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from services.common import limits
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
-from vfl.crypto import (
-    WRAP_BITS,
-    AnswerCapacity,
-    FixedPoint,
-    PackingImpossible,
-    PackingLayout,
-    StepProduct,
-    answer_capacity,
-    choose_layout,
-    ciphertext_count,
-)
+from services.protocol1.channels import Channel, channel, exposure, feature_format, residual_format
+from vfl.crypto import WRAP_BITS, FixedPoint, PackingImpossible, PackingLayout, ciphertext_count, layouts_by_cost
 from vfl.crypto.messages import MessageFormats
 
 
@@ -45,61 +36,60 @@ class CipherFormats:
     @cached_property
     def residual(self) -> FixedPoint:
         """The fixed point of residuals, as the plan says."""
-        plan = self.agreement.plan
-        return FixedPoint(plan.residual_fraction_bits, plan.residual_integer_bits)
+        return residual_format(self.agreement)
 
     @cached_property
     def feature(self) -> FixedPoint:
         """The fixed point that holds every party's features."""
-        parties = self.agreement.parties
-        return FixedPoint(
-            self.agreement.plan.feature_fraction_bits,
-            max(party.feature_integer_bits for party in parties),
-            signed=any(party.features_signed for party in parties),
-        )
+        return feature_format(self.agreement)
 
-    @cached_property
+    @property
     def layout(self) -> PackingLayout | None:
         """How values share a ciphertext; None without packing."""
-        plan, parties = self.agreement.plan, self.agreement.parties
-        if not plan.packing:
-            return None
-        return choose_layout(
-            batch_size=plan.batch_size,
-            features=max(party.feature_count for party in parties),
-            classes=self.agreement.residual_columns,
-            residual_format=self.residual,
-            feature_format=self.feature,
-            key_bits=plan.key_bits,
-            reserved_bits=WRAP_BITS if any(party.truncates_answers for party in parties) else 0,
-        )
+        return _safest_layout(self.agreement) if self.agreement.plan.packing else None
 
     def answer_bits(self, key_holder: str, peer: str) -> tuple[int, ...] | None:
         """w of each answer to this peer where the key holder answers modulo 2^w; None where it answers modulo n."""
         if not self.agreement.party(key_holder).truncates_answers:
             return None
-        return self.capacity(key_holder, peer).answer_bits
+        return self.channel(key_holder, peer).capacity.answer_bits
 
     def answer_bytes(self, key_holder: str, peer: str) -> int:
         """Bytes of each of these answers."""
         bits = self.answer_bits(key_holder, peer)
         return -(-(self.agreement.plan.key_bits if bits is None else max(bits)) // 8)
 
-    def capacity(self, key_holder: str, peer: str) -> AnswerCapacity:
+    def channel(self, key_holder: str, peer: str) -> Channel:
         """What the key holder's answers of one step to this peer have room for."""
-        product = StepProduct(
-            rows=self.agreement.plan.batch_size,
-            features=self.agreement.party(peer).feature_count,
-            columns=self.agreement.residual_columns,
-            layout=self.layout,
-            residual_format=self.residual,
-            feature_format=self.feature,
-        )
-        return answer_capacity(
-            product,
-            key_bits=self.agreement.plan.key_bits,
-            truncated=self.agreement.party(key_holder).truncates_answers,
-        )
+        return channel(self.agreement, self.layout, key_holder, peer)
+
+
+# The guard looks at many agreements to say what would help; one costs some milliseconds.
+@lru_cache(maxsize=256)
+def _safest_layout(agreement: Agreement) -> PackingLayout:
+    """The cheapest layout that leaves the guard silent about every channel, or else about as many as any does.
+
+    The more rows or columns share an answer, the more of its room is no honest sum's: the cheapest layout of all may
+    tell what a slightly dearer one keeps.
+    """
+    plan, parties = agreement.plan, agreement.parties
+    layouts = layouts_by_cost(
+        batch_size=plan.batch_size,
+        features=max(party.feature_count for party in parties),
+        classes=agreement.residual_columns,
+        residual_format=residual_format(agreement),
+        feature_format=feature_format(agreement),
+        key_bits=plan.key_bits,
+        reserved_bits=WRAP_BITS if any(party.truncates_answers for party in parties) else 0,
+    )
+    best, least = layouts[0], exposure(agreement, layouts[0])
+    for layout in layouts[1:]:
+        if least.is_none:
+            break
+        exposed = exposure(agreement, layout)
+        if exposed < least:
+            best, least = layout, exposed
+    return best
 
 
 def check_vector_sizes(agreement: Agreement) -> None:

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.party.guard import Channel, channels_of
+from services.party.guard import channels_of, guard
+from services.protocol1.channels import Channel
 
 UNPACKED = TrainingPlan(packing=False, batch_size=64)
 
@@ -13,20 +14,34 @@ def agreed(
     *,
     features: tuple[int, ...] = (16, 15),
     truncating: tuple[str, ...] = (),
+    rows: int = 400,
     classes: int = 2,
     signed: bool = False,
 ) -> Agreement:
     names = ["active", *(["passive"] if len(features) == 2 else [f"passive-{i}" for i in range(1, len(features))])]
     parties = tuple(
-        PartyDescription(name, count, 0, signed, 400, name in truncating)
+        PartyDescription(name, count, 0, signed, rows, name in truncating)
         for name, count in zip(names, features, strict=True)
     )
     return Agreement("session", plan, classes, parties)
 
 
 def channel(agreement: Agreement, key_holder: str = "active", rows: int = 64) -> Channel:
-    (found,) = channels_of(agreement, key_holder, rows)
+    (found,) = channels_of(trained_on(agreement, rows), key_holder)
     return found
+
+
+def warnings(agreement: Agreement, key_holder: str = "active", rows: int = 64) -> list[str]:
+    """What the guard of one party says of a session with so many training rows."""
+    agreement = trained_on(agreement, rows)
+    return guard(agreement, channels_of(agreement, key_holder), "warn")
+
+
+def trained_on(agreement: Agreement, rows: int) -> Agreement:
+    """The same session with so many training rows, and no others."""
+    plan = replace(agreement.plan, validation_fraction=0.0, test_fraction=0.0)
+    parties = tuple(replace(party, aligned_rows=rows) for party in agreement.parties)
+    return replace(agreement, plan=plan, parties=parties)
 
 
 def with_truncation(agreement: Agreement, name: str) -> Agreement:

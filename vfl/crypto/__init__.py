@@ -12,6 +12,7 @@ from vfl.crypto.capacity import (
     AnswerCapacity,
     StepProduct,
     answer_capacity,
+    count_equations,
     honest_answer_bits,
     truncate,
 )
@@ -34,7 +35,7 @@ from vfl.crypto.modulus_proof import (
     modulus_context,
     prove_modulus,
 )
-from vfl.crypto.packing import PackingLayout, choose_layout
+from vfl.crypto.packing import PackingLayout, choose_layout, layouts_by_cost
 from vfl.crypto.vectors import (
     CipherVector,
     Mask,
@@ -75,12 +76,14 @@ __all__ = [
     "choose_layout",
     "ciphertext_count",
     "ciphertext_width",
+    "count_equations",
     "decrypt_integers",
     "decrypt_vector",
     "encrypt_vector",
     "from_bytes",
     "honest_answer_bits",
     "keygen",
+    "layouts_by_cost",
     "mask_vector",
     "matvec",
     "modulus_context",

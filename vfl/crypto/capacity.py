@@ -91,9 +91,15 @@ class StepProduct:
 
 def honest_answer_bits(product: StepProduct) -> tuple[int, ...]:
     """Count w of each answer: the bits that an honest one occupies in two's complement."""
+    return tuple(bits for bits, answers in _kinds_of_answers(product) for _ in range(answers))
+
+
+def _kinds_of_answers(product: StepProduct) -> list[tuple[int, int]]:
+    """(w, how many answers of that width)."""
     if product.layout is None:
-        return (product.sum_bits,) * (product.features * product.columns)
-    return tuple(slots * product.layout.slot_bits for slots in product.layout.slots_of_answers(product.features))
+        return [(product.sum_bits, product.features * product.columns)]
+    slot = product.layout.slot_bits
+    return [(slots * slot, answers) for slots, answers in product.layout.kinds_of_answers(product.features)]
 
 
 def answer_capacity(product: StepProduct, *, key_bits: int, truncated: bool) -> AnswerCapacity:
@@ -110,8 +116,19 @@ def answer_capacity(product: StepProduct, *, key_bits: int, truncated: bool) -> 
     """
     honest = honest_answer_bits(product)
     bits = honest if truncated else (key_bits - 1,) * len(honest)
-    residual_bits = product.residual_format.fraction_bits + _SHARE_INTEGER_BITS
-    return AnswerCapacity(bits, product.features * product.columns, product.sum_bits, residual_bits)
+    return AnswerCapacity(bits, product.features * product.columns, product.sum_bits, _residual_bits(product))
+
+
+def count_equations(product: StepProduct, *, key_bits: int, truncated: bool) -> int:
+    """Count ``answer_capacity(...).equations``, in a time that doesn't grow with the number of answers."""
+    residual = _residual_bits(product)
+    return sum(
+        answers * -(-(bits if truncated else key_bits - 1) // residual) for bits, answers in _kinds_of_answers(product)
+    )
+
+
+def _residual_bits(product: StepProduct) -> int:
+    return product.residual_format.fraction_bits + _SHARE_INTEGER_BITS
 
 
 def truncate(answers: Sequence[int], bits: Sequence[int]) -> tuple[int, ...]:

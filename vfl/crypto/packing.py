@@ -17,7 +17,7 @@ max(0, w - t + e) of the second: at most w together. Over all ciphertexts that i
 wanted slot. Junk needs no room of its own.
 
 *Slots between the wanted ones are not secret* from the party that takes the mask off: they are further sums of the
-residual. `vfl.crypto.capacity` counts them, and `choose_layout` keeps them few.
+residual. `vfl.crypto.capacity` counts them, and `layouts_by_cost` keeps them few.
 
 *Hence B bits do* where s max|x| max|g| < 2**(B-1): with 2**(B-1) added, every slot lies in [0, 2**B), and
 slots are read independently. The total of N slots is below 2**(B N - 1) in magnitude, and n > 2**(bits - 1): with
@@ -92,9 +92,15 @@ class PackingLayout:
 
     def slots_of_answers(self, features: int) -> list[int]:
         """Count the slots of each answer for this many features; the last may hold fewer columns."""
+        return [slots for slots, answers in self.kinds_of_answers(features) for _ in range(answers)]
+
+    def kinds_of_answers(self, features: int) -> list[tuple[int, int]]:
+        """List (slots of an answer, how many such answers) for this many features: at most two kinds."""
         t, m = self.rows_per_ciphertext, self.columns_per_answer
-        columns = [m] * (features // m) + ([features % m] if features % m else [])
-        return [(self.classes - 1) * self.class_stride + t * count + t - 1 for count in columns]
+        full, rest = divmod(features, m)
+        columns = [(m, full), (rest, 1 if rest else 0)]
+        gaps = (self.classes - 1) * self.class_stride + t - 1
+        return [(gaps + t * count, answers) for count, answers in columns if answers]
 
     def pack_residual(self, residual: IntArray) -> list[int]:
         """Pack (s, k) integers into ceil(s / t) signed plaintexts G_u."""
@@ -146,7 +152,7 @@ class PackingLayout:
         return [(lifted >> bits * slot & (1 << bits) - 1) - half for slot in range(self.slots)]
 
 
-def choose_layout(
+def layouts_by_cost(
     *,
     batch_size: int,
     features: int,
@@ -155,8 +161,8 @@ def choose_layout(
     feature_format: FixedPoint,
     key_bits: int,
     reserved_bits: int = 0,
-) -> PackingLayout:
-    """Choose the layout with the fewest modular products for one exchange: encrypt, multiply, rerandomise, decrypt.
+) -> list[PackingLayout]:
+    """List the layouts that fit a key, those with the fewest modular products of one exchange first.
 
     It is a pure function of public numbers, so that every party computes the same.
 
@@ -189,7 +195,32 @@ def choose_layout(
             f"{classes} classes need {classes} slots, a {key_bits}-bit key has {available}: "
             "use a larger key or packing=off."
         )
-    return min(candidates, key=lambda layout: _products(layout, features))
+    return sorted(candidates, key=lambda layout: _products(layout, features))
+
+
+def choose_layout(
+    *,
+    batch_size: int,
+    features: int,
+    classes: int,
+    residual_format: FixedPoint,
+    feature_format: FixedPoint,
+    key_bits: int,
+    reserved_bits: int = 0,
+) -> PackingLayout:
+    """Choose the layout with the fewest modular products of one exchange: encrypt, multiply, rerandomise, decrypt.
+
+    Arguments and errors are those of `layouts_by_cost`.
+    """
+    return layouts_by_cost(
+        batch_size=batch_size,
+        features=features,
+        classes=classes,
+        residual_format=residual_format,
+        feature_format=feature_format,
+        key_bits=key_bits,
+        reserved_bits=reserved_bits,
+    )[0]
 
 
 def _products(layout: PackingLayout, features: int) -> int:

@@ -1,0 +1,144 @@
+"""Decryption channels: what the answers of one step have room for, from each key holder to each of its peers."""
+
+from dataclasses import dataclass
+from functools import cache
+
+from services.common.agreement import Agreement, PartyDescription
+from services.common.run_records import ChannelRecord
+from vfl.crypto import AnswerCapacity, FixedPoint, PackingLayout, StepProduct, answer_capacity, count_equations
+from vfl.learning import smallest_batch
+
+# One equation tells several labels while weights are near their start. Measured: docs/decisions/0005.
+LABELS_PER_EQUATION = 4
+
+
+@dataclass(frozen=True)
+class Channel:
+    """The decryption channel from a key holder to one peer, and how many equations its answers hold.
+
+    Attributes:
+        key_holder: the party that decrypts.
+        peer: the party that asks for decryptions.
+        rows: records of the smallest batch. A column of residuals has as many unknowns.
+        capacity: how many equations the answers of one step hold.
+        unknowns_per_equation: 1 for residuals, LABELS_PER_EQUATION where they tell labels.
+    """
+
+    key_holder: str
+    peer: str
+    rows: int
+    capacity: AnswerCapacity
+    unknowns_per_equation: int
+
+    @property
+    def is_solvable(self) -> bool:
+        """Whether the answers of one step hold as many equations as there are unknowns (Hu 3.2, 5.2)."""
+        return self.rows <= self.capacity.equations
+
+    @property
+    def most_rows_told(self) -> int:
+        """The largest batch whose residuals, or the labels behind them, the answers of one step may tell."""
+        return self.capacity.equations * self.unknowns_per_equation
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether the answers of one step hold enough equations for the residuals, or for the labels behind them."""
+        return self.rows <= self.most_rows_told
+
+    def facts(self) -> ChannelRecord:
+        """The channel's counts, for the run's record."""
+        return ChannelRecord(
+            key_holder=self.key_holder,
+            peer=self.peer,
+            rows=self.rows,
+            answers=len(self.capacity.answer_bits),
+            answer_bits=sum(self.capacity.answer_bits),
+            sums=self.capacity.sums,
+            sum_bits=self.capacity.sum_bits,
+            residual_bits=self.capacity.residual_bits,
+            equations=self.capacity.equations,
+            spare_bits=self.capacity.spare_bits,
+            spare_equations=self.capacity.spare_equations,
+        )
+
+
+@dataclass(frozen=True, order=True)
+class Exposure:
+    """How many channels of a session tell too much in one step; less is better, what can be solved for counts first.
+
+    Attributes:
+        solvable: channels whose residuals can be solved for.
+        telling: channels that tell residuals or labels.
+    """
+
+    solvable: int
+    telling: int
+
+    @property
+    def is_none(self) -> bool:
+        """Whether the guard has nothing to say of any channel."""
+        return self.telling == 0
+
+
+def residual_format(agreement: Agreement) -> FixedPoint:
+    """The fixed point of residuals, as the plan says."""
+    plan = agreement.plan
+    return FixedPoint(plan.residual_fraction_bits, plan.residual_integer_bits)
+
+
+def feature_format(agreement: Agreement) -> FixedPoint:
+    """The fixed point that holds every party's features."""
+    return FixedPoint(
+        agreement.plan.feature_fraction_bits,
+        max(party.feature_integer_bits for party in agreement.parties),
+        signed=any(party.features_signed for party in agreement.parties),
+    )
+
+
+def channel(agreement: Agreement, layout: PackingLayout | None, key_holder: str, peer: str) -> Channel:
+    """Count the channel from a key holder to a peer under one layout; None is one sum per answer."""
+    holder = agreement.party(key_holder)
+    return Channel(
+        key_holder,
+        peer,
+        smallest_batch(agreement.training_rows, agreement.plan.batch_size),
+        answer_capacity(
+            _product(agreement, layout, agreement.party(peer).feature_count),
+            key_bits=agreement.plan.key_bits,
+            truncated=holder.truncates_answers,
+        ),
+        _unknowns_per_equation(agreement, holder),
+    )
+
+
+def exposure(agreement: Agreement, layout: PackingLayout | None) -> Exposure:
+    """Count the channels of all parties that tell too much under one layout."""
+    rows, key_bits = smallest_batch(agreement.training_rows, agreement.plan.batch_size), agreement.plan.key_bits
+
+    @cache
+    def equations(features: int, truncated: bool) -> int:
+        return count_equations(_product(agreement, layout, features), key_bits=key_bits, truncated=truncated)
+
+    solvable = telling = 0
+    for holder in agreement.parties:
+        for peer in agreement.peers_of(holder.name):
+            found = equations(peer.feature_count, holder.truncates_answers)
+            solvable += rows <= found
+            telling += rows <= found * _unknowns_per_equation(agreement, holder)
+    return Exposure(solvable, telling)
+
+
+def _product(agreement: Agreement, layout: PackingLayout | None, features: int) -> StepProduct:
+    """What a peer of so many features asks for in one step."""
+    return StepProduct(
+        rows=agreement.plan.batch_size,
+        features=features,
+        columns=agreement.residual_columns,
+        layout=layout,
+        residual_format=residual_format(agreement),
+        feature_format=feature_format(agreement),
+    )
+
+
+def _unknowns_per_equation(agreement: Agreement, key_holder: PartyDescription) -> int:
+    return LABELS_PER_EQUATION if key_holder == agreement.active else 1
