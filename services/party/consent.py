@@ -22,6 +22,9 @@ def check_consent(agreement: Agreement, settings: Settings, own: PartyDescriptio
     plan = agreement.plan
     if [party for party in agreement.parties if party.name == own.name] != [own]:
         raise OutOfOrder(f"The agreement describes {own.name} otherwise than it described itself.")
+    if any(party.aligned_rows != own.aligned_rows for party in agreement.parties):
+        # The guard counts rows by it.
+        raise OutOfOrder(f"The agreement has another number of aligned records than {own.name} has aligned.")
     if plan.cipher != settings.cipher:
         raise OutOfOrder(
             f"The session is cipher={plan.cipher}, this party runs cipher={settings.cipher}. "
