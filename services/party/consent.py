@@ -76,8 +76,8 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
         warnings.append(f"INSECURE: {agreement.plan.key_bits}-bit Paillier keys can be broken.")
     if agreement.plan.cipher == "paillier" and not agreement.plan.installed_model:
         warnings += [
-            f"INSECURE: truncate_answers=false at {party.name}, whose answers leave room for sums that nobody agreed to "
-            "(Hu, Algorithm 2)."
+            f"INSECURE: truncate_answers=false at {party.name}, answers leave room for sums that nobody agreed to (Hu, "
+            "Algorithm 2)."
             for party in agreement.parties
             if not party.truncates_answers
         ]

@@ -220,8 +220,9 @@ def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
     rate = _rate_needed(agreement, channel)
     if rate is None:
         return []
+    what = _what(agreement, channel.key_holder)
     return [
-        f"{channel.peer} could learn {_what(agreement, channel.key_holder)} from the answers of {needed} steps together. "
+        f"{channel.peer} could learn {what} from the answers of {needed} steps together. "
         f"learning_rate={plan.learning_rate:g} leaves weights almost where they are for so many, of "
         f"{plan.epochs * steps} in this session: their answers are about the same residuals of "
         f"{channel.key_holder}. To prevent it, choose a learning_rate of {_rounded_up(rate)} or more, or fewer than "

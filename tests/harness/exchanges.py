@@ -108,9 +108,10 @@ def wired(
     timeout: float = 30.0,
     through: Callable[[str, Peer], Peer] = lambda sender, peer: peer,
     defences: Mapping[str, PartyDefences] | None = None,
+    truncating: bool = True,
 ) -> Iterator[dict[str, PartyTraining]]:
     """Trainings of all parties, wired to each other; ``through`` may put something between a sender and its peer."""
-    agreement = problem.agreement(plan)
+    agreement = problem.agreement(plan, truncating)
     trainings: dict[str, PartyTraining] = {}
 
     def peer(sender: str, receiver: str) -> Peer:
@@ -146,8 +147,8 @@ def run_together(trainings: Mapping[str, PartyTraining], epochs: int) -> list[Fl
     return [training.weights for training in trainings.values()]
 
 
-def train_encrypted(problem: Problem, plan: TrainingPlan) -> list[FloatArray]:
-    with wired(problem, plan) as trainings:
+def train_encrypted(problem: Problem, plan: TrainingPlan, *, truncating: bool = True) -> list[FloatArray]:
+    with wired(problem, plan, truncating=truncating) as trainings:
         return run_together(trainings, plan.epochs)
 
 

@@ -104,7 +104,7 @@ def test_a_coordinator_cant_switch_a_partys_truncation_off(tmp_path: Path, monke
     monkeypatch.setattr(Sessions, "join", lying)
     with (
         house(tmp_path, settings=small_settings(epochs=1)) as home,
-        pytest.raises(FederationError, match="describes .* otherwise than it described itself"),
+        pytest.raises(FederationError, match=r"describes .* otherwise than it described itself"),
     ):
         home.train()
 
