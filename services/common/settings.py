@@ -202,8 +202,6 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"defence_options names {', '.join(sorted(unused))}, which defences doesn't: add or drop it"
             )
-        if not self.truncate_answers and "response_truncation" in self.defences:
-            raise ValueError("truncate_answers=false contradicts the defence response_truncation: drop one of them")
         try:
             self.plan()
         except InvalidMessage as error:

@@ -22,7 +22,8 @@ def check_consent(agreement: Agreement, settings: Settings, own: PartyDescriptio
     if [party for party in agreement.parties if party.name == own.name] != [own]:
         raise OutOfOrder(f"The agreement describes {own.name} otherwise than it described itself.")
     if any(party.aligned_rows != own.aligned_rows for party in agreement.parties):
-        raise OutOfOrder("The parties of the agreement have different numbers of aligned records: align again.")
+        # The guard counts rows by it.
+        raise OutOfOrder(f"The agreement has another number of aligned records than {own.name} has aligned.")
     check_plan(agreement.plan, settings)
 
 
@@ -86,8 +87,8 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
         warnings.append(f"INSECURE: {agreement.plan.key_bits}-bit Paillier keys can be broken.")
     if agreement.plan.cipher == "paillier" and not agreement.plan.installed_model:
         warnings += [
-            f"INSECURE: truncate_answers=false at {party.name}, whose answers leave room for sums that nobody agreed "
-            "to (Hu, Algorithm 2)."
+            f"INSECURE: truncate_answers=false at {party.name}, answers leave room for sums that nobody agreed to (Hu, "
+            "Algorithm 2)."
             for party in agreement.parties
             if not party.truncates_answers
         ]

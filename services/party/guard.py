@@ -216,13 +216,13 @@ def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
 
     Honest messages are enough for it. A channel that tells too much within one step has its warning already.
     """
-    plan, needed, steps = agreement.plan, _steps_until_told(agreement, channel), _steps_per_epoch(agreement)
+    plan, needed, steps = agreement.plan, steps_until_told(agreement, channel), _steps_per_epoch(agreement)
     rate = _rate_needed(agreement, channel)
     if rate is None:
         return []
+    what = _what(agreement, channel.key_holder)
     return [
-        f"{channel.peer} could learn {_what(agreement, channel.key_holder)} from the answers of {needed} steps "
-        "together. "
+        f"{channel.peer} could learn {what} from the answers of {needed} steps together. "
         f"learning_rate={plan.learning_rate:g} leaves weights almost where they are for so many, of "
         f"{plan.epochs * steps} in this session: their answers are about the same residuals of "
         f"{channel.key_holder}. To prevent it, choose a learning_rate of {_rounded_up(rate)} or more, or fewer than "
@@ -234,14 +234,14 @@ def _steps_per_epoch(agreement: Agreement) -> int:
     return -(-agreement.training_rows // agreement.plan.batch_size)
 
 
-def _steps_until_told(agreement: Agreement, channel: Channel) -> int:
+def steps_until_told(agreement: Agreement, channel: Channel) -> int:
     """Steps whose answers together hold enough equations for every record, if residuals stay what they are."""
     return -(-channel.rows // channel.most_rows_told) * _steps_per_epoch(agreement)
 
 
 def _rate_needed(agreement: Agreement, channel: Channel) -> float | None:
     """The smallest learning rate that moves the weights in time. None where the plan's does, or one step tells."""
-    plan, needed = agreement.plan, _steps_until_told(agreement, channel)
+    plan, needed = agreement.plan, steps_until_told(agreement, channel)
     planned = plan.epochs * _steps_per_epoch(agreement)
     if channel.is_telling or needed > planned or plan.learning_rate * needed >= STANDSTILL:
         return None

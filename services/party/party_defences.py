@@ -117,10 +117,13 @@ def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
             f"{leaving} takes this party's features out of [0, 1], and {bound} needs them there: drop one of them, or "
             "choose a transform that stays inside, such as feature_transform's kind=negate or kind=permutation."
         )
+    truncating = _names_of_stage(chosen, "answers")
+    if truncating and not settings.truncate_answers:
+        raise SettingsError(f"truncate_answers=false contradicts {truncating}, which cuts answers: drop one of them.")
     training = _names_of_stage(chosen, "residuals", "answers")
     if training and settings.installed_model:
         _log.warning("With PLUMBLINE_MODEL nothing is trained here: there is nothing to protect by %s.", training)
-    elif (truncating := _names_of_stage(chosen, "answers")) and settings.cipher == "plain":
+    elif truncating and settings.cipher == "plain":
         _log.warning("%s has nothing to truncate without encryption (cipher=plain).", truncating)
 
 

@@ -12,7 +12,9 @@ from services.common.meters import StageTimer
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining, TrainingMeans
 from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector, make_cipher
+from services.protocol1.default_batch import with_batch_size
 from services.protocol1.exchange import GradientExchange
+from services.protocol1.formats import CipherFormats
 from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
@@ -50,12 +52,12 @@ class Problem:
     def rows(self) -> int:
         return len(self.labels)
 
-    def agreement(self, plan: TrainingPlan) -> Agreement:
+    def agreement(self, plan: TrainingPlan, truncating: bool = True) -> Agreement:
         parties = tuple(
-            PartyDescription(name, block.shape[1], magnitude_bits(block), is_signed(block), self.rows)
+            PartyDescription(name, block.shape[1], magnitude_bits(block), is_signed(block), self.rows, truncating)
             for name, block in self.blocks.items()
         )
-        return Agreement(SESSION, plan, self.classes, parties)
+        return with_batch_size(Agreement(SESSION, plan, self.classes, parties))
 
 
 def problem_of(features: FloatArray, labels: IntArray, parties: int) -> Problem:
@@ -106,9 +108,10 @@ def wired(
     timeout: float = 30.0,
     through: Callable[[str, Peer], Peer] = lambda sender, peer: peer,
     defences: Mapping[str, PartyDefences] | None = None,
+    truncating: bool = True,
 ) -> Iterator[dict[str, PartyTraining]]:
     """Trainings of all parties, wired to each other; ``through`` may put something between a sender and its peer."""
-    agreement = problem.agreement(plan)
+    agreement = problem.agreement(plan, truncating)
     trainings: dict[str, PartyTraining] = {}
 
     def peer(sender: str, receiver: str) -> Peer:
@@ -144,8 +147,8 @@ def run_together(trainings: Mapping[str, PartyTraining], epochs: int) -> list[Fl
     return [training.weights for training in trainings.values()]
 
 
-def train_encrypted(problem: Problem, plan: TrainingPlan) -> list[FloatArray]:
-    with wired(problem, plan) as trainings:
+def train_encrypted(problem: Problem, plan: TrainingPlan, *, truncating: bool = True) -> list[FloatArray]:
+    with wired(problem, plan, truncating=truncating) as trainings:
         return run_together(trainings, plan.epochs)
 
 
@@ -194,10 +197,19 @@ class ExchangePair:
     peer: GradientExchange
     rows: int
     features: FloatArray
+    agreement: Agreement
 
     def peer_residuals(self, step: int) -> WireVector:
         """Some residuals of the peer, afresh at each call."""
         return self.peer._cipher.encrypt(step, np.full((self.rows, 1), 0.5 + step / 16))
+
+    @property
+    def answer_bytes(self) -> int:
+        """Bytes of this side's answer to ``peer_sums``, cut to the honest width."""
+        formats = CipherFormats(self.agreement)
+        bits = formats.answer_bits("active", "passive")
+        assert bits is not None
+        return len(bits) * formats.answer_bytes("active", "passive")
 
     def peer_sums(self, own_residuals: WireVector) -> WireVector:
         """The peer's masked sums of this side's residuals, afresh at each call."""
@@ -206,13 +218,22 @@ class ExchangePair:
 
 
 def exchange_pair(
-    plan: TrainingPlan, *, steps: int = 6, rows: int = 4, timeout: float = 5.0, keys: bool = True
+    plan: TrainingPlan,
+    *,
+    steps: int = 6,
+    rows: int = 4,
+    timeout: float = 5.0,
+    keys: bool = True,
+    truncating: bool = True,
 ) -> ExchangePair:
     agreement = Agreement(
         SESSION,
         replace(plan, batch_size=rows),
         2,
-        (PartyDescription("active", 3, 0, False, 40), PartyDescription("passive", 2, 0, False, 40)),
+        (
+            PartyDescription("active", 3, 0, False, 40, truncating),
+            PartyDescription("passive", 2, 0, False, 40, truncating),
+        ),
     )
     mine, theirs = (
         GradientExchange(
@@ -224,4 +245,4 @@ def exchange_pair(
         mine.receive_public_key("passive", theirs.public_key)
     theirs.receive_public_key("active", mine.public_key)
     features = snap_to_grid(np.random.default_rng(3).uniform(size=(rows, 2)))
-    return ExchangePair(mine, theirs, rows, features)
+    return ExchangePair(mine, theirs, rows, features, agreement)

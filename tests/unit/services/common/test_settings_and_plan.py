@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.v1 import common_pb2
-from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.settings import SettingsError, load_settings
-from services.party.consent import check_consent, warnings_of
+from services.party.consent import check_as_opened, check_consent, warnings_of
 from services.party.features import load_party_data
 from services.protocol1.cipher import make_cipher
+from services.protocol1.default_batch import with_batch_size
 from tests.harness.parties import small_settings
 
 # -- settings ---------------------------------------------------------------------------------------------------------
@@ -65,7 +66,7 @@ def test_an_unknown_variable_is_refused_with_the_close_match(
         ({"SHARE": "3/2"}, "expected K/N"),
         ({"SHARE": "0/2"}, "expected K/N"),
         ({"BATCH_SIZE": "many"}, "PLUMBLINE_BATCH_SIZE: "),
-        ({"BATCH_SIZE": "0"}, "PLUMBLINE_BATCH_SIZE: "),
+        ({"BATCH_SIZE": "-1"}, "PLUMBLINE_BATCH_SIZE: "),
         ({"LEARNING_RATE": "inf"}, "PLUMBLINE_LEARNING_RATE: expected a positive number up to 1e.09, got inf"),
         ({"LEARNING_RATE": "nan"}, "PLUMBLINE_LEARNING_RATE: expected a positive number up to 1e.09, got nan"),
         ({"CIPHER": "none"}, "PLUMBLINE_CIPHER: "),
@@ -102,7 +103,6 @@ def test_wrong_and_contradictory_settings_stop_with_a_sentence(
     "changes",
     [
         {"epochs": 0},
-        {"batch_size": 0},
         {"learning_rate": 0.0},
         {"learning_rate": -1.0},
         {"learning_rate": float("nan")},
@@ -149,6 +149,7 @@ def test_every_plan_that_passes_its_check_makes_a_cipher_or_a_refusal_in_words(
 ) -> None:
     # Once: a fixed-point format of more than 52 bits, or a row that no plaintext holds, raises a bare ValueError.
     plan = TrainingPlan(
+        batch_size=8,
         residual_fraction_bits=fraction,
         residual_integer_bits=integer,
         key_bits=key_bits,
@@ -162,10 +163,14 @@ def test_every_plan_that_passes_its_check_makes_a_cipher_or_a_refusal_in_words(
 
 
 def test_plans_and_agreements_survive_the_wire() -> None:
-    plan = TrainingPlan(epochs=3, l2=0.25, initialisation="xavier", patience=2, seed=2**64 - 1, packing=False)
+    plan = TrainingPlan(epochs=3, batch_size=9, l2=0.25, patience=2, seed=2**64 - 1, packing=False)
     parties = (PartyDescription("active", 3, 2, True, 99), PartyDescription("passive", 2, 0, False, 99))
     agreement = Agreement("0123456789abcdef" * 2, plan, 3, parties)
     assert Agreement.from_message(agreement.to_message()) == agreement
+    proposed = replace(plan, batch_size=0)
+    assert TrainingPlan.from_message(proposed.to_message()) == proposed
+    with pytest.raises(InvalidMessage, match="leaves the batch size open"):
+        Agreement.from_message(replace(agreement, plan=proposed).to_message())
     assert len(asdict(plan)) == len(common_pb2.TrainingPlan.DESCRIPTOR.fields)
 
 
@@ -228,10 +233,21 @@ def test_what_protects_nothing_is_said_in_plain_words() -> None:
         (_agreement(), True, "transport=insecure"),
         (_agreement(cipher="plain"), False, "cipher=plain"),
         (_agreement(key_bits=512), False, "512-bit Paillier keys can be broken"),
+        (_cutting(_agreement(), False), False, "truncate_answers=false at active"),
     ):
         (warning,) = warnings_of(agreement, insecure_transport=insecure)
         assert warning.startswith("INSECURE: ")
         assert words in warning
+
+
+def _cutting(agreement: Agreement, truncates: bool) -> Agreement:
+    return replace(agreement, parties=tuple(replace(one, truncates_answers=truncates) for one in agreement.parties))
+
+
+def test_without_answers_there_is_nothing_to_cut_and_nothing_to_warn_of() -> None:
+    (plain,) = warnings_of(_cutting(_agreement(cipher="plain"), False), insecure_transport=False)
+    assert "truncate_answers" not in plain
+    assert warnings_of(_cutting(_agreement(installed_model=True), False), insecure_transport=False) == []
 
 
 def test_early_stopping_on_defended_scores_is_warned_of() -> None:
@@ -244,9 +260,32 @@ def test_early_stopping_on_defended_scores_is_warned_of() -> None:
 
 def test_an_agreement_that_describes_a_party_otherwise_than_it_did_itself_is_refused() -> None:
     agreement = _agreement()
-    said = replace(agreement.active, truncates_answers=True)
+    said = replace(agreement.active, truncates_answers=False)
     with pytest.raises(OutOfOrder, match="describes active otherwise"):
         check_consent(agreement, load_settings(), said)
+
+
+def test_an_agreement_that_gives_another_party_more_rows_is_refused_since_the_guard_counts_them() -> None:
+    agreement = _agreement()
+    inflated = replace(agreement, parties=(*agreement.parties, PartyDescription("passive", 1, 0, False, 9000)))
+    with pytest.raises(OutOfOrder, match="another number of aligned records than active"):
+        check_consent(inflated, load_settings(), agreement.active)
+
+
+def test_terms_that_the_session_wasnt_opened_with_are_refused() -> None:
+    opened = ProposedTerms("s", "active", ("passive",), TrainingPlan(), 2)
+    rows = tuple(PartyDescription(name, 15, 0, False, 547) for name in ("active", "passive"))
+    agreement = with_batch_size(Agreement("s", opened.plan, 2, rows))
+    assert agreement.plan.batch_size == 128
+    check_as_opened(agreement, opened)
+    for changed in ({"batch_size": 64}, {"learning_rate": 1e-9}, {"epochs": 4000}):
+        with pytest.raises(OutOfOrder, match=f"states {next(iter(changed))}=.* was opened with comes to"):
+            check_as_opened(replace(agreement, plan=replace(agreement.plan, **changed)), opened)
+    # A batch size that was given stays as it was given.
+    given = replace(opened, plan=replace(opened.plan, batch_size=64))
+    check_as_opened(replace(agreement, plan=given.plan), given)
+    with pytest.raises(OutOfOrder, match="states batch_size=128"):
+        check_as_opened(agreement, given)
 
 
 # -- a party's data ---------------------------------------------------------------------------------------------------
@@ -304,7 +343,7 @@ def test_a_party_loads_its_own_columns_scaled_with_a_bias_for_the_active_one_onl
     passive = load_party_data(load_settings(data=str(path)), with_bias=False)
     assert passive.feature_names == ("x", "y")
     assert passive.labels is None
-    described = active.describe("active", 2)
+    described = active.describe("active", 2, truncates_answers=True)
     assert described == PartyDescription("active", 2, 0, False, 2)
 
 

@@ -143,7 +143,7 @@ def test_a_malformed_question_is_an_invalid_argument_and_the_right_one_is_still_
     status, words = refused(error)
     assert status is grpc.StatusCode.INVALID_ARGUMENT
     assert words.endswith(".")
-    assert len(ask(stub, parts_of_question(live))) == live.question.count * TINY.key_bits // 8
+    assert len(ask(stub, parts_of_question(live))) == live.pair.answer_bytes
     assert "Traceback" not in caplog.text
 
 

@@ -158,6 +158,7 @@ def test_the_record_of_each_party_says_what_it_applied_and_what_theory_expects(t
         settings=PLAIN,
         active_defences=with_defences(load("dp_noise", sigma=0.5), TRUNCATION),
         passive_defences=with_defences(Turn(), Wave(0.25)),
+        passive_settings=PLAIN.model_copy(update={"truncate_answers": False}),
     ) as home:
         home.train()
         active, passive = home.record(), home.record("passive")

@@ -1,6 +1,7 @@
 """The batch guard: equations of every answer counted before one is given, and what the sentence promises."""
 
 import re
+from contextlib import suppress
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -12,10 +13,8 @@ from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.guard import Mode, channels_of, guard
 from services.protocol1.formats import CipherFormats
-from tests.harness.agreements import UNPACKED, agreed, channel, with_truncation
-from vfl.crypto import (
-    PackingImpossible,
-)
+from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
+from vfl.crypto import PackingImpossible
 from vfl.learning import BatchSchedule
 
 # -- counting ---------------------------------------------------------------------------------------------------------
@@ -66,7 +65,7 @@ def test_a_peer_that_truncates_does_not_narrow_ones_own_answers() -> None:
 
 
 def test_every_peer_has_its_channel() -> None:
-    found = channels_of(agreed(features=(16, 4, 9)), "passive-1", 64)
+    found = channels_of(agreed(features=(16, 4, 9)), "passive-1")
     assert [(one.key_holder, one.peer, one.capacity.sums) for one in found] == [
         ("passive-1", "active", 16),
         ("passive-1", "passive-2", 9),
@@ -74,8 +73,8 @@ def test_every_peer_has_its_channel() -> None:
 
 
 def test_nothing_is_counted_where_nothing_is_encrypted_or_trained() -> None:
-    assert channels_of(agreed(replace(UNPACKED, cipher="plain")), "active", 64) == ()
-    assert channels_of(agreed(replace(UNPACKED, installed_model=True)), "active", 64) == ()
+    assert channels_of(agreed(replace(UNPACKED, cipher="plain")), "active") == ()
+    assert channels_of(agreed(replace(UNPACKED, installed_model=True)), "active") == ()
 
 
 def test_the_record_says_it_in_numbers() -> None:
@@ -115,12 +114,17 @@ def test_labels_take_a_quarter_of_the_equations_and_the_sentence_says_which_of_t
         (False, True),
         (False, False),
     ]
-    assert "it can solve for the residuals of active" in found[30].warning
-    for rows in (31, 120):
-        assert "solve for the residuals of active (" not in found[rows].warning
-        assert "labels follow from fewer equations than rows" in found[rows].warning
-        assert "up to 4 from each" in found[rows].warning
-        assert "dp_noise at active" in found[rows].warning
+    for rows, numbers in ((121, None), (120, "too few to solve"), (31, "too few to solve"), (30, "enough to solve")):
+        smaller = replace(agreement, plan=replace(agreement.plan, batch_size=rows))
+        said = warnings(smaller, rows=rows * 9)
+        if numbers is None:
+            assert said == []
+            continue
+        assert said[0].startswith("passive could learn labels of active's records from the answers of one step. ")
+        assert f"a batch has {rows} records: {numbers} for active's residuals" in said[0]
+        assert ("labels follow from fewer equations than records" in said[0]) == (rows > 30)
+        assert ("up to 4 from each" in said[0]) == (rows > 30)
+        assert ("dp_noise at active" in said[0]) == (rows > 30)
     # Only the label party's residuals tell labels.
     assert not channel(agreed(replace(UNPACKED, batch_size=200), truncating=("passive",)), "passive", 33).is_telling
 
@@ -135,10 +139,10 @@ def test_the_smallest_batch_counts_however_large_the_others_are() -> None:
 
 
 def test_warn_says_it_refuse_stops_and_off_is_silent() -> None:
-    agreement = agreed(replace(UNPACKED, batch_size=121))
+    agreement = trained_on(agreed(replace(UNPACKED, batch_size=121)), 121)
     channels = [channel(agreement, rows=121), channel(with_truncation(agreement, "active"), rows=121)]
     assert [one.is_telling for one in channels] == [True, False]
-    assert guard(agreement, channels, "warn") == [channels[0].warning]
+    assert guard(agreement, channels, "warn") == guard(agreement, channels[:1], "warn") != []
     with pytest.raises(OutOfOrder, match=r"Hu, section 5\.2.*\(PLUMBLINE_GUARD=refuse\)"):
         guard(agreement, channels, "refuse")
     assert guard(agreement, channels, "off") == []
@@ -150,68 +154,61 @@ def test_warn_says_it_refuse_stops_and_off_is_silent() -> None:
 
 def test_zero_weights_are_warned_of_by_the_party_whose_labels_they_show() -> None:
     plan = replace(UNPACKED, initialisation="zero", batch_size=121)
-    agreement = agreed(plan, truncating=("active", "passive"))
-    (warning,) = guard(agreement, channels_of(agreement, "active", 121), "warn")
+    agreement = trained_on(agreed(plan, truncating=("active", "passive")), 121)
+    (warning,) = guard(agreement, channels_of(agreement, "active"), "warn")
+    assert warning.startswith("Every other party could learn labels of active's records from the answers of the first")
     assert "exact signs follow from far fewer equations" in warning
     assert "choose initialisation=xavier" in warning
-    assert guard(agreement, channels_of(agreement, "passive", 121), "warn") == []
+    assert guard(agreement, channels_of(agreement, "passive"), "warn") == []
     with pytest.raises(OutOfOrder, match=r"Theorem 4\.1"):
-        guard(agreement, channels_of(agreement, "active", 121), "refuse")
+        guard(agreement, channels_of(agreement, "active"), "refuse")
 
 
 def test_the_sentence_has_both_numbers_both_names_and_both_remedies() -> None:
-    warning = channel(agreed(), "passive", rows=1999).warning
-    assert "active can put 976 equations into the answers of one step, a batch has 62 rows" in warning
-    assert "it can solve for the residuals of passive" in warning
-    assert "choose a batch_size of 1000, or" in warning
-    assert "response_truncation at passive (32 equations)" in warning
+    (warning,) = warnings(agreed(), "passive", rows=1999)
+    assert warning.startswith("active could learn passive's part of each record's score from the answers of one step. ")
+    assert "It can put 976 equations into them, and a batch has 62 records: enough to solve" in warning
+    assert "To prevent it, choose a batch_size of 1000, or" in warning
+    assert "set truncate_answers=true at passive (32 equations)" in warning
 
 
 def test_where_neither_a_batch_nor_truncation_is_enough_both_together_may_be() -> None:
     """All of breast_cancer unpacked: 398 training rows, 915 equations or 30."""
-    found = channel(agreed(), rows=398)
-    assert "To prevent it, response_truncation at active with a batch_size of 133." in found.warning
+    (warning,) = warnings(agreed(), rows=398)
+    assert "To prevent it, set truncate_answers=true at active with a batch_size of 133." in warning
     larger = agreed(replace(UNPACKED, batch_size=133), truncating=("active",))
     assert not channel(larger, rows=398).is_telling
     smaller = agreed(replace(UNPACKED, batch_size=132), truncating=("active",))
     assert channel(smaller, rows=398).is_telling
     # With truncation on already, noise is the other way to keep labels; the larger batch is named first.
-    truncating = channel(agreed(truncating=("active",)), rows=398)
-    assert "choose a batch_size of 133, or dp_noise at active" in truncating.warning
-    # Bits reserved for truncation change the layout: here it takes larger batches than without, and isn't named.
-    wide = channel(agreed(TrainingPlan(batch_size=32), features=(20, 20)), rows=10_000)
-    assert "To prevent it, choose a batch_size of 1000." in wide.warning
+    (truncating,) = warnings(agreed(truncating=("active",)), rows=398)
+    assert "choose a batch_size of 133, or turn on dp_noise at active" in truncating
 
 
-def test_the_default_session_on_breast_cancer_is_warned_of_labels_and_what_the_sentence_names_is_silent() -> None:
-    """383 training rows: 2 % of the records are missing at each party. Decision 0005 has these numbers."""
-    plan, both = TrainingPlan(), ("active", "passive")
-    assert {len(batch) for batch in BatchSchedule(np.arange(383), plan.batch_size, 1).epoch(0)} == {63, 64}
-    for truncating, equations in (((), (61, 61)), (both, (28, 30))):
-        active, passive = (channel(agreed(plan, truncating=truncating), who, 383) for who in both)
-        assert (active.capacity.equations, passive.capacity.equations) == equations
-        assert (active.is_solvable, active.is_telling, passive.is_telling) == (False, True, False)
-        first = "choose" if truncating else "response_truncation at active with"
-        assert f"To prevent it, {first} packing=off and a batch_size of 128, or dp_noise at active" in active.warning
-    silent = agreed(replace(plan, packing=False, batch_size=128), truncating=both)
-    assert guard(silent, [*channels_of(silent, "active", 383), *channels_of(silent, "passive", 383)], "refuse") == []
-    # Packed, not even all rows in one batch are enough.
-    assert channel(agreed(replace(plan, batch_size=383), truncating=both), rows=383).is_telling
+@pytest.mark.parametrize(("rows", "needed"), [(14, 33), (30, 33)])
+def test_a_table_too_small_for_any_batch_gets_one_sentence(rows: int, needed: int) -> None:
+    """The honest sums are enough: 16 columns of the active party, two equations each."""
+    (warning,) = warnings(agreed(replace(UNPACKED, batch_size=rows)), "passive", rows=rows)
+    assert warning == (
+        "active could learn passive's part of each record's score from the answers of one step, whatever the batch "
+        f"size: train on {needed} records or more, where there are {rows} now, or turn on dp_noise at passive (this "
+        "count then stays)."
+    )
+    assert warnings(agreed(replace(UNPACKED, batch_size=needed), truncating=("passive",)), "passive", needed) == []
+    fewer = agreed(replace(UNPACKED, batch_size=needed - 1), truncating=("passive",))
+    assert len(warnings(fewer, "passive", needed - 1)) == 1
 
 
-@pytest.mark.parametrize("rows", [14, 30])
-def test_where_the_honest_sums_are_enough_only_noise_helps(rows: int) -> None:
-    found = channel(agreed(replace(UNPACKED, batch_size=rows)), "passive", rows=rows)
-    assert found.is_solvable
-    assert "response_truncation" not in found.warning
-    assert "batch_size" not in found.warning
-    assert "To prevent it, dp_noise at passive" in found.warning
+def test_several_peers_of_a_small_table_share_the_sentence() -> None:
+    agreement = agreed(replace(UNPACKED, batch_size=9), features=(4, 3, 5), truncating=("active",))
+    (warning,) = warnings(agreement, rows=9)
+    assert warning.startswith("passive-1 and passive-2 could learn labels of active's records from the answers of one")
+    assert "train on 41 records or more, where there are 9 now" in warning
 
 
 def test_truncation_is_not_offered_to_who_truncates_already() -> None:
-    found = channel(agreed(truncating=("active",)), rows=15)
-    assert found.is_solvable
-    assert "response_truncation" not in found.warning
+    (warning,) = warnings(agreed(truncating=("active",)), rows=15)
+    assert "truncate_answers" not in warning
 
 
 @st.composite
@@ -232,7 +229,7 @@ def agreements(draw: st.DrawFn) -> Agreement:
 @given(agreements())
 def test_truncation_leaves_the_honest_slots_and_nothing_more(agreement: Agreement) -> None:
     """Unpacked, and packed row by row for two classes, not a bit to spare."""
-    truncating = with_truncation(agreement, "active")
+    truncating = trained_on(with_truncation(agreement, "active"), 64)
     try:
         capacity, layout = channel(truncating).capacity, CipherFormats(truncating).layout
     except PackingImpossible:
@@ -258,9 +255,8 @@ def test_a_session_that_fits_its_keys_just_so_is_counted_all_the_same() -> None:
     """Eight classes take the eight slots of 512 bits; with 64 bits reserved there are seven."""
     agreement = agreed(TrainingPlan(batch_size=64, key_bits=512), classes=8)
     assert CipherFormats(agreement).layout is not None
-    found = channel(agreement, rows=300)
-    assert found.is_telling
-    assert "response_truncation" not in found.warning
+    assert channel(agreement, rows=300).is_telling
+    assert not any("truncate_answers" in text for text in warnings(agreement, rows=300))
 
 
 @given(agreements(), st.sampled_from(["active", "passive"]))
@@ -272,9 +268,14 @@ def test_truncation_holds_what_the_sentence_promises(agreement: Agreement, who: 
     except PackingImpossible:
         assume(False)
         raise
-    promised = re.search(rf"response_truncation at {who} \((\d+) equations\)", found.warning)
+    promised = re.search(rf"truncate_answers=true at {who} \((\d+) equations\)", " ".join(said(agreement, who, 300)))
     assert (promised is not None) == (found.is_telling and not truncated.is_telling)
     assert promised is None or int(promised[1]) == truncated.capacity.equations
+
+
+def said(agreement: Agreement, who: str, rows: int) -> list[str]:
+    """What the guard says of one step's answers."""
+    return [text for text in warnings(agreement, who, rows) if "answers of one step" in text]
 
 
 @given(
@@ -284,37 +285,37 @@ def test_truncation_holds_what_the_sentence_promises(agreement: Agreement, who: 
     st.sampled_from([0.5, 0.3, 0.1, 0.01, 1e-6]),
 )
 def test_what_the_sentence_names_is_silent(agreement: Agreement, who: str, rows: int, learning_rate: float) -> None:
-    """Batch sizes, truncation and packing, with the learning rate that they need: applied whole, nothing is said."""
+    """Batch sizes and truncation, with the learning rate that they need: applied whole, nothing is said."""
     agreement = replace(agreement, plan=replace(agreement.plan, learning_rate=learning_rate))
     try:
         found = channel(agreement, who, rows)
     except PackingImpossible:
         assume(False)
         raise
+    text = " ".join(said(agreement, who, rows))
+    assert bool(text) == found.is_telling
     rate = r"(?: and a learning_rate of ([\d.e-]+) or more)?"
-    batch = r"(response_truncation at \S+ with|choose)( packing=off and)? a batch_size of (\d+)"
-    for words, unpacked, batch_size, needed in re.findall(batch + rate, found.warning):
+    batch = r"(truncate_answers=true at \S+ with|choose) a batch_size of (\d+)"
+    for words, batch_size, needed in re.findall(batch + rate, text):
         changed = agreement if words == "choose" else with_truncation(agreement, who)
-        plan = replace(
-            agreement.plan,
-            batch_size=int(batch_size),
-            packing=agreement.plan.packing and not unpacked,
-            learning_rate=float(needed or learning_rate),
-        )
-        remedied = replace(changed, plan=plan)
-        assert found.is_telling
-        assert guard(remedied, [channel(remedied, who, rows)], "refuse") == []
-    if named := re.search(rf"response_truncation at {who} \(\d+ equations\){rate}", found.warning):
+        plan = replace(agreement.plan, batch_size=int(batch_size), learning_rate=float(needed or learning_rate))
+        assert warnings(replace(changed, plan=plan), who, rows) == []
+    if named := re.search(rf"truncate_answers=true at {who} \(\d+ equations\){rate}", text):
         plan = replace(agreement.plan, learning_rate=float(named[1] or learning_rate))
-        remedied = replace(with_truncation(agreement, who), plan=plan)
-        assert guard(remedied, [channel(remedied, who, rows)], "refuse") == []
+        assert warnings(replace(with_truncation(agreement, who), plan=plan), who, rows) == []
+    if named := re.search(r"train on (\d+) records or more, where there are (\d+) now", text):
+        assert int(named[1]) > int(named[2]) == rows
+        enough = with_truncation(agreement, who)
+        enough = replace(enough, plan=replace(agreement.plan, batch_size=int(named[1]), learning_rate=0.5))
+        with suppress(PackingImpossible):
+            assert warnings(enough, who, int(named[1])) == []
 
 
 def test_a_remedy_at_a_small_learning_rate_names_the_one_that_it_needs() -> None:
     """Found: who did as told was warned of the learning rate next."""
-    plan = TrainingPlan(learning_rate=0.1)
-    found = channel(agreed(plan), rows=383)
-    assert "packing=off and a batch_size of 128 and a learning_rate of 0.17 or more, or dp_noise" in found.warning
+    plan = TrainingPlan(learning_rate=0.1, batch_size=64)
+    (warning,) = warnings(agreed(plan, truncating=("active", "passive")), rows=383)
+    assert "choose a batch_size of 128 and a learning_rate of 0.17 or more, or turn on dp_noise" in warning
 
 
 @pytest.mark.parametrize(
@@ -331,6 +332,5 @@ def test_a_remedy_at_a_small_learning_rate_names_the_one_that_it_needs() -> None
 def test_a_batch_size_is_named_where_there_is_one(
     plan: TrainingPlan, who: str, training_rows: int, helps: bool
 ) -> None:
-    found = channel(agreed(plan), who, training_rows)
-    assert found.is_telling, "this test needs a warning"
-    assert ("choose a batch_size of" in found.warning) == helps
+    (warning,) = said(agreed(plan), who, training_rows)
+    assert ("choose a batch_size of" in warning) == helps

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from benchmarks.guard_thresholds import SUMS, error_of_stillness, first_shares, labels_right, labels_told
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
-from services.party.guard import LABELS_PER_EQUATION, STANDSTILL, channels_of, guard
+from services.party.guard import STANDSTILL, channels_of, guard, steps_until_told
+from services.protocol1.channels import LABELS_PER_EQUATION
 from services.protocol1.cipher import DecryptedVector
 from services.protocol1.formats import CipherFormats
-from tests.harness.agreements import UNPACKED, agreed, channel, with_truncation
+from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
 from tests.harness.exchanges import Problem, run_together, wired
 from vfl.arrays import FloatArray
 from vfl.crypto import (
@@ -51,9 +52,9 @@ def test_private_random_weights_hide_the_labels_of_no_more_rows_than_the_guard_w
         answers = unmask(mask, truncate(decrypt_integers(private, masked), bits), bits=bits)
         right.append((labels_told(answers[:, 0], LABELS_PER_EQUATION) == labels).mean())
     assert np.mean(right) > 0.75
-    (warning,) = guard(agreement, channels_of(agreement, "active", rows), "warn")
-    assert "a batch has 60 rows" in warning
-    assert "labels follow from fewer equations than rows" in warning
+    (warning,) = warnings(agreement, rows=5 * rows)
+    assert "a batch has 60 records" in warning
+    assert "labels follow from fewer equations than records" in warning
 
 
 def test_five_rows_per_equation_tell_little_more_than_the_larger_class() -> None:
@@ -68,25 +69,26 @@ def test_five_rows_per_equation_tell_little_more_than_the_larger_class() -> None
 def standing(learning_rate: float, epochs: int = 6) -> Agreement:
     """200 training rows in 4 steps of 50; 20 equations of a truncating party per step reach them in 3 epochs."""
     plan = replace(UNPACKED, batch_size=50, key_bits=512, epochs=epochs, learning_rate=learning_rate)
-    return agreed(plan, features=(10, 5), truncating=("passive",))
+    return trained_on(agreed(plan, features=(10, 5), truncating=("passive",)), 200)
 
 
-def standstill_warnings(agreement: Agreement, rows: int = 200) -> list[str]:
-    return guard(agreement, channels_of(agreement, "passive", rows), "warn")
+def standstill_warnings(agreement: Agreement) -> list[str]:
+    return guard(agreement, channels_of(agreement, "passive"), "warn")
 
 
 def test_weights_stand_still_below_a_learning_rate_of_one_over_the_steps_that_tell_of_every_row() -> None:
     found = channel(standing(0.5), "passive", 200)
     assert (found.rows, found.capacity.equations, found.is_telling) == (50, 20, False)
-    assert found.steps_until_told == 12
+    assert steps_until_told(standing(0.5), found) == 12
     assert standstill_warnings(standing(1 / 12)) == []
     # Three epochs are enough for the peer.
     assert len(standstill_warnings(standing(1 / 12 - 1e-6, epochs=3))) == 1
     (warning,) = standstill_warnings(standing(1 / 12 - 1e-6))
-    assert "for 12 steps, of 24 in this session" in warning
-    assert "the same residuals of passive, and active can solve" in warning
+    assert warning.startswith("active could learn passive's part of each record's score from the answers of 12 steps ")
+    assert "leaves weights almost where they are for so many, of 24 in this session" in warning
+    assert "the same residuals of passive" in warning
     with pytest.raises(OutOfOrder, match=r"learning_rate=1e-09 .*PLUMBLINE_GUARD=refuse"):
-        guard(standing(1e-9), channels_of(standing(1e-9), "passive", 200), "refuse")
+        guard(standing(1e-9), channels_of(standing(1e-9), "passive"), "refuse")
 
 
 @pytest.mark.parametrize("learning_rate", [1e-9, 0.01, 1 / 12 - 1e-6])
@@ -100,12 +102,13 @@ def test_both_remedies_against_standing_still_work(learning_rate: float) -> None
 
 
 def test_labels_reach_the_peer_in_a_quarter_of_the_steps() -> None:
-    agreement = replace(standing(1e-3), parties=agreed(features=(10, 5), truncating=("active",)).parties)
+    agreement = replace(standing(1e-3), parties=agreed(features=(10, 5), truncating=("active",), rows=200).parties)
     found = channel(agreement, rows=200)
     # Ten equations tell of forty rows.
-    assert (found.capacity.equations, found.is_telling, found.steps_until_told) == (10, False, 2 * 4)
+    assert (found.capacity.equations, found.is_telling) == (10, False)
+    assert steps_until_told(agreement, found) == 2 * 4
     (warning,) = guard(agreement, [found], "warn")
-    assert "as many equations as labels take, though not enough to solve for the residuals" in warning
+    assert warning.startswith("passive could learn labels of active's records from the answers of 8 steps together.")
 
 
 @given(
@@ -117,7 +120,7 @@ def test_labels_reach_the_peer_in_a_quarter_of_the_steps() -> None:
 def test_the_default_learning_rate_never_stands_still(rows: int, batch_size: int, features: int, packing: bool) -> None:
     agreement = agreed(TrainingPlan(batch_size=batch_size, packing=packing), features=(features, features))
     for who in ("active", "passive"):
-        assert not any("learning_rate" in text for text in guard(agreement, channels_of(agreement, who, rows), "warn"))
+        assert not any("learning_rate" in text for text in warnings(agreement, who, rows))
 
 
 def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> None:
@@ -128,7 +131,7 @@ def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> N
         "passive": snap_to_grid(generator.uniform(size=(200, 5))),
     }
     problem = Problem(blocks, np.arange(200) % 2, 2)
-    plan = replace(standing(1e-9, epochs=7).plan, validation_fraction=0.0, test_fraction=0.0)
+    plan = standing(1e-9, epochs=7).plan
     answers: list[FloatArray] = []
     with wired(problem, plan) as trainings:
         active, passive = trainings["active"], trainings["passive"]
@@ -152,7 +155,7 @@ def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> N
     agreement = with_truncation(problem.agreement(plan), "passive")
     assert not channel(agreement, "passive", 200).is_telling
     with pytest.raises(OutOfOrder, match=r"learning_rate=1e-09 leaves weights almost where they are"):
-        guard(agreement, channels_of(agreement, "passive", 200), "refuse")
+        guard(agreement, channels_of(agreement, "passive"), "refuse")
 
 
 def test_from_the_threshold_on_taking_weights_for_still_is_hardly_better_than_guessing() -> None:

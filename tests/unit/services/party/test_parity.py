@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_breast_cancer, load_wine
 
+from services.protocol1.formats import CipherFormats
 from tests.harness.exchanges import (
     SMALL_PLAN,
     Problem,
@@ -26,6 +27,16 @@ def wine(parties: int) -> Problem:
     return problem_of(data.data[::3], data.target[::3].astype(np.int64), parties)
 
 
+def breast_cancer(parties: int) -> Problem:
+    data = load_breast_cancer()
+    return problem_of(data.data[::2], data.target[::2].astype(np.int64), parties)
+
+
+def long_table(parties: int) -> Problem:
+    """Few columns and many rows: there are silent layouts of several rows per ciphertext."""
+    return random_problem(rows=700, columns=5, parties=parties)
+
+
 @pytest.mark.parametrize("initialisation", ["zero", "xavier"])
 @pytest.mark.parametrize("packing", [True, False], ids=["packed", "unpacked"])
 @pytest.mark.parametrize("parties", [2, 3])
@@ -41,6 +52,30 @@ def test_multiclass_encrypted_training_equals_plain_training(parties: int, packi
     problem = wine(parties)
     plan = replace(PLAN, packing=packing)
     assert largest_difference(train_encrypted(problem, plan), train_plainly(problem, plan)) <= 1e-6
+
+
+@pytest.mark.parametrize("truncating", [True, False], ids=["truncated", "whole"])
+@pytest.mark.parametrize("parties", [2, 3])
+@pytest.mark.parametrize("name", ["breast_cancer", "wine", "random"])
+def test_training_with_the_default_batch_and_the_layout_that_goes_with_it_equals_plain_training(
+    name: str, parties: int, truncating: bool
+) -> None:
+    """Whatever the layout: one row per ciphertext, several, or as many columns as tell nothing."""
+    problem = {"breast_cancer": breast_cancer, "wine": wine, "random": long_table}[name](parties)
+    agreement = problem.agreement(replace(PLAN, batch_size=0, key_bits=1024, epochs=2), truncating)
+    plan = agreement.plan
+    assert plan.batch_size > 0
+    encrypted = train_encrypted(problem, plan, truncating=truncating)
+    assert largest_difference(encrypted, train_plainly(problem, plan)) <= 1e-6
+
+
+def test_the_layouts_of_these_are_of_every_kind() -> None:
+    layouts = []
+    for problem, truncating in ((breast_cancer(2), True), (long_table(2), True), (long_table(2), False)):
+        layout = CipherFormats(problem.agreement(replace(PLAN, batch_size=0, key_bits=1024), truncating)).layout
+        assert layout is not None
+        layouts.append((layout.rows_per_ciphertext, layout.columns_per_answer))
+    assert layouts == [(1, 8), (3, 4), (3, 4)]
 
 
 @pytest.mark.parametrize("classes", [2, 3])

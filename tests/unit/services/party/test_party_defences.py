@@ -133,7 +133,7 @@ def test_without_any_defence_everything_comes_back_as_it_was() -> None:
     assert nothing.protect_residuals(ONES, TERMS) is ONES
     assert nothing.transform_features(ONES) is ONES
     assert nothing.disclose(ONES, ONES) is ONES
-    assert (nothing.names, nothing.truncates_answers, nothing.distorts_parameters) == ((), False, False)
+    assert (nothing.names, nothing.distorts_parameters) == ((), False)
     assert nothing.predictions(TERMS) == []
 
 
@@ -146,13 +146,11 @@ def test_defences_of_a_stage_are_applied_in_the_order_given(chosen: Sequence[Def
 
 def test_each_defence_acts_at_its_stages_and_at_no_other() -> None:
     party = PartyDefences((Double(), Cut()))
-    assert party.truncates_answers
     assert not party.distorts_parameters
     np.testing.assert_array_equal(party.transform_features(ONES), ONES)
     np.testing.assert_array_equal(party.disclose(ONES, ONES), ONES)
     np.testing.assert_array_equal(party.protect_residuals(ONES, TERMS), 2 * ONES)
     everywhere = PartyDefences((Shift(by=3.0),))
-    assert not everywhere.truncates_answers
     assert everywhere.distorts_parameters
     np.testing.assert_array_equal(everywhere.transform_features(ONES), 4 * ONES)
     np.testing.assert_array_equal(everywhere.disclose(ONES, 2 * ONES), 7 * ONES)

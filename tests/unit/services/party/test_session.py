@@ -61,19 +61,19 @@ def context(folder: Path, settings: Settings, plan: TrainingPlan | None = None) 
 
 
 def test_a_session_has_the_terms_the_weights_and_both_kinds_of_warnings(tmp_path: Path) -> None:
-    made = context(tmp_path, small_settings())
+    made = context(tmp_path, small_settings(batch_size=6))
     session = PartySession.open(made, join(made, "one", ROWS), ROWS)
     assert session.agreement.session_id == "one"
     assert session.training.weights.shape == (3, 1)
     assert any("512-bit" in warning for warning in session.terms_warnings)
-    assert any("residuals of passive" in warning for warning in session.guard_warnings)
+    assert any("could learn passive's part of each record's score" in warning for warning in session.guard_warnings)
     assert isinstance(made.record, Noting)
     assert made.record.begun == ["one"]
 
 
 @pytest.mark.parametrize("refuses", ["settings", "guard"])
 def test_terms_that_are_refused_leave_no_record(tmp_path: Path, refuses: str) -> None:
-    settings = small_settings(guard="refuse" if refuses == "guard" else "warn")
+    settings = small_settings(batch_size=6, guard="refuse" if refuses == "guard" else "warn")
     plan = small_settings(cipher="plain").plan() if refuses == "settings" else settings.plan()
     made = context(tmp_path, settings, plan)
     agreement = join(made, "one", ROWS)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -19,11 +19,11 @@ from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import FederationError
 from services.common.identity import Identity
 from services.common.run_folder import RunFolder
+from services.common.settings import Settings
 from services.coordinator.sessions import Sessions
-from services.party.party_defences import PartyDefences
 from services.protocol1.cipher import DecryptedVector, WireVector
 from services.protocol1.exchange import GradientExchange
-from tests.harness.defended import PLAIN, TRUNCATION, with_defences
+from tests.harness.defended import PLAIN, with_defences
 from tests.harness.exchanges import (
     names_of,
 )
@@ -63,14 +63,13 @@ def test_truncation_leaves_training_bit_identical_and_shrinks_answers(
     outcomes = {}
     for truncating in ((), ("active",), ("passive",), ("active", "passive")):
         folder = tmp_path / "-".join(truncating)
-        chosen = {f"{side}_defences": with_defences(TRUNCATION) for side in truncating}
         answers.clear()
         with house(
             folder,
-            settings=settings,
+            settings=settings.model_copy(update={"truncate_answers": "active" in truncating}),
+            passive_settings=settings.model_copy(update={"truncate_answers": "passive" in truncating}),
             active=active_data(labels=labels),
             passive=passive,
-            **chosen,  # type: ignore[arg-type]
         ) as home:
             home.train()
             scores = np.array(list(home.active.predict([f"id-{row}" for row in range(26, 60)]).values()))
@@ -87,10 +86,9 @@ def test_truncation_leaves_training_bit_identical_and_shrinks_answers(
 
 def test_without_encryption_there_is_nothing_to_truncate_and_the_weights_are_the_same(tmp_path: Path) -> None:
     weights = []
-    for number, chosen in enumerate(((), (TRUNCATION,))):
-        folder = tmp_path / str(number)
-        defences = with_defences(*chosen)
-        with house(folder, settings=PLAIN, active_defences=defences, passive_defences=defences) as home:
+    for truncates in (False, True):
+        folder = tmp_path / str(truncates)
+        with house(folder, settings=PLAIN.model_copy(update={"truncate_answers": truncates})) as home:
             home.train()
         weights.append(b"".join(one.tobytes() for one in weights_of(folder, names_of(2))))
     assert weights[0] == weights[1]
@@ -105,8 +103,8 @@ def test_a_coordinator_cant_switch_a_partys_truncation_off(tmp_path: Path, monke
 
     monkeypatch.setattr(Sessions, "join", lying)
     with (
-        house(tmp_path, settings=small_settings(epochs=1), passive_defences=with_defences(TRUNCATION)) as home,
-        pytest.raises(FederationError, match=r"truncat|description|describes"),
+        house(tmp_path, settings=small_settings(epochs=1)) as home,
+        pytest.raises(FederationError, match=r"describes .* otherwise than it described itself"),
     ):
         home.train()
 
@@ -116,12 +114,12 @@ def test_a_coordinator_cant_describe_a_party_twice(tmp_path: Path, monkeypatch: 
 
     def lying(self: Sessions, caller: Identity, session_id: str, party: PartyDescription) -> Agreement:
         told = join(self, caller, session_id, party)
-        others = tuple(replace(one, truncates_answers=False) for one in told.parties if one.truncates_answers)
+        others = tuple(replace(one, truncates_answers=False) for one in told.parties[1:])
         return replace(told, parties=(told.parties[0], *others, *told.parties[1:]))
 
     monkeypatch.setattr(Sessions, "join", lying)
     with (
-        house(tmp_path, settings=small_settings(epochs=1), passive_defences=with_defences(TRUNCATION)) as home,
+        house(tmp_path, settings=small_settings(epochs=1)) as home,
         pytest.raises(FederationError, match="describes passive otherwise"),
     ):
         home.train()
@@ -137,12 +135,7 @@ ATTACKED = [
 
 
 def attacked(
-    folder: Path,
-    settings: Any,
-    attack: TrainingAttack,
-    *,
-    active_defences: PartyDefences | None = None,
-    labels: Sequence[object] | None = None,
+    folder: Path, settings: Settings, attack: TrainingAttack, *, labels: Sequence[object] | None = None
 ) -> tuple[TrainingFinding, list[FloatArray]]:
     """A job with one attack at the passive party: what it found, and the weights of both."""
     if labels is None:
@@ -151,7 +144,6 @@ def attacked(
         folder,
         settings=settings,
         active=active_data(labels=labels),
-        active_defences=active_defences,
         passive_adversary={attack.name: attack},
     ) as home:
         home.train()
@@ -165,11 +157,15 @@ def test_algorithm_2_reads_every_label_and_none_where_the_key_holder_truncates(
 ) -> None:
     settings = small_settings(packing=packing, batch_size=batch_size, learning_rate=0.01, record_features=True)
     attack = AuxiliaryCiphertext()
-    found, without = attacked(tmp_path / "off", settings, attack)
+    open_room = settings.model_copy(update={"truncate_answers": False})
+    found, without = attacked(tmp_path / "off", open_room, attack)
     assert (found.kind, found.success, found.resolved, found.by_epoch) == ("labels", 1.0, 1.0, (1.0, 1.0))
-    defended, truncated = attacked(tmp_path / "on", settings, attack, active_defences=with_defences(TRUNCATION))
+    defended, truncated = attacked(tmp_path / "on", settings, attack)
     assert (defended.success, defended.resolved, defended.by_epoch) == (0.0, 0.0, (0.0, 0.0))
-    assert "Not possible" in defended.reason
+    assert defended.reason == (
+        "Not possible: active cuts its answers to their honest width, which has no room for further sums. "
+        "Set truncate_answers=false at active (INSECURE) to study it."
+    )
     assert b"".join(one.tobytes() for one in without) == b"".join(one.tobytes() for one in truncated)
     # What the key holder gives to an honest peer is the same, too.
     assert (tmp_path / "on" / "passive-weights.npz").exists()
@@ -178,12 +174,12 @@ def test_algorithm_2_reads_every_label_and_none_where_the_key_holder_truncates(
 def test_truncation_doesnt_help_where_the_honest_sums_are_enough(tmp_path: Path) -> None:
     """s <= d: three rows, three features (Hu, Corollary 3.2). The guard says so."""
     settings = small_settings(batch_size=3, learning_rate=0.01, record_features=True, epochs=1)
-    found, _ = attacked(tmp_path, settings, LabelRecovery(), active_defences=with_defences(TRUNCATION))
+    found, _ = attacked(tmp_path, settings, LabelRecovery())
     assert found.resolved > 0.9
     assert found.success > 0.9
     warnings = json.loads((tmp_path / "active.json").read_text())["guard"]
     assert len(warnings) == 1
-    assert "response_truncation" not in warnings[0]
+    assert "truncate_answers" not in warnings[0]
 
 
 @pytest.mark.parametrize("initialisation", ["zero", "xavier"])
@@ -205,15 +201,12 @@ def test_what_truncation_doesnt_stop_the_first_batchs_labels_where_weights_start
         return share
 
     monkeypatch.setattr(GradientExchange, "gradient_share", watching)
-    truncating = [with_defences(TRUNCATION) for _ in range(2)]
     settings = small_settings(batch_size=20, epochs=1, initialisation=initialisation)
     labels = np.random.default_rng(8).permutation(["no", "yes"] * 30).tolist()
     with house(
         tmp_path,
         settings=settings,
         active=active_data(labels=labels),
-        active_defences=truncating[0],
-        passive_defences=truncating[1],
     ) as home:
         home.train()
         active, session = home.active_training, home.passive["passive"]._session
@@ -288,8 +281,9 @@ def test_who_asks_for_the_extra_sums_all_the_same_gets_noise_that_tells_nothing_
     monkeypatch.setattr(StubbornMessages, "kept", [])
     with house(
         tmp_path,
-        settings=small_settings(packing=False, batch_size=20, learning_rate=0.01, epochs=8),
-        active_defences=with_defences(TRUNCATION) if truncating else None,
+        settings=small_settings(
+            packing=False, batch_size=20, learning_rate=0.01, epochs=8, truncate_answers=truncating
+        ),
         passive_adversary={"auxiliary_ciphertext": Stubborn()},
     ) as home:
         home.train()
@@ -312,7 +306,7 @@ def test_who_asks_for_the_extra_sums_all_the_same_gets_noise_that_tells_nothing_
 
 @pytest.mark.parametrize("packing", [False, True], ids=["unpacked", "packed"])
 def test_each_party_counts_its_own_answers_and_the_active_one_warns(tmp_path: Path, packing: bool) -> None:
-    with house(tmp_path, settings=small_settings(packing=packing)) as home:
+    with house(tmp_path, settings=small_settings(packing=packing, truncate_answers=False)) as home:
         home.train()
         for name, peer in (("active", "passive"), ("passive", "active")):
             record = home.record(name)
@@ -326,28 +320,31 @@ def test_each_party_counts_its_own_answers_and_the_active_one_warns(tmp_path: Pa
         assert home.record()["guard"][0] in home.active.warnings
 
 
-@pytest.mark.parametrize("who", ["active", "passive"])
+@pytest.mark.parametrize(
+    ("who", "what"),
+    [("active", "labels of active's records"), ("passive", "passive's part of each record's score")],
+)
 def test_refuse_stops_the_session_of_whoever_says_so_before_any_answer(
-    tmp_path: Path, answers: list[tuple[str, DecryptedVector]], who: str
+    tmp_path: Path, answers: list[tuple[str, DecryptedVector]], who: str, what: str
 ) -> None:
-    strict, lenient = (small_settings(guard=mode, packing=False) for mode in ("refuse", "off"))
+    strict, lenient = (small_settings(guard=mode, packing=False, truncate_answers=False) for mode in ("refuse", "off"))
     with house(
         tmp_path,
         settings=strict if who == "active" else lenient,
         passive_settings=strict if who == "passive" else lenient,
     ) as home:
-        with pytest.raises(FederationError, match=r"response_truncation.*PLUMBLINE_GUARD=refuse"):
+        with pytest.raises(FederationError, match=r"truncate_answers=true.*PLUMBLINE_GUARD=refuse"):
             home.train()
-        assert f"the residuals of {who}" in home.active.failure
+        assert f"could learn {what} from the answers of one step" in home.active.failure
     assert answers == []
 
 
 def test_a_party_that_adds_noise_is_warned_and_not_refused(tmp_path: Path) -> None:
-    strict = small_settings(guard="refuse", packing=False, residual_integer_bits=8)
+    strict = small_settings(guard="refuse", packing=False, batch_size=8, residual_integer_bits=8)
     noise = with_defences(load("dp_noise", sigma=5.0))
     with house(tmp_path, settings=strict, active_defences=noise, passive_defences=noise) as home:
         home.train()
-        assert any("the residuals of active" in warning for warning in home.record()["guard"])
+        assert any("labels of active's records" in warning for warning in home.record()["guard"])
 
 
 def test_a_passive_party_refuses_a_learning_rate_that_leaves_its_weights_where_they_are(
@@ -359,9 +356,8 @@ def test_a_passive_party_refuses_a_learning_rate_that_leaves_its_weights_where_t
         tmp_path,
         settings=small_settings(guard="off", **still),
         passive_settings=small_settings(guard="refuse", **still),
-        passive_defences=with_defences(TRUNCATION),
     ) as home:
-        with pytest.raises(FederationError, match=r"learning_rate=1e-09 .* 10 steps.*PLUMBLINE_GUARD=refuse"):
+        with pytest.raises(FederationError, match=r"10 steps together\. learning_rate=1e-09 .*PLUMBLINE_GUARD=refuse"):
             home.train()
         assert answers == []
         home.settings = small_settings(guard="off", packing=False)
@@ -370,9 +366,8 @@ def test_a_passive_party_refuses_a_learning_rate_that_leaves_its_weights_where_t
 
 def test_with_both_truncating_and_batches_far_above_d_refuse_lets_the_session_through(tmp_path: Path) -> None:
     """Three answers hold three residuals and three parts, six equations: four labels each, and 38 training rows."""
-    defences = with_defences(TRUNCATION)
     settings = small_settings(guard="refuse", packing=False, batch_size=38)
-    with house(tmp_path, settings=settings, active_defences=defences, passive_defences=defences) as home:
+    with house(tmp_path, settings=settings) as home:
         home.train()
         assert home.record()["guard"] == home.record("passive")["guard"] == []
         assert not any("equations" in warning for warning in home.active.warnings)

@@ -107,7 +107,7 @@ def test_a_wrong_answer_is_refused_and_the_right_one_is_still_taken(plan: Traini
 
 
 def test_a_residue_beyond_the_modulus_and_a_nonsensical_one_are_refused() -> None:
-    pair = exchange_pair(TINY)
+    pair = exchange_pair(TINY, truncating=False)
     pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
     sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
     width = TINY.key_bits // 8
