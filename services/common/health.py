@@ -9,7 +9,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.common.callers import caller_of
 from services.common.errors import NotIdentified
-from services.common.statuses import abort_with
 
 _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 SERVICE_NAME = _SERVICE.full_name
@@ -54,7 +53,7 @@ class HealthServicer:
     ) -> health_pb2.HealthCheckResponse:
         """Tell whether the process, one of its services or ``session/ID`` is served here."""
         if request.service and caller_of(context) is None:
-            abort_with(context, NotIdentified("Only parties of this federation are told of services and sessions."))
+            raise NotIdentified("Only parties of this federation are told of services and sessions.")
         known = self._holds(request.service)
         status = health_pb2.HealthCheckResponse
         return status(status=status.SERVING if known else status.SERVICE_UNKNOWN)

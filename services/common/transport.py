@@ -5,33 +5,23 @@ from __future__ import annotations  # grpc's generics exist for the type checker
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import grpc
-from grpc_reflection.v1alpha import reflection
 
 from services.common.callers import INSECURE_IDENTITY_KEY, INSTANCE_KEY, require_caller
 from services.common.certificates import CertificateFiles
-from services.common.dialing import CHANNEL_OPTIONS, KEEPALIVE, intercepted
-from services.common.gate import Permissions, gatekeeper
-from services.common.health import SERVICE_NAME as HEALTH
+from services.common.dialing import CHANNEL_OPTIONS, intercepted
+from services.common.gate import Permissions
 from services.common.health import HealthServicer, HoldsSession, holds_none, is_serving
 from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
+from services.common.serving import REFLECTION_PERMISSIONS, add_reflection, bound, make_server
 
 # What servicers and callers need, from one place.
 __all__ = ["Permissions", "Transport", "is_serving", "require_caller"]
 
 _log = logging.getLogger(__name__)
-
-_SERVER_OPTIONS = [
-    *KEEPALIVE,
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-    ("grpc.so_reuseport", 0),
-]
-# Long calls (an epoch, a job) hold a thread each; the rest are short.
-_SERVER_THREADS = 32
 
 
 @dataclass(frozen=True)
@@ -89,39 +79,43 @@ class Transport:
         service_names: Sequence[str],
         *,
         holds_session: HoldsSession = holds_none,
+        step_timeout: float = 60.0,
+        reflection: bool = False,
     ) -> tuple[grpc.Server, int]:
-        """Start a server with health and reflection.
+        """Start a server with health and, for operators' tools where ``reflection`` says so, a list of its calls.
+
+        Args:
+            address: host:port; port 0 is any free one.
+            register: each adds a servicer.
+            permissions: the roles that may call, by method.
+            service_names: of the servicers.
+            holds_session: whether a session is at work or served here.
+            step_timeout: seconds that this party waits for a message of another.
+            reflection: whether operators may list the calls.
 
         Returns:
             The server and its port.
 
         Raises:
-            OSError: for a taken address.
+            OSError: where this address can't be listened on.
+            CertificateError: for certificates or a key that can't be used.
         """
-        server = grpc.server(
-            ThreadPoolExecutor(_SERVER_THREADS, thread_name_prefix="rpc"),
-            options=_SERVER_OPTIONS,
-            interceptors=[gatekeeper(permissions)],
-        )
+        server = make_server({**permissions, **(REFLECTION_PERMISSIONS if reflection else {})}, step_timeout)
         for add in register:
             add(server)
         HealthServicer(service_names, holds_session).add_to(server)
-        reflection.enable_server_reflection([*service_names, HEALTH, reflection.SERVICE_NAME], server)
-        try:
-            port = self._bind(server, address)
-        except RuntimeError as error:
-            raise OSError(
-                f"Cannot listen on {address}. Is another process there? Choose a free address with PLUMBLINE_LISTEN."
-            ) from error
+        if reflection:
+            add_reflection(server, service_names)
+        port = self._bind(server, address)
         server.start()
         return server, port
 
     def _bind(self, server: grpc.Server, address: str) -> int:
         if self.certificates is None:
             _log.warning("INSECURE: no TLS, callers say who they are and nobody checks it. For tests only.")
-            return server.add_insecure_port(address)
+            return bound(server, address, None)
         authority, certificate, key = self.certificates.read()
         credentials = grpc.ssl_server_credentials(
             [(key, certificate)], root_certificates=authority, require_client_auth=True
         )
-        return server.add_secure_port(address, credentials)
+        return bound(server, address, credentials)

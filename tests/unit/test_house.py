@@ -30,6 +30,7 @@ GRPC = {
     "peer_link",
     "server",
     "servicer",
+    "serving",
     "statuses",
     "transport",
 }

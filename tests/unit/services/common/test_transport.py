@@ -166,9 +166,9 @@ def test_a_caller_who_hangs_up_in_mid_stream_leaves_no_traceback(
         reading.set()
         return read_vector(parts)
 
-    def observed_abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
+    def observed_abort(context: grpc.ServicerContext, error: Exception, call: str, *, is_logged: bool) -> NoReturn:
         try:
-            abort_with(context, error)
+            abort_with(context, error, call, is_logged=is_logged)
         finally:
             logged.set()
 
