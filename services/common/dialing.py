@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.message import Message
 
 from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
+from services.common.credentials import Credentials
 from services.common.meters import TrafficMeter
 
 # Of unary calls only: a retried stream whose peer has died can outlive its deadline (grpcio 1.85).
@@ -47,6 +48,15 @@ CHANNEL_OPTIONS = [
     ("grpc.service_config", _RETRY_POLICY),
     ("grpc.max_reconnect_backoff_ms", 5_000),
 ]
+
+
+def dial(address: str, host_name: str, credentials: Credentials) -> grpc.Channel:
+    """A channel to HOST:PORT that shows these credentials, and refuses who can't show a certificate of that name."""
+    return grpc.secure_channel(
+        address,
+        grpc.ssl_channel_credentials(credentials.authority, credentials.key, credentials.certificate),
+        [*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", host_name)],
+    )
 
 
 def intercepted(channel: grpc.Channel, said: Sequence[tuple[str, str]], meter: TrafficMeter) -> grpc.Channel:

@@ -4,7 +4,7 @@ from __future__ import annotations  # grpc's generics exist for the type checker
 
 import errno
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -12,6 +12,7 @@ from grpc_reflection.v1alpha import reflection
 
 from services.common.call_limits import CALLS_PER_CALLER
 from services.common.certificates import CertificateError
+from services.common.credentials import Credentials
 from services.common.dialing import KEEPALIVE
 from services.common.gate import Permissions, gatekeeper
 from services.common.health import CHECK
@@ -49,6 +50,32 @@ def make_server(permissions: Permissions, step_timeout: float) -> grpc.Server:
 def add_reflection(server: grpc.Server, service_names: Sequence[str]) -> None:
     """Let callers list the services and their messages."""
     reflection.enable_server_reflection([*service_names, HEALTH, reflection.SERVICE_NAME], server)
+
+
+def renewed_server_credentials(present: Callable[[], Credentials]) -> grpc.ServerCredentials:
+    """Server credentials that each new connection asks ``present`` for; who calls must show a certificate."""
+    shown = present()
+
+    def renewed() -> grpc.ServerCertificateConfiguration | None:
+        """None while nothing has changed."""
+        nonlocal shown
+        found = present()
+        if found is shown:
+            return None
+        shown = found
+        return _configuration(found)
+
+    return grpc.dynamic_ssl_server_credentials(
+        _configuration(shown),
+        renewed,  # type: ignore[arg-type]  # the stubs know no None
+        require_client_authentication=True,
+    )
+
+
+def _configuration(credentials: Credentials) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration(
+        [(credentials.key, credentials.certificate)], root_certificates=credentials.authority
+    )
 
 
 def bound(server: grpc.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:

@@ -6,17 +6,26 @@ import logging
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import grpc
 
 from services.common.callers import INSECURE_IDENTITY_KEY, INSTANCE_KEY, require_caller
 from services.common.certificates import CertificateFiles
-from services.common.dialing import CHANNEL_OPTIONS, intercepted
+from services.common.credentials import RenewedCredentials
+from services.common.dialing import CHANNEL_OPTIONS, dial, intercepted
 from services.common.gate import Permissions
 from services.common.health import HealthServicer, HoldsSession, holds_none, is_serving
 from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
-from services.common.serving import REFLECTION_PERMISSIONS, add_reflection, bound, make_server
+from services.common.renewing_channel import RenewingChannel
+from services.common.serving import (
+    REFLECTION_PERMISSIONS,
+    add_reflection,
+    bound,
+    make_server,
+    renewed_server_credentials,
+)
 
 # What servicers and callers need, from one place.
 __all__ = ["Permissions", "Transport", "is_serving", "require_caller"]
@@ -50,19 +59,16 @@ class Transport:
 
         It refuses who can't show that party's certificate.
         """
-        if self.certificates is None:
+        if self._credentials is None:
             channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
         else:
-            authority, certificate, key = self.certificates.read()
-            channel = grpc.secure_channel(
-                address,
-                grpc.ssl_channel_credentials(authority, key, certificate),
-                [
-                    *CHANNEL_OPTIONS,
-                    ("grpc.ssl_target_name_override", Identity(role_of(peer), peer).host_name),
-                ],
-            )
+            host_name = Identity(role_of(peer), peer).host_name
+            channel = RenewingChannel(self._credentials.present, lambda present: dial(address, host_name, present))
         return intercepted(channel, self._said(), self.meter)
+
+    @cached_property
+    def _credentials(self) -> RenewedCredentials | None:
+        return RenewedCredentials(self.certificates, self.identity) if self.certificates else None
 
     def _said(self) -> list[tuple[str, str]]:
         """What this party says of itself with every call."""
@@ -106,16 +112,12 @@ class Transport:
         HealthServicer(service_names, holds_session).add_to(server)
         if reflection:
             add_reflection(server, service_names)
-        port = self._bind(server, address)
+        port = bound(server, address, self._server_credentials())
         server.start()
         return server, port
 
-    def _bind(self, server: grpc.Server, address: str) -> int:
-        if self.certificates is None:
+    def _server_credentials(self) -> grpc.ServerCredentials | None:
+        if self._credentials is None:
             _log.warning("INSECURE: no TLS, callers say who they are and nobody checks it. For tests only.")
-            return bound(server, address, None)
-        authority, certificate, key = self.certificates.read()
-        credentials = grpc.ssl_server_credentials(
-            [(key, certificate)], root_certificates=authority, require_client_auth=True
-        )
-        return bound(server, address, credentials)
+            return None
+        return renewed_server_credentials(self._credentials.present)

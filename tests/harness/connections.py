@@ -23,8 +23,12 @@ class _Nameless(Identity):
 def make_certificates(folder: Path) -> Path:
     """A certificate for each of PARTIES and a nameless one."""
     create_federation_certificates(folder, [Identity(role_of(name), name) for name in PARTIES])
-    issue_certificate(folder, _Nameless(Role.PASSIVE, NAMELESS))
+    issue_nameless(folder)
     return folder
+
+
+def issue_nameless(folder: Path) -> None:
+    issue_certificate(folder, _Nameless(Role.PASSIVE, NAMELESS))
 
 
 def transport_of(certificates: Path, name: str) -> Transport:

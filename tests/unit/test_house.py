@@ -28,6 +28,7 @@ GRPC = {
     "health",
     "passive_link",
     "peer_link",
+    "renewing_channel",
     "server",
     "servicer",
     "serving",
