@@ -52,7 +52,15 @@ def serve_until_stopped(
     stopped = threading.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: stopped.set())
-    server, port = transport.serve(settings.listen, register, permissions, service_names, holds_session=holds_session)
+    server, port = transport.serve(
+        settings.listen,
+        register,
+        permissions,
+        service_names,
+        holds_session=holds_session,
+        step_timeout=settings.step_timeout,
+        reflection=settings.reflection,
+    )
     _log.info("%s serves on port %d (%s).", transport.identity.name, port, settings.transport)
     on_started()
     # Found by CI: a signal that reaches another thread wakes no endless wait, and is handled when this one wakes.

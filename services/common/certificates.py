@@ -33,29 +33,14 @@ class CertificateFiles:
         """The files of party ``name`` in a folder that `plumbline certs` has made."""
         return cls(folder / f"{AUTHORITY}.crt", folder / f"{name}.crt", folder / f"{name}.key")
 
-    def read(self) -> tuple[bytes, bytes, bytes]:
-        """(authority, certificate, key) in PEM; raises CertificateError naming the file that can't be used."""
-        try:
-            pem = self.authority.read_bytes(), self.certificate.read_bytes(), self.key.read_bytes()
-        except OSError as error:
-            raise CertificateError(
-                f"Cannot read {error.filename} ({error.strerror}). Run `plumbline certs` and point "
-                "PLUMBLINE_CERTS to its folder."
-            ) from error
-        for path, content in zip((self.authority, self.certificate), pem, strict=False):
-            try:
-                certificate = x509.load_pem_x509_certificate(content)
-            except ValueError as error:
-                raise CertificateError(f"{path} holds no certificate. Run `plumbline certs` again.") from error
-            if certificate.not_valid_after_utc < datetime.datetime.now(datetime.UTC):
-                raise CertificateError(f"The certificate in {path} has expired. Run `plumbline certs` again.")
-        return pem
 
-
-def _write_private(path: Path, content: bytes) -> None:
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+def _replace(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Put a whole new file in the place of an old one: a service may be reading it."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
+    fresh.replace(path)
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
@@ -64,7 +49,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _builder(common_name: str, issuer: x509.Name, days: int) -> x509.CertificateBuilder:
+def _builder(common_name: str, issuer: x509.Name, days: float) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -76,7 +61,7 @@ def _builder(common_name: str, issuer: x509.Name, days: int) -> x509.Certificate
     )
 
 
-def create_authority(folder: Path, *, days: int = 365) -> None:
+def create_authority(folder: Path, *, days: float = 365) -> None:
     """Make an authority in ``folder`` (ca.crt, ca.key); raises CertificateError when one is there already."""
     if (folder / f"{AUTHORITY}.key").exists():
         raise CertificateError(
@@ -92,11 +77,11 @@ def create_authority(folder: Path, *, days: int = 365) -> None:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    _write_private(folder / f"{AUTHORITY}.key", _key_pem(key))
-    (folder / f"{AUTHORITY}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    _replace(folder / f"{AUTHORITY}.key", _key_pem(key), 0o600)
+    _replace(folder / f"{AUTHORITY}.crt", certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def issue_certificate(folder: Path, identity: Identity, *, days: int = 365) -> CertificateFiles:
+def issue_certificate(folder: Path, identity: Identity, *, days: float = 365) -> CertificateFiles:
     """Sign a certificate for ``identity`` with the authority in ``folder``, and write both it and its key there."""
     files = CertificateFiles.of(folder, identity.name)
     try:
@@ -124,12 +109,12 @@ def issue_certificate(folder: Path, identity: Identity, *, days: int = 365) -> C
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
         .sign(signer, hashes.SHA256())
     )
-    _write_private(files.key, _key_pem(key))
-    files.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    _replace(files.key, _key_pem(key), 0o600)
+    _replace(files.certificate, certificate.public_bytes(serialization.Encoding.PEM))
     return files
 
 
-def create_federation_certificates(folder: Path, identities: Iterable[Identity], *, days: int = 365) -> None:
+def create_federation_certificates(folder: Path, identities: Iterable[Identity], *, days: float = 365) -> None:
     """An authority and one certificate per identity, in one folder (each party needs ca.crt and its own pair only)."""
     create_authority(folder, days=days)
     for identity in identities:

@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.message import Message
 
 from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
+from services.common.credentials import Credentials
 from services.common.deadlines import inner_timeout
 from services.common.meters import TrafficMeter
 
@@ -54,6 +55,15 @@ CHANNEL_OPTIONS = [
 ]
 # Counted is what a run needs; how often peers ask for each other's health depends on the time it takes.
 _UNCOUNTED = "/grpc.health."
+
+
+def dial(address: str, host_name: str, credentials: Credentials) -> grpc.Channel:
+    """A channel to HOST:PORT that shows these credentials, and refuses who can't show a certificate of that name."""
+    return grpc.secure_channel(
+        address,
+        grpc.ssl_channel_credentials(credentials.authority, credentials.key, credentials.certificate),
+        [*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", host_name)],
+    )
 
 
 def intercepted(channel: grpc.Channel, said: Sequence[tuple[str, str]], meter: TrafficMeter) -> grpc.Channel:

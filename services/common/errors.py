@@ -41,6 +41,10 @@ class NotAllowed(FederationError):
     """The caller is known and has no right to this."""
 
 
+class HoldsTooMuch(FederationError):
+    """The caller has too many calls at work here, or keeps one waiting for too long."""
+
+
 class UnknownRecord(FederationError):
     """A record that is not among the aligned ones."""
 

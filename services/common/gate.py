@@ -1,91 +1,233 @@
-"""The gate before every handler: who may call what, and which status an error becomes."""
+"""The gate before every handler: who may call what and how much of it, and which status an error becomes.
+
+    bytes arrive -> who calls? -> may it call this? -> has it room here? -> message by message: in time? readable?
+                 -> handler -> answer by answer: read in time?
+
+Nothing of a request's body is read before its caller is known, allowed and within its limits. To gRPC, therefore, every
+request is a stream of bytes here, those of one message too.
+"""
 
 from __future__ import annotations  # grpc's generics exist for the type checker only
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
+from services.common.admission import Admission, CallCut, HeldCall, call_regularly
+from services.common.call_limits import ROOM_THREADS, CallLimits, limits_of
 from services.common.callers import caller_of
 from services.common.deadlines import answering_within
-from services.common.errors import NotAllowed, NotIdentified
+from services.common.errors import InvalidMessage, NotAllowed, NotIdentified, one_line
 from services.common.identity import Caller, Role
+from services.common.log_quota import LogQuota
+from services.common.logs import log_context
 from services.common.occupancy import Occupancy
 from services.common.statuses import abort_with
 
-# Their handlers check for themselves.
-_PUBLIC_SERVICES = ("/grpc.health.", "/grpc.reflection.")
+_log = logging.getLogger(__name__)
 
 Permissions = Mapping[str, frozenset[Role]]
+_Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 
 
-def gatekeeper(permissions: Permissions, occupancy: Occupancy) -> grpc.ServerInterceptor:
-    """Guards every handler of a server but health and reflection."""
-    return _Gatekeeper(permissions, occupancy)
+def gatekeeper(
+    permissions: Permissions, open_methods: frozenset[str], step_timeout: float, occupancy: Occupancy
+) -> grpc.ServerInterceptor:
+    """Guards every handler of one server.
+
+    Args:
+        permissions: the roles that may call, by method; a method that isn't there is nobody's.
+        open_methods: methods that anybody with a certificate of the authority may call, without an identity too.
+        step_timeout: seconds that this party waits for a message.
+        occupancy: which process of each party may act here.
+    """
+    return _Gatekeeper(permissions, open_methods, step_timeout, occupancy)
 
 
 class _Gatekeeper(grpc.ServerInterceptor):
-    """Checks the caller's role and place before any handler runs, and turns what one raises into a gRPC status."""
+    """Puts a door before every method."""
 
-    def __init__(self, permissions: Permissions, occupancy: Occupancy) -> None:
+    def __init__(
+        self, permissions: Permissions, open_methods: frozenset[str], step_timeout: float, occupancy: Occupancy
+    ) -> None:
         self._permissions = permissions
+        self._open_methods = open_methods
+        self._step_timeout = step_timeout
         self._occupancy = occupancy
+        self._admission = Admission()
+        self._log_quota = LogQuota()
+        self._pools = {
+            room: ThreadPoolExecutor(threads, thread_name_prefix=f"rpc-{room.name.lower()}")
+            for room, threads in ROOM_THREADS.items()
+        }
+        self._guarded: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+        call_regularly(self._look_around)
 
     def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        handler = continuation(handler_call_details)
         method = handler_call_details.method
-        if handler is None or method.startswith(_PUBLIC_SERVICES):
-            return handler
-        allowed = self._permissions.get(method, frozenset())
-        streams = handler.response_streaming
+        guarded = self._guarded.get(method)
+        if guarded is None and (handler := continuation(handler_call_details)) is not None:
+            guarded = self._guarded[method] = self._guard(method, handler)
+        return guarded
 
-        def guarded(behaviour: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
-            def answer(request: Any, context: grpc.ServicerContext) -> Any:
-                try:
-                    self._occupancy.admit(_checked_caller(context, method, allowed), context.peer())
-                    with answering_within(context.time_remaining()):
-                        return behaviour(request, context)
-                except Exception as error:
-                    abort_with(context, error)
+    def _look_around(self) -> None:
+        self._admission.cut_the_slow()
+        self._log_quota.tell_the_rest()
 
-            def answers(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-                try:
-                    self._occupancy.admit(_checked_caller(context, method, allowed), context.peer())
-                    yield from behaviour(request, context)
-                except Exception as error:
-                    abort_with(context, error)
-
-            return answers if streams else answer
-
-        return _rebuilt(handler, guarded)
+    def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+        limits = limits_of(method, self._step_timeout)
+        allowed = None if method in self._open_methods else self._permissions.get(method, frozenset())
+        door = _Door(method, allowed, limits, self._admission, self._log_quota, self._occupancy)
+        return door.before(handler, self._pools[limits.room])
 
 
-def _checked_caller(context: grpc.ServicerContext, method: str, allowed: frozenset[Role]) -> Caller:
-    caller = caller_of(context)
-    if caller is None:
-        raise NotIdentified("No identity of this federation. Call with a certificate made by `plumbline certs`.")
-    if caller.role not in allowed:
-        raise NotAllowed(f"{method} is not for role {caller.role}; allowed: {', '.join(sorted(allowed)) or 'none'}.")
-    return caller
+class _Door:
+    """The gate before one method."""
+
+    def __init__(
+        self,
+        method: str,
+        allowed: frozenset[Role] | None,
+        limits: CallLimits,
+        admission: Admission,
+        log_quota: LogQuota,
+        occupancy: Occupancy,
+    ) -> None:
+        self._method = method
+        self._allowed = allowed
+        self._limits = limits
+        self._admission = admission
+        self._log_quota = log_quota
+        self._occupancy = occupancy
+
+    def before(
+        self, handler: grpc.RpcMethodHandler[Any, Any], pool: ThreadPoolExecutor
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        """The same handler behind this door, on threads of ``pool``, whichever of the four kinds of RPC it is."""
+        behaviour: _Behaviour = next(
+            one
+            for one in (handler.unary_unary, handler.unary_stream, handler.stream_unary, handler.stream_stream)
+            if one is not None
+        )
+        read = _all_messages if handler.request_streaming else _only_message
+
+        def request(parts: Iterator[bytes], call: HeldCall) -> Any:
+            return read(_Messages(parts, handler.request_deserializer, call))
+
+        def answer(parts: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+            with self._passing(context) as call, answering_within(context.time_remaining()):
+                return behaviour(request(parts, call), context)
+
+        def answers(parts: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Any]:
+            with self._passing(context) as call:
+                for reply in behaviour(request(parts, call), context):
+                    with call.answering():
+                        yield reply
+
+        guarded: Any = answers if handler.response_streaming else answer
+        guarded.experimental_thread_pool = pool
+        factory: Any = (
+            grpc.stream_stream_rpc_method_handler
+            if handler.response_streaming
+            else grpc.stream_unary_rpc_method_handler
+        )
+        rebuilt: grpc.RpcMethodHandler[Any, Any] = factory(guarded, None, handler.response_serializer)
+        return rebuilt
+
+    @contextmanager
+    def _passing(self, context: grpc.ServicerContext) -> Iterator[HeldCall]:
+        """Let a call through while this context lasts, and end it with a status where it is refused or fails."""
+        caller = caller_of(context)
+        try:
+            self._check(caller)
+            with (
+                log_context(caller=_name_of(caller)),
+                self._admission.held(
+                    caller, self._method, self._limits, lambda why: self._cut(context, caller, why)
+                ) as call,
+            ):
+                if caller is not None and self._allowed is not None:
+                    self._occupancy.admit(caller, context.peer())
+                yield call
+        except CallCut as cut:
+            # Said and logged when it was done.
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(cut))
+        except Exception as error:
+            is_logged = self._admits_line(caller, type(error).__name__)
+            abort_with(context, error, self._described(caller), is_logged=is_logged)
+
+    def _cut(self, context: grpc.ServicerContext, caller: Caller | None, why: str) -> None:
+        if self._admits_line(caller, "cut off"):
+            _log.warning("Cut off %s: %s", self._described(caller), why)
+        _end(context, why)
+
+    def _described(self, caller: Caller | None) -> str:
+        return f"{self._method.rpartition('/')[2]} of {_name_of(caller)}"
+
+    def _admits_line(self, caller: Caller | None, kind: str) -> bool:
+        return self._log_quota.admits(self._described(caller), kind)
+
+    def _check(self, caller: Caller | None) -> None:
+        if self._allowed is None:
+            return
+        if caller is None:
+            raise NotIdentified("No identity of this federation. Call with a certificate made by `plumbline certs`.")
+        if caller.role not in self._allowed:
+            roles = ", ".join(sorted(self._allowed)) or "none"
+            raise NotAllowed(f"{self._method} is not for role {caller.role}; allowed: {roles}.")
 
 
-def _rebuilt(
-    handler: grpc.RpcMethodHandler[Any, Any], wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
-) -> grpc.RpcMethodHandler[Any, Any]:
-    """The same handler with its behaviour wrapped, whichever of the four kinds of RPC it is."""
-    factories: dict[tuple[bool, bool], tuple[Callable[..., Any], Any]] = {
-        (False, False): (grpc.unary_unary_rpc_method_handler, handler.unary_unary),
-        (False, True): (grpc.unary_stream_rpc_method_handler, handler.unary_stream),
-        (True, False): (grpc.stream_unary_rpc_method_handler, handler.stream_unary),
-        (True, True): (grpc.stream_stream_rpc_method_handler, handler.stream_stream),
-    }
-    factory, behaviour = factories[bool(handler.request_streaming), bool(handler.response_streaming)]
-    rebuilt: grpc.RpcMethodHandler[Any, Any] = factory(
-        wrap(behaviour), handler.request_deserializer, handler.response_serializer
-    )
-    return rebuilt
+def _name_of(caller: Caller | None) -> str:
+    return one_line(caller.name) if caller else "a caller without identity"
+
+
+class _Messages(Iterator[Any]):
+    """A request's messages as they arrive, each in time and readable, or the call ends."""
+
+    def __init__(self, parts: Iterator[bytes], parse: Callable[[bytes], Any] | None, call: HeldCall) -> None:
+        self._parts = parts
+        self._parse = parse or bytes
+        self._call = call
+
+    def __next__(self) -> Any:
+        part = self._call.next_of(self._parts)
+        try:
+            return self._parse(part)
+        except DecodeError as error:
+            kind = getattr(getattr(self._parse, "__self__", None), "__name__", "a message of this method")
+            raise InvalidMessage(
+                f"The message can't be read as {kind}: its bytes are damaged, or of another release."
+            ) from error
+
+
+def _all_messages(messages: _Messages) -> _Messages:
+    return messages
+
+
+def _only_message(messages: _Messages) -> Any:
+    """The message of a method that takes one."""
+    for message in messages:
+        return message
+    raise InvalidMessage("The call came without its message.")
+
+
+def _end(context: grpc.ServicerContext, why: str) -> None:
+    """End an RPC from another thread than its own, with a sentence for its caller.
+
+    gRPC's public way, ``context.cancel()``, tells the caller nothing. It takes the place of this one should a release
+    of gRPC move what this needs.
+    """
+    status, _ = grpc.StatusCode.RESOURCE_EXHAUSTED.value
+    try:
+        context._rpc_event.call.cancel(status, why)  # type: ignore[attr-defined]
+    except (AttributeError, TypeError):
+        context.cancel()

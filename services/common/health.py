@@ -10,7 +10,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from services.common.callers import caller_of
 from services.common.errors import NotIdentified
 from services.common.occupancy import Occupancy
-from services.common.statuses import abort_with
 
 _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 SERVICE_NAME = _SERVICE.full_name
@@ -59,7 +58,7 @@ class HealthServicer:
         """Tell whether the process, one of its services or ``session/ID`` is served here."""
         caller = caller_of(context)
         if request.service and caller is None:
-            abort_with(context, NotIdentified("Only parties of this federation are told of services and sessions."))
+            raise NotIdentified("Only parties of this federation are told of services and sessions.")
         if caller is not None and request.service.startswith(_SESSION):
             # A party asks for the session that it is at work in: a sign of life, and never of a new process.
             self._occupancy.heard(caller)

@@ -11,6 +11,7 @@ import grpc
 from services.common.errors import (
     Diverged,
     FederationError,
+    HoldsTooMuch,
     InvalidMessage,
     NotAllowed,
     NotIdentified,
@@ -34,6 +35,7 @@ _STATUSES: dict[type[FederationError], grpc.StatusCode] = {
     OutOfOrder: grpc.StatusCode.FAILED_PRECONDITION,
     NotIdentified: grpc.StatusCode.UNAUTHENTICATED,
     NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
+    HoldsTooMuch: grpc.StatusCode.RESOURCE_EXHAUSTED,
     UnknownRecord: grpc.StatusCode.NOT_FOUND,
     Diverged: grpc.StatusCode.FAILED_PRECONDITION,
     # Not UNAVAILABLE: whoever called this party would try again, and so would its own caller.
@@ -103,17 +105,27 @@ def naming_the_party(link: type[T]) -> type[T]:
     return link
 
 
-def abort_with(context: grpc.ServicerContext, error: Exception) -> NoReturn:
+def abort_with(
+    context: grpc.ServicerContext, error: Exception, call: str = "a call", *, is_logged: bool = True
+) -> NoReturn:
     """End the RPC with the status that belongs to ``error``.
 
     The log has the traceback of an error that isn't ours. The caller is told its type's name only.
+
+    Args:
+        context: of the RPC.
+        error: why it ends.
+        call: which one it is, for the log.
+        is_logged: False where the log has enough of its kind.
     """
+    level = logging.WARNING if is_logged else logging.DEBUG
     if not context.is_active():
         # The caller has hung up or its deadline has passed.
-        _log.info("A call ended before it was answered.")
+        _log.log(min(level, logging.INFO), "The caller of %s has gone before it was answered.", call)
         context.abort(grpc.StatusCode.CANCELLED, "The caller has gone.")
     if isinstance(error, FederationError):
-        _log.warning("Refused: %s", error)
+        _log.log(level, "Refused %s: %s", call, one_line(str(error)))
         context.abort(status_of(error), told(error))
-    log_unexpected(error)
+    if is_logged:
+        log_unexpected(error)
     context.abort(grpc.StatusCode.INTERNAL, f"Unexpected {told(error)}: the service's log has the rest.")

@@ -5,34 +5,33 @@ from __future__ import annotations  # grpc's generics exist for the type checker
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import grpc
-from grpc_reflection.v1alpha import reflection
 
 from services.common.callers import INSECURE_IDENTITY_KEY, INSTANCE_KEY, require_caller
 from services.common.certificates import CertificateFiles
-from services.common.dialing import CHANNEL_OPTIONS, KEEPALIVE, intercepted
-from services.common.gate import Permissions, gatekeeper
-from services.common.health import SERVICE_NAME as HEALTH
+from services.common.credentials import RenewedCredentials
+from services.common.dialing import CHANNEL_OPTIONS, dial, intercepted
+from services.common.gate import Permissions
 from services.common.health import HealthServicer, HoldsSession, holds_none, is_serving
 from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
 from services.common.occupancy import Occupancy
+from services.common.renewing_channel import RenewingChannel
+from services.common.serving import (
+    REFLECTION_PERMISSIONS,
+    add_reflection,
+    bound,
+    make_server,
+    renewed_server_credentials,
+)
 
 # What servicers and callers need, from one place.
 __all__ = ["Permissions", "Transport", "is_serving", "require_caller"]
 
 _log = logging.getLogger(__name__)
-
-_SERVER_OPTIONS = [
-    *KEEPALIVE,
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-    ("grpc.so_reuseport", 0),
-]
-# Long calls (an epoch, a job) hold a thread each; the rest are short.
-_SERVER_THREADS = 32
 
 
 @dataclass(frozen=True)
@@ -61,19 +60,16 @@ class Transport:
 
         It refuses who can't show that party's certificate.
         """
-        if self.certificates is None:
+        if self._credentials is None:
             channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
         else:
-            authority, certificate, key = self.certificates.read()
-            channel = grpc.secure_channel(
-                address,
-                grpc.ssl_channel_credentials(authority, key, certificate),
-                [
-                    *CHANNEL_OPTIONS,
-                    ("grpc.ssl_target_name_override", Identity(role_of(peer), peer).host_name),
-                ],
-            )
+            host_name = Identity(role_of(peer), peer).host_name
+            channel = RenewingChannel(self._credentials.present, lambda present: dial(address, host_name, present))
         return intercepted(channel, self._said(), self.meter)
+
+    @cached_property
+    def _credentials(self) -> RenewedCredentials | None:
+        return RenewedCredentials(self.certificates, self.identity) if self.certificates else None
 
     def _said(self) -> list[tuple[str, str]]:
         """What this party says of itself with every call."""
@@ -90,40 +86,40 @@ class Transport:
         service_names: Sequence[str],
         *,
         holds_session: HoldsSession = holds_none,
+        step_timeout: float = 60.0,
+        reflection: bool = False,
     ) -> tuple[grpc.Server, int]:
-        """Start a server with health and reflection.
+        """Start a server with health and, for operators' tools where ``reflection`` says so, a list of its calls.
+
+        Args:
+            address: host:port; port 0 is any free one.
+            register: each adds a servicer.
+            permissions: the roles that may call, by method.
+            service_names: of the servicers.
+            holds_session: whether a session is at work or served here.
+            step_timeout: seconds that this party waits for a message of another.
+            reflection: whether operators may list the calls.
 
         Returns:
             The server and its port.
 
         Raises:
-            OSError: for a taken address.
+            OSError: where this address can't be listened on.
+            CertificateError: for certificates or a key that can't be used.
         """
         occupancy = Occupancy(self.identity.name)
-        server = grpc.server(
-            ThreadPoolExecutor(_SERVER_THREADS, thread_name_prefix="rpc"),
-            options=_SERVER_OPTIONS,
-            interceptors=[gatekeeper(permissions, occupancy)],
-        )
+        server = make_server({**permissions, **(REFLECTION_PERMISSIONS if reflection else {})}, step_timeout, occupancy)
         for add in register:
             add(server)
         HealthServicer(service_names, holds_session, occupancy).add_to(server)
-        reflection.enable_server_reflection([*service_names, HEALTH, reflection.SERVICE_NAME], server)
-        try:
-            port = self._bind(server, address)
-        except RuntimeError as error:
-            raise OSError(
-                f"Cannot listen on {address}. Is another process there? Choose a free address with PLUMBLINE_LISTEN."
-            ) from error
+        if reflection:
+            add_reflection(server, service_names)
+        port = bound(server, address, self._server_credentials())
         server.start()
         return server, port
 
-    def _bind(self, server: grpc.Server, address: str) -> int:
-        if self.certificates is None:
+    def _server_credentials(self) -> grpc.ServerCredentials | None:
+        if self._credentials is None:
             _log.warning("INSECURE: no TLS, callers say who they are and nobody checks it. For tests only.")
-            return server.add_insecure_port(address)
-        authority, certificate, key = self.certificates.read()
-        credentials = grpc.ssl_server_credentials(
-            [(key, certificate)], root_certificates=authority, require_client_auth=True
-        )
-        return server.add_secure_port(address, credentials)
+            return None
+        return renewed_server_credentials(self._credentials.present)

@@ -19,6 +19,7 @@ import pytest
 from plumbline.federation import Federation, FederationFailed
 from protos.v1 import active_pb2, active_pb2_grpc
 from services.common.certificates import CertificateFiles
+from services.common.credentials import read_credentials
 from services.common.identity import Identity, Role
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(600)]
@@ -234,10 +235,10 @@ def _status_code(channel: grpc.Channel) -> grpc.StatusCode:
 
 
 def test_callers_without_a_certificate_are_refused(stack: Stack) -> None:
-    authority, certificate, key = CertificateFiles.of(stack.operator, "operator").read()
+    shown = read_credentials(CertificateFiles.of(stack.operator, "operator"), Identity(Role.OPERATOR, "operator"))
     options = [("grpc.ssl_target_name_override", Identity(Role.ACTIVE, "active").host_name)]
-    identified = grpc.ssl_channel_credentials(authority, key, certificate)
-    anonymous = grpc.ssl_channel_credentials(authority)
+    identified = grpc.ssl_channel_credentials(shown.authority, shown.key, shown.certificate)
+    anonymous = grpc.ssl_channel_credentials(shown.authority)
     assert _status_code(grpc.secure_channel(stack.address, identified, options)) is grpc.StatusCode.OK
     assert _status_code(grpc.secure_channel(stack.address, anonymous, options)) is grpc.StatusCode.UNAVAILABLE
     assert _status_code(grpc.insecure_channel(stack.address)) is grpc.StatusCode.UNAVAILABLE

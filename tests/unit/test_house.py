@@ -29,8 +29,10 @@ GRPC = {
     "health_link",
     "passive_link",
     "peer_link",
+    "renewing_channel",
     "server",
     "servicer",
+    "serving",
     "statuses",
     "transport",
 }

@@ -1,5 +1,6 @@
 """Certificates: who a party is, who may read its key, and errors that name the remedy."""
 
+import shutil
 import stat
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def test_no_certificate_without_an_authority(tmp_path: Path) -> None:
 @pytest.mark.parametrize("missing", ["ca.crt", "bank.crt", "bank.key"])
 def test_a_missing_file_is_named_with_the_remedy(folder: Path, tmp_path: Path, missing: str) -> None:
     for name in {"ca.crt", "bank.crt", "bank.key"} - {missing}:
-        (tmp_path / name).write_bytes((folder / name).read_bytes())
+        shutil.copy(folder / name, tmp_path)
     transport = Transport(PASSIVE, CertificateFiles.of(tmp_path, "bank"), TrafficMeter())
     with pytest.raises(CertificateError, match=rf"{missing} .*plumbline certs.*PLUMBLINE_CERTS"):
         transport.dial("127.0.0.1:1", "active")
@@ -82,7 +83,7 @@ def test_a_missing_file_is_named_with_the_remedy(folder: Path, tmp_path: Path, m
 def test_a_damaged_certificate_is_not_blamed_on_the_address(folder: Path, tmp_path: Path) -> None:
     # Once: "Cannot listen on 127.0.0.1:0. Is another process there? Choose a free address".
     for name in ("ca.crt", "bank.crt", "bank.key"):
-        (tmp_path / name).write_bytes((folder / name).read_bytes())
+        shutil.copy(folder / name, tmp_path)
     (tmp_path / "bank.crt").write_bytes(b"not a certificate")
     transport = Transport(PASSIVE, CertificateFiles.of(tmp_path, "bank"), TrafficMeter())
     with pytest.raises((ValueError, OSError)) as error:
@@ -95,10 +96,21 @@ def test_a_taken_address_is_named_with_the_remedy(folder: Path) -> None:
     transport = Transport(PASSIVE, CertificateFiles.of(folder, "bank"), TrafficMeter())
     server, port = transport.serve("127.0.0.1:0", [], {}, [])
     try:
-        with pytest.raises(OSError, match=f"Cannot listen on 127.0.0.1:{port}.*PLUMBLINE_LISTEN"):
+        with pytest.raises(
+            OSError, match=f"Cannot listen on 127.0.0.1:{port}: another process is there.*PLUMBLINE_LISTEN"
+        ):
             transport.serve(f"127.0.0.1:{port}", [], {}, [])
     finally:
         server.stop(None).wait()
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1:0", "no.such.host.invalid:0"])
+def test_an_address_that_is_none_of_this_machine_blames_no_other_process(folder: Path, address: str) -> None:
+    # Once: "Is another process there?" for each.
+    transport = Transport(PASSIVE, CertificateFiles.of(folder, "bank"), TrafficMeter())
+    with pytest.raises(OSError, match=r"Cannot listen on .*PLUMBLINE_LISTEN") as error:
+        transport.serve(address, [], {}, [])
+    assert "process" not in str(error.value)
 
 
 @given(name=st.from_regex(r"[a-z][a-z0-9-]{0,20}", fullmatch=True))

@@ -8,46 +8,17 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.common.callers import require_caller
-from services.common.certificates import CertificateFiles, create_federation_certificates, issue_certificate
 from services.common.health import session_service
-from services.common.identity import Caller, Identity, Role, role_of
-from services.common.meters import TrafficMeter
+from services.common.identity import Caller, Identity, Role
 from services.common.transport import Transport, is_serving
+from tests.harness.connections import NAMELESS, PARTIES, make_certificates, raw_channel, transport_of
 
-NAMES = ["active", "passive", "operator"]
 ECHO = "/tests.Echo/Instance"
-
-
-class Nameless(Identity):
-    """Signed by the right authority, but its name is no plumbline:// URI."""
-
-    @property
-    def uri(self) -> str:
-        return "https://example.org/"
 
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("certs")
-    create_federation_certificates(folder, [Identity(role_of(name), name) for name in NAMES])
-    issue_certificate(folder, Nameless(Role.PASSIVE, "nameless"))
-    return folder
-
-
-def transport_of(certificates: Path, name: str) -> Transport:
-    return Transport(Identity(role_of(name), name), CertificateFiles.of(certificates, name), TrafficMeter())
-
-
-def nameless_channel(certificates: Path, address: str) -> grpc.Channel:
-    """What this project's own transport wouldn't dial with."""
-    authority, certificate, key = (
-        (certificates / name).read_bytes() for name in ("ca.crt", "nameless.crt", "nameless.key")
-    )
-    return grpc.secure_channel(
-        address,
-        grpc.ssl_channel_credentials(authority, key, certificate),
-        [("grpc.ssl_target_name_override", "active.plumbline.internal")],
-    )
+    return make_certificates(tmp_path_factory.mktemp("certs"))
 
 
 def add_echo(server: grpc.Server) -> None:
@@ -73,7 +44,7 @@ def address(certificates: Path) -> Iterator[str]:
     server.stop(None).wait()
 
 
-@pytest.mark.parametrize("caller", NAMES)
+@pytest.mark.parametrize("caller", PARTIES)
 @pytest.mark.parametrize(
     ("service", "serving"),
     [
@@ -94,7 +65,7 @@ def test_health_tells_of_the_process_its_services_and_the_sessions_it_holds(
 
 
 def test_who_shows_no_identity_hears_only_that_the_process_serves(certificates: Path, address: str) -> None:
-    channel = nameless_channel(certificates, address)
+    channel = raw_channel(certificates, NAMELESS, address, "active")
     assert is_serving(channel)
     assert not is_serving(channel, session_service("one"))
     assert not is_serving(channel, "plumbline.v1.Active")

@@ -1,5 +1,6 @@
 """Protocol 1 over real mTLS in one process: permissions, malformed streams against a live session, large vectors."""
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +16,10 @@ import pytest
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 from services.common import gate, statuses
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.common.certificates import CertificateFiles, create_federation_certificates, issue_certificate
+from services.common.certificates import create_federation_certificates
 from services.common.errors import OutOfOrder
-from services.common.identity import Identity, Role, role_of
+from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
-from services.common.transport import Transport
 from services.common.wire import PART_BYTES
 from services.party.party_training import PartyTraining, TrainingMeans
 from services.protocol1 import servicer as exchange_servicer
@@ -27,6 +27,7 @@ from services.protocol1.cipher import DecryptedVector, VectorHeader, WireVector,
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer import Peer
 from services.protocol1.peer_link import PeerLink, vector_parts
+from tests.harness.connections import NAMELESS, issue_nameless, raw_channel, transport_of
 from tests.harness.exchanges import (
     SESSION,
     SMALL_PLAN,
@@ -48,10 +49,6 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("certs")
     create_federation_certificates(folder, [Identity(role_of(name), name) for name in NAMES])
     return folder
-
-
-def transport_of(certificates: Path, name: str) -> Transport:
-    return Transport(Identity(role_of(name), name), CertificateFiles.of(certificates, name), TrafficMeter())
 
 
 def serve_exchange(
@@ -166,9 +163,9 @@ def test_a_caller_who_hangs_up_in_mid_stream_leaves_no_traceback(
         reading.set()
         return read_values(header, parts)
 
-    def observed_abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
+    def observed_abort(context: grpc.ServicerContext, error: Exception, call: str, *, is_logged: bool) -> NoReturn:
         try:
-            abort_with(context, error)
+            abort_with(context, error, call, is_logged=is_logged)
         finally:
             logged.set()
 
@@ -241,23 +238,12 @@ def test_an_error_that_is_not_ours_reaches_the_caller_without_its_text(
     assert "person" not in words
 
 
-def test_a_certificate_without_an_identity_of_this_federation_is_unauthenticated(
-    certificates: Path, live: Live, tmp_path: Path
-) -> None:
+def test_a_certificate_without_an_identity_of_this_federation_is_unauthenticated(live: Live, tmp_path: Path) -> None:
     """Signed by the right authority, but its name is no plumbline:// URI."""
-
-    class Nameless(Identity):
-        @property
-        def uri(self) -> str:
-            return "https://example.org/"
-
-    folder = tmp_path / "certs"
-    folder.mkdir()
     for name in ("ca.crt", "ca.key"):
-        (folder / name).write_bytes((certificates / name).read_bytes())
-
-    issue_certificate(folder, Nameless(Role.PASSIVE, "passive"))
-    stub = exchange_pb2_grpc.GradientExchangeStub(transport_of(folder, "passive").dial(live.address, "active"))
+        shutil.copy(live.certificates / name, tmp_path)
+    issue_nameless(tmp_path)
+    stub = exchange_pb2_grpc.GradientExchangeStub(raw_channel(tmp_path, NAMELESS, live.address, "active"))
     with pytest.raises(grpc.RpcError) as error:
         ask(stub, parts_of_question(live))
     assert refused(error)[0] is grpc.StatusCode.UNAUTHENTICATED

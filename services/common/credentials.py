@@ -1,0 +1,217 @@
+"""What this party's TLS needs, checked before it is used, and read again when its files are renewed."""
+
+import datetime
+import logging
+import stat
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+
+from services.common.certificates import CertificateError, CertificateFiles
+from services.common.identity import Identity
+
+_log = logging.getLogger(__name__)
+
+_SECONDS_BETWEEN_LOOKS = 1.0
+_EXPIRY_IS_NEAR = datetime.timedelta(days=14)
+_SECONDS_BETWEEN_WARNINGS = 24 * 3600.0
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """The authority's certificates, this party's own and its private key, in PEM; they belong together.
+
+    Attributes:
+        authority: one certificate or, while an authority is replaced, several.
+        certificate: this party's, and those between it and the authority, if any.
+        key: of the certificate.
+        expires: when this party's certificate does.
+    """
+
+    authority: bytes
+    certificate: bytes
+    key: bytes
+    expires: datetime.datetime
+
+
+def read_credentials(files: CertificateFiles, identity: Identity) -> Credentials:
+    """Read and check what TLS needs of ``identity``; raises CertificateError with what to do."""
+    authority, certificate, key = (_content(path) for path in (files.authority, files.certificate, files.key))
+    _check_private(files.key)
+    authorities = _valid_certificates(files.authority, authority)
+    chain = _valid_certificates(files.certificate, certificate)
+    _check_identity(files.certificate, chain[0], identity)
+    if _public_bytes(chain[0].public_key()) != _public_bytes(_private_key(files.key, key).public_key()):
+        raise CertificateError(
+            f"{files.key} is not the key of {files.certificate}: put back the pair that `plumbline certs` has made."
+        )
+    if not _leads_to(chain[0], chain[1:], authorities):
+        raise CertificateError(
+            f"{files.certificate} is not signed by {files.authority}: take both from the same run of `plumbline certs`."
+        )
+    return Credentials(authority, certificate, key, chain[0].not_valid_after_utc)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CertificateError(
+            f"Cannot read {error.filename} ({error.strerror}). Run `plumbline certs` and point "
+            "PLUMBLINE_CERTS to its folder."
+        ) from error
+
+
+def _check_private(key: Path) -> None:
+    if stat.S_IMODE(key.stat().st_mode) & _OTHERS:
+        raise CertificateError(f"Other accounts of this machine may read the private key {key}: chmod 600 {key}")
+
+
+def _valid_certificates(path: Path, content: bytes) -> Sequence[x509.Certificate]:
+    """The certificates of a file. One of them at least is valid now, and the first of a party's own."""
+    try:
+        found = x509.load_pem_x509_certificates(content)
+    except ValueError as error:
+        raise CertificateError(f"{path} holds no certificate. Run `plumbline certs` again.") from error
+    now = datetime.datetime.now(datetime.UTC)
+    current = [one for one in found if one.not_valid_after_utc >= now]
+    if not current:
+        raise CertificateError(f"The certificate in {path} has expired. Run `plumbline certs` again.")
+    if current[0].not_valid_before_utc > now:
+        raise CertificateError(
+            f"The certificate in {path} is valid from {current[0].not_valid_before_utc:%Y-%m-%d %H:%M} UTC on: "
+            "check this machine's clock."
+        )
+    return current
+
+
+def _private_key(path: Path, content: bytes) -> PrivateKeyTypes:
+    try:
+        return serialization.load_pem_private_key(content, password=None)
+    except (TypeError, ValueError) as error:
+        raise CertificateError(
+            f"{path} holds no private key, or one with a password. Run `plumbline certs` again."
+        ) from error
+
+
+def _public_bytes(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _check_identity(path: Path, certificate: x509.Certificate, identity: Identity) -> None:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        uris: list[str] = []
+    else:
+        uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+    if identity.uri not in uris:
+        whose = f"the certificate of {', '.join(uris)}" if uris else "no certificate of a party"
+        raise CertificateError(
+            f"{path} is {whose}, and this party is {identity.uri}: check PLUMBLINE_NAME and PLUMBLINE_CERTS."
+        )
+
+
+def _leads_to(
+    certificate: x509.Certificate, between: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]
+) -> bool:
+    """Whether signatures lead from a certificate to one of the authorities, over those between."""
+    if any(_is_issued_by(certificate, authority) for authority in authorities):
+        return True
+    return any(
+        _is_issued_by(certificate, one) and _leads_to(one, [*between[:place], *between[place + 1 :]], authorities)
+        for place, one in enumerate(between)
+    )
+
+
+def _is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (InvalidSignature, TypeError, ValueError):
+        return False
+    return True
+
+
+class RenewedCredentials:
+    """This party's credentials as its files have them now. Thread-safe.
+
+    New files that can't be used leave the ones before in place, so a pair may be replaced one file after the other.
+    """
+
+    def __init__(
+        self, files: CertificateFiles, identity: Identity, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._files = files
+        self._identity = identity
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._present: Credentials | None = None
+        self._seen: object = None
+        self._looked = self._warned = -float("inf")
+
+    def present(self) -> Credentials:
+        """What the files hold, the same object until they are renewed.
+
+        Raises:
+            CertificateError: when they could not be used from the start.
+        """
+        with self._lock:
+            now = self._clock()
+            if self._present is not None and now - self._looked < _SECONDS_BETWEEN_LOOKS:
+                return self._present
+            self._looked = now
+            present = self._look(self._present)
+            if present is not self._present:
+                self._present, self._warned = present, -float("inf")
+            self._warn_of_expiry(present, now)
+            return present
+
+    def _look(self, before: Credentials | None) -> Credentials:
+        seen = _marks_of(self._files)
+        if before is not None and seen == self._seen:
+            return before
+        try:
+            found = read_credentials(self._files, self._identity)
+        except CertificateError as error:
+            if before is None:
+                raise
+            _log.warning("The certificate files have changed and can't be used, those before stay: %s", error)
+            found = before
+        else:
+            if before is not None:
+                _log.info("The certificate is renewed, valid until %s UTC.", f"{found.expires:%Y-%m-%d %H:%M}")
+        self._seen = seen
+        return found
+
+    def _warn_of_expiry(self, present: Credentials, now: float) -> None:
+        left = present.expires - datetime.datetime.now(datetime.UTC)
+        if left > _EXPIRY_IS_NEAR or now - self._warned < _SECONDS_BETWEEN_WARNINGS:
+            return
+        self._warned = now
+        _log.warning(
+            "%s expires on %s UTC, and no connection is made after that: put a new pair in its place. "
+            "No restart is needed.",
+            self._files.certificate,
+            f"{present.expires:%Y-%m-%d %H:%M}",
+        )
+
+
+def _marks_of(files: CertificateFiles) -> object:
+    """What changes with the files' content or mode."""
+    marks: list[tuple[int, ...] | None] = []
+    for path in (files.authority, files.certificate, files.key):
+        try:
+            status = path.stat()
+        except OSError:
+            marks.append(None)
+        else:
+            marks.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+    return marks
