@@ -155,9 +155,7 @@ BOMBS: dict[str, tuple[str, Bomb]] = {
 def test_a_number_beyond_its_limit_costs_nothing(federation: Federation, name: str) -> None:
     target, bomb = BOMBS[name]
     answers: list[Answer] = []
-    cost = cost_of(
-        federation.processes.process(target).pid, lambda: answers.append(answer_to(bomb, federation))
-    )
+    cost = cost_of(federation.processes.process(target).pid, lambda: answers.append(answer_to(bomb, federation)))
     assert answers[0][0] is Code.INVALID_ARGUMENT, answers
     assert len(answers[0][1]) < 1000
     assert cost.seconds < SECONDS
@@ -224,7 +222,7 @@ def test_a_sessions_one_attempt_is_refused_in_the_same_words_whatever_is_missing
     for guess in ([MEMBER, STRANGER], [STRANGER], [STRANGER, "\0y"], [MEMBER, MEMBER], []):
         session_id = aligned(passive, coordinator, asked)
         first = answer_to(fix_order, passive, session_id, guess)
-            second, words = answer_to(fix_order, passive, session_id, [MEMBER])
+        second, words = answer_to(fix_order, passive, session_id, [MEMBER])
         assert (second, "was sent already" in words) == (Code.FAILED_PRECONDITION, True)
         answers.add(first)
     assert len(answers) == 1, answers
