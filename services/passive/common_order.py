@@ -72,7 +72,8 @@ class CommonOrder:
             rows.append(row_of.get(value, _LACKING))
         self._digest = digest.value
         found = np.array(rows, dtype=np.int64)
-        lacking, repeated = int((found == _LACKING).sum()), len(found) - len(np.unique(found))
+        lacking = int((found == _LACKING).sum())
+        repeated = len(found) - len(np.unique(found)) - max(lacking - 1, 0)
         if lacking or repeated or not len(found):
             _log.warning("An order of %d ids is refused: %d unknown, %d repeated.", len(found), lacking, repeated)
             raise InvalidMessage(REFUSED)

@@ -1,0 +1,258 @@
+"""Answers of a hostile passive party, peer or coordinator: as dangerous as requests, and refused like them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from protos.v1 import (
+    common_pb2,
+    coordinator_pb2,
+    coordinator_pb2_grpc,
+    exchange_pb2,
+    exchange_pb2_grpc,
+    passive_pb2,
+    passive_pb2_grpc,
+)
+from services.active.passive_link import PassiveLink
+from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
+from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.identity import Identity, Role, role_of
+from services.common.meters import TrafficMeter
+from services.common.transport import Transport
+from services.coordinator import servicer as coordinator_servicer
+from services.party.coordinator_link import CoordinatorLink
+from services.passive import servicer as passive_servicer
+from services.protocol1 import servicer as exchange_servicer
+from services.protocol1.cipher import WireVector
+from services.protocol1.peer_link import PeerLink
+
+SESSION_ID = "0123456789abcdef" * 2
+OWN = PartyDescription("active", 3, 0, False, 99)
+AGREEMENT = Agreement(SESSION_ID, TrainingPlan(), 2, (OWN, PartyDescription("passive", 2, 0, False, 99)))
+TERMS = ProposedTerms(SESSION_ID, "active", ("passive",), TrainingPlan(), 2)
+VECTOR = WireVector("key", 4, 64, 0, bytes(256))
+
+Dial = Callable[[str, Any], grpc.Channel]
+
+
+@pytest.fixture
+def dial() -> Iterator[Dial]:
+    """Serve a hostile party, and reach it as an honest one does."""
+    registers: dict[type, tuple[Callable[..., None], Any]] = {
+        passive_pb2_grpc.PassiveServicer: (passive_pb2_grpc.add_PassiveServicer_to_server, passive_servicer),
+        coordinator_pb2_grpc.CoordinatorServicer: (
+            coordinator_pb2_grpc.add_CoordinatorServicer_to_server,
+            coordinator_servicer,
+        ),
+        exchange_pb2_grpc.GradientExchangeServicer: (
+            exchange_pb2_grpc.add_GradientExchangeServicer_to_server,
+            exchange_servicer,
+        ),
+    }
+    with ExitStack() as stack:
+
+        def reach(name: str, hostile: Any) -> grpc.Channel:
+            add, service = next(found for kind, found in registers.items() if isinstance(hostile, kind))
+            transport = Transport(Identity(role_of(name), name), None, TrafficMeter())
+            server, port = transport.serve(
+                "127.0.0.1:0", [lambda one: add(hostile, one)], service.PERMISSIONS, [service.SERVICE_NAME]
+            )
+            stack.callback(lambda: server.stop(None).wait())
+            channel = Transport(Identity(Role.ACTIVE, "active"), None, TrafficMeter()).dial(f"127.0.0.1:{port}", name)
+            stack.callback(channel.close)
+            return channel
+
+        yield reach
+
+
+# -- a passive party --------------------------------------------------------------------------------------------------
+
+
+class Reporting(passive_pb2_grpc.PassiveServicer):
+    """Reports steps for ever, or those that it is given."""
+
+    def __init__(self, *steps: int) -> None:
+        self._steps = steps
+
+    def RunEpoch(
+        self, request: passive_pb2.RunEpochRequest, context: grpc.ServicerContext
+    ) -> Iterator[passive_pb2.StepReport]:
+        step = 0
+        while not self._steps and context.is_active():
+            yield passive_pb2.StepReport(step=step)
+            step += 1
+        for one in self._steps:
+            yield passive_pb2.StepReport(step=one)
+
+
+@pytest.mark.parametrize(
+    "steps", [(), (0, 0), (1,), (0, 1, 2, 3), (0, 2**32 - 1)], ids=["for ever", "twice", "late", "beyond", "huge"]
+)
+def test_reports_of_other_steps_than_the_epochs_end_the_epoch(dial: Dial, steps: tuple[int, ...]) -> None:
+    link = PassiveLink("passive", dial("passive", Reporting(*steps)), 10.0)
+    with pytest.raises(InvalidMessage, match="passive reports another step than the next one of epoch 0"):
+        link.run_epoch(SESSION_ID, 0, 3)
+
+
+def test_reports_of_an_epochs_steps_are_taken(dial: Dial) -> None:
+    PassiveLink("passive", dial("passive", Reporting(6, 7, 8)), 10.0).run_epoch(SESSION_ID, 2, 3)
+
+
+class Disclosing(passive_pb2_grpc.PassiveServicer):
+    """Discloses what it is given."""
+
+    def __init__(self, layers: list[passive_pb2.Layer], activation: str = "sigmoid") -> None:
+        self._reply = passive_pb2.DisclosedParameters(layers=layers, activation=activation)
+
+    def DiscloseParameters(
+        self, request: common_pb2.SessionRequest, context: grpc.ServicerContext
+    ) -> passive_pb2.DisclosedParameters:
+        return self._reply
+
+
+def layer(inputs: int, outputs: int, value: float = 0.5, biases: int | None = None) -> passive_pb2.Layer:
+    held = min(inputs * outputs, 100)
+    return passive_pb2.Layer(
+        inputs=inputs, outputs=outputs, weights=[value] * held, biases=[value] * (outputs if biases is None else biases)
+    )
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        Disclosing([]),
+        Disclosing([layer(2, 1)] * 33),
+        Disclosing([layer(2**16, 2**16, biases=1)]),
+        Disclosing([layer(2, 3), layer(2, 1)]),
+        Disclosing([layer(2, 1, biases=2)]),
+        Disclosing([layer(2, 1, float("nan"))]),
+        Disclosing([layer(2, 1, 1.7e308)]),
+        Disclosing([layer(2, 1)], activation="x" * 1_000_000),
+    ],
+    ids=["none", "many", "gigantic", "apart", "biases", "nan", "overflow", "activation"],
+)
+def test_a_disclosed_model_that_is_none_is_refused_in_a_sentence(dial: Dial, hostile: Disclosing) -> None:
+    link = PassiveLink("passive", dial("passive", hostile), 10.0)
+    with pytest.raises(InvalidMessage) as error:
+        link.disclose_parameters(SESSION_ID)
+    assert len(str(error.value)) < 800
+
+
+def test_a_disclosed_model_is_read_layer_by_layer(dial: Dial) -> None:
+    network = PassiveLink("passive", dial("passive", Disclosing([layer(2, 3), layer(3, 2)])), 10.0).disclose_parameters(
+        SESSION_ID
+    )
+    assert network is not None
+    assert [weights.shape for weights in network.weights] == [(2, 3), (3, 2)]
+    assert [biases.shape for biases in network.biases] == [(3,), (2,)]
+
+
+# -- a peer -----------------------------------------------------------------------------------------------------------
+
+
+class Answering(exchange_pb2_grpc.GradientExchangeServicer):
+    """Answers a question with a header, if any, and with data of one size again and again."""
+
+    def __init__(self, header: bool, data: int) -> None:
+        self._header, self._data = header, data
+
+    def Decrypt(
+        self, request_iterator: Iterator[common_pb2.CipherVectorPart], context: grpc.ServicerContext
+    ) -> Iterator[exchange_pb2.DecryptedVectorPart]:
+        if self._header:
+            yield exchange_pb2.DecryptedVectorPart(header=exchange_pb2.DecryptedVectorHeader(count=2**32 - 1, width=9))
+        while context.is_active():
+            yield exchange_pb2.DecryptedVectorPart(data=bytes(self._data))
+
+
+@pytest.mark.parametrize(
+    ("header", "data", "words"),
+    [(True, 1 << 20, "at most 256 bytes"), (True, 0, "holds no data"), (False, 1, "answered without a header")],
+)
+def test_an_endless_answer_is_left_where_it_is_larger_than_the_question(
+    dial: Dial, header: bool, data: int, words: str
+) -> None:
+    link = PeerLink("passive", dial("passive", Answering(header, data)), 10.0)
+    with pytest.raises(InvalidMessage, match=words):
+        link.decrypt(SESSION_ID, 0, VECTOR)
+
+
+# -- a coordinator ----------------------------------------------------------------------------------------------------
+
+
+class Stating(coordinator_pb2_grpc.CoordinatorServicer):
+    """States whatever it is given."""
+
+    def __init__(self, **replies: Any) -> None:
+        self._replies = replies
+
+    def OpenSession(self, request: Any, context: grpc.ServicerContext) -> coordinator_pb2.OpenSessionReply:
+        return coordinator_pb2.OpenSessionReply(session_id=self._replies["session_id"])
+
+    def GetSession(self, request: Any, context: grpc.ServicerContext) -> common_pb2.SessionTerms:
+        return self._replies["terms"].to_message()  # type: ignore[no-any-return]
+
+    def JoinSession(self, request: Any, context: grpc.ServicerContext) -> common_pb2.Agreement:
+        return self._replies["agreement"].to_message()  # type: ignore[no-any-return]
+
+    def Score(self, request: Any, context: grpc.ServicerContext) -> coordinator_pb2.ConfidenceScores:
+        return coordinator_pb2.ConfidenceScores(**self._replies["scores"])
+
+
+@pytest.mark.parametrize("session_id", ["", "x" * 1_000_000, "../../etc/passwd"])
+def test_a_session_id_that_is_none_is_refused(dial: Dial, session_id: str) -> None:
+    link = CoordinatorLink(dial("coordinator", Stating(session_id=session_id)), 10.0)
+    with pytest.raises(InvalidMessage, match="session id"):
+        link.open_session(TrainingPlan(), 2, ("passive",))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"session_id": "f" * 32},
+        {"parties": (OWN, PartyDescription("passive", 100_000_000, 0, False, 99))},
+        {"parties": (OWN, *(PartyDescription(f"passive-{number}", 2, 0, False, 99) for number in range(1000)))},
+        {"classes": 10**6},
+    ],
+    ids=["another session", "100 million features", "1000 parties", "a million classes"],
+)
+def test_an_agreement_that_no_honest_coordinator_states_is_refused(dial: Dial, changes: dict[str, Any]) -> None:
+    link = CoordinatorLink(dial("coordinator", Stating(agreement=replace(AGREEMENT, **changes))), 10.0)
+    with pytest.raises(InvalidMessage):
+        link.join_session(SESSION_ID, OWN)
+
+
+def test_terms_of_another_session_are_refused(dial: Dial) -> None:
+    link = CoordinatorLink(dial("coordinator", Stating(terms=replace(TERMS, session_id="f" * 32))), 10.0)
+    with pytest.raises(InvalidMessage, match="another session"):
+        link.session_terms(SESSION_ID)
+    link = CoordinatorLink(dial("coordinator", Stating(terms=TERMS)), 10.0)
+    assert link.session_terms(SESSION_ID) == TERMS
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        {"rows": 2, "columns": 10**6, "values": [0.5]},
+        {"rows": 2**31, "columns": 2, "values": [0.5]},
+        {"rows": 1, "columns": 2, "values": [0.5, float("nan")]},
+        {},
+    ],
+    ids=["columns", "rows", "nan", "nothing"],
+)
+def test_scores_of_another_size_than_they_say_are_refused(dial: Dial, scores: dict[str, Any]) -> None:
+    link = CoordinatorLink(dial("coordinator", Stating(scores=scores)), 10.0)
+    with pytest.raises(InvalidMessage):
+        link.score(SESSION_ID, 1, np.zeros((1, 1)))
+
+
+def test_a_coordinator_of_an_older_release_is_named_with_what_to_do(dial: Dial) -> None:
+    # A server that doesn't know the call.
+    link = CoordinatorLink(dial("coordinator", Answering(False, 1)), 10.0)
+    with pytest.raises(OutOfOrder, match=r"older release.* install the same release"):
+        link.session_terms(SESSION_ID)

@@ -1,0 +1,44 @@
+"""What a session may ask of a party's memory, and records that the guard counts."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from defences.response_truncation import ResponseTruncation
+from services.common.agreement import Agreement
+from services.common.errors import InvalidMessage, OutOfOrder
+from services.party.party_defences import PartyDefences
+from services.party.session import PartySession
+from tests.harness.exchanges import SMALL_PLAN, random_problem, wired
+from tests.harness.parties import house, small_settings
+
+
+def test_weights_of_more_epochs_than_a_memory_holds_are_refused() -> None:
+    problem = random_problem(rows=40, columns=4000, classes=3)
+    plan = replace(SMALL_PLAN, cipher="plain", epochs=10_000)
+    with pytest.raises(InvalidMessage, match=r"10000 epochs take 457 MiB.*choose fewer epochs"), wired(problem, plan):
+        pass
+    with wired(problem, replace(plan, epochs=5_000)):
+        pass
+
+
+def test_more_steps_than_a_party_records_are_refused_by_the_party_itself() -> None:
+    problem = random_problem(rows=300)
+    plan = replace(SMALL_PLAN, cipher="plain", epochs=10_000, batch_size=1)
+    with pytest.raises(InvalidMessage, match="larger batch_size or fewer epochs"), wired(problem, plan):
+        pass
+
+
+def test_the_guard_counts_records_where_rows_repeat_one(tmp_path: Path) -> None:
+    """Once: 500 rows of one record looked like 500 unknowns."""
+    settings = small_settings(guard="refuse", batch_size=34, packing=False)
+    truncating = PartyDefences((ResponseTruncation(),))
+    with house(tmp_path, settings=settings, passive_defences=truncating) as home:
+        context = home.passive["passive"]._context
+        own = context.data.describe("passive", 50, truncates_answers=True)
+        agreement = Agreement("0" * 32, settings.plan(), 2, (replace(own, name="active"), own))
+        assert PartySession.open(context, agreement, np.arange(50)).guard_warnings == ()
+        with pytest.raises(OutOfOrder, match="a batch has 1 rows"):
+            PartySession.open(context, agreement, np.zeros(50, dtype=np.int64))

@@ -1,0 +1,116 @@
+"""A vector is refused by its header: who sends it, for which step, of which key, count, width and exponent."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from protos.v1 import common_pb2
+from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
+from services.protocol1 import servicer
+from services.protocol1.cipher import VectorHeader, WireVector
+from services.protocol1.exchange import GradientExchange
+from services.protocol1.peer_link import vector_parts
+from services.protocol1.servicer import GradientExchangeServicer
+from tests.harness.exchanges import SESSION, SMALL_PLAN, ExchangePair, exchange_pair
+
+PLANS = [SMALL_PLAN, replace(SMALL_PLAN, packing=False), replace(SMALL_PLAN, cipher="plain")]
+
+
+@pytest.fixture(params=PLANS, ids=["packed", "unpacked", "plain"])
+def pair(request: pytest.FixtureRequest) -> ExchangePair:
+    made = exchange_pair(request.param)
+    made.exchange.encrypt_residuals(0, np.zeros((made.rows, 1)))
+    return made
+
+
+def expected(pair: ExchangePair, kind: str) -> tuple[Callable[[str, int, VectorHeader], None], WireVector]:
+    if kind == "residuals":
+        return pair.exchange.expects_residuals, pair.peer_residuals(0)
+    own = pair.exchange._cipher.encrypt(0, np.zeros((pair.rows, 1)))
+    return pair.exchange.expects_sums, pair.peer_sums(own)
+
+
+@pytest.mark.parametrize("kind", ["residuals", "sums"])
+def test_the_agreed_header_and_no_other_is_let_in(pair: ExchangePair, kind: str) -> None:
+    expects, vector = expected(pair, kind)
+    expects("passive", 0, vector.header)
+    for change in (
+        {"count": vector.count + 1},
+        {"count": 0},
+        {"count": 2**32 - 1},
+        {"width": vector.width + 1},
+        {"width": 2**32 - 1},
+        {"exponent": vector.exponent + 1},
+        {"key_id": "x" * 3_000_000},
+    ):
+        with pytest.raises(InvalidMessage, match="Wrong") as error:
+            expects("passive", 0, replace(vector.header, **change))
+        assert len(str(error.value)) < 800
+
+
+@pytest.mark.parametrize("kind", ["residuals", "sums"])
+@pytest.mark.parametrize(
+    ("peer", "step", "refusal"),
+    [("stranger", 0, NotAllowed), ("passive", 3, OutOfOrder), ("passive", 2**32 - 1, InvalidMessage)],
+)
+def test_peer_and_step_are_checked_with_it(
+    pair: ExchangePair, kind: str, peer: str, step: int, refusal: type[FederationError]
+) -> None:
+    expects, vector = expected(pair, kind)
+    with pytest.raises(refusal):
+        expects(peer, step, vector.header)
+
+
+def test_nothing_is_read_of_residuals_before_the_peers_key_or_after_the_end() -> None:
+    early = exchange_pair(SMALL_PLAN, keys=False)
+    with pytest.raises(OutOfOrder, match="must show its public key"):
+        early.exchange.expects_residuals("passive", 0, early.peer_residuals(0).header)
+    ended = exchange_pair(SMALL_PLAN)
+    ended.exchange.end("enough.")
+    for expects in (ended.exchange.expects_residuals, ended.exchange.expects_sums):
+        with pytest.raises(OutOfOrder, match="has ended: enough"):
+            expects("passive", 0, ended.peer_residuals(0).header)
+
+
+class Counting(Iterator[common_pb2.CipherVectorPart]):
+    """Parts of a vector, and how many were read."""
+
+    def __init__(self, parts: list[common_pb2.CipherVectorPart]) -> None:
+        self._parts = iter(parts)
+        self.read = 0
+
+    def __next__(self) -> common_pb2.CipherVectorPart:
+        part = next(self._parts)
+        self.read += 1
+        return part
+
+
+@pytest.mark.parametrize("method", ["SendResiduals", "Decrypt"])
+@pytest.mark.parametrize("session", ["unknown", "known"])
+def test_a_refused_vector_is_not_read_beyond_its_header(
+    monkeypatch: pytest.MonkeyPatch, method: str, session: str
+) -> None:
+    # Once: up to 256 MiB of each were read and kept before anything was asked.
+    pair = exchange_pair(SMALL_PLAN)
+
+    def exchange_of(session_id: str) -> GradientExchange:
+        if session_id != SESSION:
+            raise OutOfOrder("No such session here.")
+        return pair.exchange
+
+    monkeypatch.setattr(servicer, "require_caller", lambda _: Caller())
+    parts = Counting(list(vector_parts("none" if session == "unknown" else SESSION, 5, pair.peer_residuals(0))))
+    answer: Any = getattr(GradientExchangeServicer(exchange_of), method)
+    with pytest.raises(OutOfOrder):
+        list(answer(parts, grpc.ServicerContext))
+    assert parts.read == 1
+
+
+class Caller:
+    """Who calls, as the transport would say."""
+
+    name = "passive"
