@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from plumbline.judge.training import TrainingFinding
 
 _START_SECONDS = 60.0
+# For what the active party answers by itself.
+_ANSWER_SECONDS = 10.0
+_HANGS = f"active has not answered for {_ANSWER_SECONDS:g} s: it hangs, or its machine is overloaded. See its log."
 # What services.common.statuses tells callers of an error that isn't ours.
 _IN_A_LOG = "the service's log has the rest"
 
@@ -67,13 +70,11 @@ class Federation:
     refuses raises FederationFailed with the party's own words.
     """
 
-    def __init__(
-        self, channel: grpc.Channel, processes: LocalProcesses | None = None, plan: TrainingPlan | None = None
-    ):
+    def __init__(self, channel: grpc.Channel, processes: LocalProcesses | None = None, *, address: str = ""):
         self._channel = channel
         self._stub = active_pb2_grpc.ActiveStub(channel)
         self._processes = processes
-        self._plan = plan or TrainingPlan()
+        self._address = address
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
@@ -133,22 +134,27 @@ class Federation:
     @classmethod
     def start(cls, processes: LocalProcesses) -> Self:
         """Start local processes and wait until all of them serve; whatever fails, none is left behind."""
-        plan = processes.settings[Role.ACTIVE].plan()
         processes.start()
         try:
             transport = _operator_transport(None if processes.is_insecure else processes.certificates)
             deadline = time.monotonic() + _START_SECONDS
             for name, address in processes.addresses.items():
                 _await_health(transport.dial(address, name), deadline, processes, name)
-            return cls(transport.dial(processes.addresses[Role.ACTIVE], Role.ACTIVE), processes, plan)
+            return cls(transport.dial(processes.addresses[Role.ACTIVE], Role.ACTIVE), processes)
         except BaseException:
             processes.stop()
             raise
 
     @classmethod
     def connect(cls, address: str, certificates: Path | None) -> Self:
-        """Reach a running active party at HOST:PORT with the operator's certificate (None: INSECURE)."""
-        return cls(_operator_transport(certificates).dial(address, "active"))
+        """Reach a running active party at HOST:PORT with the operator's certificate (None: INSECURE).
+
+        Raises ValueError for what is no address, CertificateError for certificates that can't be used.
+        """
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(f"Expected the active party's address as HOST:PORT, got {address!r}.")
+        return cls(_operator_transport(certificates).dial(address, "active"), address=address)
 
     def __enter__(self) -> Self:
         return self
@@ -177,12 +183,14 @@ class Federation:
         """Align, agree and train; raises FederationFailed when the federation refuses.
 
         Arguments:
-            watch: called with every event of the job as it comes.
-            changes: fields of the training plan, such as ``epochs=3``, in place of the settings'.
+            watch: called with every event of the job as it comes. The job goes on when it raises: ``cancel`` ends it.
+            changes: fields of the training plan, such as ``epochs=3``, in place of the active party's settings.
         """
         request = active_pb2.TrainRequest()
-        if self._processes is not None or changes:
-            request.plan.CopyFrom(replace(self._plan, **changes).to_message())
+        if changes:
+            plan = replace(TrainingPlan.from_message(self.status().own_plan), **changes)
+            plan.check()
+            request.plan.CopyFrom(plan.to_message())
         outcome: TrainingOutcome | None = None
         with self._own_words():
             for event in self._stub.Train(request):
@@ -205,11 +213,17 @@ class Federation:
         except grpc.RpcError as error:
             if not isinstance(error, grpc.Call):
                 raise
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise FederationFailed(_HANGS) from error
             told = error_of(str(Role.ACTIVE), error)
             # The operator asked the active party, and nobody else.
-            words = told.words if isinstance(told, PeerRefused) else str(told)
+            words = told.words if isinstance(told, PeerRefused) else str(told) + self._asked_where
             where = self._where_it_failed() if _IN_A_LOG in words else ""
             raise FederationFailed(words + where) from error
+
+    @property
+    def _asked_where(self) -> str:
+        return f" It was asked at {self._address}." if self._address else ""
 
     def _where_it_failed(self) -> str:
         """Which service's log it is: the one that was called passes on what others told it, whatever the status."""
@@ -237,7 +251,12 @@ class Federation:
     def status(self) -> active_pb2.StatusReply:
         """Ask the active party for its stage, classes and warnings."""
         with self._own_words():
-            return self._stub.Status(active_pb2.StatusRequest())
+            return self._stub.Status(active_pb2.StatusRequest(), timeout=_ANSWER_SECONDS)
+
+    def cancel(self) -> None:
+        """End the job at work, at every party; the model that is served stays. Raises FederationFailed without one."""
+        with self._own_words():
+            self._stub.Cancel(active_pb2.CancelRequest(), timeout=_ANSWER_SECONDS)
 
     def predict(self, ids: Iterable[str]) -> pd.DataFrame:
         """Ask for confidence scores: a row per id, a column per class, and ``error``, empty where there are scores."""

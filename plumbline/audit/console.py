@@ -1,11 +1,8 @@
 """What an audit shows on the console: progress, then its results as tables."""
 
-import math
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -13,7 +10,6 @@ from defences import Defence
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import RunSummary, expectations
 from plumbline.judge.training import TrainingFinding
-from protos.v1 import active_pb2
 from services.common.agreement import TrainingPlan
 from services.common.run_records import STAGES, ChannelRecord
 from services.common.words import escaped
@@ -27,39 +23,6 @@ _MOST_SHOWN = 2_000
 def _text(words: str, style: str = "") -> Text:
     """Words that are no markup and obey no terminal, whoever chose them."""
     return Text(escaped(words, _MOST_SHOWN), style)
-
-
-def job_progress(console: Console) -> Progress:
-    """Make the progress bar of a training job."""
-    return Progress(
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total} steps"),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[loss]}"),
-        console=console,
-        transient=True,
-    )
-
-
-class JobWatcher:
-    """Shows a job's events as a progress bar."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._task: TaskID = progress.add_task("starting", total=None, loss="")
-
-    def __call__(self, event: active_pb2.JobEvent) -> None:
-        kind = event.WhichOneof("event")
-        if kind == "stage":
-            self._progress.update(self._task, description=escape(escaped(event.stage, _MOST_SHOWN)))
-        elif kind == "progress":
-            done, planned = event.progress.steps_done, event.progress.steps_planned
-            self._progress.update(self._task, completed=done, total=planned)
-        elif kind == "epoch" and not math.isnan(event.epoch.validation_loss):
-            self._progress.update(self._task, loss=f"validation loss {event.epoch.validation_loss:.4f}")
 
 
 def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None:

@@ -13,8 +13,6 @@ from rich.console import Console
 
 from defences.dp_sgd import DpSgd
 from plumbline.audit.console import (
-    JobWatcher,
-    job_progress,
     print_prediction_findings,
     print_predictions,
     print_summary,
@@ -26,6 +24,7 @@ from plumbline.audit.installed_models import install_network, write_auxiliary
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.federation import Federation
+from plumbline.job_progress import JobWatcher, job_progress
 from plumbline.judge.predictions import AttackFinding, read_prediction_findings
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings

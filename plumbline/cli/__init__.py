@@ -8,7 +8,7 @@ import typer
 from plumbline import __version__
 from plumbline.cli import benchmarks, datasets, papers
 from plumbline.cli.audits import audit
-from plumbline.cli.operators import predict, status
+from plumbline.cli.operators import cancel, predict, status, train
 from plumbline.cli.output import console_errors, console_out
 from plumbline.cli.services import certs, serve, settings_help
 
@@ -38,7 +38,7 @@ def plumbline(
 
 # In this order in the help.
 app.command(epilog=settings_help())(serve)
-for command in (certs, audit, predict, status):
+for command in (certs, audit, train, cancel, predict, status):
     app.command()(command)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(papers.app, name="figures")

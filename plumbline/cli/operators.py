@@ -1,20 +1,92 @@
-"""``plumbline predict`` and ``plumbline status``: what an operator asks of a running federation."""
+"""``plumbline train``, ``cancel``, ``predict`` and ``status``: what an operator asks of a running federation."""
+
+from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from plumbline.cli.output import console_errors, console_out, plain_errors, shown
+from services.common.agreement import TrainingPlan
+
+if TYPE_CHECKING:
+    from plumbline.federation import Federation, TrainingOutcome
+
+Address = Annotated[str, typer.Option(help="The active party, HOST:PORT.")]
+Certs = Annotated[Path, typer.Option(envvar="PLUMBLINE_CERTS", help="Folder of ca.crt, operator.crt and operator.key.")]
+_ADDRESS = "127.0.0.1:50051"
+_CERTS = Path("certs")
+# What a shell says of a command that Ctrl-C has ended.
+_INTERRUPTED = 130
+
+
+def _meaning(term: str) -> str:
+    """What a term of the plan means, and who decides when it isn't given."""
+    description = TrainingPlan.__dataclass_fields__[term].metadata["description"]
+    return f"{description} Default: the active party's setting."
+
+
+def train(
+    epochs: Annotated[int | None, typer.Option(help=_meaning("epochs"))] = None,
+    batch_size: Annotated[int | None, typer.Option(help=_meaning("batch_size"))] = None,
+    learning_rate: Annotated[float | None, typer.Option(help=_meaning("learning_rate"))] = None,
+    address: Address = _ADDRESS,
+    certs: Certs = _CERTS,
+) -> None:
+    """Have a running federation align, agree and train, and watch it. The job goes on without its watcher.
+
+    Example: plumbline train --epochs 10 --address localhost:50051 --certs certs
+    """
+    from plumbline.federation import Federation
+
+    given = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
+    changes = {name: value for name, value in given.items() if value is not None}
+    with plain_errors(), Federation.connect(address, certs) as federation:
+        try:
+            outcome = _watched(federation, changes)
+        except KeyboardInterrupt:
+            where = f"--address {address} --certs {certs}"
+            console_errors.print(
+                "plumbline: The job goes on; nobody watches it now. See where it is with "
+                f"`plumbline status {where}`, or end it with `plumbline cancel {where}`."
+            )
+            raise typer.Exit(_INTERRUPTED) from None
+        console_out.print(
+            f"Trained {outcome.epochs_run} epochs on {outcome.aligned_rows} aligned records; "
+            f"epoch {outcome.kept_epoch + 1} is kept and served."
+        )
+
+
+def _watched(federation: Federation, changes: dict[str, Any]) -> TrainingOutcome:
+    """Train, and show how it goes on standard error."""
+    from plumbline.job_progress import JobLines, JobWatcher, job_progress
+
+    if not console_errors.is_terminal:
+        return federation.train(watch=JobLines(console_errors), **changes)
+    with job_progress(console_errors) as progress:
+        return federation.train(watch=JobWatcher(progress), **changes)
+
+
+def cancel(address: Address = _ADDRESS, certs: Certs = _CERTS) -> None:
+    """End the job that a running federation is at, at every party. The model that it serves stays.
+
+    Example: plumbline cancel --address localhost:50051 --certs certs
+    """
+    from plumbline.federation import Federation
+
+    with plain_errors(), Federation.connect(address, certs) as federation:
+        federation.cancel()
+        console_out.print("The job is cancelled.")
 
 
 def predict(
     ids: Annotated[
         list[str] | None, typer.Argument(help="Record ids; none: from standard input, one per line.")
     ] = None,
-    address: Annotated[str, typer.Option(help="The active party, HOST:PORT.")] = "127.0.0.1:50051",
-    certs: Annotated[Path, typer.Option(help="Folder of ca.crt, operator.crt and operator.key.")] = Path("certs"),
+    address: Address = _ADDRESS,
+    certs: Certs = _CERTS,
 ) -> None:
     """Ask a running federation for confidence scores, as CSV.
 
@@ -31,10 +103,7 @@ def predict(
         scores.to_csv(sys.stdout)
 
 
-def status(
-    address: Annotated[str, typer.Option(help="The active party, HOST:PORT.")] = "127.0.0.1:50051",
-    certs: Annotated[Path, typer.Option(help="Folder of ca.crt, operator.crt and operator.key.")] = Path("certs"),
-) -> None:
+def status(address: Address = _ADDRESS, certs: Certs = _CERTS) -> None:
     """Show what a running federation is doing.
 
     Example: plumbline status --address localhost:50051 --certs certs

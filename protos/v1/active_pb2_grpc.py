@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from protos.v1 import active_pb2 as protos_dot_v1_dot_active__pb2
+from protos.v1 import common_pb2 as protos_dot_v1_dot_common__pb2
 
 GRPC_GENERATED_VERSION = '1.80.0'
 GRPC_VERSION = grpc.__version__
@@ -44,6 +45,11 @@ class ActiveStub(object):
                 request_serializer=protos_dot_v1_dot_active__pb2.StatusRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_active__pb2.StatusReply.FromString,
                 _registered_method=True)
+        self.Cancel = channel.unary_unary(
+                '/plumbline.v1.Active/Cancel',
+                request_serializer=protos_dot_v1_dot_active__pb2.CancelRequest.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
         self.Predict = channel.stream_stream(
                 '/plumbline.v1.Active/Predict',
                 request_serializer=protos_dot_v1_dot_active__pb2.PredictRequest.SerializeToString,
@@ -67,6 +73,13 @@ class ActiveServicer(object):
 
     def Status(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Cancel(self, request, context):
+        """Ends the job at every party; answers when it is over. FAILED_PRECONDITION when none is running.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -97,6 +110,11 @@ def add_ActiveServicer_to_server(servicer, server):
                     servicer.Status,
                     request_deserializer=protos_dot_v1_dot_active__pb2.StatusRequest.FromString,
                     response_serializer=protos_dot_v1_dot_active__pb2.StatusReply.SerializeToString,
+            ),
+            'Cancel': grpc.unary_unary_rpc_method_handler(
+                    servicer.Cancel,
+                    request_deserializer=protos_dot_v1_dot_active__pb2.CancelRequest.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
             ),
             'Predict': grpc.stream_stream_rpc_method_handler(
                     servicer.Predict,
@@ -163,6 +181,33 @@ class Active(object):
             '/plumbline.v1.Active/Status',
             protos_dot_v1_dot_active__pb2.StatusRequest.SerializeToString,
             protos_dot_v1_dot_active__pb2.StatusReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Cancel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plumbline.v1.Active/Cancel',
+            protos_dot_v1_dot_active__pb2.CancelRequest.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
             options,
             channel_credentials,
             insecure,

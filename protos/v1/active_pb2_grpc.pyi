@@ -6,6 +6,7 @@ What an operator asks of the active party: run a job, watch it, predict."""
 from collections import abc as _abc
 from grpc import aio as _aio
 from protos.v1 import active_pb2 as _active_pb2
+from protos.v1 import common_pb2 as _common_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -33,6 +34,8 @@ class ActiveStub:
     def __new__(cls, channel: _aio.Channel) -> ActiveAsyncStub: ...
     Train: _grpc.UnaryStreamMultiCallable[_active_pb2.TrainRequest, _active_pb2.JobEvent]
     Status: _grpc.UnaryUnaryMultiCallable[_active_pb2.StatusRequest, _active_pb2.StatusReply]
+    Cancel: _grpc.UnaryUnaryMultiCallable[_active_pb2.CancelRequest, _common_pb2.Acknowledgement]
+    """Ends the job at every party; answers when it is over. FAILED_PRECONDITION when none is running."""
     Predict: _grpc.StreamStreamMultiCallable[_active_pb2.PredictRequest, _active_pb2.PredictReply]
     """Bulk: one reply per request, so that neither side holds the whole table."""
     PredictOne: _grpc.UnaryUnaryMultiCallable[_active_pb2.PredictOneRequest, _active_pb2.RecordPrediction]
@@ -43,6 +46,8 @@ class ActiveAsyncStub(ActiveStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Train: _aio.UnaryStreamMultiCallable[_active_pb2.TrainRequest, _active_pb2.JobEvent]  # type: ignore[assignment]
     Status: _aio.UnaryUnaryMultiCallable[_active_pb2.StatusRequest, _active_pb2.StatusReply]  # type: ignore[assignment]
+    Cancel: _aio.UnaryUnaryMultiCallable[_active_pb2.CancelRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """Ends the job at every party; answers when it is over. FAILED_PRECONDITION when none is running."""
     Predict: _aio.StreamStreamMultiCallable[_active_pb2.PredictRequest, _active_pb2.PredictReply]  # type: ignore[assignment]
     """Bulk: one reply per request, so that neither side holds the whole table."""
     PredictOne: _aio.UnaryUnaryMultiCallable[_active_pb2.PredictOneRequest, _active_pb2.RecordPrediction]  # type: ignore[assignment]
@@ -62,6 +67,14 @@ class ActiveServicer(metaclass=_abc_1.ABCMeta):
         request: _active_pb2.StatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_active_pb2.StatusReply, _abc.Awaitable[_active_pb2.StatusReply]]: ...
+
+    @_abc_1.abstractmethod
+    def Cancel(
+        self,
+        request: _active_pb2.CancelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """Ends the job at every party; answers when it is over. FAILED_PRECONDITION when none is running."""
 
     @_abc_1.abstractmethod
     def Predict(

@@ -22,7 +22,7 @@ from services.common.identity import Role
 from services.common.meters import StageTimer
 from services.common.run_records import EpochRecord
 from services.party.consent import check_as_opened
-from services.party.context import PartyContext
+from services.party.context import Coordinator, PartyContext
 from services.party.ending import Ending
 from services.party.party_training import PartyTraining
 from services.party.peer_watch import PeerWatch
@@ -123,14 +123,17 @@ class Job:
             self.session.training.exchange.end(reason)
         if not self.session_id:
             return
-
-        def tell(end_session: Callable[[str, str], None]) -> None:
-            _end_if_reachable(end_session, self.session_id, reason)
-
-        ends = [self._coordinator.end_session, *(party.end_session for party in self._passive_parties.values())]
+        others = (self._coordinator, *self._passive_parties.values())
         # All at once: one that doesn't answer must not keep the others waiting.
-        with ThreadPoolExecutor(len(ends), thread_name_prefix="ending") as telling:
-            list(telling.map(tell, ends))
+        with ThreadPoolExecutor(len(others), thread_name_prefix="ending") as telling:
+            list(telling.map(lambda other: self._tell_end(other, reason), others))
+
+    def _tell_end(self, other: Coordinator | PassiveParty, reason: str) -> None:
+        """Tell another party that the session has ended. One that can't be told notices by itself."""
+        try:
+            other.end_session(self.session_id, reason)
+        except Exception as unreachable:
+            _log.warning("Could not end the session everywhere: %s", described(unreachable))
 
     def finish(self) -> None:
         """The job is over: its peers may come and go, and ``await_finish`` returns."""
@@ -172,7 +175,7 @@ class Job:
         def end_when_refused(joining: Future[None]) -> None:
             """A passive party that doesn't join ends the session: nobody waits for it until the timeout."""
             if error := joining.exception():
-                _end_if_reachable(self._coordinator.end_session, self.session_id, _logged_and_told(error))
+                self._tell_end(self._coordinator, _logged_and_told(error))
 
         joining = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
         for joined in joining:
@@ -300,11 +303,3 @@ def _logged_and_told(error: BaseException) -> str:
     if not is_expected(error):
         log_unexpected(error)
     return told(error)
-
-
-def _end_if_reachable(end: Callable[[str, str], None], session_id: str, reason: str) -> None:
-    """Tell another party that a session has ended. One that can't be told notices by itself."""
-    try:
-        end(session_id, reason)
-    except Exception as unreachable:
-        _log.warning("Could not end the session everywhere: %s", described(unreachable))

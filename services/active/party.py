@@ -108,7 +108,7 @@ class ActiveParty:
         The model that was served before goes on answering until this one is ready.
         """
         if not self._job_lock.acquire(blocking=False):
-            raise OutOfOrder("A job is running already: wait for its end.")
+            raise OutOfOrder("A job is running already: wait for its end, or cancel it (`plumbline cancel`).")
         try:
             self.failure = ""
             self._record.check()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import grpc
 
-from protos.v1 import active_pb2, active_pb2_grpc
+from protos.v1 import active_pb2, active_pb2_grpc, common_pb2
 from services.active.interfaces import EpochOutcome
 from services.active.party import UNKNOWN_RECORD, ActiveParty
 from services.common.agreement import TrainingPlan
@@ -51,11 +51,14 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
         """Run a job and stream what happens in it. The job goes on when its watcher leaves."""
         plan = TrainingPlan.from_message(request.plan) if request.HasField("plan") else self._plan
         observer = _EventQueue()
-        # The job goes on when its watcher leaves: it belongs to the federation.
         job = self._party.executor.submit(self._party.train, plan, observer)
         job.add_done_callback(lambda _: observer.events.put(None))
+        context.add_callback(lambda: observer.events.put(None))
         while (event := observer.events.get()) is not None:
             yield event
+        if not job.done():
+            # The watcher has left: its thread is free for others.
+            return
         outcome = job.result()
         yield active_pb2.JobEvent(
             result=active_pb2.JobResult(
@@ -74,7 +77,13 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
             session_id=self._party.session_id,
             class_names=self._party.class_names,
             warnings=self._party.warnings,
+            own_plan=self._plan.to_message(),
         )
+
+    def Cancel(self, request: active_pb2.CancelRequest, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
+        """End the job at every party; answers when it is over."""
+        self._party.cancel()
+        return common_pb2.Acknowledgement()
 
     def Predict(
         self, request_iterator: Iterator[active_pb2.PredictRequest], context: grpc.ServicerContext

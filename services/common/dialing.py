@@ -15,13 +15,14 @@ from services.common.credentials import Credentials
 from services.common.deadlines import inner_timeout
 from services.common.meters import TrafficMeter
 
-# Of unary calls only: a retried stream whose peer has died can outlive its deadline (grpcio 1.85).
+# Of unary calls only: a retried stream whose peer has died can outlive its deadline (grpcio 1.85). The end of a session
+# is told once: who can't be reached notices by itself, and who tells it must not wait for that.
 _RETRIED = [
     {"service": service.full_name, "method": method.name}
     for module in (active_pb2, coordinator_pb2, exchange_pb2, passive_pb2)
     for service in module.DESCRIPTOR.services_by_name.values()
     for method in service.methods
-    if not (method.client_streaming or method.server_streaming)
+    if not (method.client_streaming or method.server_streaming or method.name == "EndSession")
 ]
 _RETRY_POLICY = json.dumps(
     {

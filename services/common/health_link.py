@@ -9,7 +9,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.common.health import session_service
-from services.common.pulse import READY_SECONDS, Answer
+from services.common.pulse import READY_SECONDS, RESTART_SECONDS, Answer
 from services.common.statuses import naming
 from services.common.unanswered import is_cut
 
@@ -33,12 +33,12 @@ class HealthLink:
         call = self._stub.Check.future(request, timeout=seconds)
         call.add_done_callback(lambda done: answered(_answer_of(done)))
 
-    def await_ready(self) -> None:
+    def await_ready(self, seconds: float = READY_SECONDS) -> None:
         """Wait until a party that is starting again serves; raises PeerVanished when it doesn't in time."""
         request = health_pb2.HealthCheckRequest()
         with naming(self.name):
             try:
-                self._stub.Check(request, timeout=READY_SECONDS, wait_for_ready=True)
+                self._stub.Check(request, timeout=seconds, wait_for_ready=True)
             except grpc.RpcError:
                 # Says only that the time is up. An attempt that doesn't wait tells why there was no connection.
                 self._stub.Check(request, timeout=_LAST_ATTEMPT_SECONDS)
@@ -54,7 +54,7 @@ class HealthLink:
         except grpc.RpcError as error:
             if not isinstance(error, grpc.Call) or _answer_of(error) is not Answer.UNREACHABLE:
                 raise
-        self.await_ready()
+        self.await_ready(RESTART_SECONDS)
         return call()
 
 

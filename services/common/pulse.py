@@ -4,8 +4,11 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Protocol
 
-# A party that has been started again serves within this time, once its table is read.
-READY_SECONDS = 5.0
+# A job's first calls wait so long for a party that has just been started again: longer than it takes to connect, and
+# short enough that one which is dead is named soon.
+READY_SECONDS = 2.0
+# A prediction waits longer: until then the party may have started, read its table and its model.
+RESTART_SECONDS = 5.0
 
 
 class Answer(Enum):

@@ -122,6 +122,7 @@ class PeerWatch:
             self._pulses[name].ask(self._session_id, _PART_OF_PATIENCE * self._patience, partial(self._answered, name))
 
     def _run(self) -> None:
+        self.look()
         while not self._stopped.wait(INTERVAL_SECONDS):
             self.look()
 
