@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import grpc
 
 from services.common.certificates import CertificateFiles
+from services.common.health import HoldsSession, holds_none
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
 from services.common.settings import Settings
@@ -35,12 +36,16 @@ def serve_until_stopped(
     service_names: Sequence[str],
     *,
     on_started: Callable[[], None] = lambda: None,
+    holds_session: HoldsSession = holds_none,
 ) -> None:
-    """Serve on the configured address until SIGTERM or SIGINT, then let running calls end."""
+    """Serve on the configured address until SIGTERM or SIGINT, then let running calls end.
+
+    ``holds_session`` tells whether a session is at work or served here, for who asks the health service.
+    """
     stopped = threading.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: stopped.set())
-    server, port = transport.serve(settings.listen, register, permissions, service_names)
+    server, port = transport.serve(settings.listen, register, permissions, service_names, holds_session=holds_session)
     _log.info("%s serves on port %d (%s).", transport.identity.name, port, settings.transport)
     on_started()
     # Found by CI: a signal that reaches another thread wakes no endless wait, and is handled when this one wakes.

@@ -1,6 +1,6 @@
 """Who a party is: its role and its name, as its certificate states them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 # The party name that certificates carry and dialling checks, so that an identity is never tied to an address.
@@ -42,6 +42,24 @@ class Identity:
         if scheme != _URI_SCHEME or not separator or not slash or not name:
             raise ValueError(f"Expected {_URI_SCHEME}://ROLE/NAME, got {uri!r}.")
         return cls(Role(role), name)
+
+
+@dataclass(frozen=True, eq=False)
+class Caller(Identity):
+    """Who called: an identity, and which of its processes. Equal to whoever has the same identity.
+
+    Attributes:
+        instance: random hexadecimal digits, one value per process; empty from a caller who doesn't say. Nobody checks
+            it, so it tells an honest party's processes apart and proves nothing.
+    """
+
+    instance: str = field(default="")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and (self.role, self.name) == (other.role, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.role, self.name))
 
 
 def role_of(name: str) -> Role:

@@ -122,6 +122,9 @@ class Settings(BaseSettings):
     record_features: bool = Field(False, description="Write own encoded features to run_dir, for an auditor.")
     autostart: bool = Field(False, description="Active party: train as soon as all parties answer.")
     step_timeout: float = Field(60.0, gt=0, description="Seconds to wait for another party's message.")
+    reflection: bool = Field(
+        False, description="Tell operators' tools, such as grpcurl, which calls there are. For a demo."
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="What to log.")
 
     @classmethod

@@ -21,7 +21,11 @@ ARROWS: dict[str, set[str]] = {
 # Within services: those that are the network, and those that start and stop servers on it.
 GRPC = {
     "bootstrap",
+    "callers",
     "coordinator_link",
+    "dialing",
+    "gate",
+    "health",
     "passive_link",
     "peer_link",
     "server",

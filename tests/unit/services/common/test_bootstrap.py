@@ -34,7 +34,7 @@ def test_a_signal_that_reaches_another_thread_stops_the_service(number: signal.S
         return ended
 
     transport: Any = SimpleNamespace(
-        identity=SimpleNamespace(name="active"), serve=lambda *_: (SimpleNamespace(stop=stop), 1)
+        identity=SimpleNamespace(name="active"), serve=lambda *_, **__: (SimpleNamespace(stop=stop), 1)
     )
 
     def strike() -> None:

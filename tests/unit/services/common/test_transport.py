@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
-from services.common import statuses, transport
+from services.common import gate, statuses
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.certificates import CertificateFiles, create_federation_certificates, issue_certificate
 from services.common.errors import OutOfOrder
@@ -177,7 +177,7 @@ def test_a_caller_who_hangs_up_in_mid_stream_leaves_no_traceback(
         released.wait(10)
 
     monkeypatch.setattr(exchange_servicer, "_read_vector", observed_read)
-    monkeypatch.setattr(transport, "abort_with", observed_abort)
+    monkeypatch.setattr(gate, "abort_with", observed_abort)
     call = live.stub().SendResiduals.future(hanging(), timeout=10)
     assert reading.wait(5)
     call.cancel()

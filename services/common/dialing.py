@@ -1,0 +1,137 @@
+"""The calling half of a connection: a channel's options, what is tried again, what every call carries and counts."""
+
+from __future__ import annotations  # grpc's generics exist for the type checker only
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
+from services.common.meters import TrafficMeter
+
+# Of unary calls only: a retried stream whose peer has died can outlive its deadline (grpcio 1.85).
+_RETRIED = [
+    {"service": service.full_name, "method": method.name}
+    for module in (active_pb2, coordinator_pb2, exchange_pb2, passive_pb2)
+    for service in module.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+    if not (method.client_streaming or method.server_streaming)
+]
+_RETRY_POLICY = json.dumps(
+    {
+        "methodConfig": [
+            {
+                "name": _RETRIED,
+                "retryPolicy": {
+                    "maxAttempts": 4,
+                    "initialBackoff": "0.2s",
+                    "maxBackoff": "2s",
+                    "backoffMultiplier": 2,
+                    "retryableStatusCodes": ["UNAVAILABLE"],
+                },
+            }
+        ]
+    }
+)
+KEEPALIVE = [
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+]
+CHANNEL_OPTIONS = [
+    *KEEPALIVE,
+    ("grpc.service_config", _RETRY_POLICY),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
+]
+
+
+def intercepted(channel: grpc.Channel, said: Sequence[tuple[str, str]], meter: TrafficMeter) -> grpc.Channel:
+    """``channel`` with what this party says of itself in each call's metadata, and its bytes counted by ``meter``."""
+    return grpc.intercept_channel(channel, _ClientInterceptor(said, meter))
+
+
+class _Received(Iterator[Any]):
+    """The messages that a call answers with, as they arrive.
+
+    Whoever stops reading cancels it, or it holds a thread at each end until the deadline. Left to the garbage
+    collector, it ends its call as well.
+    """
+
+    def __init__(self, call: Any, count: Callable[[Message], None]) -> None:
+        self._call = call
+        self._count = count
+
+    def __next__(self) -> Any:
+        message = next(self._call)
+        self._count(message)
+        return message
+
+    def cancel(self) -> bool:
+        """End the call, whether all of it, a part or nothing was read."""
+        return bool(self._call.cancel())
+
+
+class _ClientInterceptor(
+    grpc.UnaryUnaryClientInterceptor,
+    grpc.UnaryStreamClientInterceptor,
+    grpc.StreamUnaryClientInterceptor,
+    grpc.StreamStreamClientInterceptor,
+):
+    """Counts the bytes that this party sends and receives as a client, and adds what it says of itself to each call."""
+
+    def __init__(self, said: Sequence[tuple[str, str]], meter: TrafficMeter) -> None:
+        self._said = tuple(said)
+        self._meter = meter
+
+    def _details(self, details: grpc.ClientCallDetails) -> grpc.ClientCallDetails:
+        metadata = (*(details.metadata or ()), *self._said)
+        return _CallDetails(details.method, details.timeout, metadata, details.credentials, details.wait_for_ready)
+
+    def _count(self, method: str | bytes, message: Message) -> None:
+        name = method.decode() if isinstance(method, bytes) else method
+        self._meter.add(f"{name.rsplit('/', 1)[1]}: {type(message).__name__}", message.ByteSize())
+
+    def _counted(self, details: grpc.ClientCallDetails, messages: Iterable[Message]) -> Iterator[Message]:
+        for message in messages:
+            self._count(details.method, message)
+            yield message
+
+    def _received(self, details: grpc.ClientCallDetails, call: Any) -> _Received:
+        return _Received(call, lambda message: self._count(details.method, message))
+
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        self._count(client_call_details.method, request)
+        call = continuation(self._details(client_call_details), request)
+        call.add_done_callback(lambda done: self._count_result(client_call_details, done))
+        return call
+
+    def intercept_stream_unary(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
+        requests = self._counted(client_call_details, request_iterator)
+        call = continuation(self._details(client_call_details), requests)
+        call.add_done_callback(lambda done: self._count_result(client_call_details, done))
+        return call
+
+    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        self._count(client_call_details.method, request)
+        return self._received(client_call_details, continuation(self._details(client_call_details), request))
+
+    def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
+        requests = self._counted(client_call_details, request_iterator)
+        return self._received(client_call_details, continuation(self._details(client_call_details), requests))
+
+    def _count_result(self, details: grpc.ClientCallDetails, call: Any) -> None:
+        if not call.cancelled() and call.exception() is None:
+            self._count(details.method, call.result())
+
+
+@dataclass(frozen=True)
+class _CallDetails(grpc.ClientCallDetails):
+    method: Any
+    timeout: Any
+    metadata: Any
+    credentials: Any
+    wait_for_ready: Any
