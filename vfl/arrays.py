@@ -3,7 +3,7 @@
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,15 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays as an .npz file that ``numpy.load`` reads.
+def write_arrays(file: Path | BinaryIO, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays as an .npz file that ``numpy.load`` reads, to a path or to an open file.
 
     numpy.savez takes no array called ``file``, and can't be told by numpy before 2.2 not to pickle.
 
     Raises:
         ValueError: for an array of Python objects, which only a pickle could hold.
     """
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
