@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from protos.v1 import common_pb2 as protos_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17protos/v1/passive.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"R\n\x15\x41lignmentSetupRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x14\n\x0c\x63lient_count\x18\x02 \x01(\r\x12\x0f\n\x07version\x18\x03 \x01(\r\"Q\n\rAlignmentPart\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x0f\n\x07version\x18\x03 \x01(\r\x12\r\n\x05\x63ount\x18\x04 \x01(\r\",\n\tCommonIds\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0b\n\x03ids\x18\x02 \x03(\t\"$\n\x0eSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"4\n\x0fRunEpochRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\"\x1a\n\nStepReport\x12\x0c\n\x04step\x18\x01 \x01(\r\"?\n\x15\x46inishTrainingRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nkept_epoch\x18\x02 \x01(\r\"L\n\x14PartialScoresRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x03(\r\"N\n\x13\x44isclosedParameters\x12#\n\x06layers\x18\x01 \x03(\x0b\x32\x13.plumbline.v1.Layer\x12\x12\n\nactivation\x18\x02 \x01(\t\"I\n\x05Layer\x12\x0e\n\x06inputs\x18\x01 \x01(\r\x12\x0f\n\x07outputs\x18\x02 \x01(\r\x12\x0f\n\x07weights\x18\x03 \x03(\x01\x12\x0e\n\x06\x62iases\x18\x04 \x03(\x01\x32\x92\x06\n\x07Passive\x12T\n\x0eSetUpAlignment\x12#.plumbline.v1.AlignmentSetupRequest\x1a\x1b.plumbline.v1.AlignmentPart0\x01\x12\x45\n\x05\x41lign\x12\x1b.plumbline.v1.AlignmentPart\x1a\x1b.plumbline.v1.AlignmentPart(\x01\x30\x01\x12\x44\n\x08\x46ixOrder\x12\x17.plumbline.v1.CommonIds\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12=\n\x04Join\x12\x1c.plumbline.v1.SessionRequest\x1a\x17.plumbline.v1.Agreement\x12L\n\rShowPublicKey\x12\x1c.plumbline.v1.SessionRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12\x45\n\x08RunEpoch\x12\x1d.plumbline.v1.RunEpochRequest\x1a\x18.plumbline.v1.StepReport0\x01\x12T\n\x0e\x46inishTraining\x12#.plumbline.v1.FinishTrainingRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12U\n\x10\x43ontributeScores\x12\".plumbline.v1.PartialScoresRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12U\n\x12\x44iscloseParameters\x12\x1c.plumbline.v1.SessionRequest\x1a!.plumbline.v1.DisclosedParameters\x12L\n\nEndSession\x12\x1f.plumbline.v1.EndSessionRequest\x1a\x1d.plumbline.v1.Acknowledgementb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17protos/v1/passive.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"R\n\x15\x41lignmentSetupRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x14\n\x0c\x63lient_count\x18\x02 \x01(\r\x12\x0f\n\x07version\x18\x03 \x01(\r\"Q\n\rAlignmentPart\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x0f\n\x07version\x18\x03 \x01(\r\x12\r\n\x05\x63ount\x18\x04 \x01(\r\",\n\tCommonIds\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0b\n\x03ids\x18\x02 \x03(\t\"4\n\x0fRunEpochRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\"\x1a\n\nStepReport\x12\x0c\n\x04step\x18\x01 \x01(\r\"?\n\x15\x46inishTrainingRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nkept_epoch\x18\x02 \x01(\r\"L\n\x14PartialScoresRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x03(\r\"N\n\x13\x44isclosedParameters\x12#\n\x06layers\x18\x01 \x03(\x0b\x32\x13.plumbline.v1.Layer\x12\x12\n\nactivation\x18\x02 \x01(\t\"I\n\x05Layer\x12\x0e\n\x06inputs\x18\x01 \x01(\r\x12\x0f\n\x07outputs\x18\x02 \x01(\r\x12\x0f\n\x07weights\x18\x03 \x03(\x01\x12\x0e\n\x06\x62iases\x18\x04 \x03(\x01\x32\xdd\x06\n\x07Passive\x12T\n\x0eSetUpAlignment\x12#.plumbline.v1.AlignmentSetupRequest\x1a\x1b.plumbline.v1.AlignmentPart0\x01\x12\x45\n\x05\x41lign\x12\x1b.plumbline.v1.AlignmentPart\x1a\x1b.plumbline.v1.AlignmentPart(\x01\x30\x01\x12\x44\n\x08\x46ixOrder\x12\x17.plumbline.v1.CommonIds\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12=\n\x04Join\x12\x1c.plumbline.v1.SessionRequest\x1a\x17.plumbline.v1.Agreement\x12L\n\rShowPublicKey\x12\x1c.plumbline.v1.SessionRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12\x45\n\x08RunEpoch\x12\x1d.plumbline.v1.RunEpochRequest\x1a\x18.plumbline.v1.StepReport0\x01\x12T\n\x0e\x46inishTraining\x12#.plumbline.v1.FinishTrainingRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12U\n\x10\x43ontributeScores\x12\".plumbline.v1.PartialScoresRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12U\n\x12\x44iscloseParameters\x12\x1c.plumbline.v1.SessionRequest\x1a!.plumbline.v1.DisclosedParameters\x12L\n\nEndSession\x12\x1f.plumbline.v1.EndSessionRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12I\n\nServeModel\x12\x1c.plumbline.v1.SessionRequest\x1a\x1d.plumbline.v1.Acknowledgementb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,20 +38,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ALIGNMENTPART']._serialized_end=230
   _globals['_COMMONIDS']._serialized_start=232
   _globals['_COMMONIDS']._serialized_end=276
-  _globals['_SESSIONREQUEST']._serialized_start=278
-  _globals['_SESSIONREQUEST']._serialized_end=314
-  _globals['_RUNEPOCHREQUEST']._serialized_start=316
-  _globals['_RUNEPOCHREQUEST']._serialized_end=368
-  _globals['_STEPREPORT']._serialized_start=370
-  _globals['_STEPREPORT']._serialized_end=396
-  _globals['_FINISHTRAININGREQUEST']._serialized_start=398
-  _globals['_FINISHTRAININGREQUEST']._serialized_end=461
-  _globals['_PARTIALSCORESREQUEST']._serialized_start=463
-  _globals['_PARTIALSCORESREQUEST']._serialized_end=539
-  _globals['_DISCLOSEDPARAMETERS']._serialized_start=541
-  _globals['_DISCLOSEDPARAMETERS']._serialized_end=619
-  _globals['_LAYER']._serialized_start=621
-  _globals['_LAYER']._serialized_end=694
-  _globals['_PASSIVE']._serialized_start=697
-  _globals['_PASSIVE']._serialized_end=1483
+  _globals['_RUNEPOCHREQUEST']._serialized_start=278
+  _globals['_RUNEPOCHREQUEST']._serialized_end=330
+  _globals['_STEPREPORT']._serialized_start=332
+  _globals['_STEPREPORT']._serialized_end=358
+  _globals['_FINISHTRAININGREQUEST']._serialized_start=360
+  _globals['_FINISHTRAININGREQUEST']._serialized_end=423
+  _globals['_PARTIALSCORESREQUEST']._serialized_start=425
+  _globals['_PARTIALSCORESREQUEST']._serialized_end=501
+  _globals['_DISCLOSEDPARAMETERS']._serialized_start=503
+  _globals['_DISCLOSEDPARAMETERS']._serialized_end=581
+  _globals['_LAYER']._serialized_start=583
+  _globals['_LAYER']._serialized_end=656
+  _globals['_PASSIVE']._serialized_start=659
+  _globals['_PASSIVE']._serialized_end=1520
 # @@protoc_insertion_point(module_scope)

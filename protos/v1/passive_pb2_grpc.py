@@ -52,12 +52,12 @@ class PassiveStub(object):
                 _registered_method=True)
         self.Join = channel.unary_unary(
                 '/plumbline.v1.Passive/Join',
-                request_serializer=protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+                request_serializer=protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Agreement.FromString,
                 _registered_method=True)
         self.ShowPublicKey = channel.unary_unary(
                 '/plumbline.v1.Passive/ShowPublicKey',
-                request_serializer=protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+                request_serializer=protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
                 _registered_method=True)
         self.RunEpoch = channel.unary_stream(
@@ -77,12 +77,17 @@ class PassiveStub(object):
                 _registered_method=True)
         self.DiscloseParameters = channel.unary_unary(
                 '/plumbline.v1.Passive/DiscloseParameters',
-                request_serializer=protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+                request_serializer=protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_passive__pb2.DisclosedParameters.FromString,
                 _registered_method=True)
         self.EndSession = channel.unary_unary(
                 '/plumbline.v1.Passive/EndSession',
                 request_serializer=protos_dot_v1_dot_common__pb2.EndSessionRequest.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
+        self.ServeModel = channel.unary_unary(
+                '/plumbline.v1.Passive/ServeModel',
+                request_serializer=protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
                 _registered_method=True)
 
@@ -150,7 +155,15 @@ class PassiveServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def EndSession(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Ends the job. A model that is served stays until another takes its place.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ServeModel(self, request, context):
+        """The session's finished model is the served one from now on, and the one before is forgotten. Until then both answer.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -175,12 +188,12 @@ def add_PassiveServicer_to_server(servicer, server):
             ),
             'Join': grpc.unary_unary_rpc_method_handler(
                     servicer.Join,
-                    request_deserializer=protos_dot_v1_dot_passive__pb2.SessionRequest.FromString,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.SessionRequest.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Agreement.SerializeToString,
             ),
             'ShowPublicKey': grpc.unary_unary_rpc_method_handler(
                     servicer.ShowPublicKey,
-                    request_deserializer=protos_dot_v1_dot_passive__pb2.SessionRequest.FromString,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.SessionRequest.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
             ),
             'RunEpoch': grpc.unary_stream_rpc_method_handler(
@@ -200,12 +213,17 @@ def add_PassiveServicer_to_server(servicer, server):
             ),
             'DiscloseParameters': grpc.unary_unary_rpc_method_handler(
                     servicer.DiscloseParameters,
-                    request_deserializer=protos_dot_v1_dot_passive__pb2.SessionRequest.FromString,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.SessionRequest.FromString,
                     response_serializer=protos_dot_v1_dot_passive__pb2.DisclosedParameters.SerializeToString,
             ),
             'EndSession': grpc.unary_unary_rpc_method_handler(
                     servicer.EndSession,
                     request_deserializer=protos_dot_v1_dot_common__pb2.EndSessionRequest.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'ServeModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.ServeModel,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.SessionRequest.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
             ),
     }
@@ -315,7 +333,7 @@ class Passive(object):
             request,
             target,
             '/plumbline.v1.Passive/Join',
-            protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+            protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
             protos_dot_v1_dot_common__pb2.Agreement.FromString,
             options,
             channel_credentials,
@@ -342,7 +360,7 @@ class Passive(object):
             request,
             target,
             '/plumbline.v1.Passive/ShowPublicKey',
-            protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+            protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
             protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
             options,
             channel_credentials,
@@ -450,7 +468,7 @@ class Passive(object):
             request,
             target,
             '/plumbline.v1.Passive/DiscloseParameters',
-            protos_dot_v1_dot_passive__pb2.SessionRequest.SerializeToString,
+            protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
             protos_dot_v1_dot_passive__pb2.DisclosedParameters.FromString,
             options,
             channel_credentials,
@@ -478,6 +496,33 @@ class Passive(object):
             target,
             '/plumbline.v1.Passive/EndSession',
             protos_dot_v1_dot_common__pb2.EndSessionRequest.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ServeModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plumbline.v1.Passive/ServeModel',
+            protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
             protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
             options,
             channel_credentials,

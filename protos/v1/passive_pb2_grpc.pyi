@@ -36,17 +36,20 @@ class PassiveStub:
     Align: _grpc.StreamStreamMultiCallable[_passive_pb2.AlignmentPart, _passive_pb2.AlignmentPart]
     """One query per session: a second would turn the intersection into a membership oracle."""
     FixOrder: _grpc.StreamUnaryMultiCallable[_passive_pb2.CommonIds, _common_pb2.Acknowledgement]
-    Join: _grpc.UnaryUnaryMultiCallable[_passive_pb2.SessionRequest, _common_pb2.Agreement]
+    Join: _grpc.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Agreement]
     """Joins the session at the coordinator, checks its terms and makes a key pair."""
-    ShowPublicKey: _grpc.UnaryUnaryMultiCallable[_passive_pb2.SessionRequest, _common_pb2.Acknowledgement]
+    ShowPublicKey: _grpc.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Acknowledgement]
     """Once every party has joined: shows the public key to the peers."""
     RunEpoch: _grpc.UnaryStreamMultiCallable[_passive_pb2.RunEpochRequest, _passive_pb2.StepReport]
     FinishTraining: _grpc.UnaryUnaryMultiCallable[_passive_pb2.FinishTrainingRequest, _common_pb2.Acknowledgement]
     ContributeScores: _grpc.UnaryUnaryMultiCallable[_passive_pb2.PartialScoresRequest, _common_pb2.Acknowledgement]
     """Sends this party's partial scores to the coordinator, never to the caller."""
-    DiscloseParameters: _grpc.UnaryUnaryMultiCallable[_passive_pb2.SessionRequest, _passive_pb2.DisclosedParameters]
+    DiscloseParameters: _grpc.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _passive_pb2.DisclosedParameters]
     """White box: the parameters that this party discloses. FAILED_PRECONDITION when it discloses none."""
     EndSession: _grpc.UnaryUnaryMultiCallable[_common_pb2.EndSessionRequest, _common_pb2.Acknowledgement]
+    """Ends the job. A model that is served stays until another takes its place."""
+    ServeModel: _grpc.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Acknowledgement]
+    """The session's finished model is the served one from now on, and the one before is forgotten. Until then both answer."""
 
 @_typing.type_check_only
 class PassiveAsyncStub(PassiveStub):
@@ -55,17 +58,20 @@ class PassiveAsyncStub(PassiveStub):
     Align: _aio.StreamStreamMultiCallable[_passive_pb2.AlignmentPart, _passive_pb2.AlignmentPart]  # type: ignore[assignment]
     """One query per session: a second would turn the intersection into a membership oracle."""
     FixOrder: _aio.StreamUnaryMultiCallable[_passive_pb2.CommonIds, _common_pb2.Acknowledgement]  # type: ignore[assignment]
-    Join: _aio.UnaryUnaryMultiCallable[_passive_pb2.SessionRequest, _common_pb2.Agreement]  # type: ignore[assignment]
+    Join: _aio.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Agreement]  # type: ignore[assignment]
     """Joins the session at the coordinator, checks its terms and makes a key pair."""
-    ShowPublicKey: _aio.UnaryUnaryMultiCallable[_passive_pb2.SessionRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    ShowPublicKey: _aio.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     """Once every party has joined: shows the public key to the peers."""
     RunEpoch: _aio.UnaryStreamMultiCallable[_passive_pb2.RunEpochRequest, _passive_pb2.StepReport]  # type: ignore[assignment]
     FinishTraining: _aio.UnaryUnaryMultiCallable[_passive_pb2.FinishTrainingRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     ContributeScores: _aio.UnaryUnaryMultiCallable[_passive_pb2.PartialScoresRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
     """Sends this party's partial scores to the coordinator, never to the caller."""
-    DiscloseParameters: _aio.UnaryUnaryMultiCallable[_passive_pb2.SessionRequest, _passive_pb2.DisclosedParameters]  # type: ignore[assignment]
+    DiscloseParameters: _aio.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _passive_pb2.DisclosedParameters]  # type: ignore[assignment]
     """White box: the parameters that this party discloses. FAILED_PRECONDITION when it discloses none."""
     EndSession: _aio.UnaryUnaryMultiCallable[_common_pb2.EndSessionRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """Ends the job. A model that is served stays until another takes its place."""
+    ServeModel: _aio.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """The session's finished model is the served one from now on, and the one before is forgotten. Until then both answer."""
 
 class PassiveServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -93,7 +99,7 @@ class PassiveServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def Join(
         self,
-        request: _passive_pb2.SessionRequest,
+        request: _common_pb2.SessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_common_pb2.Agreement, _abc.Awaitable[_common_pb2.Agreement]]:
         """Joins the session at the coordinator, checks its terms and makes a key pair."""
@@ -101,7 +107,7 @@ class PassiveServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def ShowPublicKey(
         self,
-        request: _passive_pb2.SessionRequest,
+        request: _common_pb2.SessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
         """Once every party has joined: shows the public key to the peers."""
@@ -131,7 +137,7 @@ class PassiveServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def DiscloseParameters(
         self,
-        request: _passive_pb2.SessionRequest,
+        request: _common_pb2.SessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_passive_pb2.DisclosedParameters, _abc.Awaitable[_passive_pb2.DisclosedParameters]]:
         """White box: the parameters that this party discloses. FAILED_PRECONDITION when it discloses none."""
@@ -141,6 +147,15 @@ class PassiveServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _common_pb2.EndSessionRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]: ...
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """Ends the job. A model that is served stays until another takes its place."""
+
+    @_abc_1.abstractmethod
+    def ServeModel(
+        self,
+        request: _common_pb2.SessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """The session's finished model is the served one from now on, and the one before is forgotten. Until then both answer."""
 
 def add_PassiveServicer_to_server(servicer: PassiveServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -8,6 +8,7 @@ import numpy as np
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
 from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused
+from services.common.health import holds_session
 from services.common.scores import matrix_of
 from services.common.statuses import naming, naming_the_party
 from services.common.wire import END_SECONDS
@@ -31,6 +32,7 @@ class PassiveLink:
 
     def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
         self.name = name
+        self._channel = channel
         self._stub = passive_pb2_grpc.PassiveStub(channel)
         self._timeout = timeout
 
@@ -82,11 +84,11 @@ class PassiveLink:
     def join(self, session_id: str) -> None:
         """Have the party join the session; returns when it has its terms and its key."""
         # The passive party joins at the coordinator, which waits for the others as long as the timeout says.
-        self._stub.Join(passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout + 2 * _MARGIN)
+        self._stub.Join(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout + 2 * _MARGIN)
 
     def show_public_key(self, session_id: str) -> None:
         """Have the party send its public key to every peer."""
-        self._stub.ShowPublicKey(passive_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
+        self._stub.ShowPublicKey(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
 
     def run_epoch(self, session_id: str, epoch: int) -> None:
         """Returns when the epoch is done. No deadline: every step has one, and a lost connection ends the call."""
@@ -105,7 +107,7 @@ class PassiveLink:
 
     def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
         """The party's share of the model, None when it discloses nothing (black box)."""
-        request = passive_pb2.SessionRequest(session_id=session_id)
+        request = common_pb2.SessionRequest(session_id=session_id)
         try:
             with naming(self.name):
                 reply = self._stub.DiscloseParameters(request, timeout=self._timeout)
@@ -123,3 +125,11 @@ class PassiveLink:
         """Tell the party that the session has ended, and why."""
         request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
         self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))
+
+    def serve_model(self, session_id: str) -> None:
+        """Have the party answer with a session's model from now on, in place of the one before."""
+        self._stub.ServeModel(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
+
+    def holds_session(self, session_id: str) -> bool:
+        """Whether the party would answer for a session; raises PeerVanished when it doesn't say so soon."""
+        return holds_session(self._channel, session_id)

@@ -3,15 +3,27 @@
 import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from typing import Protocol
 
 import numpy as np
 
 from services.active.interfaces import PassiveParty
 from services.active.waiting import first_failure
+from services.common.agreement import Agreement
 from services.common.wire import PREDICTION_ROWS
 from services.party.context import Coordinator
-from services.party.party_training import PartyTraining
 from vfl.arrays import FloatArray
+
+
+class Scored(Protocol):
+    """This party's share of the scores: a training's between epochs, or a finished model's."""
+
+    @property
+    def agreement(self) -> Agreement:
+        """The session's public terms."""
+
+    def partial_scores(self, rows: Sequence[int]) -> FloatArray:
+        """Its share for rows of the common order, (len(rows), columns)."""
 
 
 class Scoring:
@@ -24,15 +36,15 @@ class Scoring:
         self._passive_parties = tuple(passive_parties.values())
         self._executor = executor
 
-    def scores(self, training: PartyTraining, rows: Sequence[int]) -> FloatArray:
+    def scores(self, own: Scored, rows: Sequence[int]) -> FloatArray:
         """Confidence scores of rows of the common order, (len(rows), classes); raises FederationError."""
-        parts = [np.empty((0, training.agreement.classes))]
+        parts = [np.empty((0, own.agreement.classes))]
         for start in range(0, len(rows), PREDICTION_ROWS):
-            parts.append(self._scores_of_part(training, rows[start : start + PREDICTION_ROWS]))
+            parts.append(self._scores_of_part(own, rows[start : start + PREDICTION_ROWS]))
         return np.vstack(parts)
 
-    def _scores_of_part(self, training: PartyTraining, rows: Sequence[int]) -> FloatArray:
-        session_id = training.agreement.session_id
+    def _scores_of_part(self, own: Scored, rows: Sequence[int]) -> FloatArray:
+        session_id = own.agreement.session_id
         # Not counted: the coordinator may remember requests from before this process began.
         request_id = secrets.randbits(63)
         first_failure(
@@ -41,4 +53,4 @@ class Scoring:
                 for party in self._passive_parties
             ]
         )
-        return self._coordinator.score(session_id, request_id, training.partial_scores(rows))
+        return self._coordinator.score(session_id, request_id, own.partial_scores(rows))

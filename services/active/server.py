@@ -19,6 +19,7 @@ from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_s
 from services.common.errors import is_expected, log_unexpected
 from services.common.identity import Role
 from services.common.settings import Settings
+from services.common.state_folder import open_state, secret_of
 from services.party.context import PartyContext
 from services.party.coordinator_link import CoordinatorLink
 from services.party.features import load_party_data
@@ -61,6 +62,7 @@ def run(settings: Settings) -> None:
     name = transport.identity.name
     on_predictions, in_training = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
     data = load_party_data(settings, with_bias=not settings.installed_model)
+    state = open_state(settings.state_dir, transport.identity)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
@@ -75,7 +77,8 @@ def run(settings: Settings) -> None:
             record=record,
             executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
             adversary=TrainingAdversary(in_training, name, settings.run_dir),
-            defences=PartyDefences.of(settings, Role.ACTIVE),
+            defences=PartyDefences.of(settings, Role.ACTIVE, secret_of(state)),
+            state=state,
         ),
         {peer: PassiveLink(peer, channels[peer], timeout) for peer in passive_names},
         AttackHost(on_predictions, settings.run_dir),
@@ -90,7 +93,9 @@ def run(settings: Settings) -> None:
             grpc.channel_ready_future(channel).result()
 
     def on_started() -> None:
-        if settings.autostart:
+        if settings.autostart and party.has_model:
+            _log.info("A model is here from before: nothing is trained (autostart).")
+        elif settings.autostart:
             party.executor.submit(train_unasked, party, settings.plan(), await_channels)
 
     serve_until_stopped(
@@ -103,6 +108,7 @@ def run(settings: Settings) -> None:
         {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
         [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
         on_started=on_started,
+        holds_session=party.holds_session,
     )
     party.close()
     # Channels outlive the threads that use them: grpc crashes when a closed one is called.

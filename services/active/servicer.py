@@ -74,6 +74,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
             session_id=self._party.session_id,
             class_names=self._party.class_names,
             warnings=self._party.warnings,
+            obstacle="" if request.quick else self._party.obstacle(),
         )
 
     def Predict(

@@ -15,6 +15,8 @@ _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 SERVICE_NAME = _SERVICE.full_name
 CHECK = f"/{SERVICE_NAME}/Check"
 _SESSION = "session/"
+# Who asks whether a prediction would be answered wants to know it soon.
+ASK_SECONDS = 2.0
 
 HoldsSession = Callable[[str], bool]
 
@@ -63,6 +65,14 @@ class HealthServicer:
         if service.startswith(_SESSION):
             return self._holds_session(service.removeprefix(_SESSION))
         return service in self._known
+
+
+def holds_session(channel: grpc.Channel, session_id: str, timeout: float = ASK_SECONDS) -> bool:
+    """Ask the process at the other end whether it would answer for a session; raises RpcError without an answer."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    request = health_pb2.HealthCheckRequest(service=session_service(session_id))
+    reply = stub.Check(request, timeout=timeout, wait_for_ready=True)  # type: ignore[attr-defined]
+    return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
 
 
 def is_serving(channel: grpc.Channel, service: str = "", timeout: float = 5.0) -> bool:

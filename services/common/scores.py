@@ -20,14 +20,17 @@ class PartialScores:
         parameter_gram: (classes, classes), W W^T of a passive party's class rows W, where the agreement wants it and
             the model is linear.
         record_tokens: a passive party's pseudonym of each row's record, where scores are defended.
+        submissions_seen: how many shares of the session the coordinator has told a passive party of, where scores are
+            defended.
     """
 
     products: FloatArray
     parameter_gram: FloatArray | None = None
     record_tokens: tuple[int, ...] = ()
+    submissions_seen: int = 0
 
     def same_as(self, other: "PartialScores") -> bool:
-        """Whether both say the same, bit for bit."""
+        """Whether both say the same of the scores, bit for bit."""
         mine, theirs = (
             (part.products.tolist(), [] if part.parameter_gram is None else part.parameter_gram.tolist())
             for part in (self, other)
@@ -45,6 +48,7 @@ class PartialScores:
             values=self.products.ravel().tolist(),
             parameter_gram=[] if self.parameter_gram is None else self.parameter_gram.ravel().tolist(),
             record_tokens=self.record_tokens,
+            submissions_seen=self.submissions_seen,
         )
 
     @classmethod
@@ -55,6 +59,7 @@ class PartialScores:
             matrix_of(message.rows, message.columns, message.values),
             matrix_of(classes, classes, message.parameter_gram) if message.parameter_gram else None,
             tuple(message.record_tokens),
+            message.submissions_seen,
         )
 
 

@@ -23,7 +23,9 @@ _log = logging.getLogger(__name__)
 SCHEMA = 1
 SECRET_BYTES = 32
 
-_LOCK, _OWNER, _SECRET = "lock", "owner.json", "secret"
+_LOCK, _OWNER, _SECRET, _PROBE = "lock", "owner.json", "secret", "probe"
+# More than a full disk takes.
+_PROBE_BYTES = 1 << 16
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 # What a file system itself puts into the root of a volume.
 _NOBODYS = frozenset({_LOCK, "lost+found"})
@@ -196,6 +198,12 @@ def secret_of(state: State) -> bytes:
         secret = secrets.token_bytes(SECRET_BYTES)
         state.write(_SECRET, secret)
     return secret
+
+
+def check_room(state: State) -> None:
+    """Raises StateNotKept where nothing more could be kept."""
+    state.write(_PROBE, bytes(_PROBE_BYTES))
+    state.remove(_PROBE)
 
 
 def owner_of(folder: Path) -> Identity:

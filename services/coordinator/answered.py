@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from services.common.errors import NotAllowed
+from services.coordinator.kept_sessions import KeptSessions
 from vfl.arrays import FloatArray
 
 # A record's logits differ from batch to batch in their last bits. This is more than that, and too little to learn from.
@@ -19,10 +20,13 @@ class AnsweredRecords:
 
     Every share of the sum is fixed between epochs. After an epoch, passive parties make new pseudonyms. One honest
     passive party is enough: nobody can vary what is added to its share.
+
+    They are on disk before they are given back: a coordinator that starts again gives no second answer either.
     """
 
-    def __init__(self) -> None:
-        self._first: dict[tuple[str, int], tuple[float, ...]] = {}
+    def __init__(self, kept: KeptSessions, session_id: str) -> None:
+        self._kept = kept
+        self._session_id = session_id
 
     def first_logits(self, logits: FloatArray, tokens: Mapping[str, Sequence[int]]) -> FloatArray:
         """Give (rows, columns) logits as they were when each record was first asked for.
@@ -32,16 +36,22 @@ class AnsweredRecords:
             tokens: of each passive party, its pseudonym of each row's record.
 
         Raises:
-            NotAllowed: for logits that differ from the first by more than rounding does. The first stay.
+            NotAllowed: for logits that differ from the first by more than rounding does. Nothing is remembered then.
+            StateNotKept: when they can't be written.
         """
-        rows = [tuple(row) for row in logits.tolist()]
+        asked = logits
+        new: dict[tuple[str, int], FloatArray] = {}
         for party, of_party in tokens.items():
-            first = [self._first.setdefault((party, token), row) for token, row in zip(of_party, rows, strict=True)]
-            known = np.array(first)
+            first = self._kept.first(self._session_id, party, of_party, logits.shape[1])
+            for token, row in zip(of_party, asked, strict=True):
+                if token not in first:
+                    first[token] = new[party, token] = row
+            known = np.array([first[token] for token in of_party])
             if not np.allclose(logits, known, rtol=_TOLERANCE, atol=_TOLERANCE):
                 raise NotAllowed(
                     "The parties' shares of a record add up to another sum than when it was first asked for: defended "
                     "scores are answered once per record and model. Whose data has changed opens another session."
                 )
             logits = known
+        self._kept.answer(self._session_id, new)
         return logits

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from services.adversary.training import TrainingAdversary
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.scores import PartialScores
 from services.common.settings import Settings
+from services.common.state_folder import State, StateInMemory
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
@@ -25,14 +26,24 @@ class Coordinator(Protocol):
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
         """Join a session, and return its terms when every party has joined."""
 
-    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
-        """Send a passive party's share of the scores of a request."""
+    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> int:
+        """Send a passive party's share of the scores of a request.
+
+        Returns:
+            How many shares of the session have come; 0 where scores aren't defended.
+        """
 
     def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         """Send the active party's share of a request, and return confidence scores, (rows, classes)."""
 
     def end_session(self, session_id: str, reason: str) -> None:
         """End a session. Who waits for it is told why."""
+
+    def serve_model(self, session_id: str) -> None:
+        """Have a session's model served from now on, in place of the one before."""
+
+    def holds_session(self, session_id: str) -> bool:
+        """Whether the coordinator would answer for a session; raises PeerVanished when it doesn't say so soon."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,7 @@ class PartyContext:
         executor: threads for jobs, epochs and sends.
         adversary: the training attacks that this party mounts.
         defences: the defences that this party applies.
+        state: what it keeps across restarts.
     """
 
     name: str
@@ -60,3 +72,4 @@ class PartyContext:
     executor: Executor
     adversary: TrainingAdversary
     defences: PartyDefences
+    state: State = field(default_factory=StateInMemory)

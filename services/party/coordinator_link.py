@@ -5,6 +5,7 @@ import grpc
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.identity import Role
+from services.common.health import holds_session
 from services.common.scores import PartialScores, matrix_of
 from services.common.statuses import naming_the_party
 from services.common.wire import END_SECONDS
@@ -23,6 +24,7 @@ class CoordinatorLink:
 
     def __init__(self, channel: grpc.Channel, timeout: float) -> None:
         self.name = str(Role.COORDINATOR)
+        self._channel = channel
         self._stub = coordinator_pb2_grpc.CoordinatorStub(channel)
         self._timeout = timeout
 
@@ -39,9 +41,10 @@ class CoordinatorLink:
         # The coordinator itself waits this long for the others, and then says who is missing.
         return Agreement.from_message(self._stub.JoinSession(request, timeout=self._timeout + _JOIN_MARGIN))
 
-    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
-        """Send a passive party's share of the scores of a request."""
-        self._stub.SubmitPartialScores(share.to_message(session_id, request_id), timeout=self._timeout)
+    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> int:
+        """Send a passive party's share of the scores of a request; returns how many shares of the session have come."""
+        message = share.to_message(session_id, request_id)
+        return self._stub.SubmitPartialScores(message, timeout=self._timeout).submissions
 
     def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         """Send the active party's share of a request, and return confidence scores, (rows, classes)."""
@@ -53,3 +56,11 @@ class CoordinatorLink:
         """End a session. Who waits for it is told why."""
         request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
         self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))
+
+    def serve_model(self, session_id: str) -> None:
+        """Have a session's model served from now on, in place of the one before."""
+        self._stub.ServeModel(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
+
+    def holds_session(self, session_id: str) -> bool:
+        """Whether the coordinator would answer for a session; raises PeerVanished when it doesn't say so soon."""
+        return holds_session(self._channel, session_id)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription
+from services.common.state_folder import check_room
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.guard import channels_of, guard
@@ -90,8 +91,10 @@ def join(context: PartyContext, session_id: str, rows: IntArray) -> Agreement:
         The session's terms. Nothing is agreed to yet.
 
     Raises:
-        FederationError: when the coordinator refuses.
+        FederationError: when the coordinator refuses, or this party can't keep what it is to train.
     """
+    # A full disk is told before the work, not when a model is ready.
+    check_room(context.state)
     return context.coordinator.join_session(session_id, _description(context, rows))
 
 

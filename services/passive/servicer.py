@@ -56,12 +56,12 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
         self._party.fix_order(require_caller(context), session_id, ids)
         return common_pb2.Acknowledgement()
 
-    def Join(self, request: passive_pb2.SessionRequest, context: grpc.ServicerContext) -> common_pb2.Agreement:
+    def Join(self, request: common_pb2.SessionRequest, context: grpc.ServicerContext) -> common_pb2.Agreement:
         """Join the session; answers with its terms."""
         return self._party.join(require_caller(context), request.session_id).to_message()
 
     def ShowPublicKey(
-        self, request: passive_pb2.SessionRequest, context: grpc.ServicerContext
+        self, request: common_pb2.SessionRequest, context: grpc.ServicerContext
     ) -> common_pb2.Acknowledgement:
         """Send this party's public key to every peer."""
         self._party.show_public_key(require_caller(context), request.session_id)
@@ -102,7 +102,7 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
         return common_pb2.Acknowledgement()
 
     def DiscloseParameters(
-        self, request: passive_pb2.SessionRequest, context: grpc.ServicerContext
+        self, request: common_pb2.SessionRequest, context: grpc.ServicerContext
     ) -> passive_pb2.DisclosedParameters:
         """Answer with this party's share of the model, layer by layer."""
         network = self._party.disclose_parameters(require_caller(context), request.session_id)
@@ -121,4 +121,11 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
     ) -> common_pb2.Acknowledgement:
         """End the session."""
         self._party.end_session(require_caller(context), request.session_id, request.reason)
+        return common_pb2.Acknowledgement()
+
+    def ServeModel(
+        self, request: common_pb2.SessionRequest, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        """Serve the session's model from now on."""
+        self._party.serve_model(require_caller(context), request.session_id)
         return common_pb2.Acknowledgement()

@@ -100,7 +100,7 @@ def _open(channel: grpc.Channel) -> object:
 
 
 def _join(channel: grpc.Channel) -> object:
-    return passive_pb2_grpc.PassiveStub(channel).Join(passive_pb2.SessionRequest(session_id="x"), timeout=5)
+    return passive_pb2_grpc.PassiveStub(channel).Join(common_pb2.SessionRequest(session_id="x"), timeout=5)
 
 
 def _align(channel: grpc.Channel) -> object:
@@ -293,8 +293,8 @@ def test_partial_scores_that_cannot_be_get_their_status(
     ("method", "message", "status"),
     [
         ("SetUpAlignment", passive_pb2.AlignmentSetupRequest(client_count=3, version=2), Code.INVALID_ARGUMENT),
-        ("Join", passive_pb2.SessionRequest(session_id="x"), Code.FAILED_PRECONDITION),
-        ("ShowPublicKey", passive_pb2.SessionRequest(session_id="x"), Code.FAILED_PRECONDITION),
+        ("Join", common_pb2.SessionRequest(session_id="x"), Code.FAILED_PRECONDITION),
+        ("ShowPublicKey", common_pb2.SessionRequest(session_id="x"), Code.FAILED_PRECONDITION),
         ("RunEpoch", passive_pb2.RunEpochRequest(session_id="x"), Code.FAILED_PRECONDITION),
         ("FinishTraining", passive_pb2.FinishTrainingRequest(session_id="x"), Code.FAILED_PRECONDITION),
         ("ContributeScores", passive_pb2.PartialScoresRequest(session_id="x"), Code.FAILED_PRECONDITION),
