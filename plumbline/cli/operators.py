@@ -31,7 +31,7 @@ def status(
     address: Annotated[str, typer.Option(help="The active party, HOST:PORT.")] = "127.0.0.1:50051",
     certs: Annotated[Path, typer.Option(help="Folder of ca.crt, operator.crt and operator.key.")] = Path("certs"),
 ) -> None:
-    """Show what a running federation is doing.
+    """Show what a running federation is doing, and what stands against a prediction, if anything.
 
     Example: plumbline status --address localhost:50051 --certs certs
     """
@@ -40,5 +40,5 @@ def status(
     with plain_errors(), Federation.connect(address, certs) as federation:
         reply = federation.status()
         console_out.print(reply.stage)
-        for line in (*([reply.failure] if reply.failure else []), *reply.warnings):
+        for line in filter(None, (reply.failure, reply.obstacle, *reply.warnings)):
             console_errors.print(line)

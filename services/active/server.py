@@ -17,6 +17,7 @@ from services.adversary.training import TrainingAdversary
 from services.common.agreement import TrainingPlan
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.errors import is_expected, log_unexpected
+from services.common.health import PREDICTIONS
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.common.state_folder import open_state, secret_of
@@ -108,7 +109,8 @@ def run(settings: Settings) -> None:
         {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
         [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
         on_started=on_started,
-        holds_session=party.holds_session,
+        # Asked for by operators: it takes a question to every other party.
+        holds_session=lambda name: not party.obstacle() if name == PREDICTIONS else party.holds_session(name),
     )
     party.close()
     # Channels outlive the threads that use them: grpc crashes when a closed one is called.

@@ -15,6 +15,8 @@ _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 SERVICE_NAME = _SERVICE.full_name
 CHECK = f"/{SERVICE_NAME}/Check"
 _SESSION = "session/"
+# At the active party: whether a prediction would be answered now, by all who have a part in it.
+PREDICTIONS = "predictions"
 # Who asks whether a prediction would be answered wants to know it soon.
 ASK_SECONDS = 2.0
 
@@ -59,10 +61,11 @@ class HealthServicer:
             abort_with(context, NotIdentified("Only parties of this federation are told of services and sessions."))
         known = self._holds(request.service)
         status = health_pb2.HealthCheckResponse
-        return status(status=status.SERVING if known else status.SERVICE_UNKNOWN)
+        unknown = status.NOT_SERVING if request.service == PREDICTIONS else status.SERVICE_UNKNOWN
+        return status(status=status.SERVING if known else unknown)
 
     def _holds(self, service: str) -> bool:
-        if service.startswith(_SESSION):
+        if service == PREDICTIONS or service.startswith(_SESSION):
             return self._holds_session(service.removeprefix(_SESSION))
         return service in self._known
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -176,10 +177,10 @@ class KeptSessions:
             self._database.execute("ROLLBACK")
 
 
-def look_into(path: str) -> list[KeptSession]:
+def look_into(path: Path) -> list[KeptSession]:
     """The sessions of a database that another process may use; raises StateError."""
     try:
-        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:
             return _sessions_in(database)
         finally:

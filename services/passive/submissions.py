@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from services.common.state_folder import State, StateError
 
-_NAME = "submissions.json"
+SUBMISSIONS = "submissions.json"
 
 
 class SeenSubmissions:
@@ -20,12 +20,12 @@ class SeenSubmissions:
         """Take up what ``state`` holds; raises StateError for a broken file."""
         self._state = state
         self._lock = threading.Lock()
-        content = state.read(_NAME)
+        content = state.read(SUBMISSIONS)
         try:
             self._seen = {str(one): int(count) for one, count in json.loads(content or b"{}").items()}
         except (ValueError, TypeError, AttributeError) as error:
             raise StateError(
-                f"{_NAME} of this party's state is broken: put the folder back from a copy, or forget it with "
+                f"{SUBMISSIONS} of this party's state is broken: put the folder back from a copy, or forget it with "
                 "`plumbline state clear` and train again."
             ) from error
 
@@ -46,5 +46,5 @@ class SeenSubmissions:
                 self._keep({one: count for one, count in self._seen.items() if one in sessions})
 
     def _keep(self, seen: dict[str, int]) -> None:
-        self._state.write(_NAME, json.dumps(seen).encode())
+        self._state.write(SUBMISSIONS, json.dumps(seen).encode())
         self._seen = seen
