@@ -26,12 +26,15 @@ class NoiseSource:
     A seed makes it repeat bit for bit (PCG64), for tests and simulations only: who knows the seed can subtract.
     """
 
-    def __init__(self, seed: int | None = None, *, stream: ByteStream | None = None) -> None:
-        """Take a seed, or a function that gives as many secret bytes as it is asked for."""
+    def __init__(self, seed: int | None = None, *, stream: ByteStream | None = None, key: bytes | None = None) -> None:
+        """Take a seed, or a function that gives as many secret bytes as it is asked for.
+
+        ``key`` is the secret behind all that repeats. Without one it is drawn here, and ends with this object.
+        """
         if stream is None:
             stream = _system if seed is None else np.random.default_rng((_SEED_STREAM, seed)).bytes
         self._stream = stream
-        self._key = stream(32)
+        self._key = stream(32) if key is None else key
 
     def gaussian(self, shape: tuple[int, ...]) -> FloatArray:
         """Draw independent standard normal numbers, fresh at each call."""
@@ -45,7 +48,7 @@ class NoiseSource:
         """Draw standard normal numbers, (n, columns), that are a secret function of each record of an (n, m) matrix.
 
         The same record gets the same noise however often it is asked for, so that answers can't be averaged. Records
-        are told apart on a grid of 2^-24 (keyed SHAKE-256 over it; the key never leaves this object). Add the noise to
+        are told apart on a grid of 2^-24 (keyed SHAKE-256 over it; the key is shown to nobody). Add the noise to
         ``on_grid(records)`` only: records in the same cell share their noise, so that their difference would be bare.
         """
         grid = np.rint(records / _RECORD_GRID).astype(np.int64)

@@ -249,7 +249,10 @@ class Federation:
         return [*read_prediction_findings(folder, passive), *read_training_findings(folder)]
 
     def status(self) -> active_pb2.StatusReply:
-        """Ask the active party for its stage, classes and warnings."""
+        """Ask the active party for its stage, classes and warnings, and what stands against a prediction now.
+
+        It asks the other parties for that, about 2 s at most.
+        """
         with self._own_words():
             return self._stub.Status(active_pb2.StatusRequest(), timeout=_ANSWER_SECONDS)
 
@@ -258,10 +261,14 @@ class Federation:
         with self._own_words():
             self._stub.Cancel(active_pb2.CancelRequest(), timeout=_ANSWER_SECONDS)
 
+    def _class_names(self) -> list[str]:
+        with self._own_words():
+            return list(self._stub.Status(active_pb2.StatusRequest(quick=True)).class_names)
+
     def predict(self, ids: Iterable[str]) -> pd.DataFrame:
         """Ask for confidence scores: a row per id, a column per class, and ``error``, empty where there are scores."""
         ids = list(ids)
-        classes = list(self.status().class_names)
+        classes = self._class_names()
 
         def requests() -> Iterator[active_pb2.PredictRequest]:
             for start in range(0, len(ids), PREDICTION_ROWS):
@@ -283,7 +290,7 @@ class Federation:
         """Ask for one record's confidence scores, by class; raises FederationFailed when it is not aligned."""
         with self._own_words():
             scores = self._stub.PredictOne(active_pb2.PredictOneRequest(id=id)).scores
-        return dict(zip(self.status().class_names, scores, strict=True))
+        return dict(zip(self._class_names(), scores, strict=True))
 
 
 def _operator_transport(certificates: Path | None) -> Transport:

@@ -29,8 +29,9 @@ class LocalProcesses:
     """One process per party on this machine.
 
     Attributes:
-        folder: where certificates go, and logs by default.
-        settings: settings of every process, by its party's name; addresses and certificates are added here.
+        folder: where certificates and the parties' state go, and logs by default.
+        settings: settings of every process, by its party's name; addresses, certificates and a folder for its state are
+            added here. A folder for state that the settings name gets one for each party.
         logs: a folder that exists, for one log per party.
         addresses: HOST:PORT of every party, by name, once it is started.
     """
@@ -50,6 +51,10 @@ class LocalProcesses:
     def is_insecure(self) -> bool:
         """Whether these processes speak without TLS."""
         return any(settings.transport == "insecure" for settings in self.settings.values())
+
+    def state(self, name: str) -> Path:
+        """The folder of one party's state."""
+        return (self.settings[name].state_dir or self.folder / "state") / name
 
     def log(self, name: str) -> Path:
         """The file of one party's log."""
@@ -72,7 +77,7 @@ class LocalProcesses:
     def start_party(self, name: str) -> None:
         """Start (or start again) one party at its address."""
         settings = self.settings[name].model_copy(
-            update={"listen": self.addresses[name], "peers": dict(self.addresses)}
+            update={"listen": self.addresses[name], "peers": dict(self.addresses), "state_dir": self.state(name)}
             | ({} if self.is_insecure else {"certs": self.certificates})
         )
         environment = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}

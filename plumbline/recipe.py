@@ -22,7 +22,19 @@ _OWN = frozenset(
 )
 # What belongs to one party: a shell's variables for one that it serves say nothing of those that a recipe starts.
 _OF_ONE_PARTY = frozenset(
-    {"peers", "listen", "name", "certs", "data", "share", "label_column", "model", "auxiliary", "private_seed"}
+    {
+        "peers",
+        "listen",
+        "name",
+        "certs",
+        "data",
+        "share",
+        "label_column",
+        "model",
+        "auxiliary",
+        "private_seed",
+        "state_dir",
+    }
 )
 # Addresses are found when processes start.
 _ANY_ADDRESS = "127.0.0.1:1"

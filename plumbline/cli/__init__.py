@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from plumbline import __version__
-from plumbline.cli import benchmarks, datasets, papers
+from plumbline.cli import benchmarks, datasets, papers, state
 from plumbline.cli.audits import audit
 from plumbline.cli.operators import cancel, predict, status, train
 from plumbline.cli.output import console_errors, console_out
@@ -40,6 +40,7 @@ def plumbline(
 app.command(epilog=settings_help())(serve)
 for command in (certs, audit, train, cancel, predict, status):
     app.command()(command)
+app.add_typer(state.app, name="state")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(papers.app, name="figures")
 app.add_typer(benchmarks.app, name="bench")

@@ -104,7 +104,7 @@ def predict(
 
 
 def status(address: Address = _ADDRESS, certs: Certs = _CERTS) -> None:
-    """Show what a running federation is doing.
+    """Show what a running federation is doing, and what stands against a prediction, if anything.
 
     Example: plumbline status --address localhost:50051 --certs certs
     """
@@ -113,5 +113,5 @@ def status(address: Address = _ADDRESS, certs: Certs = _CERTS) -> None:
     with plain_errors(), Federation.connect(address, certs) as federation:
         reply = federation.status()
         console_out.print(shown(reply.stage))
-        for line in (*([reply.failure] if reply.failure else []), *reply.warnings):
+        for line in filter(None, (reply.failure, reply.obstacle, *reply.warnings)):
             console_errors.print(shown(line))

@@ -155,12 +155,17 @@ Global___JobResult: _TypeAlias = JobResult  # noqa: Y015
 class StatusRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    QUICK_FIELD_NUMBER: _builtins.int
+    quick: _builtins.bool
+    """Ask no other party: the obstacle stays empty."""
     def __init__(
         self,
+        *,
+        quick: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["quick", b"quick"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -176,11 +181,14 @@ class StatusReply(_message.Message):
     CLASS_NAMES_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
     OWN_PLAN_FIELD_NUMBER: _builtins.int
+    OBSTACLE_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
     """idle, aligning, agreeing, training, testing, serving or failed."""
     failure: _builtins.str
     """Why the last job failed; empty otherwise."""
     session_id: _builtins.str
+    obstacle: _builtins.str
+    """Why a prediction would be refused now, and what to do; empty when it would be answered."""
     @_builtins.property
     def class_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -198,10 +206,11 @@ class StatusReply(_message.Message):
         class_names: _abc.Iterable[_builtins.str] | None = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
         own_plan: _common_pb2.TrainingPlan | None = ...,
+        obstacle: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["own_plan", b"own_plan"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["class_names", b"class_names", "failure", b"failure", "own_plan", b"own_plan", "session_id", b"session_id", "stage", b"stage", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["class_names", b"class_names", "failure", b"failure", "obstacle", b"obstacle", "own_plan", b"own_plan", "session_id", b"session_id", "stage", b"stage", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

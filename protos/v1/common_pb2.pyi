@@ -367,10 +367,13 @@ class PartialScores(_message.Message):
     VALUES_FIELD_NUMBER: _builtins.int
     PARAMETER_GRAM_FIELD_NUMBER: _builtins.int
     RECORD_TOKENS_FIELD_NUMBER: _builtins.int
+    SUBMISSIONS_SEEN_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     request_id: _builtins.int
     rows: _builtins.int
     columns: _builtins.int
+    submissions_seen: _builtins.int
+    """From a passive party of a session with score defences: the highest SubmissionReceipt.submissions that it was given."""
     @_builtins.property
     def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
     @_builtins.property
@@ -393,10 +396,11 @@ class PartialScores(_message.Message):
         values: _abc.Iterable[_builtins.float] | None = ...,
         parameter_gram: _abc.Iterable[_builtins.float] | None = ...,
         record_tokens: _abc.Iterable[_builtins.int] | None = ...,
+        submissions_seen: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "parameter_gram", b"parameter_gram", "record_tokens", b"record_tokens", "request_id", b"request_id", "rows", b"rows", "session_id", b"session_id", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "parameter_gram", b"parameter_gram", "record_tokens", b"record_tokens", "request_id", b"request_id", "rows", b"rows", "session_id", b"session_id", "submissions_seen", b"submissions_seen", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

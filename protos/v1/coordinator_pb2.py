@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from protos.v1 import common_pb2 as protos_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/v1/coordinator.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"h\n\x12OpenSessionRequest\x12(\n\x04plan\x18\x01 \x01(\x0b\x32\x1a.plumbline.v1.TrainingPlan\x12\x0f\n\x07\x63lasses\x18\x02 \x01(\r\x12\x17\n\x0fpassive_parties\x18\x03 \x03(\t\"&\n\x10OpenSessionReply\x12\x12\n\nsession_id\x18\x01 \x01(\t\"W\n\x12JoinSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12-\n\x05party\x18\x02 \x01(\x0b\x32\x1e.plumbline.v1.PartyDescription\"A\n\x10\x43onfidenceScores\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x02 \x01(\r\x12\x0e\n\x06values\x18\x03 \x03(\x01\x32\xd7\x03\n\x0b\x43oordinator\x12O\n\x0bOpenSession\x12 .plumbline.v1.OpenSessionRequest\x1a\x1e.plumbline.v1.OpenSessionReply\x12\x46\n\nGetSession\x12\x1c.plumbline.v1.SessionRequest\x1a\x1a.plumbline.v1.SessionTerms\x12H\n\x0bJoinSession\x12 .plumbline.v1.JoinSessionRequest\x1a\x17.plumbline.v1.Agreement\x12Q\n\x13SubmitPartialScores\x12\x1b.plumbline.v1.PartialScores\x1a\x1d.plumbline.v1.Acknowledgement\x12\x44\n\x05Score\x12\x1b.plumbline.v1.PartialScores\x1a\x1e.plumbline.v1.ConfidenceScores\x12L\n\nEndSession\x12\x1f.plumbline.v1.EndSessionRequest\x1a\x1d.plumbline.v1.Acknowledgementb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/v1/coordinator.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"h\n\x12OpenSessionRequest\x12(\n\x04plan\x18\x01 \x01(\x0b\x32\x1a.plumbline.v1.TrainingPlan\x12\x0f\n\x07\x63lasses\x18\x02 \x01(\r\x12\x17\n\x0fpassive_parties\x18\x03 \x03(\t\"&\n\x10OpenSessionReply\x12\x12\n\nsession_id\x18\x01 \x01(\t\"W\n\x12JoinSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12-\n\x05party\x18\x02 \x01(\x0b\x32\x1e.plumbline.v1.PartyDescription\"(\n\x11SubmissionReceipt\x12\x13\n\x0bsubmissions\x18\x01 \x01(\x04\"A\n\x10\x43onfidenceScores\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x02 \x01(\r\x12\x0e\n\x06values\x18\x03 \x03(\x01\x32\xa4\x04\n\x0b\x43oordinator\x12O\n\x0bOpenSession\x12 .plumbline.v1.OpenSessionRequest\x1a\x1e.plumbline.v1.OpenSessionReply\x12\x46\n\nGetSession\x12\x1c.plumbline.v1.SessionRequest\x1a\x1a.plumbline.v1.SessionTerms\x12H\n\x0bJoinSession\x12 .plumbline.v1.JoinSessionRequest\x1a\x17.plumbline.v1.Agreement\x12S\n\x13SubmitPartialScores\x12\x1b.plumbline.v1.PartialScores\x1a\x1f.plumbline.v1.SubmissionReceipt\x12\x44\n\x05Score\x12\x1b.plumbline.v1.PartialScores\x1a\x1e.plumbline.v1.ConfidenceScores\x12L\n\nEndSession\x12\x1f.plumbline.v1.EndSessionRequest\x1a\x1d.plumbline.v1.Acknowledgement\x12I\n\nServeModel\x12\x1c.plumbline.v1.SessionRequest\x1a\x1d.plumbline.v1.Acknowledgementb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,8 +38,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OPENSESSIONREPLY']._serialized_end=213
   _globals['_JOINSESSIONREQUEST']._serialized_start=215
   _globals['_JOINSESSIONREQUEST']._serialized_end=302
-  _globals['_CONFIDENCESCORES']._serialized_start=304
-  _globals['_CONFIDENCESCORES']._serialized_end=369
-  _globals['_COORDINATOR']._serialized_start=372
-  _globals['_COORDINATOR']._serialized_end=843
+  _globals['_SUBMISSIONRECEIPT']._serialized_start=304
+  _globals['_SUBMISSIONRECEIPT']._serialized_end=344
+  _globals['_CONFIDENCESCORES']._serialized_start=346
+  _globals['_CONFIDENCESCORES']._serialized_end=411
+  _globals['_COORDINATOR']._serialized_start=414
+  _globals['_COORDINATOR']._serialized_end=962
 # @@protoc_insertion_point(module_scope)

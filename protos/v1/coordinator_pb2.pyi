@@ -93,6 +93,28 @@ class JoinSessionRequest(_message.Message):
 Global___JoinSessionRequest: _TypeAlias = JoinSessionRequest  # noqa: Y015
 
 @_typing.final
+class SubmissionReceipt(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUBMISSIONS_FIELD_NUMBER: _builtins.int
+    submissions: _builtins.int
+    """How many shares of this session have come, this one included; 0 where scores are not defended. It is on disk before
+    it is told, so that a coordinator which knows of fewer has an older state than answers it gave.
+    """
+    def __init__(
+        self,
+        *,
+        submissions: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["submissions", b"submissions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SubmissionReceipt: _TypeAlias = SubmissionReceipt  # noqa: Y015
+
+@_typing.final
 class ConfidenceScores(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -53,7 +53,7 @@ class CoordinatorStub(object):
         self.SubmitPartialScores = channel.unary_unary(
                 '/plumbline.v1.Coordinator/SubmitPartialScores',
                 request_serializer=protos_dot_v1_dot_common__pb2.PartialScores.SerializeToString,
-                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                response_deserializer=protos_dot_v1_dot_coordinator__pb2.SubmissionReceipt.FromString,
                 _registered_method=True)
         self.Score = channel.unary_unary(
                 '/plumbline.v1.Coordinator/Score',
@@ -63,6 +63,11 @@ class CoordinatorStub(object):
         self.EndSession = channel.unary_unary(
                 '/plumbline.v1.Coordinator/EndSession',
                 request_serializer=protos_dot_v1_dot_common__pb2.EndSessionRequest.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
+        self.ServeModel = channel.unary_unary(
+                '/plumbline.v1.Coordinator/ServeModel',
+                request_serializer=protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
                 _registered_method=True)
 
@@ -106,7 +111,15 @@ class CoordinatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def EndSession(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Ends the job. A session whose model is served stays until another takes its place.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ServeModel(self, request, context):
+        """The session's active party only: this session's model is the served one from now on, the one before is forgotten.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -132,7 +145,7 @@ def add_CoordinatorServicer_to_server(servicer, server):
             'SubmitPartialScores': grpc.unary_unary_rpc_method_handler(
                     servicer.SubmitPartialScores,
                     request_deserializer=protos_dot_v1_dot_common__pb2.PartialScores.FromString,
-                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+                    response_serializer=protos_dot_v1_dot_coordinator__pb2.SubmissionReceipt.SerializeToString,
             ),
             'Score': grpc.unary_unary_rpc_method_handler(
                     servicer.Score,
@@ -142,6 +155,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
             'EndSession': grpc.unary_unary_rpc_method_handler(
                     servicer.EndSession,
                     request_deserializer=protos_dot_v1_dot_common__pb2.EndSessionRequest.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'ServeModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.ServeModel,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.SessionRequest.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
             ),
     }
@@ -252,7 +270,7 @@ class Coordinator(object):
             target,
             '/plumbline.v1.Coordinator/SubmitPartialScores',
             protos_dot_v1_dot_common__pb2.PartialScores.SerializeToString,
-            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            protos_dot_v1_dot_coordinator__pb2.SubmissionReceipt.FromString,
             options,
             channel_credentials,
             insecure,
@@ -306,6 +324,33 @@ class Coordinator(object):
             target,
             '/plumbline.v1.Coordinator/EndSession',
             protos_dot_v1_dot_common__pb2.EndSessionRequest.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ServeModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plumbline.v1.Coordinator/ServeModel',
+            protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
             protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
             options,
             channel_credentials,

@@ -40,11 +40,14 @@ class CoordinatorStub:
     """Parties of the session only: what it was opened with. FAILED_PRECONDITION when there is no such session, or no longer."""
     JoinSession: _grpc.UnaryUnaryMultiCallable[_coordinator_pb2.JoinSessionRequest, _common_pb2.Agreement]
     """Answers when every party of the session has joined."""
-    SubmitPartialScores: _grpc.UnaryUnaryMultiCallable[_common_pb2.PartialScores, _common_pb2.Acknowledgement]
+    SubmitPartialScores: _grpc.UnaryUnaryMultiCallable[_common_pb2.PartialScores, _coordinator_pb2.SubmissionReceipt]
     """Passive parties of the session only."""
     Score: _grpc.UnaryUnaryMultiCallable[_common_pb2.PartialScores, _coordinator_pb2.ConfidenceScores]
     """The session's active party only, with its own share, after the passive parties have submitted theirs."""
     EndSession: _grpc.UnaryUnaryMultiCallable[_common_pb2.EndSessionRequest, _common_pb2.Acknowledgement]
+    """Ends the job. A session whose model is served stays until another takes its place."""
+    ServeModel: _grpc.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Acknowledgement]
+    """The session's active party only: this session's model is the served one from now on, the one before is forgotten."""
 
 @_typing.type_check_only
 class CoordinatorAsyncStub(CoordinatorStub):
@@ -55,11 +58,14 @@ class CoordinatorAsyncStub(CoordinatorStub):
     """Parties of the session only: what it was opened with. FAILED_PRECONDITION when there is no such session, or no longer."""
     JoinSession: _aio.UnaryUnaryMultiCallable[_coordinator_pb2.JoinSessionRequest, _common_pb2.Agreement]  # type: ignore[assignment]
     """Answers when every party of the session has joined."""
-    SubmitPartialScores: _aio.UnaryUnaryMultiCallable[_common_pb2.PartialScores, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    SubmitPartialScores: _aio.UnaryUnaryMultiCallable[_common_pb2.PartialScores, _coordinator_pb2.SubmissionReceipt]  # type: ignore[assignment]
     """Passive parties of the session only."""
     Score: _aio.UnaryUnaryMultiCallable[_common_pb2.PartialScores, _coordinator_pb2.ConfidenceScores]  # type: ignore[assignment]
     """The session's active party only, with its own share, after the passive parties have submitted theirs."""
     EndSession: _aio.UnaryUnaryMultiCallable[_common_pb2.EndSessionRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """Ends the job. A session whose model is served stays until another takes its place."""
+    ServeModel: _aio.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """The session's active party only: this session's model is the served one from now on, the one before is forgotten."""
 
 class CoordinatorServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -91,7 +97,7 @@ class CoordinatorServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _common_pb2.PartialScores,
         context: _ServicerContext,
-    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+    ) -> _typing.Union[_coordinator_pb2.SubmissionReceipt, _abc.Awaitable[_coordinator_pb2.SubmissionReceipt]]:
         """Passive parties of the session only."""
 
     @_abc_1.abstractmethod
@@ -107,6 +113,15 @@ class CoordinatorServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _common_pb2.EndSessionRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]: ...
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """Ends the job. A session whose model is served stays until another takes its place."""
+
+    @_abc_1.abstractmethod
+    def ServeModel(
+        self,
+        request: _common_pb2.SessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """The session's active party only: this session's model is the served one from now on, the one before is forgotten."""
 
 def add_CoordinatorServicer_to_server(servicer: CoordinatorServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

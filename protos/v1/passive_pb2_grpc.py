@@ -85,6 +85,11 @@ class PassiveStub(object):
                 request_serializer=protos_dot_v1_dot_common__pb2.EndSessionRequest.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
                 _registered_method=True)
+        self.ServeModel = channel.unary_unary(
+                '/plumbline.v1.Passive/ServeModel',
+                request_serializer=protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
 
 
 class PassiveServicer(object):
@@ -150,7 +155,15 @@ class PassiveServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def EndSession(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Ends the job. A model that is served stays until another takes its place.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ServeModel(self, request, context):
+        """The session's finished model is the served one from now on, and the one before is forgotten. Until then both answer.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -206,6 +219,11 @@ def add_PassiveServicer_to_server(servicer, server):
             'EndSession': grpc.unary_unary_rpc_method_handler(
                     servicer.EndSession,
                     request_deserializer=protos_dot_v1_dot_common__pb2.EndSessionRequest.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'ServeModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.ServeModel,
+                    request_deserializer=protos_dot_v1_dot_common__pb2.SessionRequest.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
             ),
     }
@@ -478,6 +496,33 @@ class Passive(object):
             target,
             '/plumbline.v1.Passive/EndSession',
             protos_dot_v1_dot_common__pb2.EndSessionRequest.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ServeModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plumbline.v1.Passive/ServeModel',
+            protos_dot_v1_dot_common__pb2.SessionRequest.SerializeToString,
             protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
             options,
             channel_credentials,

@@ -47,6 +47,9 @@ class PassiveStub:
     DiscloseParameters: _grpc.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _passive_pb2.DisclosedParameters]
     """White box: the parameters that this party discloses. FAILED_PRECONDITION when it discloses none."""
     EndSession: _grpc.UnaryUnaryMultiCallable[_common_pb2.EndSessionRequest, _common_pb2.Acknowledgement]
+    """Ends the job. A model that is served stays until another takes its place."""
+    ServeModel: _grpc.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Acknowledgement]
+    """The session's finished model is the served one from now on, and the one before is forgotten. Until then both answer."""
 
 @_typing.type_check_only
 class PassiveAsyncStub(PassiveStub):
@@ -66,6 +69,9 @@ class PassiveAsyncStub(PassiveStub):
     DiscloseParameters: _aio.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _passive_pb2.DisclosedParameters]  # type: ignore[assignment]
     """White box: the parameters that this party discloses. FAILED_PRECONDITION when it discloses none."""
     EndSession: _aio.UnaryUnaryMultiCallable[_common_pb2.EndSessionRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """Ends the job. A model that is served stays until another takes its place."""
+    ServeModel: _aio.UnaryUnaryMultiCallable[_common_pb2.SessionRequest, _common_pb2.Acknowledgement]  # type: ignore[assignment]
+    """The session's finished model is the served one from now on, and the one before is forgotten. Until then both answer."""
 
 class PassiveServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -141,6 +147,15 @@ class PassiveServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _common_pb2.EndSessionRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]: ...
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """Ends the job. A model that is served stays until another takes its place."""
+
+    @_abc_1.abstractmethod
+    def ServeModel(
+        self,
+        request: _common_pb2.SessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Acknowledgement, _abc.Awaitable[_common_pb2.Acknowledgement]]:
+        """The session's finished model is the served one from now on, and the one before is forgotten. Until then both answer."""
 
 def add_PassiveServicer_to_server(servicer: PassiveServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

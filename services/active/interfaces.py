@@ -41,6 +41,12 @@ class PassiveParty(Protocol):
     def end_session(self, session_id: str, reason: str) -> None:
         """Tell the party that the session has ended, and why."""
 
+    def serve_model(self, session_id: str) -> None:
+        """Have the party answer with a session's model from now on, in place of the one before."""
+
+    def holds_model(self, session_id: str) -> bool:
+        """Whether the party would answer for a session's model; raises PeerVanished when it doesn't say so soon."""
+
 
 @dataclass(frozen=True)
 class EpochOutcome:

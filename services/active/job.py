@@ -57,7 +57,7 @@ class Job:
     Attributes:
         session_id: of the session that it opened, empty before.
         session: this party's part, from the agreement on.
-        row_of_id: the row of each aligned record in the common order.
+        order: this party's own row numbers in the common order, once it is aligned.
         test_scores: (test rows, classes), once it has tested.
     """
 
@@ -71,7 +71,7 @@ class Job:
     ) -> None:
         self.session_id = ""
         self.session: PartySession | None = None
-        self.row_of_id: dict[str, int] = {}
+        self.order: IntArray = np.empty(0, dtype=np.int64)
         self.test_scores: FloatArray | None = None
         self._context = context
         self._data = context.data
@@ -158,8 +158,8 @@ class Job:
                     remaining = common_order(client.intersect(response.chunks))
             self._observer.step(2 * turn + 2, planned)
         self._for_all_passive(lambda party: party.fix_order(self.session_id, remaining))
-        self.row_of_id = {record: row for row, record in enumerate(remaining)}
-        return rows_of(self._data.ids, remaining)
+        self.order = rows_of(self._data.ids, remaining)
+        return self.order
 
     @contextmanager
     def _open(self, stream: BlindedIds) -> Iterator[BlindedIds]:
@@ -226,7 +226,7 @@ class Job:
             kept_epoch=kept,
             validation_rows=len(training.rows.validation),
         )
-        return JobOutcome(self.session_id, len(self.row_of_id), len(outcomes), kept)
+        return JobOutcome(self.session_id, len(self.order), len(outcomes), kept)
 
     def _train_epoch(self, training: PartyTraining, epoch: int) -> EpochOutcome:
         steps = training.schedule.steps_per_epoch
@@ -255,7 +255,7 @@ class Job:
         rows = training.rows.validation
         if not len(rows):
             return math.nan
-        return log_loss(self._scoring.scores(training, rows.tolist()), training.labels_of(rows))
+        return log_loss(self._scoring.scores(training, rows.tolist()), training.model.labels_of(rows))
 
     def _test(self, training: PartyTraining) -> FloatArray:
         """Score the test rows over the session and write them, with the labels, to this party's own record."""
@@ -263,7 +263,7 @@ class Job:
         scores = self._scoring.scores(training, rows.tolist())
         self._ending.check()
         self._record.note(
-            test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=training.labels_of(rows).tolist()
+            test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=training.model.labels_of(rows).tolist()
         )
         self._record.finish(training.weights, self._data.feature_names)
         return scores

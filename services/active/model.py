@@ -1,11 +1,11 @@
 """A model that has been trained, or installed, as the active party asks for its scores."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from services.adversary.predictions import Knowledge
-from services.party.party_training import PartyTraining
-from services.party.session import PartySession
+from services.party.model_file import KeptModel
+from services.party.party_model import PartyModel
 
 
 @dataclass(frozen=True)
@@ -13,16 +13,30 @@ class TrainedModel:
     """What the active party predicts with: its part of a session that has come to its end.
 
     Attributes:
-        session: its own part.
+        kept: its own part, as it is kept.
         row_of_id: the row of each aligned record in the common order.
-        knowledge: what it knows besides, for attacks; None where none is mounted.
+        knowledge: what it knows besides, for attacks; None where none is mounted, and after a restart until it is asked.
     """
 
-    session: PartySession
+    kept: KeptModel
     row_of_id: Mapping[str, int]
     knowledge: Knowledge | None = None
 
+    @classmethod
+    def of(cls, kept: KeptModel, ids: tuple[str, ...]) -> "TrainedModel":
+        """A model with the records of this party's own table, whose ids these are."""
+        return cls(kept, {ids[own]: row for row, own in enumerate(kept.order.tolist())})
+
+    def knowing(self, knowledge: Knowledge) -> "TrainedModel":
+        """The same, for attacks that know this besides."""
+        return replace(self, knowledge=knowledge)
+
     @property
-    def training(self) -> PartyTraining:
+    def session_id(self) -> str:
+        """The session that it is from."""
+        return self.kept.session_id
+
+    @property
+    def model(self) -> PartyModel:
         """The weights of this party, and its features in the common order."""
-        return self.session.training
+        return self.kept.model

@@ -1,4 +1,4 @@
-"""The active party's state: the job at work, and the model that answers. Opens no connection."""
+"""The active party's state: the job at work, and the predictions of the model that is served. Opens no connection."""
 
 import logging
 import threading
@@ -12,10 +12,12 @@ from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, Pa
 from services.active.job import Job, Labels
 from services.active.model import TrainedModel
 from services.active.scoring import Scoring
+from services.active.serving import Serving
 from services.adversary.predictions import AttackHost, Knowledge
 from services.common.agreement import TrainingPlan
 from services.common.errors import (
     Cancelled,
+    FederationError,
     InvalidMessage,
     OutOfOrder,
     UnknownRecord,
@@ -24,6 +26,8 @@ from services.common.errors import (
     told,
 )
 from services.party.context import PartyContext
+from services.party.model_file import KeptModel
+from services.party.served_models import ServedModels
 from services.party.session import PartySession
 from services.protocol1.exchange import GradientExchange
 from vfl.arrays import FloatArray
@@ -38,12 +42,12 @@ UNKNOWN_RECORD = "This id is not among the aligned records: every party must hol
 
 
 class ActiveParty:
-    """Runs one job at a time and predicts with the last one that finished. Thread-safe.
+    """Runs one job at a time and predicts with the model of the last one that finished. Thread-safe.
 
     Attributes:
         labels: class indices, one per record of the own table.
         class_names: by class index.
-        stage: idle, failed, or what the job is doing; serving when it has finished.
+        stage: idle, failed, or what the job is doing; serving when it has finished, or a model is there from before.
         failure: why the last job failed, in words that others may read. Empty when it didn't.
         executor: threads for jobs.
     """
@@ -69,7 +73,6 @@ class ActiveParty:
         if context.data.labels is None:
             raise ValueError("The active party holds the labels: set PLUMBLINE_LABEL_COLUMN.")
         self.labels, self.class_names = encode_labels(context.data.labels)
-        self.stage = "idle"
         self.failure = ""
         self.executor = context.executor
         self._context = context
@@ -81,44 +84,68 @@ class ActiveParty:
         self._attacking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attacks")
         self._job_lock = threading.Lock()
         self._job: Job | None = None
-        self._served: TrainedModel | None = None
+        # The last one that was trained to its end: its peers may send a message again.
+        self._trained: PartySession | None = None
+        # Whose scores the attacks are on; empty after a restart.
+        self._attacked_session = ""
+        models = ServedModels(context.name, context.data, context.state, self.labels)
+        self._serving = Serving(models, context.data.ids, context.coordinator, passive_parties, context.executor)
+        self.stage = "idle" if self._serving.newest is None else "serving"
 
     @property
     def session_id(self) -> str:
         """The id of the session at work, or else of the served one; empty without any."""
-        session = self._session
-        return session.agreement.session_id if session else ""
+        job, model = self._job, self._serving.newest
+        if job is not None and job.session is not None:
+            return job.session_id
+        return model.session_id if model else ""
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model is served, or about to be."""
+        return self._serving.newest is not None
 
     @property
     def warnings(self) -> list[str]:
         """What the session at work leaves unprotected or could not write, in plain words for the operator."""
-        session = self._session
-        return [*session.terms_warnings, *session.guard_warnings, *self._record.lost.sentences] if session else []
+        job, model = self._job, self._serving.newest
+        if job is not None and job.session is not None:
+            return [*job.session.terms_warnings, *job.session.guard_warnings, *self._record.lost.sentences]
+        return [*model.kept.warnings, *self._record.lost.sentences] if model else []
 
     @property
     def _session(self) -> PartySession | None:
+        """The session at work, or else the last one that was trained to its end."""
         at_work = self._job.session if self._job else None
-        return at_work or (self._served.session if self._served else None)
+        return at_work or self._trained
+
+    def obstacle(self) -> str:
+        """Why a prediction would be refused now, and what to do. Asks every party; empty when it would be answered."""
+        return self._serving.obstacle(self.stage)
 
     # -- the job ---------------------------------------------------------------------------------------------------
 
     def train(self, plan: TrainingPlan, observer: JobObserver) -> JobOutcome:
         """Run a whole job. Any failure ends the session at every party and is raised. The service goes on.
 
-        The model that was served before goes on answering until this one is ready.
+        The model that was served before goes on answering until this one has taken its place at every party.
         """
         if not self._job_lock.acquire(blocking=False):
             raise OutOfOrder("A job is running already: wait for its end, or cancel it (`plumbline cancel`).")
         try:
             self.failure = ""
             self._record.check()
+            # One whose switch has begun is served first: the others may have forgotten the one before.
+            self._serving.settle()
             watched = _Watched(self, observer)
             job = Job(
                 self._context, self._passive_parties, Labels(self.labels, self.class_names), self._scoring, watched
             )
             self._job = job
             outcome = job.run(plan)
-            self._served = job.while_open(lambda: self._attacked(job, watched))
+            model = job.while_open(lambda: self._attacked(job, watched))
+            self._serving.switch_to(model)
+            self._trained = job.session
             watched.stage("serving")
             return outcome
         except Exception as error:
@@ -144,25 +171,32 @@ class ActiveParty:
 
     def _attacked(self, job: Job, observer: JobObserver) -> TrainedModel:
         """The job's model, and what attacks on its test scores found on the way."""
-        assert job.session is not None  # noqa: S101 - a job that has run has it
-        model = TrainedModel(job.session, job.row_of_id)
+        session = job.session
+        assert session is not None  # noqa: S101 - a job that has run has it
+        warnings = (*session.terms_warnings, *session.guard_warnings)
+        kept = KeptModel.of(session.training.model, job.order, warnings)
+        model = TrainedModel.of(kept, self._context.data.ids)
         if self._attack_host.is_idle:
             return model
         observer.stage("attacking")
-        model = TrainedModel(job.session, job.row_of_id, self._knowledge_of(model))
-        self._attack_host.begin()
-        self._attack(model, model.training.rows.test.tolist(), job.test_scores)
+        model = model.knowing(self._knowledge_of(model))
+        # On the thread of all attacks, so that none on the model before comes in between.
+        self._attacking.submit(self._attack_tests, model, job.test_scores).result()
         return model
+
+    def _attack_tests(self, model: TrainedModel, scores: FloatArray | None) -> None:
+        self._attack_host.begin()
+        self._attacked_session = model.session_id
+        self._attack(model, model.model.rows.test.tolist(), scores)
 
     def _knowledge_of(self, model: TrainedModel) -> Knowledge:
         """Collect what the passive parties disclose. One that discloses nothing makes it a black box."""
-        session_id = model.training.agreement.session_id
-        parts = [party.disclose_parameters(session_id) for party in self._passive_parties.values()]
+        parts = [party.disclose_parameters(model.session_id) for party in self._passive_parties.values()]
         disclosed = tuple(part for part in parts if part is not None)
-        known = Knowledge(model.training, disclosed if len(disclosed) == len(parts) else None)
+        known = Knowledge(model.model, disclosed if len(disclosed) == len(parts) else None)
         if self._auxiliary is not None:
             auxiliary = self._query_auxiliary(model, known, self._auxiliary)
-            known = Knowledge(known.training, known.disclosed, auxiliary)
+            known = Knowledge(known.model, known.disclosed, auxiliary)
         _log.info("White box." if known.disclosed is not None else "Black box: nothing is disclosed.")
         return known
 
@@ -175,16 +209,29 @@ class ActiveParty:
         return AuxiliaryRows(
             features_active=knowledge.own_features(np.array(rows)),
             features_passive=known.features[rows_of(known.ids, ids)],
-            scores=self._scoring.scores(model.training, rows),
+            scores=self._scoring.scores(model.model, rows),
         )
 
     def _attack(self, model: TrainedModel, rows: Sequence[int], scores: FloatArray | None) -> None:
         if model.knowledge is not None and scores is not None and len(rows):
             self._attack_host.attack(model.knowledge, rows, scores)
 
+    def _attack_prediction(self, session_id: str, rows: Sequence[int], scores: FloatArray) -> None:
+        """Mount the attacks on an answer. After a restart they ask again what passive parties disclose of the model."""
+        model = self._serving.newest
+        if self._attack_host.is_idle or not len(rows) or model is None or model.session_id != session_id:
+            return
+        if not self._attacked_session:
+            model = model.knowing(self._knowledge_of(model))
+            self._serving.know(model)
+            self._attack_host.go_on()
+            self._attacked_session = session_id
+        if self._attacked_session == session_id:
+            self._attack(model, rows, scores)
+
     def _fail(self, error: Exception) -> None:
         cancelled = isinstance(error, Cancelled)
-        self.stage = "failed" if not cancelled else "serving" if self._served else "idle"
+        self.stage = "failed" if not cancelled else "serving" if self.has_model else "idle"
         self.failure = told(error)
         _log.error("The job failed: %s", described(error))
         if self._job is not None:
@@ -214,14 +261,25 @@ class ActiveParty:
 
     def predict(self, ids: Sequence[str]) -> dict[str, FloatArray]:
         """Confidence scores, (classes,) each, of those ids that are among the aligned records."""
-        model = self._served
+        model = self._serving.current()
         if model is None:
-            raise OutOfOrder(f"There is no trained model to ask (stage: {self.stage}). Train first.")
+            raise self._serving.refusal(self.stage)
+        try:
+            return self._predict(model, ids)
+        except FederationError:
+            # Another one may have taken its place meanwhile, and the other parties have forgotten this one.
+            now = self._serving.current()
+            if now is None or now.session_id == model.session_id:
+                raise
+            return self._predict(now, ids)
+
+    def _predict(self, model: TrainedModel, ids: Sequence[str]) -> dict[str, FloatArray]:
         known = [record for record in dict.fromkeys(ids) if record in model.row_of_id]
         rows = [model.row_of_id[record] for record in known]
-        scores = self._scoring.scores(model.training, rows)
+        scores = self._scoring.scores(model.model, rows)
         # On the transcript as it grows, but never in the way of an answer.
-        self._attacking.submit(self._attack, model, rows, scores).add_done_callback(log_failure)
+        attack = self._attacking.submit(self._attack_prediction, model.session_id, rows, scores)
+        attack.add_done_callback(log_failure)
         return dict(zip(known, scores, strict=True))
 
     def predict_one(self, record: str) -> FloatArray:

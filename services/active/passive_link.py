@@ -8,6 +8,7 @@ from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
 from services.common import limits
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
 from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused, one_line
+from services.common.health import holds_model
 from services.common.health_link import HealthLink
 from services.common.scores import matrix_of
 from services.common.statuses import naming, naming_the_party
@@ -31,6 +32,7 @@ class PassiveLink:
 
     def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
         self.name = name
+        self._channel = channel
         self._stub = passive_pb2_grpc.PassiveStub(channel)
         self._health = HealthLink(name, channel)
         self._timeout = timeout
@@ -146,3 +148,11 @@ class PassiveLink:
         """Tell the party that the session has ended, and why."""
         request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
         self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))
+
+    def serve_model(self, session_id: str) -> None:
+        """Have the party answer with a session's model from now on, in place of the one before."""
+        self._stub.ServeModel(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
+
+    def holds_model(self, session_id: str) -> bool:
+        """Whether the party would answer for a session's model; raises PeerVanished when it doesn't say so soon."""
+        return holds_model(self._channel, session_id)

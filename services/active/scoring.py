@@ -3,16 +3,28 @@
 import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from typing import Protocol
 
 import numpy as np
 
 from services.active.interfaces import PassiveParty
 from services.active.waiting import first_failure
+from services.common.agreement import Agreement
 from services.common.limits import PREDICTION_ROWS
 from services.common.scores import check_confidence_scores
 from services.party.context import Coordinator
-from services.party.party_training import PartyTraining
 from vfl.arrays import FloatArray
+
+
+class Scored(Protocol):
+    """This party's share of the scores: a training's between epochs, or a finished model's."""
+
+    @property
+    def agreement(self) -> Agreement:
+        """The session's public terms."""
+
+    def partial_scores(self, rows: Sequence[int]) -> FloatArray:
+        """Its share for rows of the common order, (len(rows), columns)."""
 
 
 class Scoring:
@@ -25,15 +37,15 @@ class Scoring:
         self._passive_parties = tuple(passive_parties.values())
         self._executor = executor
 
-    def scores(self, training: PartyTraining, rows: Sequence[int]) -> FloatArray:
+    def scores(self, own: Scored, rows: Sequence[int]) -> FloatArray:
         """Confidence scores of rows of the common order, (len(rows), classes); raises FederationError."""
-        parts = [np.empty((0, training.agreement.classes))]
+        parts = [np.empty((0, own.agreement.classes))]
         for start in range(0, len(rows), PREDICTION_ROWS):
-            parts.append(self._scores_of_part(training, rows[start : start + PREDICTION_ROWS]))
+            parts.append(self._scores_of_part(own, rows[start : start + PREDICTION_ROWS]))
         return np.vstack(parts)
 
-    def _scores_of_part(self, training: PartyTraining, rows: Sequence[int]) -> FloatArray:
-        session_id = training.agreement.session_id
+    def _scores_of_part(self, own: Scored, rows: Sequence[int]) -> FloatArray:
+        session_id = own.agreement.session_id
         # Not counted: the coordinator may remember requests from before this process began.
         request_id = secrets.randbits(63)
         first_failure(
@@ -42,7 +54,7 @@ class Scoring:
                 for party in self._passive_parties
             ]
         )
-        scores = self._coordinator.score(session_id, request_id, training.partial_scores(rows))
-        shape = (len(rows), training.agreement.classes)
-        check_confidence_scores(scores, shape, are_defended=bool(training.agreement.score_defences))
+        scores = self._coordinator.score(session_id, request_id, own.partial_scores(rows))
+        shape = (len(rows), own.agreement.classes)
+        check_confidence_scores(scores, shape, are_defended=bool(own.agreement.score_defences))
         return scores

@@ -17,9 +17,11 @@ from services.adversary.training import TrainingAdversary
 from services.common.agreement import TrainingPlan
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.errors import is_expected, log_unexpected
+from services.common.health import Held
 from services.common.health_link import HealthLink
 from services.common.identity import Role
 from services.common.settings import Settings
+from services.common.state_folder import open_state, secret_of
 from services.party.context import PartyContext
 from services.party.coordinator_link import CoordinatorLink
 from services.party.features import load_party_data
@@ -62,6 +64,7 @@ def run(settings: Settings) -> None:
     name = transport.identity.name
     on_predictions, in_training = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
     data = load_party_data(settings, with_bias=not settings.installed_model)
+    state = open_state(settings.state_dir, transport.identity)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
@@ -76,8 +79,9 @@ def run(settings: Settings) -> None:
             record=record,
             executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
             adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost),
-            defences=PartyDefences.of(settings, Role.ACTIVE),
+            defences=PartyDefences.of(settings, Role.ACTIVE, secret_of(state)),
             pulses={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
+            state=state,
         ),
         {peer: PassiveLink(peer, channels[peer], timeout) for peer in passive_names},
         AttackHost(on_predictions, settings.run_dir, record.lost),
@@ -92,7 +96,9 @@ def run(settings: Settings) -> None:
             grpc.channel_ready_future(channel).result()
 
     def on_started() -> None:
-        if settings.autostart:
+        if settings.autostart and party.has_model:
+            _log.info("A model is here from before: nothing is trained (autostart).")
+        elif settings.autostart:
             party.executor.submit(train_unasked, party, settings.plan(), await_channels)
 
     serve_until_stopped(
@@ -104,8 +110,9 @@ def run(settings: Settings) -> None:
         ],
         {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
         [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
-        holds_session=party.holds_session,
         on_started=on_started,
+        # The last is asked for by operators: it takes a question to every other party.
+        held=Held(party.holds_session, predictions=lambda: not party.obstacle()),
     )
     party.close()
     # Channels outlive the threads that use them: grpc crashes when a closed one is called.

@@ -78,6 +78,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
             class_names=self._party.class_names,
             warnings=self._party.warnings,
             own_plan=self._plan.to_message(),
+            obstacle="" if request.quick else self._party.obstacle(),
         )
 
     def Cancel(self, request: active_pb2.CancelRequest, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:

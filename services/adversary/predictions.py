@@ -13,7 +13,7 @@ import attacks
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, Estimates, PredictionAttackOutcome
-from services.party.party_training import PartyTraining
+from services.party.party_model import PartyModel
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import class_rows
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
@@ -26,19 +26,19 @@ class Knowledge:
     """What the active party knows of one session besides scores.
 
     Attributes:
-        training: its own.
+        model: its own part.
         disclosed: each passive party's parameters in the agreement's order. None in black box.
         auxiliary: complete records that this party holds besides, with the scores that it got for them.
     """
 
-    training: PartyTraining
+    model: PartyModel
     disclosed: tuple[DenseNetwork, ...] | None
     auxiliary: attacks.AuxiliaryRows | None = None
 
     def own_features(self, rows: IntArray) -> FloatArray:
         """This party's features of these rows, without the bias that training adds."""
-        features = self.training.features_of(rows)
-        return features if self.training.agreement.plan.installed_model else features[:, :-1]
+        features = self.model.features_of(rows)
+        return features if self.model.agreement.plan.installed_model else features[:, :-1]
 
     def view(self, rows: IntArray, scores: FloatArray) -> attacks.PredictionView:
         """The view of predictions of ``rows``, (n, classes) scores.
@@ -46,19 +46,17 @@ class Knowledge:
         Raises:
             ViewError: when the pieces don't fit.
         """
-        own_bias = not self.training.agreement.plan.installed_model
-        train_rows = self.training.rows.train
+        own_bias = not self.model.agreement.plan.installed_model
+        train_rows = self.model.rows.train
         pieces: dict[str, Any] = {
             "features_active": self.own_features(rows),
             "scores": scores,
             "auxiliary": self.auxiliary,
-            "labels": self.training.labels_of(train_rows),
+            "labels": self.model.labels_of(train_rows),
             "features_train": self.own_features(train_rows),
-            "passive_features": sum(
-                party.feature_count for party in self.training.agreement.peers_of(self.training.name)
-            ),
+            "passive_features": sum(party.feature_count for party in self.model.agreement.peers_of(self.model.name)),
         }
-        own, others = self.training.parameters, self.disclosed
+        own, others = self.model.parameters, self.disclosed
         if own.is_linear and own_bias:
             rows_by_class = class_rows(own.weights[0])
             pieces["weights_active"], pieces["bias"] = rows_by_class[:, :-1], rows_by_class[:, -1]
@@ -105,6 +103,11 @@ class AttackHost:
         """Forget what belonged to the session before."""
         self._outcomes = []
         self._batch = 0
+
+    def go_on(self) -> None:
+        """Go on after a restart behind the batches that are on disk. Batch 0 is the test records' for good."""
+        self._outcomes = list(self._folder.prediction_outcomes()) if self._folder is not None else []
+        self._batch = 1 + max((outcome.batch for outcome in self._outcomes), default=0)
 
     def attack(self, knowledge: Knowledge, rows: Sequence[int], scores: FloatArray) -> None:
         """Mount every attack on one batch of predictions: rows of the common order and their (n, classes) scores."""

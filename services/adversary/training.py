@@ -136,14 +136,14 @@ class TrainingAdversary:
         return {"kind": result.kind, **facts}
 
     def _view(self, training: PartyTraining) -> TrainingView:
-        agreement, plan = training.agreement, training.agreement.plan
+        agreement, plan, model = training.agreement, training.agreement.plan, training.model
         step_size = 0.0 if plan.cipher == "plain" else 2.0**-plan.residual_fraction_bits
         batches = _batches(agreement)
         is_active = self._name == agreement.active.name
         rows = np.arange(agreement.active.aligned_rows)
         return TrainingView(
             role="active" if is_active else "passive",
-            features=training.features_of(rows),
+            features=model.features_of(rows),
             steps=tuple(
                 OwnStep(step, batches[step], np.rint(share / step_size) * step_size if step_size else share)
                 for step, share in self._transcript.shares.items()
@@ -158,7 +158,7 @@ class TrainingAdversary:
             classes=agreement.classes,
             batch_size=plan.batch_size,
             initialisation=plan.initialisation,
-            labels=training.labels_of(rows) if is_active else None,
+            labels=model.labels_of(rows) if is_active else None,
             l2=plan.l2,
             share_step=step_size,
             steps_per_epoch=training.schedule.steps_per_epoch,

@@ -8,7 +8,7 @@ from protos.v1 import common_pb2
 from services.common import limits
 from services.common.errors import InvalidMessage, one_line
 from services.common.identity import Role, role_of
-from vfl.learning import INITIALISATIONS, count_rows, residual_columns
+from vfl.learning import INITIALISATIONS, RowCounts, count_rows, residual_columns
 
 CIPHERS = {"paillier": common_pb2.CIPHER_PAILLIER, "plain": common_pb2.CIPHER_PLAIN}
 _CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
@@ -225,12 +225,17 @@ class Agreement:
         return residual_columns(self.classes)
 
     @property
-    def training_rows(self) -> int:
-        """Aligned records that are trained on."""
+    def row_counts(self) -> RowCounts:
+        """Aligned records that are trained on, validated with and tested."""
         plan = self.plan
         return count_rows(
             self.active.aligned_rows, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction
-        ).train
+        )
+
+    @property
+    def training_rows(self) -> int:
+        """Aligned records that are trained on."""
+        return self.row_counts.train
 
     @property
     def total_features(self) -> int:

@@ -41,8 +41,13 @@ def load_defences(settings: Settings, role: Role) -> tuple[Defence, ...]:
     return here
 
 
-def noise_source(settings: Settings) -> NoiseSource:
-    """The operating system's randomness, unless this party's private seed asks for a run that can be repeated."""
-    if settings.private_seed is not None and settings.defences:
+def noise_source(settings: Settings, secret: bytes | None = None) -> NoiseSource:
+    """The operating system's randomness, unless this party's private seed asks for a run that can be repeated.
+
+    ``secret`` is behind all that must be the same after a restart; None draws one for this process.
+    """
+    if settings.private_seed is None:
+        return NoiseSource(key=secret)
+    if settings.defences:
         _log.warning("PLUMBLINE_PRIVATE_SEED is set: noise repeats, and whoever knows the seed can take it off.")
     return NoiseSource(settings.private_seed)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import grpc
 
 from services.common.certificates import CertificateFiles
-from services.common.health import HoldsSession, holds_none
+from services.common.health import Held
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
@@ -37,11 +37,11 @@ def serve_until_stopped(
     service_names: Sequence[str],
     *,
     on_started: Callable[[], None] = lambda: None,
-    holds_session: HoldsSession = holds_none,
+    held: Held | None = None,
 ) -> None:
     """Serve on the configured address until SIGTERM or SIGINT, then let running calls end.
 
-    ``holds_session`` tells whether a session is at work or served here, for who asks the health service.
+    ``held`` tells of sessions and models, for who asks the health service.
 
     Raises:
         RunFolderError: when records are wanted and can't be written. Nobody has been answered then.
@@ -57,7 +57,7 @@ def serve_until_stopped(
         register,
         permissions,
         service_names,
-        holds_session=holds_session,
+        held=held,
         step_timeout=settings.step_timeout,
         reflection=settings.reflection,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations  # grpc's generics exist for the type checker only
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -14,19 +15,34 @@ from services.common.occupancy import Occupancy
 _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 SERVICE_NAME = _SERVICE.full_name
 CHECK = f"/{SERVICE_NAME}/Check"
-_SESSION = "session/"
+_SESSION, _MODEL = "session/", "model/"
+PREDICTIONS = "predictions"
+# Who asks whether a prediction would be answered wants to know it soon.
+ASK_SECONDS = 2.0
 
-HoldsSession = Callable[[str], bool]
+
+def _none(_: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Held:
+    """What health tells of besides the process and its services.
+
+    Attributes:
+        session: whether this process knows a session, by its id, ended or not (``session/ID``).
+        model: whether it can answer for a session's model (``model/ID``).
+        predictions: at the active party, whether a prediction would be answered now by all who have a part in it.
+    """
+
+    session: Callable[[str], bool] = _none
+    model: Callable[[str], bool] = _none
+    predictions: Callable[[], bool] | None = None
 
 
 def session_service(session_id: str) -> str:
     """The name under which health tells of a session."""
     return _SESSION + session_id
-
-
-def holds_none(_: str) -> bool:
-    """Of a process without sessions."""
-    return False
 
 
 class HealthServicer:
@@ -37,10 +53,10 @@ class HealthServicer:
     """
 
     def __init__(
-        self, service_names: Sequence[str], holds_session: HoldsSession = holds_none, occupancy: Occupancy | None = None
+        self, service_names: Sequence[str], held: Held | None = None, occupancy: Occupancy | None = None
     ) -> None:
         self._known = {"", *service_names}
-        self._holds_session = holds_session
+        self._held = held or Held()
         self._occupancy = occupancy or Occupancy()
 
     def add_to(self, server: grpc.Server) -> None:
@@ -55,21 +71,31 @@ class HealthServicer:
     def Check(
         self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext
     ) -> health_pb2.HealthCheckResponse:
-        """Tell whether the process, one of its services or ``session/ID`` is served here."""
+        """Tell whether the process, one of its services, a session or a model is here, and predictions are answered."""
         caller = caller_of(context)
         if request.service and caller is None:
             raise NotIdentified("Only parties of this federation are told of services and sessions.")
         if caller is not None and request.service.startswith(_SESSION):
             # A party asks for the session that it is at work in: a sign of life, and never of a new process.
             self._occupancy.heard(caller)
-        known = self._holds(request.service)
         status = health_pb2.HealthCheckResponse
-        return status(status=status.SERVING if known else status.SERVICE_UNKNOWN)
+        if request.service == PREDICTIONS and self._held.predictions is not None:
+            return status(status=status.SERVING if self._held.predictions() else status.NOT_SERVING)
+        return status(status=status.SERVING if self._holds(request.service) else status.SERVICE_UNKNOWN)
 
     def _holds(self, service: str) -> bool:
-        if service.startswith(_SESSION):
-            return self._holds_session(service.removeprefix(_SESSION))
+        for prefix, holds in ((_SESSION, self._held.session), (_MODEL, self._held.model)):
+            if service.startswith(prefix):
+                return holds(service.removeprefix(prefix))
         return service in self._known
+
+
+def holds_model(channel: grpc.Channel, session_id: str, timeout: float = ASK_SECONDS) -> bool:
+    """Ask the process at the other end whether it would answer for a model; raises RpcError without an answer."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    request = health_pb2.HealthCheckRequest(service=_MODEL + session_id)
+    reply = stub.Check(request, timeout=timeout, wait_for_ready=True)  # type: ignore[attr-defined]
+    return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
 
 
 def is_serving(channel: grpc.Channel, service: str = "", timeout: float = 5.0) -> bool:

@@ -26,11 +26,14 @@ class PartialScores:
         parameter_gram: (classes, classes), W W^T of a passive party's class rows W, where the agreement wants it and
             the model is linear.
         record_tokens: a passive party's pseudonym of each row's record, where scores are defended.
+        submissions_seen: how many shares of the session the coordinator has told a passive party of, where scores are
+            defended.
     """
 
     products: FloatArray
     parameter_gram: FloatArray | None = None
     record_tokens: tuple[int, ...] = ()
+    submissions_seen: int = 0
 
     @property
     def nbytes(self) -> int:
@@ -39,7 +42,7 @@ class PartialScores:
         return self.products.nbytes + gram + _TOKEN_BYTES * len(self.record_tokens)
 
     def same_as(self, other: "PartialScores") -> bool:
-        """Whether both say the same, bit for bit."""
+        """Whether both say the same of the scores, bit for bit."""
         mine, theirs = (
             (part.products.tolist(), [] if part.parameter_gram is None else part.parameter_gram.tolist())
             for part in (self, other)
@@ -57,6 +60,7 @@ class PartialScores:
             values=self.products.ravel().tolist(),
             parameter_gram=[] if self.parameter_gram is None else self.parameter_gram.ravel().tolist(),
             record_tokens=self.record_tokens,
+            submissions_seen=self.submissions_seen,
         )
 
     @classmethod
@@ -71,6 +75,7 @@ class PartialScores:
             matrix_of(message.rows, message.columns, message.values),
             matrix_of(classes, classes, message.parameter_gram) if message.parameter_gram else None,
             tuple(message.record_tokens),
+            message.submissions_seen,
         )
 
 

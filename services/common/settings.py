@@ -131,8 +131,15 @@ class Settings(BaseSettings):
     run_dir: Path | None = Field(
         None, description="Folder for what this party writes of a run; default: nothing is written."
     )
+    state_dir: Path | None = Field(
+        None,
+        description="Folder of this party's own for what survives a restart: its model, and what defences must not "
+        "forget; default: nothing survives.",
+    )
     record_features: bool = Field(False, description="Write own encoded features to run_dir, for an auditor.")
-    autostart: bool = Field(False, description="Active party: train as soon as all parties answer.")
+    autostart: bool = Field(
+        False, description="Active party: train as soon as all parties answer, unless a model is there from before."
+    )
     step_timeout: float = Field(60.0, gt=0, description="Seconds to wait for another party's message.")
     reflection: bool = Field(
         False, description="Tell operators' tools, such as grpcurl, which calls there are. For a demo."

@@ -15,7 +15,7 @@ from services.common.certificates import CertificateFiles
 from services.common.credentials import RenewedCredentials
 from services.common.dialing import CHANNEL_OPTIONS, dial, intercepted
 from services.common.gate import Permissions
-from services.common.health import HealthServicer, HoldsSession, holds_none, is_serving
+from services.common.health import HealthServicer, Held, is_serving
 from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
 from services.common.occupancy import Occupancy
@@ -85,7 +85,7 @@ class Transport:
         permissions: Permissions,
         service_names: Sequence[str],
         *,
-        holds_session: HoldsSession = holds_none,
+        held: Held | None = None,
         step_timeout: float = 60.0,
         reflection: bool = False,
     ) -> tuple[grpc.Server, int]:
@@ -96,7 +96,7 @@ class Transport:
             register: each adds a servicer.
             permissions: the roles that may call, by method.
             service_names: of the servicers.
-            holds_session: whether a session is at work or served here.
+            held: what health tells of sessions and models; nothing by default.
             step_timeout: seconds that this party waits for a message of another.
             reflection: whether operators may list the calls.
 
@@ -111,7 +111,7 @@ class Transport:
         server = make_server({**permissions, **(REFLECTION_PERMISSIONS if reflection else {})}, step_timeout, occupancy)
         for add in register:
             add(server)
-        HealthServicer(service_names, holds_session, occupancy).add_to(server)
+        HealthServicer(service_names, held, occupancy).add_to(server)
         if reflection:
             add_reflection(server, service_names)
         port = bound(server, address, self._server_credentials())

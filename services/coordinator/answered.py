@@ -6,6 +6,7 @@ import numpy as np
 
 from services.common import limits
 from services.common.errors import NotAllowed
+from services.coordinator.kept_sessions import KeptSessions
 from vfl.arrays import FloatArray
 
 # A record's logits differ from batch to batch in their last bits. This is more than that, and too little to learn from.
@@ -20,11 +21,14 @@ class AnsweredRecords:
 
     Every share of the sum is fixed between epochs. After an epoch, passive parties make new pseudonyms. One honest
     passive party is enough: nobody can vary what is added to its share.
+
+    They are on disk before they are given back: a coordinator that starts again gives no second answer either.
     """
 
-    def __init__(self, most: int = limits.ALIGNED_ROWS) -> None:
-        """Remember at most so many records by each passive party's pseudonyms."""
-        self._first: dict[str, dict[int, tuple[float, ...]]] = {}
+    def __init__(self, kept: KeptSessions, session_id: str, most: int = limits.ALIGNED_ROWS) -> None:
+        """Look in ``kept`` for a session's first answers, of at most so many records by each party's pseudonyms."""
+        self._kept = kept
+        self._session_id = session_id
         self._most = most
 
     def first_logits(self, logits: FloatArray, tokens: Mapping[str, Sequence[int]]) -> FloatArray:
@@ -35,23 +39,31 @@ class AnsweredRecords:
             tokens: of each passive party, its pseudonym of each row's record.
 
         Raises:
-            NotAllowed: for logits that differ from the first by more than rounding does. The first stay. For more
-                pseudonyms than there are records.
+            NotAllowed: for logits that differ from the first by more than rounding does, and for more pseudonyms than
+                there are records. Nothing is remembered then.
+            StateNotKept: when they can't be written.
         """
-        rows = [tuple(row) for row in logits.tolist()]
+        asked = logits
+        new: dict[tuple[str, int], FloatArray] = {}
         for party, of_party in tokens.items():
-            remembered = self._first.setdefault(party, {})
-            if len(remembered) + len(set(of_party) - remembered.keys()) > self._most:
-                raise NotAllowed(
-                    f"{party} names more records than this session has: defended scores are answered once per record. "
-                    "Open another session."
-                )
-            first = [remembered.setdefault(token, row) for token, row in zip(of_party, rows, strict=True)]
-            known = np.array(first)
+            first = self._kept.first(self._session_id, party, of_party, logits.shape[1])
+            self._check_room(party, len(set(of_party) - first.keys()))
+            for token, row in zip(of_party, asked, strict=True):
+                if token not in first:
+                    first[token] = new[party, token] = row
+            known = np.array([first[token] for token in of_party])
             if not np.allclose(logits, known, rtol=_TOLERANCE, atol=_TOLERANCE):
                 raise NotAllowed(
                     "The parties' shares of a record add up to another sum than when it was first asked for: defended "
                     "scores are answered once per record and model. Whose data has changed opens another session."
                 )
             logits = known
+        self._kept.answer(self._session_id, new)
         return logits
+
+    def _check_room(self, party: str, new: int) -> None:
+        if new and self._kept.count_answers(self._session_id, party) + new > self._most:
+            raise NotAllowed(
+                f"{party} names more records than this session has: defended scores are answered once per record. "
+                "Open another session."
+            )

@@ -6,8 +6,10 @@ from defences import ScoreDefence
 from protos.v1 import coordinator_pb2_grpc
 from services.common.applied_defences import load_defences, noise_source
 from services.common.bootstrap import make_transport, serve_until_stopped
+from services.common.health import Held
 from services.common.identity import Role
 from services.common.settings import Settings
+from services.common.state_folder import open_state, secret_of
 from services.coordinator import servicer
 from services.coordinator.sessions import Sessions
 
@@ -16,7 +18,8 @@ def run(settings: Settings) -> None:
     """Serve the coordinator until it is stopped."""
     transport = make_transport(settings, Role.COORDINATOR)
     chosen = cast(tuple[ScoreDefence, ...], load_defences(settings, Role.COORDINATOR))
-    sessions = Sessions(settings.step_timeout, chosen, noise_source(settings))
+    state = open_state(settings.state_dir, transport.identity)
+    sessions = Sessions(settings.step_timeout, chosen, noise_source(settings, secret_of(state)), state)
     handler = servicer.CoordinatorServicer(sessions)
     serve_until_stopped(
         transport,
@@ -24,5 +27,5 @@ def run(settings: Settings) -> None:
         [lambda server: coordinator_pb2_grpc.add_CoordinatorServicer_to_server(handler, server)],
         servicer.PERMISSIONS,
         [servicer.SERVICE_NAME],
-        holds_session=sessions.holds_session,
+        held=Held(sessions.holds_session, sessions.holds_model),
     )

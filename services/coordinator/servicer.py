@@ -55,11 +55,11 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
 
     def SubmitPartialScores(
         self, request: common_pb2.PartialScores, context: grpc.ServicerContext
-    ) -> common_pb2.Acknowledgement:
+    ) -> coordinator_pb2.SubmissionReceipt:
         """Take a passive party's share of the scores of a request."""
         share = PartialScores.from_message(request)
-        self._sessions.submit(require_caller(context), request.session_id, request.request_id, share)
-        return common_pb2.Acknowledgement()
+        submissions = self._sessions.submit(require_caller(context), request.session_id, request.request_id, share)
+        return coordinator_pb2.SubmissionReceipt(submissions=submissions)
 
     def Score(
         self, request: common_pb2.PartialScores, context: grpc.ServicerContext
@@ -76,4 +76,11 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
     ) -> common_pb2.Acknowledgement:
         """End a session for all its parties."""
         self._sessions.end(require_caller(context), request.session_id, request.reason)
+        return common_pb2.Acknowledgement()
+
+    def ServeModel(
+        self, request: common_pb2.SessionRequest, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        """Have the session's model served from now on."""
+        self._sessions.serve(require_caller(context), request.session_id)
         return common_pb2.Acknowledgement()

@@ -1,5 +1,6 @@
 """The coordinator's sessions: who has joined, and partial scores that wait for their sum. Knows no network."""
 
+import logging
 import secrets
 import threading
 from collections.abc import Iterable, Sequence
@@ -7,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from defences import DefenceError, NoiseSource, ScoreContext, ScoreDefence
+from defences import NoiseSource, ScoreDefence
 from services.common.agreement import (
     Agreement,
     PartyDescription,
@@ -17,13 +18,26 @@ from services.common.agreement import (
     check_passive_parties,
     check_steps,
 )
-from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished, one_line
+from services.common.errors import (
+    FederationError,
+    InvalidMessage,
+    NotAllowed,
+    OutOfOrder,
+    PeerVanished,
+    one_line,
+    told,
+)
 from services.common.identity import Identity
 from services.common.scores import PartialScores, check_magnitude
+from services.common.state_folder import State, StateInMemory
 from services.coordinator.answered import AnsweredRecords
+from services.coordinator.kept_sessions import KeptSession, KeptSessions
+from services.coordinator.protection import Protection
 from services.protocol1.default_batch import with_batch_size
 from vfl.arrays import FloatArray
 from vfl.learning import RowCounts, confidence_scores, count_rows, residual_columns
+
+_log = logging.getLogger(__name__)
 
 # Ended sessions, without their scores: late messages get a clear answer.
 _KEPT_ENDED = 16
@@ -40,18 +54,39 @@ class _Session:
     classes: int
     active: str
     passive_parties: tuple[str, ...]
+    # Fingerprint of what is applied to its scores.
+    defences: str
     joined: dict[str, PartyDescription] = field(default_factory=dict)
     ended: str | None = None
     # By request, then by passive party.
     shares: dict[int, dict[str, PartialScores]] = field(default_factory=dict)
-    answered: AnsweredRecords = field(default_factory=AnsweredRecords)
     # Set when all have joined.
     agreement: Agreement | None = None
+    is_served: bool = False
+    # Why a session from before a restart can't be answered any more.
+    changed: str | None = None
+
+    @classmethod
+    def restored(cls, kept: KeptSession) -> "_Session":
+        """A session from before a restart."""
+        terms = kept.agreement
+        passive = tuple(party.name for party in terms.parties[1:])
+        joined = {party.name: party for party in terms.parties}
+        session = cls(terms.plan, terms.classes, terms.active.name, passive, kept.defences, joined)
+        session.agreement, session.is_served = terms, kept.is_served
+        return session
 
     @property
     def columns(self) -> int:
         """Columns of partial scores: an installed model gives one per class, whatever their number."""
         return self.classes if self.plan.installed_model else residual_columns(self.classes)
+
+    @property
+    def most_answers(self) -> int:
+        """Records that an honest session asks about by a party's pseudonyms: all, and each epoch's validation rows."""
+        assert self.agreement is not None  # noqa: S101 - nobody is answered before
+        rows = self.agreement.row_counts
+        return sum(rows) + self.plan.epochs * rows.validation
 
     @property
     def party_names(self) -> tuple[str, ...]:
@@ -68,21 +103,52 @@ class _Session:
 class Sessions:
     """Holds all sessions of a coordinator; safe to call from any thread.
 
-    Of each active party it keeps the session that all have joined, and one that is on its way there. When all have
-    joined that one as well, it takes the place of the first.
+    Of each active party it keeps the session whose model is served, the last one that all have joined, and one that is
+    on its way there. No other session pushes out the served one: ``serve`` does.
 
     Attributes:
         timeout: seconds to wait for parties to join.
         defences: applied to all scores, in this order, before delivery.
         noise: randomness of the defences.
+        state: what is kept across restarts.
+
+    Raises:
+        StateError: for a state that is broken.
     """
 
-    def __init__(self, timeout: float, defences: Sequence[ScoreDefence] = (), noise: NoiseSource | None = None) -> None:
+    def __init__(
+        self,
+        timeout: float,
+        defences: Sequence[ScoreDefence] = (),
+        noise: NoiseSource | None = None,
+        state: State | None = None,
+    ) -> None:
         self._timeout = timeout
-        self._defences = tuple(defences)
-        self._noise = noise or NoiseSource()
+        self._protection = Protection(defences, noise or NoiseSource())
         self._condition = threading.Condition()
         self._sessions: dict[str, _Session] = {}
+        self._kept = KeptSessions(state or StateInMemory())
+        for kept in self._kept.all():
+            self._sessions[kept.agreement.session_id] = self._restored(kept)
+
+    def _restored(self, kept: KeptSession) -> _Session:
+        session = _Session.restored(kept)
+        try:
+            is_as_before = self._protection.fingerprint(session.classes) == kept.defences
+        except OutOfOrder as error:
+            _log.error("%s", error)
+            is_as_before = False
+        if not is_as_before:
+            before, now = (
+                " and ".join(names) or "nothing" for names in (kept.agreement.score_defences, self._protection.names)
+            )
+            session.changed = (
+                f"What the coordinator applies to scores is not what it was when this model was trained (then {before}, "
+                f"now {now}; or their options or their secret): put its settings and its state folder back, or train "
+                "again."
+            )
+            _log.error("%s", session.changed)
+        return session
 
     def open(self, caller: Identity, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
         """Open a session for an active party; returns its id.
@@ -94,9 +160,9 @@ class Sessions:
         check_classes(classes)
         check_passive_parties(passive_parties)
         # A rehearsal: what can't work with so many classes says so now, and what has to be trained is trained.
-        self._protected(np.full((1, classes), 1 / classes), np.eye(classes))
+        fingerprint = self._protection.fingerprint(classes)
         session_id = secrets.token_hex(16)
-        opened = _Session(plan, classes, caller.name, tuple(sorted(passive_parties)))
+        opened = _Session(plan, classes, caller.name, tuple(sorted(passive_parties)), fingerprint)
         with self._condition:
             self._end_all(
                 (one for one in self._of(caller.name) if one.agreement is None), "its active party has opened another."
@@ -134,13 +200,12 @@ class Sessions:
                 self._end_all([session], reason)
                 raise PeerVanished(reason)
             if session.agreement is None:
-                session.agreement = self._agreement(session_id, session)
-                before = [one for one in self._of(session.active) if one.agreement is not None and one is not session]
-                self._end_all(before, "another session has taken its place.")
+                self._agree(session_id, session)
+            assert session.agreement is not None  # noqa: S101 - a session that can't be agreed on has raised
             return session.agreement
 
-    def _agreement(self, session_id: str, session: _Session) -> Agreement:
-        """The terms of a session that all have joined. What can't work ends it."""
+    def _agree(self, session_id: str, session: _Session) -> None:
+        """Fix the terms of a session that all have joined, on disk before anybody is told. What can't work ends it."""
         try:
             rows = _check_rows(session)
             agreement = with_batch_size(
@@ -149,24 +214,28 @@ class Sessions:
                     session.plan,
                     session.classes,
                     tuple(session.joined[name] for name in session.party_names),
-                    tuple(defence.name for defence in self._defences),
-                    self._wants_gram,
+                    self._protection.names,
+                    self._protection.wants_gram,
                 )
             )
             check_steps(agreement.plan, rows.train)
-        except InvalidMessage as error:
-            self._end_all([session], str(error))
+            self._kept.keep(KeptSession(agreement, session.defences))
+        except FederationError as error:
+            self._end_all([session], told(error))
             raise
-        # What an honest session asks about: every record, and each epoch's validation rows anew.
-        session.answered = AnsweredRecords(agreement.active.aligned_rows + agreement.plan.epochs * rows.validation)
-        return agreement
+        before = [one for one in self._of(session.active) if one.agreement is not None and not one.is_served]
+        session.agreement = agreement
+        self._end_all(before, "another session has taken its place.")
 
-    @property
-    def _wants_gram(self) -> bool:
-        return any("parameter_gram" in defence.spec.needs for defence in self._defences)
+    def submit(self, caller: Identity, session_id: str, request_id: int, share: PartialScores) -> int:
+        """Keep a passive party's share of the scores of a request. The same again changes nothing.
 
-    def submit(self, caller: Identity, session_id: str, request_id: int, share: PartialScores) -> None:
-        """Keep a passive party's share of the scores of a request. The same again changes nothing."""
+        Returns:
+            How many shares of the session have come, on disk by now; 0 where scores aren't defended.
+
+        Raises:
+            OutOfOrder: where scores are defended and the party was told of more shares than are known here.
+        """
         with self._condition:
             session = self._agreed(caller, session_id)
             if caller.name == session.active:
@@ -174,21 +243,33 @@ class Sessions:
             self._check_columns(session, share.products)
             if share.parameter_gram is not None:
                 _check_gram(share.parameter_gram, session.classes)
-            if self._defences and len(share.record_tokens) != len(share.products):
+            if self._protection.is_on and len(share.record_tokens) != len(share.products):
                 raise InvalidMessage(
                     f"Expected a pseudonym for each of {len(share.products)} records, got {len(share.record_tokens)}: "
                     "scores are defended here, and defended scores are answered once per record."
                 )
+            self._refuse_older_state(session_id, caller, share)
             request = session.shares.setdefault(request_id, {})
             if not request.setdefault(caller.name, share).same_as(share):
                 raise OutOfOrder(f"{caller.name} has sent other scores for request {request_id} already.")
             session.forget_old_shares()
+            return self._kept.count_submission(session_id) if self._protection.is_on else 0
+
+    def _refuse_older_state(self, session_id: str, caller: Identity, share: PartialScores) -> None:
+        """A state from before an answer would let that record be asked again. Who contributed to it remembers more."""
+        if self._protection.is_on and share.submissions_seen > (known := self._kept.submissions(session_id)):
+            raise OutOfOrder(
+                f"The coordinator's state is older than its answers: it knows of {known} shares of scores, "
+                f"{caller.name} of {share.submissions_seen}. Put the newer state folder back, or train again: defended "
+                "scores are answered once per record."
+            )
 
     def score(self, caller: Identity, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         """Add all shares of a request and apply sigmoid or softmax: (rows, classes), for the active party only.
 
         Raises:
             NotAllowed: where scores are defended and a record's shares add up to another sum than before.
+            StateNotKept: where scores are defended and what is answered can't be written.
         """
         with self._condition:
             session = self._agreed(caller, session_id)
@@ -202,21 +283,12 @@ class Sessions:
                 raise InvalidMessage(f"The parties' shares of request {request_id} differ in size.")
             # Kept until newer requests push it out: a repeated question gets the same answer.
             logits: FloatArray = products + sum(shares[name].products for name in session.passive_parties)
-            if self._defences:
+            if self._protection.is_on:
                 tokens = {name: shares[name].record_tokens for name in session.passive_parties}
-                logits = session.answered.first_logits(logits, tokens)
+                logits = AnsweredRecords(self._kept, session_id, session.most_answers).first_logits(logits, tokens)
             scores = confidence_scores(logits)
             grams = [shares[name].parameter_gram for name in session.passive_parties]
-        return self._protected(scores, _total(grams))
-
-    def _protected(self, scores: FloatArray, parameter_gram: FloatArray | None) -> FloatArray:
-        context = ScoreContext(self._noise, parameter_gram)
-        for defence in self._defences:
-            try:
-                scores = defence.protect_scores(scores, context)
-            except DefenceError as error:
-                raise OutOfOrder(str(error)) from error
-        return scores
+        return self._protection.protected(scores, _total(grams))
 
     def holds_session(self, session_id: str) -> bool:
         """Whether this coordinator knows the session, ended or not: what parties ask who watch it."""
@@ -231,16 +303,43 @@ class Sessions:
                 return
             if caller.name not in session.party_names:
                 raise NotAllowed(f"{caller.name} is not a party of this session.")
-            self._end_all([session], one_line(reason))
+            if not session.is_served:
+                self._end_all([session], one_line(reason))
+
+    def serve(self, caller: Identity, session_id: str) -> None:
+        """Have a session's model served from now on, and forget the one before. The same again changes nothing.
+
+        Raises:
+            StateNotKept: when that can't be written. The sessions are as before.
+        """
+        with self._condition:
+            session = self._agreed(caller, session_id)
+            if caller.name != session.active:
+                raise NotAllowed("Only the session's active party may have its model served.")
+            if session.is_served:
+                return
+            self._kept.serve(session_id)
+            session.is_served = True
+            others = [other for other in self._of(session.active) if other is not session]
+            for other in others:
+                other.is_served = False
+            self._end_all(others, "another model has taken its place.")
+
+    def holds_model(self, session_id: str) -> bool:
+        """Whether this coordinator can answer for a session's model."""
+        with self._condition:
+            session = self._sessions.get(session_id)
+            return session is not None and session.ended is None and session.changed is None
 
     def _end_all(self, sessions: Iterable[_Session], reason: str) -> None:
         """End sessions and keep of them who may ask, and why they ended. Who waits for one is told."""
         for session in sessions:
             session.ended = session.ended or reason
             session.shares.clear()
-            session.answered = AnsweredRecords()
-        ended = [name for name, session in self._sessions.items() if session.ended is not None]
-        for name in ended[:-_KEPT_ENDED]:
+        ended = {name: session for name, session in self._sessions.items() if session.ended is not None}
+        for name in ended:
+            self._kept.forget(name)
+        for name in list(ended)[:-_KEPT_ENDED]:
             del self._sessions[name]
         self._condition.notify_all()
 
@@ -261,6 +360,8 @@ class Sessions:
         session = self._session(caller, session_id)
         if session.agreement is None:
             raise OutOfOrder("The session has not begun: not every party has joined.")
+        if session.changed is not None:
+            raise OutOfOrder(session.changed)
         return session
 
     @staticmethod

@@ -10,6 +10,7 @@ from services.common.agreement import Agreement, PartyDescription, ProposedTerms
 from services.common.pulse import Pulse
 from services.common.scores import PartialScores
 from services.common.settings import Settings
+from services.common.state_folder import State, StateInMemory
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
@@ -29,14 +30,24 @@ class Coordinator(Protocol):
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
         """Join a session, and return its terms when every party has joined."""
 
-    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
-        """Send a passive party's share of the scores of a request."""
+    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> int:
+        """Send a passive party's share of the scores of a request.
+
+        Returns:
+            How many shares of the session have come; 0 where scores aren't defended.
+        """
 
     def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         """Send the active party's share of a request, and return confidence scores, (rows, classes)."""
 
     def end_session(self, session_id: str, reason: str) -> None:
         """End a session. Who waits for it is told why."""
+
+    def serve_model(self, session_id: str) -> None:
+        """Have a session's model served from now on, in place of the one before."""
+
+    def holds_model(self, session_id: str) -> bool:
+        """Whether the coordinator would answer for a session's model; raises PeerVanished when it doesn't say so soon."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,7 @@ class PartyContext:
         adversary: the training attacks that this party mounts.
         defences: the defences that this party applies.
         pulses: the ways to ask the others whether they are there, by name. Who has none isn't watched.
+        state: what it keeps across restarts.
     """
 
     name: str
@@ -66,3 +78,4 @@ class PartyContext:
     adversary: TrainingAdversary
     defences: PartyDefences
     pulses: Mapping[str, Pulse] = field(default_factory=dict)
+    state: State = field(default_factory=StateInMemory)

@@ -6,6 +6,7 @@ from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
 from services.common import limits
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.health import holds_model
 from services.common.health_link import HealthLink
 from services.common.identity import Role
 from services.common.scores import PartialScores, matrix_of
@@ -30,6 +31,7 @@ class CoordinatorLink:
 
     def __init__(self, channel: grpc.Channel, timeout: float) -> None:
         self.name = str(Role.COORDINATOR)
+        self._channel = channel
         self._stub = coordinator_pb2_grpc.CoordinatorStub(channel)
         self._health = HealthLink(self.name, channel)
         self._timeout = timeout
@@ -65,10 +67,11 @@ class CoordinatorLink:
         _check_same_session(session_id, agreement.session_id)
         return agreement
 
-    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
-        """Send a passive party's share of the scores of a request."""
+    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> int:
+        """Send a passive party's share of the scores of a request; returns how many shares of the session have come."""
         message = share.to_message(session_id, request_id)
-        self._health.insisting(lambda: self._stub.SubmitPartialScores(message, timeout=self._timeout))
+        reply = self._health.insisting(lambda: self._stub.SubmitPartialScores(message, timeout=self._timeout))
+        return reply.submissions
 
     def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         """Send the active party's share of a request, and return confidence scores, (rows, classes)."""
@@ -81,6 +84,14 @@ class CoordinatorLink:
         """End a session. Who waits for it is told why."""
         request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
         self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))
+
+    def serve_model(self, session_id: str) -> None:
+        """Have a session's model served from now on, in place of the one before."""
+        self._stub.ServeModel(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
+
+    def holds_model(self, session_id: str) -> bool:
+        """Whether the coordinator would answer for a session's model; raises PeerVanished when it doesn't say so soon."""
+        return holds_model(self._channel, session_id)
 
 
 def _check_same_session(asked: str, answered: str) -> None:

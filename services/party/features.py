@@ -1,6 +1,8 @@
 """A party's own data, as its settings name it: loaded, checked and encoded from its own columns only."""
 
+import hashlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +58,18 @@ class PartyData:
             aligned_rows=aligned_rows,
             truncates_answers=truncates_answers,
         )
+
+    @cached_property
+    def table_hash(self) -> str:
+        """SHA-256 of all that a model of this party depends on: ids, names, features as trained on, and labels."""
+        texts = [*self.ids, *self.feature_names, *(() if self.labels is None else map(repr, self.labels.tolist()))]
+        digest = hashlib.sha256(f"{len(self.ids)} {self.features.shape} ".encode())
+        for text in texts:
+            # The length first: neighbours can't be taken for each other's ends.
+            content = text.encode()
+            digest.update(len(content).to_bytes(8, "big") + content)
+        digest.update(np.ascontiguousarray(self.features).tobytes())
+        return digest.hexdigest()
 
     def encoded(self, rows: IntArray, fraction_bits: int) -> FloatArray:
         """Features of ``rows`` on the fixed-point grid, so that encrypted and plain training see the same numbers."""

@@ -37,13 +37,16 @@ class PartyDefences:
         self._parameters = cast(tuple[ParameterDefence, ...], _of_stage(chosen, "parameters"))
 
     @classmethod
-    def of(cls, settings: Settings, role: Role) -> "PartyDefences":
-        """The defences that the settings name for this role; raises ValueError for those that can't work here."""
+    def of(cls, settings: Settings, role: Role, secret: bytes | None = None) -> "PartyDefences":
+        """The defences that the settings name for this role; raises ValueError for those that can't work here.
+
+        ``secret`` is behind all that must be the same after a restart; None draws one for this process.
+        """
         chosen = load_defences(settings, role)
         check_defences(chosen, settings)
         if not settings.truncate_answers and settings.cipher == "paillier":
             _log.warning("INSECURE: truncate_answers=false, answers leave room for sums that nobody agreed to.")
-        return cls(chosen, noise_source(settings))
+        return cls(chosen, noise_source(settings, secret))
 
     def check(self, terms: TrainingTerms) -> None:
         """Raises DefenceError when a defence can't work under a session's terms."""

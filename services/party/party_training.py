@@ -1,6 +1,5 @@
-"""One party's training in one session: its weights, its epochs of Protocol 1, its partial scores. Knows no network."""
+"""One party's training in one session: its weights and its epochs of Protocol 1. Knows no network."""
 
-import hashlib
 import math
 import secrets
 import threading
@@ -21,12 +20,13 @@ from services.common.meters import StageTimer
 from services.common.run_records import DefencePrediction
 from services.common.scores import PartialScores
 from services.party.party_defences import PartyDefences
+from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_session
 from services.protocol1.cipher import Cipher, make_cipher
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning import BatchSchedule, ResidualScheme, class_rows, initial_weights, smallest_batch, split_rows
+from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, smallest_batch
 from vfl.learning.networks import DenseNetwork
 
 
@@ -61,7 +61,7 @@ class TrainingMeans:
 
 
 class PartyTraining:
-    """Trains one party's weights under an agreement and makes its partial scores. Thread-safe.
+    """Trains one party's weights under an agreement. Thread-safe.
 
     Attributes:
         agreement: the session's public terms.
@@ -104,18 +104,12 @@ class PartyTraining:
         self._executor = means.executor
         self._scheme = ResidualScheme(agreement.classes)
         self._installed = installed
-        self._disclosed: DenseNetwork | None = None
         if installed is not None and (installed.inputs, installed.outputs) != (features.shape[1], agreement.classes):
             raise InvalidMessage(
                 f"{name}'s installed model takes {installed.inputs} features and gives {installed.outputs} classes; "
                 f"its table has {features.shape[1]} features, the session {agreement.classes} classes."
             )
-        self.rows = split_rows(
-            len(features),
-            validation_fraction=plan.validation_fraction,
-            test_fraction=plan.test_fraction,
-            seed=plan.seed,
-        )
+        self.rows = rows_of_session(agreement, len(features))
         check_steps(plan, len(self.rows.train))
         check_vector_sizes(agreement)
         _check_kept_weights(agreement, features.shape[1])
@@ -207,6 +201,13 @@ class PartyTraining:
             self.weights = self._weights_after_epoch[epoch]
             self.exchange.end("training is complete.")
 
+    @property
+    def model(self) -> PartyModel:
+        """This party's share of the model, as it stands."""
+        epochs = len(self._weights_after_epoch) if self._kept_epoch is None else self._kept_epoch + 1
+        parameters = self._installed or DenseNetwork((self.weights,), (np.zeros(self.weights.shape[1]),))
+        return PartyModel(self.agreement, self.name, self._features, parameters, epochs, self._token_key, self._labels)
+
     def partial_scores(self, rows: Sequence[int]) -> FloatArray:
         """This party's share of the logits for rows of the common order: (len(rows), columns).
 
@@ -218,95 +219,24 @@ class PartyTraining:
             OutOfOrder: for other rows than validation ones before training has ended.
         """
         with self._lock:
-            return self._partial_scores(rows)
+            return self._model_for(rows).partial_scores(rows)
 
     def share_of(self, rows: Sequence[int]) -> PartialScores:
         """A passive party's ``partial_scores``, with what the session's score defences need besides."""
         # Under one lock: all of it must be of the same parameters.
         with self._lock:
-            return PartialScores(
-                self._partial_scores(rows),
-                self.parameter_gram() if self.agreement.wants_parameter_gram else None,
-                self._record_tokens(rows) if self.agreement.score_defences else (),
-            )
+            return self._model_for(rows).share_of(rows)
 
-    def _partial_scores(self, rows: Sequence[int]) -> FloatArray:
-        indices = np.asarray(rows, dtype=np.int64)
-        if len(indices) == 0 or indices.max() >= len(self._features):
-            raise InvalidMessage(f"Expected rows below {len(self._features)}, at least one of them.")
+    def _model_for(self, rows: Sequence[int]) -> PartyModel:
+        indices = checked_rows(rows, len(self._features))
         if not self._trained and not np.isin(indices, self.rows.validation).all():
             raise OutOfOrder("Training goes on: until it ends, only validation records are scored.")
-        return self.parameters.partial_scores(self._features[indices])
-
-    def _record_tokens(self, rows: Sequence[int]) -> tuple[int, ...]:
-        """A 64-bit pseudonym of each row's record, another one after each epoch, the same from training's end on.
-
-        Keyed BLAKE2b: nobody else can tell whose it is, or make one. The key holds the weights, so that no two states
-        of them share a pseudonym. It holds the epoch, since another party's weights may change where these don't.
-        """
-        epochs = len(self._weights_after_epoch) if self._kept_epoch is None else self._kept_epoch + 1
-        state = epochs.to_bytes(8, "big") + b"".join(part.tobytes() for part in self.parameters.weights)
-        key = hashlib.blake2b(state, key=self._token_key).digest()
-        return tuple(
-            int.from_bytes(hashlib.blake2b(row.to_bytes(8, "big"), key=key, digest_size=8).digest(), "big")
-            for row in rows
-        )
+        return self.model
 
     @property
     def predictions(self) -> list[DefencePrediction]:
         """What theory expects of this party's defences in this session."""
         return [] if self._installed is not None else self._defences.predictions(self._terms)
-
-    def disclosed_parameters(self) -> DenseNetwork:
-        """What this party discloses of its parameters: as they are, or as its defences distort them, always the same.
-
-        Raises:
-            OutOfOrder: before training has ended.
-            InvalidMessage: where a defence can't distort them.
-        """
-        with self._lock:
-            if not self._trained:
-                raise OutOfOrder("Training goes on: parameters are disclosed when it has ended.")
-            if self._disclosed is None:
-                self._disclosed = self._distort(self.parameters)
-            return self._disclosed
-
-    def _distort(self, parameters: DenseNetwork) -> DenseNetwork:
-        if not self._defences.distorts_parameters:
-            return parameters
-        self._check_linear(parameters)
-        try:
-            rows = self._defences.disclose(class_rows(parameters.weights[0]), self._features)
-        except DefenceError as error:
-            raise InvalidMessage(str(error)) from error
-        if parameters.outputs > 1:
-            return DenseNetwork((rows.T,), parameters.biases)
-        # One column where that says the same: how many there are must not tell that something was distorted.
-        weights = 2 * rows[1][:, None] if np.array_equal(rows[0], -rows[1]) else rows.T
-        return DenseNetwork((weights,), (np.zeros(weights.shape[1]),))
-
-    def parameter_gram(self) -> FloatArray | None:
-        """W W^T of this party's class rows, (k, k); None for a network with hidden layers."""
-        if not self.parameters.is_linear:
-            return None
-        rows = class_rows(self.parameters.weights[0])
-        gram: FloatArray = rows @ rows.T
-        return gram
-
-    @property
-    def parameters(self) -> DenseNetwork:
-        """This party's share of the model: the installed one, or the trained weights as a network of one layer."""
-        return self._installed or DenseNetwork((self.weights,), (np.zeros(self.weights.shape[1]),))
-
-    def features_of(self, rows: IntArray) -> FloatArray:
-        """This party's own features of rows of the common order, (len(rows), d)."""
-        return self._features[rows]
-
-    def labels_of(self, rows: IntArray) -> IntArray:
-        """Class indices of rows of the common order; the active party's training only."""
-        if self._labels is None:
-            raise ValueError("A passive party has no labels.")
-        return self._labels[rows]
 
     def _run_step(self, step: int, batch: IntArray) -> StageTimer:
         timer = StageTimer()
@@ -341,15 +271,10 @@ class PartyTraining:
             if self._installed is None:
                 self._defences.check(self._terms)
             if self._defences.distorts_parameters:
-                self._check_linear(self.parameters)
+                check_linear(self.model.parameters, self._defences)
                 self._defences.disclose(np.zeros((self.agreement.classes, self._features.shape[1])), self._features)
         except DefenceError as error:
             raise InvalidMessage(f"{self.name}: {error}") from error
-
-    def _check_linear(self, parameters: DenseNetwork) -> None:
-        if not parameters.is_linear:
-            names = ", ".join(self._defences.names)
-            raise InvalidMessage(f"{names}: only a linear model's parameters can be distorted.")
 
     def _protect(self, residual: FloatArray) -> FloatArray:
         try:

@@ -7,6 +7,7 @@ import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import OutOfOrder
+from services.common.state_folder import check_room
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.guard import channels_of, guard
@@ -91,9 +92,11 @@ def join(context: PartyContext, session_id: str, rows: IntArray) -> Agreement:
         The session's terms. Nothing is agreed to yet.
 
     Raises:
-        FederationError: when the coordinator refuses, or when this party couldn't keep its records of the session.
+        FederationError: when the coordinator refuses, or when this party couldn't keep its model or its records.
     """
     context.record.check()
+    # A full disk is told before the work, not when a model is ready.
+    check_room(context.state)
     agreement = context.coordinator.join_session(session_id, _description(context, rows))
     if strangers := {party.name for party in agreement.parties} - {context.name, *context.peers}:
         raise OutOfOrder(

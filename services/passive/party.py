@@ -1,8 +1,9 @@
-"""The passive party's state: one session from alignment to scores, led by the active party. Knows no network."""
+"""The passive party's state: one session from alignment to its model, and the models that answer. Knows no network."""
 
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from services.common import limits
 from services.common.agreement import Agreement, ProposedTerms
@@ -14,11 +15,15 @@ from services.common.meters import StageTimer
 from services.party.consent import check_as_opened, check_plan
 from services.party.context import PartyContext
 from services.party.ending import Ending
+from services.party.model_file import KeptModel, TableChanged
+from services.party.party_model import PartyModel
 from services.party.party_training import PartyTraining
 from services.party.peer_watch import PeerWatch
+from services.party.served_models import ServedModels
 from services.party.session import PartySession, join
 from services.passive.common_order import CommonOrder
 from services.passive.quota import AlignmentQuota
+from services.passive.submissions import SeenSubmissions
 from services.protocol1.exchange import GradientExchange
 from vfl.arrays import IntArray
 from vfl.crypto.curve25519 import COORDINATE_BYTES
@@ -70,7 +75,10 @@ class _Session:
 
 
 class PassiveParty:
-    """Holds one session at a time. When the active party opens another, the one before ends. Thread-safe.
+    """Holds one session at a time, and apart from it the models that answer. Thread-safe.
+
+    When the active party opens another session, the one before ends. A model whose training is over answers on, until
+    another one is served.
 
     Attributes:
         name: the party's, as its certificate states it.
@@ -92,6 +100,8 @@ class PassiveParty:
         self._quota = quota or AlignmentQuota(context.settings.alignments_per_day)
         self._lock = threading.Lock()
         self._session: _Session | None = None
+        self._models = ServedModels(self.name, self._data, context.state)
+        self._submissions = SeenSubmissions(context.state)
 
     # -- alignment -------------------------------------------------------------------------------------------------
 
@@ -128,7 +138,8 @@ class PassiveParty:
         return BlindedIds(setup.count, session.while_open(setup.chunks))
 
     def _refuse_second_set_up(self, session_id: str) -> None:
-        if self._session is not None and self._session.session_id == session_id:
+        begun = self._session is not None and self._session.session_id == session_id
+        if begun or self._models.knows(session_id):
             raise OutOfOrder("This session has begun its alignment already; open a new one to align again.")
 
     def align(self, caller: Identity, session_id: str, request: Iterable[bytes]) -> Iterator[bytes]:
@@ -178,7 +189,11 @@ class PassiveParty:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
         check_as_opened(agreement, session.terms)
         session.watch.add(party.name for party in agreement.peers_of(self.name))
-        return PartySession.open(self._context, agreement, rows).training
+        training = PartySession.open(self._context, agreement, rows).training
+        self._submissions.forget_all_but({*self._models.sessions, session.session_id})
+        if agreement.plan.installed_model:
+            self._models.keep_candidate(KeptModel.of(training.model, rows))
+        return training
 
     def show_public_key(self, caller: Identity, session_id: str) -> None:
         """Show this session's public key to every peer. All of them have joined by now."""
@@ -196,11 +211,13 @@ class PassiveParty:
         self._training_of(caller, session_id).run_epoch(epoch, recorded)
 
     def finish_training(self, caller: Identity, session_id: str, kept_epoch: int) -> None:
-        """Keep the weights of one epoch, write the record and mount the training attacks."""
+        """Keep the weights of one epoch, on disk as well, write the record and mount the training attacks."""
         training = self._training_of(caller, session_id)
         training.keep_epoch(kept_epoch)
+        session = self._session_of(caller, session_id)
+        self._models.keep_candidate(KeptModel.of(training.model, session.rows))
         # Whose model is complete waits for nobody, and serves a successor of the active party as well.
-        self._session_of(caller, session_id).watch.stop()
+        session.watch.stop()
         self._record.finish(training.weights, self._data.feature_names)
         # After the answer: an attack that takes its time must not show.
         self.executor.submit(self._context.adversary.attack, training).add_done_callback(log_failure)
@@ -216,21 +233,43 @@ class PassiveParty:
 
     def contribute_scores(self, caller: Identity, session_id: str, request_id: int, rows: Sequence[int]) -> None:
         """Send this party's partial scores of some aligned rows to the coordinator."""
-        training = self._training_of(caller, session_id)
         limits.check_count(rows, limits.PREDICTION_ROWS, "rows per request")
-        share = training.share_of(rows)
+        share = self._answering(caller, session_id).share_of(rows)
         _log.info("Contributing to the scores of %d records (request %d).", len(rows), request_id)
-        self._context.coordinator.submit_partial_scores(session_id, request_id, share)
+        share = replace(share, submissions_seen=self._submissions.of_session(session_id))
+        submissions = self._context.coordinator.submit_partial_scores(session_id, request_id, share)
+        self._submissions.note(session_id, submissions)
+
+    def _answering(self, caller: Identity, session_id: str) -> PartyModel | PartyTraining:
+        """What answers for a session: its finished model, or else its training."""
+        kept = self._models.of_session(session_id, caller.name)
+        return self._training_of(caller, session_id) if kept is None else kept.model
 
     def disclose_parameters(self, caller: Identity, session_id: str) -> DenseNetwork:
         """White box: this party's share of the model; raises OutOfOrder when it discloses nothing."""
-        training = self._training_of(caller, session_id)
+        self._answering(caller, session_id)
         if not self._context.settings.disclose:
             raise OutOfOrder(f"{self.name} discloses no parameters (black box); its owner sets PLUMBLINE_DISCLOSE.")
-        return training.disclosed_parameters()
+        disclosed = self._models.disclosed(session_id, self._context.defences)
+        if disclosed is None:
+            raise OutOfOrder("Training goes on: parameters are disclosed when it has ended.")
+        return disclosed
+
+    def serve_model(self, caller: Identity, session_id: str) -> None:
+        """Answer with this session's model from now on, and forget the one before."""
+        self._models.serve(session_id, caller.name)
+
+    def holds_model(self, session_id: str) -> bool:
+        """Whether this party can answer for a session's model."""
+        try:
+            return self._models.of_session(session_id) is not None
+        except TableChanged:
+            return False
 
     def end_session(self, caller: Identity, session_id: str, reason: str) -> None:
-        """End the session when its active party says so. Another session's end changes nothing."""
+        """End the session when its active party says so. Another session's end, or a served model's, changes nothing."""
+        if self._models.of_session(session_id, caller.name) is not None:
+            self._models.drop_candidate(session_id)
         session = self._session
         if session is not None and session.session_id == session_id:
             if caller.name != session.active:

@@ -6,9 +6,11 @@ from protos.v1 import exchange_pb2_grpc, passive_pb2_grpc
 from services.adversary.load import load_attacks
 from services.adversary.training import TrainingAdversary
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
+from services.common.health import Held
 from services.common.health_link import HealthLink
 from services.common.identity import Role
 from services.common.settings import Settings
+from services.common.state_folder import open_state, secret_of
 from services.party.context import PartyContext
 from services.party.coordinator_link import CoordinatorLink
 from services.party.features import load_party_data
@@ -25,7 +27,8 @@ def run(settings: Settings) -> None:
     transport = make_transport(settings, Role.PASSIVE)
     name = transport.identity.name
     _, in_training = load_attacks(settings.attacks, settings.attack_options, Role.PASSIVE)
-    defences = PartyDefences.of(settings, Role.PASSIVE)
+    state = open_state(settings.state_dir, transport.identity)
+    defences = PartyDefences.of(settings, Role.PASSIVE, secret_of(state))
     data = load_party_data(settings, with_bias=False).protected_by(defences)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
@@ -43,6 +46,7 @@ def run(settings: Settings) -> None:
             adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost),
             defences=defences,
             pulses={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
+            state=state,
         )
     )
     exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
@@ -56,7 +60,7 @@ def run(settings: Settings) -> None:
         ],
         {**exchange_servicer.PERMISSIONS, **servicer.PERMISSIONS},
         [exchange_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
-        holds_session=party.holds_session,
+        held=Held(party.holds_session, party.holds_model),
     )
     party.close()
     # Channels outlive the threads that use them: grpc crashes when a closed one is called.

@@ -118,3 +118,10 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
         """End the session."""
         self._party.end_session(require_caller(context), request.session_id, request.reason)
         return common_pb2.Acknowledgement()
+
+    def ServeModel(
+        self, request: common_pb2.SessionRequest, context: grpc.ServicerContext
+    ) -> common_pb2.Acknowledgement:
+        """Serve the session's model from now on."""
+        self._party.serve_model(require_caller(context), request.session_id)
+        return common_pb2.Acknowledgement()

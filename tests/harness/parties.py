@@ -56,14 +56,20 @@ class DirectCoordinator:
     def join_session(self, session_id: str, party: PartyDescription) -> Agreement:
         return self.sessions.join(self.caller, session_id, party)
 
-    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> None:
-        self.sessions.submit(self.caller, session_id, request_id, share)
+    def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> int:
+        return self.sessions.submit(self.caller, session_id, request_id, share)
 
     def score(self, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         return self.sessions.score(self.caller, session_id, request_id, products)
 
     def end_session(self, session_id: str, reason: str) -> None:
         self.sessions.end(self.caller, session_id, reason)
+
+    def serve_model(self, session_id: str) -> None:
+        self.sessions.serve(self.caller, session_id)
+
+    def holds_model(self, session_id: str) -> bool:
+        return self.sessions.holds_model(session_id)
 
 
 def submit(
@@ -116,6 +122,12 @@ class DirectPassive:
 
     def end_session(self, session_id: str, reason: str) -> None:
         self.party.end_session(self.caller, session_id, reason)
+
+    def serve_model(self, session_id: str) -> None:
+        self.party.serve_model(self.caller, session_id)
+
+    def holds_model(self, session_id: str) -> bool:
+        return self.party.holds_model(session_id)
 
 
 @dataclass

@@ -326,9 +326,7 @@ def test_outcomes_of_attacks_that_cant_be_written_are_in_the_log(
     with house(tmp_path, settings=PLAIN, passive_adversary=adversary) as home:
         home.train()
         if party == "active":
-            model = home.active._served
-            assert model is not None
-            home.active._served = replace(model, knowledge=home.active._knowledge_of(model))
+            monkeypatch.setattr(AttackHost, "is_idle", False)
             home.active.predict_one("id-10")
             home.active._attacking.shutdown()
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]

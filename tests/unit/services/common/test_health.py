@@ -8,7 +8,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.common.callers import require_caller
-from services.common.health import session_service
+from services.common.health import Held, session_service
 from services.common.identity import Caller, Identity, Role
 from services.common.transport import Transport, is_serving
 from tests.harness.connections import NAMELESS, PARTIES, make_certificates, raw_channel, transport_of
@@ -38,7 +38,7 @@ def address(certificates: Path) -> Iterator[str]:
         [add_echo],
         {ECHO: frozenset({Role.PASSIVE})},
         ["plumbline.v1.Active"],
-        holds_session={"one"}.__contains__,
+        held=Held(session={"one"}.__contains__, model={"two"}.__contains__),
     )
     yield f"127.0.0.1:{port}"
     server.stop(None).wait()
@@ -53,6 +53,9 @@ def address(certificates: Path) -> Iterator[str]:
         ("plumbline.v1.Passive", False),
         (session_service("one"), True),
         (session_service("another"), False),
+        ("model/two", True),
+        ("model/one", False),
+        ("predictions", False),
         (session_service(""), False),
         ("one", False),
     ],

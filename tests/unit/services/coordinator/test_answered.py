@@ -1,5 +1,6 @@
 """One answer per record: what is answered when a share is varied, records repeat, and parameters change."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from hypothesis import strategies as st
 from defences import load
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.scores import PartialScores
+from services.common.state_folder import StateInMemory
 from services.coordinator.answered import AnsweredRecords
+from services.coordinator.kept_sessions import KeptSessions
 from services.coordinator.sessions import Sessions
 from services.party.party_defences import PartyDefences
+from services.party.party_model import PartyModel
 from services.party.party_training import PartyTraining
 from tests.harness.defended import INSTALLED, party_training
 from tests.harness.parties import ACTIVE, PASSIVE, House, house, party_data, small_settings, submit
@@ -24,6 +28,11 @@ from vfl.learning.networks import DenseNetwork
 
 PLAIN = small_settings(cipher="plain")
 LABEL = load("class_label")
+
+
+def remembering() -> AnsweredRecords:
+    """Records of a session of which nothing was asked yet."""
+    return AnsweredRecords(KeptSessions(StateInMemory()), "session")
 
 
 # -- the records ------------------------------------------------------------------------------------------------------
@@ -41,7 +50,7 @@ def test_honest_questions_are_answered_by_what_was_said_first(
     generator = np.random.default_rng(seed)
     logits = generator.normal(size=(records, columns)) * 10
     tokens = generator.integers(0, 2**63, size=(records, 2))
-    answered = AnsweredRecords()
+    answered = remembering()
     first: dict[int, FloatArray] = {}
     for question in questions:
         rows = [record % records for record in question]
@@ -54,7 +63,7 @@ def test_honest_questions_are_answered_by_what_was_said_first(
 
 @given(shift=st.floats(1e-4, 1e3) | st.floats(-1e3, -1e-4), column=st.integers(0, 2), within=st.booleans())
 def test_another_sum_for_a_record_is_refused_also_within_one_question(shift: float, column: int, within: bool) -> None:
-    answered = AnsweredRecords()
+    answered = remembering()
     honest = np.array([[0.5, -1.0, 2.0]])
     other = honest.copy()
     other[0, column] += shift
@@ -70,14 +79,14 @@ def test_another_sum_for_a_record_is_refused_also_within_one_question(shift: flo
 
 
 def test_a_step_too_small_to_be_refused_moves_nothing() -> None:
-    answered = AnsweredRecords()
+    answered = remembering()
     first = answered.first_logits(np.array([[0.0]]), {"a": [1]})
     for step in range(1, 100):
         np.testing.assert_array_equal(answered.first_logits(np.array([[step * 9e-9]]), {"a": [1]}), first)
 
 
 def test_one_honest_partys_pseudonyms_hold_whatever_another_calls_its_records() -> None:
-    answered = AnsweredRecords()
+    answered = remembering()
     answered.first_logits(np.zeros((1, 1)), {"colludes": [1], "honest": [1]})
     with pytest.raises(NotAllowed, match="once per record"):
         answered.first_logits(np.ones((1, 1)), {"colludes": [2], "honest": [1]})
@@ -141,9 +150,9 @@ def sent_shares(monkeypatch: pytest.MonkeyPatch) -> list[PartialScores]:
     sent: list[PartialScores] = []
     original = Sessions.submit
 
-    def watching(self: Sessions, caller: Any, session_id: str, request_id: int, share: PartialScores) -> None:
+    def watching(self: Sessions, caller: Any, session_id: str, request_id: int, share: PartialScores) -> int:
         sent.append(share)
-        original(self, caller, session_id, request_id, share)
+        return original(self, caller, session_id, request_id, share)
 
     monkeypatch.setattr(Sessions, "submit", watching)
     return sent
@@ -190,9 +199,12 @@ def test_pseudonyms_are_sent_only_where_scores_are_defended(tmp_path: Path, monk
 
 def steer(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on the active party lies about its own share."""
-    training = home.active_training
-    honest = training.partial_scores
-    monkeypatch.setattr(training, "partial_scores", lambda rows: honest(rows) + 0.5)
+    honest = PartyModel.partial_scores
+
+    def lying(self: PartyModel, rows: Sequence[int]) -> FloatArray:
+        return honest(self, rows) + (0.5 if self.name == "active" else 0.0)
+
+    monkeypatch.setattr(PartyModel, "partial_scores", lying)
 
 
 @pytest.mark.parametrize("name", ["class_label", "score_rounding", "score_noise", "score_scheme3"])
@@ -232,10 +244,10 @@ def test_during_training_only_validation_records_are_scored_and_nothing_is_discl
             with pytest.raises(OutOfOrder, match="only validation records are scored"):
                 training.partial_scores([*validation, int(row)])
         with pytest.raises(OutOfOrder, match="disclosed when it has ended"):
-            training.disclosed_parameters()
+            home.passive["passive"].disclose_parameters(ACTIVE, training.agreement.session_id)
         refused.append(training.name)
 
-    with house(tmp_path, settings=PLAIN) as home:
+    with house(tmp_path, settings=small_settings(cipher="plain", disclose=True)) as home:
         run_epoch = PartyTraining.run_epoch
 
         def asking(self: PartyTraining, epoch: int, on_step: Any) -> None:
@@ -250,11 +262,12 @@ def test_during_training_only_validation_records_are_scored_and_nothing_is_discl
         training = home.active_training
         rows = list(range(training.agreement.active.aligned_rows))
         assert training.partial_scores(rows).shape == (len(rows), 1)
-        assert isinstance(training.disclosed_parameters(), DenseNetwork)
+        session_id = training.agreement.session_id
+        assert isinstance(home.passive["passive"].disclose_parameters(ACTIVE, session_id), DenseNetwork)
 
 
-def test_an_installed_model_is_asked_and_disclosed_at_once() -> None:
+def test_an_installed_model_is_asked_at_once_and_disclosed_as_it_is() -> None:
     network = DenseNetwork((np.ones((2, 2)),), (np.zeros(2),))
     training = party_training(INSTALLED, network, PartyDefences())
     assert training.partial_scores([0, 1]).shape == (2, 2)
-    assert training.disclosed_parameters() is network
+    assert training.model.disclosed_by(PartyDefences()) is network

@@ -273,9 +273,9 @@ def test_a_party_sends_no_geometry_that_nobody_needs(tmp_path: Path, monkeypatch
     sent: list[FloatArray | None] = []
     original = Sessions.submit
 
-    def watching(self: Sessions, caller: Identity, session_id: str, request_id: int, share: PartialScores) -> None:
+    def watching(self: Sessions, caller: Identity, session_id: str, request_id: int, share: PartialScores) -> int:
         sent.append(share.parameter_gram)
-        original(self, caller, session_id, request_id, share)
+        return original(self, caller, session_id, request_id, share)
 
     monkeypatch.setattr(Sessions, "submit", watching)
     with house(tmp_path, settings=PLAIN, score_defences=[Mix()]) as home:

@@ -11,7 +11,9 @@ from defences import load
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
 from services.common.limits import CLASSES, PREDICTION_ROWS
 from services.common.scores import PartialScores
+from services.common.state_folder import StateInMemory
 from services.coordinator.answered import AnsweredRecords
+from services.coordinator.kept_sessions import KeptSessions
 from tests.harness.parties import ACTIVE, PASSIVE, submit
 from tests.harness.shares import SECOND, begun, shares
 
@@ -84,7 +86,7 @@ def test_a_session_remembers_no_more_records_than_it_has() -> None:
 
 
 def test_one_partys_made_up_records_leave_the_others_theirs() -> None:
-    answered = AnsweredRecords(2)
+    answered = AnsweredRecords(KeptSessions(StateInMemory()), "session", most=2)
     logits = np.zeros((2, 1))
     answered.first_logits(logits, {"passive-1": [1, 2], "passive-2": [7, 8]})
     with pytest.raises(NotAllowed, match="passive-1 names more records"):

@@ -113,12 +113,12 @@ def test_a_network_whose_parameters_cant_be_distorted_is_refused_when_the_sessio
 
 def test_only_linear_parameters_can_be_distorted() -> None:
     deep = DenseNetwork((np.ones((2, 3)), np.ones((3, 2))), (np.zeros(3), np.zeros(2)))
-    assert party_training(INSTALLED, deep, PartyDefences()).disclosed_parameters() is deep
-    assert party_training(INSTALLED, deep, PartyDefences()).parameter_gram() is None
+    assert party_training(INSTALLED, deep, PartyDefences()).model.disclosed_by(PartyDefences()) is deep
+    assert party_training(INSTALLED, deep, PartyDefences()).model.parameter_gram() is None
     with pytest.raises(InvalidMessage, match="turn: only a linear model's parameters can be distorted"):
-        party_training(INSTALLED, deep, with_defences(Turn())).disclosed_parameters()
+        party_training(INSTALLED, deep, PartyDefences()).model.disclosed_by(with_defences(Turn()))
     shallow = DenseNetwork((np.array([[1.0, -2.0], [0.5, 3.0]]),), (np.array([0.25, -0.5]),))
-    shown = party_training(INSTALLED, shallow, with_defences(Turn())).disclosed_parameters()
+    shown = party_training(INSTALLED, shallow, PartyDefences()).model.disclosed_by(with_defences(Turn()))
     np.testing.assert_array_equal(shown.biases[0], shallow.biases[0])
     assert np.abs(shown.weights[0] - shallow.weights[0]).max() > 1e-3
 

@@ -213,8 +213,8 @@ def test_what_truncation_doesnt_stop_the_first_batchs_labels_where_weights_start
         assert session is not None
         assert session.training is not None
         batch = next(active.schedule.epoch(0))
-        matrix = session.training.features_of(batch)
-        truth = np.where(active.labels_of(batch) == 1, 1.0, -1.0)
+        matrix = session.training.model.features_of(batch)
+        truth = np.where(active.model.labels_of(batch) == 1, 1.0, -1.0)
     assert matrix.shape == (19, 3)
     found = sign_solutions(matrix, sums[0][:, 0] / -2)
     if initialisation == "zero":

@@ -1,0 +1,107 @@
+"""``plumbline state``: what a party keeps across restarts. Works on the folder; no service needs to run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plumbline.cli.output import console_out, plain_errors
+
+app = typer.Typer(no_args_is_help=True, help="Show what a party keeps across restarts, or forget it.")
+
+_Folder = Annotated[Path | None, typer.Option("--dir", help="The folder; default: PLUMBLINE_STATE_DIR.")]
+
+
+@app.command()
+def show(folder: _Folder = None) -> None:
+    """Show whose state it is and which models are in it; never a weight, a key or an answer.
+
+    Example: PLUMBLINE_STATE_DIR=/var/lib/plumbline plumbline state show
+    """
+    from services.common.state_folder import SCHEMA, owner_of
+
+    with plain_errors():
+        path = _given(folder)
+        owner = owner_of(path)
+        console_out.print(f"{path}: state of {owner.name} ({owner.role}), version {SCHEMA}")
+        lines = [*_models_in(path), *_sessions_in(path)]
+        for line in lines or ["no model"]:
+            console_out.print(f"  {line}")
+
+
+@app.command()
+def clear(
+    folder: _Folder = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> None:
+    """Forget the models and the answers of a party whose service is stopped; the federation then has to train again.
+
+    The secret of its defences stays: drawn anew, it would tell more. To forget that too, delete the folder.
+
+    Example: plumbline state clear --dir /var/lib/plumbline --yes
+    """
+    from services.common.state_folder import StateFolder, owner_of
+    from services.coordinator.kept_sessions import DATABASE
+    from services.party.served_models import CANDIDATE, SERVED
+    from services.passive.submissions import SUBMISSIONS
+
+    with plain_errors():
+        path = _given(folder)
+        owner = owner_of(path)
+        # Held until the command ends: no service starts meanwhile.
+        state = StateFolder(path, owner)
+        if not yes and not typer.confirm(f"Forget every model of {owner.name} in {path}?"):
+            console_out.print("Nothing was changed.")
+            return
+        # The log of the database goes last: without it the database may lack answers that were given.
+        for name in (SERVED, CANDIDATE, SUBMISSIONS, DATABASE, f"{DATABASE}-shm", f"{DATABASE}-wal"):
+            state.remove(name)
+        console_out.print(f"{owner.name} has forgotten its models. Train again.")
+
+
+def _given(folder: Path | None) -> Path:
+    from services.common.settings import SettingsError, load_settings
+
+    found = folder or load_settings().state_dir
+    if found is None:
+        raise SettingsError("Which folder? Set PLUMBLINE_STATE_DIR, or give --dir.")
+    return found
+
+
+def _models_in(path: Path) -> Iterator[str]:
+    """A party's models, a line each."""
+    from services.common.state_folder import read_state
+    from services.party.model_file import summary_of
+    from services.party.served_models import CANDIDATE, SERVED
+
+    for file, what in ((SERVED, "served"), (CANDIDATE, "to be served next")):
+        if (content := read_state(path, file)) is not None:
+            model = summary_of(content)
+            defences = f", scores under {' and '.join(model.score_defences)}" if model.score_defences else ""
+            yield (
+                f"{what}: session {model.session_id} of {', '.join(model.parties)}, {model.kept_at}: "
+                f"{model.aligned_rows} aligned records, {model.features} features here, {model.classes} classes"
+                f"{defences}; table {model.table}"
+            )
+
+
+def _sessions_in(path: Path) -> Iterator[str]:
+    """A coordinator's sessions, a line each."""
+    from services.coordinator.kept_sessions import DATABASE, look_into
+
+    if not (path / DATABASE).exists():
+        return
+    for kept in look_into(path / DATABASE):
+        terms = kept.agreement
+        answers = (
+            f"; scores under {' and '.join(terms.score_defences)}: {kept.submissions} shares counted, "
+            f"{kept.answers} first answers"
+            if terms.score_defences
+            else ""
+        )
+        yield (
+            f"{'served' if kept.is_served else 'at work, or to be served next'}: session {terms.session_id} of "
+            f"{', '.join(party.name for party in terms.parties)}, {kept.kept_at}: {terms.active.aligned_rows} aligned "
+            f"records, {terms.classes} classes{answers}"
+        )

@@ -1,0 +1,276 @@
+"""What a party keeps across restarts: a folder of its own, private, locked, of one version, each file whole or absent.
+
+Guarantee: once ``write``, ``replace`` or ``remove`` has returned, the next process of this party finds the folder so, after
+any kill or power cut. In between it finds what was there before.
+"""
+
+import json
+import logging
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from services.common.durable import make_folder, write_durably
+from services.common.errors import OutOfOrder
+from services.common.identity import Identity, Role
+
+_log = logging.getLogger(__name__)
+
+# Grows when a file of the folder changes its name or its meaning.
+SCHEMA = 1
+SECRET_BYTES = 32
+
+_LOCK, _OWNER, _SECRET, _PROBE = "lock", "owner.json", "secret", "probe"
+# More than a full disk takes.
+_PROBE_BYTES = 1 << 16
+_PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
+# What a file system itself puts into the root of a volume.
+_NOBODYS = frozenset({_LOCK, "lost+found"})
+
+
+class StateError(ValueError):
+    """A state folder that this process can't use; the text says what to do."""
+
+
+class StateNotKept(OutOfOrder):
+    """What must not be lost can't be written, so nothing is promised that depends on it."""
+
+
+class State(Protocol):
+    """What a party keeps, by name. A name is that of a file."""
+
+    def read(self, name: str) -> bytes | None:
+        """What was written under ``name``; None where nothing was."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Keep ``content`` under ``name`` in place of what was there. Raises StateNotKept, and nothing has changed."""
+
+    def replace(self, name: str, by: str) -> None:
+        """Give what is kept under ``by`` the name ``name``: both change at once, or neither. Raises StateNotKept."""
+
+    def remove(self, name: str) -> None:
+        """Forget what is kept under ``name``, if anything. Raises StateNotKept."""
+
+    def database(self, name: str) -> str:
+        """Where SQLite keeps a database of this name."""
+
+
+class StateInMemory:
+    """The state of a party without a folder: it lives as long as the process."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    def read(self, name: str) -> bytes | None:
+        """What was written under ``name``; None where nothing was."""
+        return self._kept.get(name)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Keep ``content`` under ``name``."""
+        self._kept[name] = content
+
+    def replace(self, name: str, by: str) -> None:
+        """Give what is kept under ``by`` the name ``name``."""
+        self._kept[name] = self._kept.pop(by)
+
+    def remove(self, name: str) -> None:
+        """Forget what is kept under ``name``, if anything."""
+        self._kept.pop(name, None)
+
+    def database(self, name: str) -> str:
+        """SQLite's name for a database that is nowhere else."""
+        return ":memory:"
+
+
+class StateFolder:
+    """One party's state on disk. It is this process's alone until it ends, or until ``close``.
+
+    Attributes:
+        path: the folder.
+    """
+
+    def __init__(self, path: Path, owner: Identity) -> None:
+        """Take a folder for the party ``owner``, and make it where it isn't there.
+
+        Raises:
+            StateError: for a folder that another process or party uses, that another version wrote, that holds
+                something else, or that can't be written.
+        """
+        self.path = path
+        try:
+            make_folder(path)
+            _refuse_foreign(path)
+            self._lock: int | None = _locked(path)
+            try:
+                self._own(owner)
+            except BaseException:
+                self.close()
+                raise
+        except OSError as error:
+            raise StateError(
+                f"Cannot keep state in {path} ({error.strerror}): make room, or choose another folder with "
+                "PLUMBLINE_STATE_DIR."
+            ) from error
+
+    def _own(self, owner: Identity) -> None:
+        if (path := self.path / _OWNER).exists():
+            if (found := owner_of(self.path)) != owner:
+                raise StateError(
+                    f"{self.path} is the state of {found.name} ({found.role}), and this is {owner.name} "
+                    f"({owner.role}): every party needs a folder of its own (PLUMBLINE_STATE_DIR)."
+                )
+        # Written at each start: a folder that can't be written is found out now, not when a model is ready.
+        self.path.chmod(_PRIVATE_FOLDER)
+        content = {"schema": SCHEMA, "party": owner.name, "role": str(owner.role)}
+        write_durably(path, json.dumps(content).encode())
+
+    def read(self, name: str) -> bytes | None:
+        """What was written under ``name``; None where nothing was. Raises StateError for a file that can't be read."""
+        return read_state(self.path, name)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Keep ``content`` under ``name`` in place of what was there. Raises StateNotKept, and nothing has changed."""
+        with self._keeping(name):
+            write_durably(self.path / name, content)
+
+    def replace(self, name: str, by: str) -> None:
+        """Give what is kept under ``by`` the name ``name``: both change at once, or neither. Raises StateNotKept."""
+        with self._keeping(name):
+            (self.path / by).replace(self.path / name)
+            _sync(self.path)
+
+    def remove(self, name: str) -> None:
+        """Forget what is kept under ``name``, if anything. Raises StateNotKept."""
+        with self._keeping(name):
+            (self.path / name).unlink(missing_ok=True)
+            _sync(self.path)
+
+    def database(self, name: str) -> str:
+        """The path of an SQLite database of this name, private from its first byte on. Raises StateError."""
+        path = self.path / name
+        try:
+            # SQLite gives the files beside a database the mode of the database.
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, _PRIVATE_FILE))
+        except OSError as error:
+            raise StateError(f"Cannot use {path} ({error.strerror}): see who owns it.") from error
+        return str(path)
+
+    def close(self) -> None:
+        """Let another process have the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @contextmanager
+    def _keeping(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            # The folder's name is for this party's own log only.
+            _log.error("Cannot keep %s in %s: %s", name, self.path, error.strerror)
+            raise StateNotKept(not_kept(owner_of(self.path).name, error.strerror or "see its log")) from error
+
+
+def not_kept(party: str, why: str) -> str:
+    """The sentence of a party that can't write its state."""
+    return f"{party} can't write its state ({why}): it needs room, or another folder (PLUMBLINE_STATE_DIR)."
+
+
+def open_state(folder: Path | None, owner: Identity) -> State:
+    """The state that a process of this party keeps; without a folder it ends with the process, and the log says so.
+
+    Raises:
+        StateError: for a folder that can't be used.
+    """
+    if folder is None:
+        _log.warning("No PLUMBLINE_STATE_DIR: what is trained here ends with this process.")
+        return StateInMemory()
+    return StateFolder(folder, owner)
+
+
+def secret_of(state: State) -> bytes:
+    """The secret from which this party's defences draw what must stay the same, made at the first call."""
+    secret = state.read(_SECRET)
+    if secret is None:
+        secret = secrets.token_bytes(SECRET_BYTES)
+        state.write(_SECRET, secret)
+    return secret
+
+
+def check_room(state: State) -> None:
+    """Raises StateNotKept where nothing more could be kept."""
+    state.write(_PROBE, bytes(_PROBE_BYTES))
+    state.remove(_PROBE)
+
+
+def owner_of(folder: Path) -> Identity:
+    """Whose state a folder holds; raises StateError where it holds none, or another version's."""
+    content = read_state(folder, _OWNER)
+    if content is None:
+        raise StateError(f"{folder} holds no state of a party: give the folder of PLUMBLINE_STATE_DIR.")
+    try:
+        found: dict[str, Any] = json.loads(content)
+        schema = found["schema"]
+        owner = Identity(Role(found["role"]), str(found["party"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateError(f"{folder / _OWNER} is broken: put the folder back from a copy, or remove it.") from error
+    if schema != SCHEMA:
+        raise StateError(
+            f"{folder} has state of version {schema!r} and this version of Plumbline reads {SCHEMA}: start the version "
+            "that wrote it, or choose another folder with PLUMBLINE_STATE_DIR and train again."
+        )
+    return owner
+
+
+def read_state(folder: Path, name: str) -> bytes | None:
+    """A file of a state folder, whoever uses it; None where there is none. Raises StateError."""
+    try:
+        return (folder / name).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StateError(f"Cannot read {folder / name} ({error.strerror}): see who owns it.") from error
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """A wrong path must not end with somebody's own files among a party's state, or locked away with it."""
+    names = {one.name for one in folder.iterdir() if not one.name.startswith(f".{_OWNER}.")}
+    if names - _NOBODYS and _OWNER not in names:
+        raise StateError(
+            f"{folder} holds other files and no state of a party: choose an empty folder with PLUMBLINE_STATE_DIR."
+        )
+
+
+def _sync(folder: Path) -> None:
+    """A file's new name, or its end, is on disk when its folder is."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _locked(folder: Path) -> int:
+    """The descriptor that locks a folder as long as it is open; the system closes it when the process dies."""
+    import fcntl  # Windows has none
+
+    descriptor = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, _PRIVATE_FILE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+        os.close(descriptor)
+        who = f"the process {holder}" if holder.isdigit() else "another process"
+        raise StateError(
+            f"{folder} is in use by {who}: stop it first, or give this one a folder of its own (PLUMBLINE_STATE_DIR)."
+        ) from None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    with suppress(OSError):  # only for the sentence above
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    return descriptor

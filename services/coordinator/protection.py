@@ -1,0 +1,62 @@
+"""What the coordinator applies to scores before it delivers them, and how it tells that this is the same as before."""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from defences import DefenceError, NoiseSource, ScoreContext, ScoreDefence
+from services.common.errors import OutOfOrder
+from vfl.arrays import FloatArray
+
+# Scores that are protected to see how it is done.
+_PROBES, _PROBE_DECIMALS = 8, 9
+
+
+class Protection:
+    """Applies score defences in the order given; without any, scores stay as they are.
+
+    Attributes:
+        names: of all of them.
+    """
+
+    def __init__(self, defences: Sequence[ScoreDefence], noise: NoiseSource) -> None:
+        self.names = tuple(defence.name for defence in defences)
+        self._defences = tuple(defences)
+        self._noise = noise
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is applied."""
+        return bool(self._defences)
+
+    @property
+    def wants_gram(self) -> bool:
+        """Whether a defence needs W W^T of the passive parties' parameters."""
+        return any("parameter_gram" in defence.spec.needs for defence in self._defences)
+
+    def protected(self, scores: FloatArray, parameter_gram: FloatArray | None) -> FloatArray:
+        """Protect (rows, classes) scores; raises OutOfOrder for what a defence can't work on."""
+        context = ScoreContext(self._noise, parameter_gram)
+        for defence in self._defences:
+            try:
+                scores = defence.protect_scores(scores, context)
+            except DefenceError as error:
+                raise OutOfOrder(str(error)) from error
+        return scores
+
+    def fingerprint(self, classes: int) -> str:
+        """Tell what the defences are, with their options, and what they and their secrets make of some scores.
+
+        Empty without any. It is a rehearsal as well: what has to be trained for so many classes is trained.
+
+        Raises:
+            OutOfOrder: for defences that can't work with so many classes.
+        """
+        if not self._defences:
+            return ""
+        probes = np.random.default_rng(0).dirichlet(np.ones(classes), size=_PROBES)
+        protected = self.protected(np.vstack([np.full(classes, 1 / classes), probes]), np.eye(classes))
+        # Rounded: a library's next release may move last bits, and that is no other secret.
+        content = repr(self._defences).encode() + np.round(protected, _PROBE_DECIMALS).tobytes()
+        return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,204 @@
+"""A party's model as a file of its state: arrays and a header of JSON in an .npz, no pickle, nothing of Protocol 1.
+
+The features aren't in it: they are the party's own table, of which the file has the hash. So a model is never used with
+other data than it was trained on.
+"""
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from services.common.agreement import Agreement
+from services.common.errors import OutOfOrder
+from services.common.run_records import content_of
+from services.common.state_folder import StateError
+from services.party.features import PartyData
+from services.party.party_model import PartyModel
+from vfl.arrays import IntArray, write_arrays
+from vfl.learning.networks import DenseNetwork, activation_named
+
+_HEADER = "header"
+
+
+class TableChanged(OutOfOrder):
+    """A model's party has another table now than the one that it was trained on."""
+
+
+@dataclass(frozen=True, eq=False)
+class KeptModel:
+    """A model that is kept, with what its party needs besides.
+
+    Attributes:
+        model: the party's share.
+        order: (aligned rows,) this party's own row numbers in the common order.
+        kept_at: when training ended, UTC, ISO 8601.
+        warnings: what the session's terms leave unprotected; the active party's, for its operator.
+        disclosed: the parameters as they were first disclosed; None before.
+    """
+
+    model: PartyModel
+    order: IntArray
+    kept_at: str
+    warnings: tuple[str, ...] = ()
+    disclosed: DenseNetwork | None = None
+
+    @classmethod
+    def of(cls, model: PartyModel, order: IntArray, warnings: tuple[str, ...] = ()) -> "KeptModel":
+        """A model that has just been trained."""
+        return cls(model, order, datetime.now(UTC).isoformat(timespec="seconds"), warnings)
+
+    @property
+    def session_id(self) -> str:
+        """The session that the model is from."""
+        return self.model.agreement.session_id
+
+    def with_disclosed(self, disclosed: DenseNetwork) -> "KeptModel":
+        """The same, from the first disclosure on."""
+        return replace(self, disclosed=disclosed)
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """What may be shown of a kept model: no weight, no key.
+
+    Attributes:
+        session_id: the session that it is from.
+        kept_at: when training ended.
+        parties: their names, the active one first.
+        aligned_rows: records that all of them hold.
+        features: how many this party has, the active party's bias included.
+        classes: how many there are.
+        table: hash of the party's table.
+        score_defences: what the coordinator applies.
+    """
+
+    session_id: str
+    kept_at: str
+    parties: tuple[str, ...]
+    aligned_rows: int
+    features: int
+    classes: int
+    table: str
+    score_defences: tuple[str, ...]
+
+
+def packed(kept: KeptModel, data: PartyData) -> bytes:
+    """A model as the content of a file."""
+    header = {
+        "agreement": content_of(kept.model.agreement),
+        "party": kept.model.name,
+        "epochs": kept.model.epochs,
+        "kept_at": kept.kept_at,
+        "warnings": kept.warnings,
+        "table": data.table_hash,
+    }
+    arrays: dict[str, NDArray[Any]] = {
+        _HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8),
+        "order": kept.order,
+        "token_key": np.frombuffer(kept.model.token_key, dtype=np.uint8),
+        **_network_arrays("own", kept.model.parameters),
+    }
+    if kept.disclosed is not None:
+        arrays |= _network_arrays("disclosed", kept.disclosed)
+    file = io.BytesIO()
+    write_arrays(file, arrays)
+    return file.getvalue()
+
+
+def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) -> KeptModel:
+    """The model that ``packed`` wrote.
+
+    Args:
+        content: of the file.
+        data: the party's table.
+        labels: class indices, one per record of the table; the active party's only.
+
+    Raises:
+        TableChanged: where it isn't the table that the model was trained on.
+        StateError: for anything else than such a content.
+    """
+    arrays, header = _read(content)
+    agreement = _agreement_of(header)
+    if header["table"] != data.table_hash:
+        raise TableChanged(
+            f"{header['party']}'s table, or how it is encoded, has changed since its model was trained: put it back, or "
+            "train again."
+        )
+    try:
+        order = arrays["order"].astype(np.int64)
+        model = PartyModel(
+            agreement,
+            header["party"],
+            data.encoded(order, agreement.plan.feature_fraction_bits),
+            _network_of("own", arrays),
+            int(header["epochs"]),
+            arrays["token_key"].tobytes(),
+            None if labels is None else labels[order],
+        )
+        disclosed = _network_of("disclosed", arrays) if "disclosed_activation" in arrays else None
+        return KeptModel(model, order, header["kept_at"], tuple(header["warnings"]), disclosed)
+    except (KeyError, ValueError, IndexError, TypeError) as error:
+        raise _broken(error) from error
+
+
+def summary_of(content: bytes) -> ModelSummary:
+    """What may be shown of a model's file; raises StateError for anything else."""
+    _, header = _read(content)
+    agreement = _agreement_of(header)
+    own = agreement.party(header["party"])
+    return ModelSummary(
+        agreement.session_id,
+        str(header["kept_at"]),
+        tuple(party.name for party in agreement.parties),
+        own.aligned_rows,
+        own.feature_count,
+        agreement.classes,
+        str(header["table"]),
+        agreement.score_defences,
+    )
+
+
+def _read(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            arrays = dict(archive)
+        return arrays, dict(json.loads(arrays[_HEADER].tobytes()))
+    except (ValueError, KeyError, EOFError, OSError, TypeError, zipfile.BadZipFile) as error:
+        raise _broken(error) from error
+
+
+def _agreement_of(header: dict[str, Any]) -> Agreement:
+    try:
+        return TypeAdapter(Agreement).validate_python(header["agreement"])
+    except (KeyError, ValidationError) as error:
+        raise _broken(error) from error
+
+
+def _broken(error: Exception) -> StateError:
+    words = str(error).splitlines() or [type(error).__name__]
+    return StateError(
+        f"A model of this party's state is broken ({words[0]}): put the folder back from a copy, or forget it with "
+        "`plumbline state clear` and train again."
+    )
+
+
+def _network_arrays(name: str, network: DenseNetwork) -> dict[str, NDArray[Any]]:
+    weights = {f"{name}_weights_{index}": layer for index, layer in enumerate(network.weights)}
+    biases = {f"{name}_biases_{index}": layer for index, layer in enumerate(network.biases)}
+    return {f"{name}_activation": np.array(network.activation), **weights, **biases}
+
+
+def _network_of(name: str, arrays: dict[str, NDArray[Any]]) -> DenseNetwork:
+    depth = sum(one.startswith(f"{name}_weights_") for one in arrays)
+    return DenseNetwork(
+        tuple(arrays[f"{name}_weights_{index}"].astype(np.float64) for index in range(depth)),
+        tuple(arrays[f"{name}_biases_{index}"].astype(np.float64) for index in range(depth)),
+        activation_named(str(arrays[f"{name}_activation"])),
+    )

@@ -1,0 +1,136 @@
+"""One party's share of a model, as it predicts: a training and a state file both give one. Knows no network."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from defences import DefenceError
+from services.common.agreement import Agreement
+from services.common.errors import InvalidMessage
+from services.common.scores import PartialScores
+from services.party.party_defences import PartyDefences
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning import RowSplit, class_rows, split_rows
+from vfl.learning.networks import DenseNetwork
+
+
+@dataclass(frozen=True, eq=False)
+class PartyModel:
+    """What a party answers with in one session. It never changes: another epoch gives another one.
+
+    Attributes:
+        agreement: the session's public terms.
+        name: the party's name in it.
+        features: (aligned rows, d) in the common order, on the fixed-point grid; the active party's last column is the
+            constant 1, its bias.
+        parameters: the party's share: trained weights as a network of one layer, or an installed network.
+        epochs: after how many epochs of training; 0 where nothing is trained.
+        token_key: keys the pseudonyms of records.
+        labels: class indices, (aligned rows,); the active party's only.
+    """
+
+    agreement: Agreement
+    name: str
+    features: FloatArray
+    parameters: DenseNetwork
+    epochs: int
+    token_key: bytes = field(repr=False)
+    labels: IntArray | None = None
+
+    @cached_property
+    def rows(self) -> RowSplit:
+        """Training, validation and test rows of the common order."""
+        return rows_of_session(self.agreement, len(self.features))
+
+    def partial_scores(self, rows: Sequence[int]) -> FloatArray:
+        """This party's share of the logits for rows of the common order: (len(rows), columns).
+
+        Raises:
+            InvalidMessage: for no row, or one that isn't aligned.
+        """
+        return self.parameters.partial_scores(self.features[checked_rows(rows, len(self.features))])
+
+    def share_of(self, rows: Sequence[int]) -> PartialScores:
+        """A passive party's ``partial_scores``, with what the session's score defences need besides."""
+        return PartialScores(
+            self.partial_scores(rows),
+            self.parameter_gram() if self.agreement.wants_parameter_gram else None,
+            self._record_tokens(rows) if self.agreement.score_defences else (),
+        )
+
+    def _record_tokens(self, rows: Sequence[int]) -> tuple[int, ...]:
+        """A 64-bit pseudonym of each row's record, another one after each epoch, the same from training's end on.
+
+        Keyed BLAKE2b: nobody else can tell whose it is, or make one. The key holds the weights, so that no two states
+        of them share a pseudonym. It holds the epoch, since another party's weights may change where these don't.
+        """
+        state = self.epochs.to_bytes(8, "big") + b"".join(part.tobytes() for part in self.parameters.weights)
+        key = hashlib.blake2b(state, key=self.token_key).digest()
+        return tuple(
+            int.from_bytes(hashlib.blake2b(row.to_bytes(8, "big"), key=key, digest_size=8).digest(), "big")
+            for row in rows
+        )
+
+    def parameter_gram(self) -> FloatArray | None:
+        """W W^T of this party's class rows, (k, k); None for a network with hidden layers."""
+        if not self.parameters.is_linear:
+            return None
+        rows = class_rows(self.parameters.weights[0])
+        gram: FloatArray = rows @ rows.T
+        return gram
+
+    def features_of(self, rows: IntArray) -> FloatArray:
+        """This party's own features of rows of the common order, (len(rows), d)."""
+        return self.features[rows]
+
+    def labels_of(self, rows: IntArray) -> IntArray:
+        """Class indices of rows of the common order; the active party's model only."""
+        if self.labels is None:
+            raise ValueError("A passive party has no labels.")
+        return self.labels[rows]
+
+    def disclosed_by(self, defences: PartyDefences) -> DenseNetwork:
+        """What this party discloses of its parameters: as they are, or as its defences distort them.
+
+        Raises:
+            InvalidMessage: where a defence can't distort them.
+        """
+        parameters = self.parameters
+        if not defences.distorts_parameters:
+            return parameters
+        check_linear(parameters, defences)
+        try:
+            rows = defences.disclose(class_rows(parameters.weights[0]), self.features)
+        except DefenceError as error:
+            raise InvalidMessage(str(error)) from error
+        if parameters.outputs > 1:
+            return DenseNetwork((rows.T,), parameters.biases)
+        # One column where that says the same: how many there are must not tell that something was distorted.
+        weights = 2 * rows[1][:, None] if np.array_equal(rows[0], -rows[1]) else rows.T
+        return DenseNetwork((weights,), (np.zeros(weights.shape[1]),))
+
+
+def rows_of_session(agreement: Agreement, count: int) -> RowSplit:
+    """Which of ``count`` aligned rows a session trains on, validates with and tests with."""
+    plan = agreement.plan
+    return split_rows(
+        count, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction, seed=plan.seed
+    )
+
+
+def checked_rows(rows: Sequence[int], count: int) -> IntArray:
+    """Rows of the common order as indices; raises InvalidMessage for none, or one that isn't among ``count``."""
+    indices = np.asarray(rows, dtype=np.int64)
+    if len(indices) == 0 or indices.max() >= count:
+        raise InvalidMessage(f"Expected rows below {count}, at least one of them.")
+    return indices
+
+
+def check_linear(parameters: DenseNetwork, defences: PartyDefences) -> None:
+    """Raises InvalidMessage for parameters that defences which distort them can't work on."""
+    if not parameters.is_linear:
+        names = ", ".join(defences.names)
+        raise InvalidMessage(f"{names}: only a linear model's parameters can be distorted.")

@@ -1,0 +1,175 @@
+"""A federation of party objects whose state is on disk, each of which can be killed at any point and started again."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from defences import NoiseSource, ScoreDefence
+from services.active.party import ActiveParty
+from services.adversary.predictions import AttackHost
+from services.adversary.training import TrainingAdversary
+from services.common.errors import PeerVanished
+from services.common.identity import Identity, Role
+from services.common.meters import TrafficMeter
+from services.common.settings import Settings
+from services.common.state_folder import StateFolder, secret_of
+from services.coordinator.sessions import Sessions
+from services.party.context import PartyContext
+from services.party.features import PartyData
+from services.party.party_defences import PartyDefences
+from services.party.record import RunRecord
+from services.passive.party import PassiveParty
+from tests.harness.exchanges import DirectPeer, names_of
+from tests.harness.parties import DirectCoordinator, DirectPassive, Watcher, active_data, party_data, small_settings
+from vfl.arrays import FloatArray
+
+IDS = [f"id-{row}" for row in range(5, 60)]
+
+
+class Killed(BaseException):
+    """What a process that is killed in mid-call comes to: no handler of its own sees it."""
+
+
+class _Now:
+    """Stands for a party as it is at each call: another object after a restart."""
+
+    def __init__(self, find: Callable[[], Any]) -> None:
+        self._find = find
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._find(), name)
+
+
+@dataclass
+class Town:
+    """Party objects by name, those that run; their state outlives them.
+
+    Attributes:
+        folder: where state and records go.
+        settings: of every party.
+        data: each party's table, by its name, the active party's first.
+        score_defences: what the coordinator applies.
+        disclosing: what passive parties apply to parameters, made anew with the party's secret at each start.
+    """
+
+    folder: Path
+    executor: Executor
+    settings: Settings
+    data: dict[str, PartyData]
+    score_defences: Sequence[ScoreDefence] = ()
+    disclosing: Sequence[Any] = ()
+    running: dict[str, Any] = field(default_factory=dict)
+    states: dict[str, StateFolder] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        return ["coordinator", *self.data]
+
+    @property
+    def active(self) -> ActiveParty:
+        return cast(ActiveParty, self.find("active"))
+
+    @property
+    def sessions(self) -> Sessions:
+        return cast(Sessions, self.find("coordinator"))
+
+    def passive(self, name: str = "passive") -> PassiveParty:
+        return cast(PassiveParty, self.find(name))
+
+    def find(self, name: str) -> Any:
+        """A running party; one that doesn't run doesn't answer."""
+        if name not in self.running:
+            raise PeerVanished(f"{name} does not answer: there is no connection to it.")
+        return self.running[name]
+
+    def kill(self, *names: str) -> None:
+        """End parties without a word to anybody."""
+        for name in names:
+            self.running.pop(name, None)
+            if name in self.states:
+                self.states.pop(name).close()
+
+    def start(self, *names: str) -> None:
+        for name in names:
+            assert name not in self.running
+            role = Role(name) if name in ("coordinator", "active") else Role.PASSIVE
+            state = StateFolder(self.folder / "state" / name, Identity(role, name))
+            self.states[name] = state
+            if role is Role.COORDINATOR:
+                noise = NoiseSource(key=secret_of(state))
+                self.running[name] = Sessions(self.settings.step_timeout, self.score_defences, noise, state)
+            elif role is Role.ACTIVE:
+                self.running[name] = self._active(state)
+            else:
+                self.running[name] = PassiveParty(self._context(name, state))
+
+    def restart(self, *names: str) -> None:
+        self.kill(*names)
+        self.start(*names)
+
+    def _active(self, state: StateFolder) -> ActiveParty:
+        passive = {
+            name: DirectPassive(cast(PassiveParty, _Now(lambda name=name: self.find(name))))  # type: ignore[misc]
+            for name in self.data
+            if name != "active"
+        }
+        return ActiveParty(self._context("active", state), passive, AttackHost({}, None))
+
+    def _context(self, name: str, state: StateFolder) -> PartyContext:
+        role = Role.ACTIVE if name == "active" else Role.PASSIVE
+        return PartyContext(
+            name=name,
+            data=self.data[name],
+            settings=self.settings,
+            coordinator=DirectCoordinator(cast(Sessions, _Now(lambda: self.find("coordinator"))), Identity(role, name)),
+            peers={
+                other: DirectPeer(name, lambda session_id, other=other: self.find(other).exchange_of(session_id))  # type: ignore[misc]
+                for other in self.data
+                if other != name
+            },
+            record=RunRecord(self.folder, name, TrafficMeter()),
+            executor=self.executor,
+            adversary=TrainingAdversary({}, name, None),
+            defences=PartyDefences(self.disclosing if role is Role.PASSIVE else (), NoiseSource(key=secret_of(state))),
+            state=state,
+        )
+
+    def train(self, **changes: Any) -> str:
+        """Train; returns the session."""
+        from dataclasses import replace
+
+        outcome = self.active.train(replace(self.settings.plan(), **changes), Watcher())
+        return outcome.session_id
+
+    def scores(self, ids: Sequence[str] = IDS) -> FloatArray:
+        answers = self.active.predict(ids)
+        return np.array([answers[one] for one in ids])
+
+
+@contextmanager
+def town(
+    folder: Path,
+    *,
+    parties: int = 2,
+    active: PartyData | None = None,
+    score_defences: Sequence[ScoreDefence] = (),
+    disclosing: Sequence[Any] = (),
+    **settings: Any,
+) -> Iterator[Town]:
+    """A federation that runs."""
+    tables = [active or active_data(), *(party_data(rows=range(59, 4, -1), seed=seed) for seed in range(1, parties))]
+    chosen = small_settings(**{"cipher": "plain", "private_seed": None, **settings})
+    with ThreadPoolExecutor(64) as executor:
+        made = Town(
+            folder, executor, chosen, dict(zip(names_of(parties), tables, strict=True)), score_defences, disclosing
+        )
+        made.start(*made.names)
+        try:
+            yield made
+        finally:
+            made.kill(*made.names)
