@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription
-from services.common.errors import OutOfOrder
+from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.state_folder import check_room
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
@@ -57,6 +57,9 @@ class PartySession:
             FederationError: when the party's settings, its guard or its defences refuse the terms.
         """
         data, settings, defences = context.data, context.settings, context.defences
+        if len(np.unique(rows)) != len(rows):
+            # The guard counts rows, and a record that stands in many has one residual.
+            raise InvalidMessage("The order of records names a record twice: each may stand in it once.")
         check_consent(agreement, settings, _description(context, rows))
         training = _training_of(context, agreement, rows, labels)
         channels = channels_of(agreement, context.name)

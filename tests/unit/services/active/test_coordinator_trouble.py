@@ -63,7 +63,7 @@ def test_an_agreement_on_anything_but_what_was_opened_is_refused(
 
     monkeypatch.setattr(DirectCoordinator, "join_session", other)
     with house(tmp_path, settings=PLAIN) as home:
-        with pytest.raises(OutOfOrder, match=r"agreement|other terms"):
+        with pytest.raises(OutOfOrder, match=r"agreement|states other parties or classes|was opened with comes to"):
             home.train()
         assert home.active.stage == "failed"
 

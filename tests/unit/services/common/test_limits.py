@@ -29,7 +29,7 @@ UINT32, UINT64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 DOUBLES = st.floats(width=64)
 SESSION_ID = "0123456789abcdef" * 2
 PARTIES = (PartyDescription("active", 3, 0, False, 99), PartyDescription("passive", 2, 0, False, 99))
-AGREEMENT = Agreement(SESSION_ID, TrainingPlan(), 2, PARTIES, ("score_rounding",))
+AGREEMENT = Agreement(SESSION_ID, TrainingPlan(batch_size=64), 2, PARTIES, ("score_rounding",))
 TERMS = ProposedTerms(SESSION_ID, "active", ("passive",), TrainingPlan(), 2)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from defences.response_truncation import ResponseTruncation
 from services.common.agreement import Agreement
-from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.errors import InvalidMessage
 from services.party.party_defences import PartyDefences
 from services.party.session import PartySession
 from tests.harness.exchanges import SMALL_PLAN, random_problem, wired
@@ -31,7 +31,7 @@ def test_more_steps_than_a_party_records_are_refused_by_the_party_itself() -> No
         pass
 
 
-def test_the_guard_counts_records_where_rows_repeat_one(tmp_path: Path) -> None:
+def test_an_order_that_repeats_a_record_is_refused(tmp_path: Path) -> None:
     """Once: 500 rows of one record looked like 500 unknowns."""
     settings = small_settings(guard="refuse", batch_size=34, packing=False)
     truncating = PartyDefences((ResponseTruncation(),))
@@ -40,5 +40,5 @@ def test_the_guard_counts_records_where_rows_repeat_one(tmp_path: Path) -> None:
         own = context.data.describe("passive", 50, truncates_answers=True)
         agreement = Agreement("0" * 32, settings.plan(), 2, (replace(own, name="active"), own))
         assert PartySession.open(context, agreement, np.arange(50)).guard_warnings == ()
-        with pytest.raises(OutOfOrder, match="a batch has 1 rows"):
+        with pytest.raises(InvalidMessage, match="names a record twice"):
             PartySession.open(context, agreement, np.zeros(50, dtype=np.int64))
