@@ -8,7 +8,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.common.callers import caller_of
-from services.common.errors import NotIdentified
+from services.common.errors import NotIdentified, UnknownService, one_line
 
 _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 SERVICE_NAME = _SERVICE.full_name
@@ -52,16 +52,15 @@ class HealthServicer:
         self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext
     ) -> health_pb2.HealthCheckResponse:
         """Tell whether the process, one of its services or ``session/ID`` is served here."""
-        if request.service and caller_of(context) is None:
+        service, status = request.service, health_pb2.HealthCheckResponse
+        if service and caller_of(context) is None:
             raise NotIdentified("Only parties of this federation are told of services and sessions.")
-        known = self._holds(request.service)
-        status = health_pb2.HealthCheckResponse
-        return status(status=status.SERVING if known else status.SERVICE_UNKNOWN)
-
-    def _holds(self, service: str) -> bool:
         if service.startswith(_SESSION):
-            return self._holds_session(service.removeprefix(_SESSION))
-        return service in self._known
+            held = self._holds_session(service.removeprefix(_SESSION))
+            return status(status=status.SERVING if held else status.SERVICE_UNKNOWN)
+        if service not in self._known:
+            raise UnknownService(f"There is no service {one_line(service)!r} here.")
+        return status(status=status.SERVING)
 
 
 def is_serving(channel: grpc.Channel, service: str = "", timeout: float = 5.0) -> bool:
