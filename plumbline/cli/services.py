@@ -53,14 +53,22 @@ def certs(
     passive: Annotated[list[str] | None, typer.Option(help="Name of a passive party; repeat for more.")] = None,
     days: Annotated[int, typer.Option(min=1, help="Validity.")] = 365,
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Keep those that are there.")] = False,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Sign new pairs for all who have one, by the same authority.")
+    ] = False,
 ) -> None:
     """Make a certificate authority and one certificate per role: coordinator, active, passive parties, operator.
 
     Example: plumbline certs --out certs --passive clinic-a --passive clinic-b
     """
-    from services.common.certificates import AUTHORITY, create_federation_certificates
+    from services.common.certificates import AUTHORITY, create_federation_certificates, renew_certificates
     from services.common.identity import Identity, role_of
 
+    if renew:
+        with plain_errors():
+            renewed = renew_certificates(out, days=days)
+            console_out.print(f"Renewed the certificates of {', '.join(renewed)} in {out}, valid for {days} days.")
+        return
     names = [Role.COORDINATOR, Role.ACTIVE, *(passive or [Role.PASSIVE]), Role.OPERATOR]
     with plain_errors():
         if if_missing and (out / f"{AUTHORITY}.crt").exists():

@@ -52,22 +52,23 @@ class CallLimits:
     reading: float | None
 
 
-# Calls at once of one caller, where honest ones are few: one, and what was sent again after a lost connection.
+# Calls at once of one caller, where honest ones are few: one, and what was sent again after a lost connection (a call of
+# one message up to three times, by the channel itself) while the lost one still waits here.
 _FEW = {
     coordinator_pb2.DESCRIPTOR.services_by_name["Coordinator"]: {
         # Waits until all parties have joined.
-        "JoinSession": 4,
-        "OpenSession": 4,
+        "JoinSession": 8,
+        "OpenSession": 8,
     },
     passive_pb2.DESCRIPTOR.services_by_name["Passive"]: {
         "SetUpAlignment": 4,
         "Align": 4,
         "FixOrder": 4,
-        "Join": 4,
+        "Join": 8,
         "RunEpoch": 4,
     },
     exchange_pb2.DESCRIPTOR.services_by_name["GradientExchange"]: {
-        "SendPublicKey": 4,
+        "SendPublicKey": 8,
         # A vector each in memory.
         "SendResiduals": 4,
         "Decrypt": 4,

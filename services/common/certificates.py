@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from services.common.identity import Identity
+from services.common.identity import Identity, role_of
 
 AUTHORITY = "ca"
 
@@ -119,3 +119,20 @@ def create_federation_certificates(folder: Path, identities: Iterable[Identity],
     create_authority(folder, days=days)
     for identity in identities:
         issue_certificate(folder, identity, days=days)
+
+
+def renew_certificates(folder: Path, *, days: float = 365) -> list[str]:
+    """Sign a new pair for everybody who has one in ``folder``, with the authority that is there.
+
+    Returns:
+        Whose, sorted.
+
+    Raises:
+        CertificateError: without an authority, and when nobody has a pair.
+    """
+    names = sorted(path.stem for path in folder.glob("*.key") if path.stem != AUTHORITY)
+    if not names:
+        raise CertificateError(f"Nobody has a key in {folder}: there is nothing to renew. Run `plumbline certs` first.")
+    for name in names:
+        issue_certificate(folder, Identity(role_of(name), name), days=days)
+    return names

@@ -49,6 +49,10 @@ class UnknownRecord(FederationError):
     """A record that is not among the aligned ones."""
 
 
+class UnknownService(FederationError):
+    """A name that is none of this process's services."""
+
+
 class Diverged(FederationError):
     """Numbers have left the agreed fixed-point range: the session's terms don't fit its data."""
 

@@ -9,7 +9,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.common.callers import caller_of
-from services.common.errors import NotIdentified
+from services.common.errors import NotIdentified, UnknownService, one_line
 from services.common.occupancy import Occupancy
 
 _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
@@ -72,22 +72,21 @@ class HealthServicer:
         self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext
     ) -> health_pb2.HealthCheckResponse:
         """Tell whether the process, one of its services, a session or a model is here, and predictions are answered."""
-        caller = caller_of(context)
-        if request.service and caller is None:
+        caller, service, status = caller_of(context), request.service, health_pb2.HealthCheckResponse
+        if service and caller is None:
             raise NotIdentified("Only parties of this federation are told of services and sessions.")
-        if caller is not None and request.service.startswith(_SESSION):
+        if caller is not None and service.startswith(_SESSION):
             # A party asks for the session that it is at work in: a sign of life, and never of a new process.
             self._occupancy.heard(caller)
-        status = health_pb2.HealthCheckResponse
-        if request.service == PREDICTIONS and self._held.predictions is not None:
+        if service == PREDICTIONS and self._held.predictions is not None:
             return status(status=status.SERVING if self._held.predictions() else status.NOT_SERVING)
-        return status(status=status.SERVING if self._holds(request.service) else status.SERVICE_UNKNOWN)
-
-    def _holds(self, service: str) -> bool:
         for prefix, holds in ((_SESSION, self._held.session), (_MODEL, self._held.model)):
             if service.startswith(prefix):
-                return holds(service.removeprefix(prefix))
-        return service in self._known
+                is_held = holds(service.removeprefix(prefix))
+                return status(status=status.SERVING if is_held else status.SERVICE_UNKNOWN)
+        if service not in self._known:
+            raise UnknownService(f"There is no service {one_line(service)!r} here.")
+        return status(status=status.SERVING)
 
 
 def holds_model(channel: grpc.Channel, session_id: str, timeout: float = ASK_SECONDS) -> bool:

@@ -142,7 +142,7 @@ class Settings(BaseSettings):
     )
     step_timeout: float = Field(60.0, gt=0, description="Seconds to wait for another party's message.")
     reflection: bool = Field(
-        False, description="Tell operators' tools, such as grpcurl, which calls there are. For a demo."
+        False, description="Let who may ask for a training list the calls, with grpcurl for instance. For a demo."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="What to log.")
     log_format: Literal["text", "json"] = Field(

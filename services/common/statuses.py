@@ -19,6 +19,7 @@ from services.common.errors import (
     PeerRefused,
     PeerVanished,
     UnknownRecord,
+    UnknownService,
     log_unexpected,
     one_line,
     told,
@@ -37,6 +38,7 @@ _STATUSES: dict[type[FederationError], grpc.StatusCode] = {
     NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
     HoldsTooMuch: grpc.StatusCode.RESOURCE_EXHAUSTED,
     UnknownRecord: grpc.StatusCode.NOT_FOUND,
+    UnknownService: grpc.StatusCode.NOT_FOUND,
     Diverged: grpc.StatusCode.FAILED_PRECONDITION,
     # Not UNAVAILABLE: whoever called this party would try again, and so would its own caller.
     PeerVanished: grpc.StatusCode.FAILED_PRECONDITION,

@@ -15,7 +15,9 @@ from services.common.certificates import (
     create_authority,
     create_federation_certificates,
     issue_certificate,
+    renew_certificates,
 )
+from services.common.credentials import read_credentials
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
 from services.common.transport import Transport
@@ -67,6 +69,25 @@ def test_an_authority_is_never_overwritten(tmp_path: Path) -> None:
 def test_no_certificate_without_an_authority(tmp_path: Path) -> None:
     with pytest.raises(CertificateError, match="Run `plumbline certs` first"):
         issue_certificate(tmp_path, PASSIVE)
+
+
+def test_renewing_signs_new_pairs_for_all_by_the_same_authority(folder: Path, tmp_path: Path) -> None:
+    certs = Path(shutil.copytree(folder, tmp_path / "certs"))
+    before = {path.name: path.read_bytes() for path in certs.iterdir()}
+    assert renew_certificates(certs, days=3) == sorted(NAMES)
+    after = {path.name: path.read_bytes() for path in certs.iterdir()}
+    assert {name for name in after if after[name] == before.get(name)} == {"ca.crt", "ca.key"}
+    assert set(after) == set(before)
+    for name in NAMES:
+        read_credentials(CertificateFiles.of(certs, name), Identity(role_of(name), name))
+
+
+def test_there_is_nothing_to_renew_without_a_pair_or_an_authority(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(CertificateError, match="nothing to renew"):
+        renew_certificates(tmp_path)
+    shutil.copy(folder / "bank.key", tmp_path)
+    with pytest.raises(CertificateError, match="Run `plumbline certs` first"):
+        renew_certificates(tmp_path)
 
 
 @pytest.mark.parametrize("missing", ["ca.crt", "bank.crt", "bank.key"])

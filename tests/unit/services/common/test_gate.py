@@ -229,13 +229,13 @@ def test_an_operator_who_keeps_calls_idle_is_still_answered(server: Server, meth
 def test_a_full_house_refuses_at_once_and_says_why(server: Server) -> None:
     """All of these are at work, waiting for others to join: none is idle, and none makes room."""
     joining = server.hold_many("active", COORDINATOR + "JoinSession", JOIN)
-    assert soon(lambda: sum(call.done() for call in joining) == MANY - 4)
+    assert soon(lambda: sum(call.done() for call in joining) == MANY - 8)
     status, words = status_of_call(lambda: server.hold("active", COORDINATOR + "JoinSession", JOIN).result())
     assert status is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert words == "This caller has 4 calls at work here, as many as it may: wait until one has ended."
+    assert words == "This caller has 8 calls at work here, as many as it may: wait until one has ended."
     server.house.all_joined.set()
     assert soon(lambda: all(call.done() for call in joining))
-    assert sum(call.exception() is None for call in joining) == 4
+    assert sum(call.exception() is None for call in joining) == 8
 
 
 @pytest.mark.parametrize(
