@@ -59,7 +59,7 @@ BOTH = pytest.mark.parametrize("start", [start_audit, start_local])
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"settings": {"epochs": 0}}, "PLUMBLINE_EPOCHS: expected at least 1, got 0"),
+        ({"settings": {"epochs": 0}}, "PLUMBLINE_EPOCHS: expected from 1 to 10000, got 0"),
         ({"settings": {"cipher": "plain", "key_bits": 2048}}, "cipher=plain uses no keys"),
         ({"attacks": ("half_starr",)}, "half_star"),
         ({"attacks": ("gia",), "settings": {"attack_options": {"gia": {"init": "nowhere"}}}}, "nowhere"),

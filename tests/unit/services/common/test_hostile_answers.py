@@ -73,7 +73,7 @@ def dial() -> Iterator[Dial]:
 # -- a passive party --------------------------------------------------------------------------------------------------
 
 
-class Reporting(passive_pb2_grpc.PassiveServicer):
+class Reporting(passive_servicer.PassiveServicer):
     """Reports steps for ever, or those that it is given."""
 
     def __init__(self, *steps: int) -> None:
@@ -103,7 +103,7 @@ def test_reports_of_an_epochs_steps_are_taken(dial: Dial) -> None:
     PassiveLink("passive", dial("passive", Reporting(6, 7, 8)), 10.0).run_epoch(SESSION_ID, 2, 3)
 
 
-class Disclosing(passive_pb2_grpc.PassiveServicer):
+class Disclosing(passive_servicer.PassiveServicer):
     """Discloses what it is given."""
 
     def __init__(self, layers: list[passive_pb2.Layer], activation: str = "sigmoid") -> None:
@@ -155,7 +155,7 @@ def test_a_disclosed_model_is_read_layer_by_layer(dial: Dial) -> None:
 # -- a peer -----------------------------------------------------------------------------------------------------------
 
 
-class Answering(exchange_pb2_grpc.GradientExchangeServicer):
+class Answering(exchange_servicer.GradientExchangeServicer):
     """Answers a question with a header, if any, and with data of one size again and again."""
 
     def __init__(self, header: bool, data: int) -> None:
@@ -185,7 +185,7 @@ def test_an_endless_answer_is_left_where_it_is_larger_than_the_question(
 # -- a coordinator ----------------------------------------------------------------------------------------------------
 
 
-class Stating(coordinator_pb2_grpc.CoordinatorServicer):
+class Stating(coordinator_servicer.CoordinatorServicer):
     """States whatever it is given."""
 
     def __init__(self, **replies: Any) -> None:

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from defences.response_truncation import ResponseTruncation
+from services.adversary.training import _batches
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.party.party_defences import PartyDefences
 from services.party.session import PartySession
+from tests.harness.agreements import agreed
 from tests.harness.exchanges import SMALL_PLAN, random_problem, wired
 from tests.harness.parties import house, small_settings
 
@@ -42,3 +44,12 @@ def test_an_order_that_repeats_a_record_is_refused(tmp_path: Path) -> None:
         assert PartySession.open(context, agreement, np.arange(50)).guard_warnings == ()
         with pytest.raises(InvalidMessage, match="names a record twice"):
             PartySession.open(context, agreement, np.zeros(50, dtype=np.int64))
+
+
+def test_an_attack_whose_schedule_fills_a_memory_is_not_mounted_and_the_party_trains() -> None:
+    """The schedule of all steps is made for attacks only, from numbers that the active party proposes."""
+    plan = replace(SMALL_PLAN, epochs=10_000)
+    described = agreed(plan)
+    parties = tuple(replace(party, aligned_rows=8_000_000) for party in described.parties)
+    with pytest.raises(ValueError, match="more than an attack on training can hold"):
+        _batches(replace(described, parties=parties))
