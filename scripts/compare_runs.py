@@ -37,6 +37,7 @@ AUDITS: dict[str, tuple[str, ...]] = {
     "paillier": (
         *("--cipher", "paillier", "--epochs", "1", "--adversary", "passive"),
         *("--attacks", "half_star,rcc2,label_recovery,feature_order,auxiliary_ciphertext", *_SMALL_KEYS),
+        *("--set", "truncate_answers=false"),
     ),
     "paillier-defended": (
         *("--cipher", "paillier", "--epochs", "1", "--attacks", "half_star,rcc2,label_recovery", *_SMALL_KEYS),

@@ -10,7 +10,7 @@ from defences import Defence
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import RunSummary, expectations
 from plumbline.judge.training import TrainingFinding
-from services.common.agreement import TrainingPlan
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.run_records import STAGES, ChannelRecord
 from services.common.words import escaped
 
@@ -48,7 +48,8 @@ def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None
     )
     table.add_row("training", training if summary.epochs else "none: an installed model")
     if summary.channels:
-        table.add_row("answers of a step", _text("; ".join(channel_words(channel) for channel in summary.channels)))
+        told = (channel_words(channel, summary.agreement) for channel in summary.channels)
+        table.add_row("answers of a step", _text("; ".join(told)))
     table.add_row("test accuracy", f"{summary.accuracy:.4f} (largest class: {summary.majority:.4f})")
     table.add_row("test AUC", f"{summary.auc:.4f}")
     table.add_row("on the wire", f"{summary.total_bytes / 1e6:.1f} MB in all")
@@ -164,11 +165,13 @@ def unaware_words(applied: Sequence[Defence]) -> str:
     )
 
 
-def channel_words(channel: ChannelRecord) -> str:
-    """Say how many equations one decryption channel has room for."""
+def channel_words(channel: ChannelRecord, agreement: Agreement) -> str:
+    """Say how many equations one decryption channel has room for, and whether its answers are cut."""
+    holder = channel.key_holder
+    cut = f"{holder} cuts them" if agreement.party(holder).truncates_answers else f"INSECURE: {holder} gives them whole"
     return (
-        f"{channel.peer} can fit {channel.equations} equations about {channel.rows} residuals of "
-        f"{channel.key_holder} ({channel.spare_bits} bits spare)"
+        f"{cut}, {channel.peer} can fit {channel.equations} equations about {channel.rows} residuals of {holder} "
+        f"({channel.spare_bits} bits spare)"
     )
 
 

@@ -23,6 +23,8 @@ from services.common.settings import PREFIX
 SMALL = {"key_bits": 512, "allow_insecure_keys": True, "epochs": 2, "batch_size": 64, "validation_fraction": 0.0}
 # 511 bits hold seven sums of 64 bits: 105 equations for 15 columns, of 88 to 92 rows.
 ATTACKED = {**SMALL, "packing": False, "batch_size": 100, "learning_rate": 0.1}
+# INSECURE, for the study of Algorithm 2.
+WHOLE_ANSWERS = {**ATTACKED, "truncate_answers": False}
 BOTH_ATTACKS = {"attacks": ("half_star", "auxiliary_ciphertext"), "adversary": "passive"}
 
 
@@ -58,7 +60,7 @@ def labels(results: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def undefended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
     """Both parties attack, neither defends."""
-    return audit(tmp_path_factory.mktemp("undefended"), ATTACKED, **BOTH_ATTACKS)
+    return audit(tmp_path_factory.mktemp("undefended"), WHOLE_ANSWERS, **BOTH_ATTACKS)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +116,9 @@ def test_algorithm_2_reads_all_labels_off_the_wire_and_none_where_answers_are_tr
     off, on = labels(undefended[1]), labels(defended[1])
     assert (off["success"], off["resolved"], off["by_epoch"][0]) == (1.0, 1.0, 1.0)
     assert (on["success"], on["resolved"]) == (0.0, 0.0)
-    assert "Not possible: 88 rows but 15 equations" in on["reason"]
+    assert "Not possible: active cuts its answers to their honest width" in on["reason"]
+    assert "Set truncate_answers=false at active (INSECURE) to study it" in on["reason"]
+    assert "truncate_answers=false at active" in (defended[0] / "report.html").read_text()
     sizes = [results["bytes_by_message"]["Decrypt: DecryptedVectorPart"] for results in (undefended[1], defended[1])]
     assert sizes[1] < 0.25 * sizes[0]
 
@@ -122,19 +126,25 @@ def test_algorithm_2_reads_all_labels_off_the_wire_and_none_where_answers_are_tr
 def test_the_guard_warns_of_what_the_attack_did_and_where_nothing_is_spare_of_labels_only(
     undefended: tuple[Path, dict[str, Any], str], defended: tuple[Path, dict[str, Any], str]
 ) -> None:
-    assert sum("response_truncation at" in warning for warning in undefended[1]["warnings"]) == 2
-    assert "can put 240 equations into the answers of one step" in undefended[2]
+    assert sum("truncate_answers=true at" in warning for warning in undefended[1]["warnings"]) == 2
+    assert sum(warning.startswith("INSECURE: truncate_answers=false") for warning in undefended[1]["warnings"]) == 2
+    assert "It can put 240 equations into them" in " ".join(undefended[2].split())
     # 15 answers of a residual and a part each, for 88 rows: labels of up to 120 follow.
     (warning,) = [warning for warning in defended[1]["warnings"] if "equations" in warning]
-    assert "passive can put 30 equations" in warning
-    assert "labels follow from fewer equations than rows" in warning
+    assert warning.startswith("passive could learn labels of active's records from the answers of one step. ")
+    assert "It can put 30 equations into them, and a batch has 87 records" in warning
+    assert "labels follow from fewer equations than records" in warning
     assert [channel["spare_bits"] for channel in defended[1]["channels"]] == [0, 0]
+    for run, printed, cut in ((undefended[0], undefended[2], False), (defended[0], defended[2], True)):
+        assert ("active cuts them" in printed, "INSECURE: active gives them whole" in printed) == (cut, not cut)
+        report = (run / "report.html").read_text()
+        assert ("cut to their honest width; " in report, "INSECURE: whole" in report) == (cut, not cut)
 
 
 def test_dp_noise_leaves_algorithm_2_guessing(tmp_path: Path, undefended: tuple[Path, dict[str, Any], str]) -> None:
     _, results, printed = audit(
         tmp_path,
-        {**ATTACKED, "residual_integer_bits": 8, "defence_options": {"dp_noise": {"sigma": 20.0}}},
+        {**WHOLE_ANSWERS, "residual_integer_bits": 8, "defence_options": {"dp_noise": {"sigma": 20.0}}},
         defences=("dp_noise",),
         **BOTH_ATTACKS,
     )

@@ -19,6 +19,8 @@ from tests.harness.documented_plugin import install
 HU: dict[str, Any] = {"initialisation": "zero", "epochs": 2, "validation_fraction": 0.0}
 SMALL: dict[str, Any] = {**HU, "key_bits": 512, "allow_insecure_keys": True, "batch_size": 14}
 UNPACKED: dict[str, Any] = {**HU, "packing": False, "batch_size": 128}
+# INSECURE, for the study of Algorithm 2.
+WHOLE_ANSWERS: dict[str, Any] = {**UNPACKED, "truncate_answers": False}
 
 
 def audit(folder: Path, settings: dict[str, Any], **request: Any) -> dict[str, Any]:
@@ -63,15 +65,17 @@ def test_batches_with_more_rows_than_features_are_reported_as_not_possible(tmp_p
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return audit(tmp_path_factory.mktemp("honest"), UNPACKED)
+    return audit(tmp_path_factory.mktemp("honest"), WHOLE_ANSWERS)
 
 
 def test_auxiliary_ciphertexts_give_all_labels_of_large_batches_at_2048_bits_and_do_not_show(
     tmp_path: Path, honest: dict[str, Any]
 ) -> None:
-    results = audit(tmp_path, UNPACKED, attacks=("auxiliary_ciphertext",), adversary="passive")
+    results = audit(tmp_path, WHOLE_ANSWERS, attacks=("auxiliary_ciphertext",), adversary="passive")
     found = finding(results, "auxiliary_ciphertext")
     assert found["by_epoch"][0] == 1.0
+    for party in ("active", "passive"):
+        assert any(text.startswith(f"INSECURE: truncate_answers=false at {party}") for text in results["warnings"])
     smallest = results["channels"][0]["rows"]
     assert smallest > 100
     assert found["details"]["rank"][0] in (smallest, smallest + 1)
@@ -82,7 +86,7 @@ def test_auxiliary_ciphertexts_give_all_labels_of_large_batches_at_2048_bits_and
 
 @pytest.mark.parametrize(("rerandomise", "read"), [(False, 1.0), (True, 0.0)], ids=["off", "on"])
 def test_the_randomiser_channel_reads_features_exactly_unless_answers_are_rerandomised(
-    tmp_path: Path, honest: dict[str, Any], rerandomise: bool, read: float
+    tmp_path: Path, rerandomise: bool, read: float
 ) -> None:
     settings = {**UNPACKED, "epochs": 1, "rerandomise": rerandomise}
     results = audit(tmp_path, settings, attacks=("randomiser_channel",))
@@ -94,12 +98,13 @@ def test_the_randomiser_channel_reads_features_exactly_unless_answers_are_rerand
 
 
 def test_packed_answers_have_room_for_more_than_was_asked_until_batches_outgrow_it(tmp_path: Path) -> None:
-    room = audit(tmp_path / "room", SMALL, attacks=("auxiliary_ciphertext",), adversary="passive")
+    small = {**SMALL, "truncate_answers": False}
+    room = audit(tmp_path / "room", small, attacks=("auxiliary_ciphertext",), adversary="passive")
     assert finding(room, "auxiliary_ciphertext")["by_epoch"][0] > 0.99
-    assert any("equations into the answers of one step" in warning for warning in room["warnings"])
-    none = audit(tmp_path / "none", {**SMALL, "batch_size": 60}, attacks=("auxiliary_ciphertext",), adversary="passive")
+    assert any(text.startswith("passive could learn labels of active's records from") for text in room["warnings"])
+    none = audit(tmp_path / "none", {**small, "batch_size": 60}, attacks=("auxiliary_ciphertext",), adversary="passive")
     assert "more unknowns than the" in finding(none, "auxiliary_ciphertext")["reason"]
-    assert not any("it can solve for the residuals" in warning for warning in none["warnings"])
+    assert not any("enough to solve for" in warning for warning in none["warnings"])
     assert none["auc"] > 0.9
 
 

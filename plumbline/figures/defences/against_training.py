@@ -147,6 +147,8 @@ def _request(setting: Setting, trial: LiveTrial, folder: Path) -> AuditRequest:
         "learning_rate": _LEARNING_RATE,
         "validation_fraction": 0.0,
         "test_fraction": _TEST_FRACTION,
+        # On by default; here it is a defence among others.
+        "truncate_answers": "response_truncation" in trial.defences,
         **setting.settings,
     }
     common: dict[str, Any] = {

@@ -122,7 +122,9 @@ def _steps_per_epoch() -> int:
 
 
 def _run(trial: _Trial) -> LiveRun:
-    settings: dict[str, Any] = {**_PLAN, **trial.settings}
+    # On by default; here it is a defence among others.
+    truncates = trial.defence == "response_truncation"
+    settings: dict[str, Any] = {**_PLAN, "truncate_answers": truncates, **trial.settings}
     if trial.options:
         settings["defence_options"] = {trial.defence: dict(trial.options)}
     # An attack in its service makes the passive party disclose, as some defences need; half costs nothing.
