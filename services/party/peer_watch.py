@@ -47,7 +47,7 @@ class _Peer:
         """Why the session can't go on with this peer; empty while it can."""
         silent = now - self.heard_at
         if self.forgot:
-            return "has restarted and no longer knows this session."
+            return "no longer knows this session: it has restarted, or has ended it."
         # One that was never reached may still be starting.
         if self.refusals >= _REFUSALS and (self.reached or silent >= min(READY_SECONDS, patience)):
             return f"does not answer: {CUT}"

@@ -92,6 +92,14 @@ def test_no_answer_names_the_party_and_no_status(status: grpc.StatusCode) -> Non
     assert status_of(error.value) is Code.FAILED_PRECONDITION
 
 
+@pytest.mark.parametrize("status", [Code.UNKNOWN, Code.INTERNAL, Code.UNAVAILABLE])
+def test_a_connection_that_ended_is_told_in_words(status: grpc.StatusCode) -> None:
+    # Once: "Stream removed", which is all that an operator heard when the active party was killed.
+    error = error_of("active", Refusal(status, "Stream removed"))
+    assert isinstance(error, PeerVanished)
+    assert str(error) == "active does not answer: its process has ended or the network to it is cut."
+
+
 def test_an_error_without_a_class_of_its_own_here_has_the_status_of_its_base() -> None:
     class Narrower(Diverged):
         pass
