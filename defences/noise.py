@@ -26,9 +26,7 @@ class NoiseSource:
     A seed makes it repeat bit for bit (PCG64), for tests and simulations only: who knows the seed can subtract.
     """
 
-    def __init__(
-        self, seed: int | None = None, *, stream: ByteStream | None = None, key: bytes | None = None
-    ) -> None:
+    def __init__(self, seed: int | None = None, *, stream: ByteStream | None = None, key: bytes | None = None) -> None:
         """Take a seed, or a function that gives as many secret bytes as it is asked for.
 
         ``key`` is the secret behind all that repeats. Without one it is drawn here, and ends with this object.

@@ -53,9 +53,7 @@ class Knowledge:
             "auxiliary": self.auxiliary,
             "labels": self.model.labels_of(train_rows),
             "features_train": self.own_features(train_rows),
-            "passive_features": sum(
-                party.feature_count for party in self.model.agreement.peers_of(self.model.name)
-            ),
+            "passive_features": sum(party.feature_count for party in self.model.agreement.peers_of(self.model.name)),
         }
         own, others = self.model.parameters, self.disclosed
         if own.is_linear and own_bias:

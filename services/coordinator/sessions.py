@@ -109,9 +109,9 @@ class Sessions:
                 " and ".join(names) or "nothing" for names in (kept.agreement.score_defences, self._protection.names)
             )
             session.changed = (
-                f"What the coordinator applies to scores is not what it was when this model was trained (then {before}, "
-                f"now {now}; or their options or their secret): put its settings and its state folder back, or train "
-                "again."
+                "What the coordinator applies to scores is not what it was when this model was trained (then "
+                f"{before}, now {now}; or their options or their secret): put its settings and its state folder back, "
+                "or train again."
             )
             _log.error("%s", session.changed)
         return session
@@ -176,7 +176,8 @@ class Sessions:
     def _agreed_terms(self, session_id: str, session: _Session) -> Agreement:
         """The terms of a session that all have joined, on disk before anybody is told. What can't be kept ends it."""
         parties = tuple(session.joined[name] for name in session.party_names)
-        agreement = Agreement(session_id, session.plan, session.classes, parties, self._protection.names, self._protection.wants_gram)
+        defences = (self._protection.names, self._protection.wants_gram)
+        agreement = Agreement(session_id, session.plan, session.classes, parties, *defences)
         try:
             self._kept.keep(KeptSession(agreement, session.defences))
         except StateNotKept as error:

@@ -4,8 +4,8 @@ import grpc
 
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.common.identity import Role
 from services.common.health import holds_session
+from services.common.identity import Role
 from services.common.scores import PartialScores, matrix_of
 from services.common.statuses import naming_the_party
 from services.common.wire import END_SECONDS

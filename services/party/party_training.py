@@ -191,9 +191,7 @@ class PartyTraining:
         """This party's share of the model, as it stands."""
         epochs = len(self._weights_after_epoch) if self._kept_epoch is None else self._kept_epoch + 1
         parameters = self._installed or DenseNetwork((self.weights,), (np.zeros(self.weights.shape[1]),))
-        return PartyModel(
-            self.agreement, self.name, self._features, parameters, epochs, self._token_key, self._labels
-        )
+        return PartyModel(self.agreement, self.name, self._features, parameters, epochs, self._token_key, self._labels)
 
     def partial_scores(self, rows: Sequence[int]) -> FloatArray:
         """This party's share of the logits for rows of the common order: (len(rows), columns).

@@ -19,7 +19,10 @@ _EMPTY = PartyRecord(bytes_by_message={}, peak_memory_bytes=0)
 
 
 class RunRecord:
-    """Collects one party's record of a session and writes it to its run folder. Without a folder it only collects."""
+    """Collects one party's record of a session and writes it to its run folder. Without a folder it only collects.
+
+    The record of a session that came to its end stays until another one has: its model is served as long.
+    """
 
     def __init__(self, folder: Path | None, name: str, meter: TrafficMeter) -> None:
         self._folder = RunFolder(folder) if folder is not None else None
@@ -28,6 +31,8 @@ class RunRecord:
         self._lock = threading.Lock()
         self._content = _EMPTY
         self._steps: list[StepRecord] = []
+        self._finished: PartyRecord | None = None
+        self._was_there = self._folder is not None and self._folder.has_record(name)
 
     def begin(self, agreement: Agreement) -> None:
         """Start over with a new session's terms."""
@@ -49,6 +54,8 @@ class RunRecord:
         """Write the record and this party's own weights, one row per feature."""
         if self._folder is not None:
             self._folder.write_weights(self._name, PartyWeights(weights, np.array(feature_names)))
+        with self._lock:
+            self._finished = self._as_it_stands()
         self.write()
 
     def keep_features(
@@ -63,13 +70,15 @@ class RunRecord:
         if self._folder is None:
             return
         with self._lock:
-            record = replace(
-                self._content,
-                steps=None if self._content.agreement is None else tuple(self._steps),
-                bytes_by_message=self._meter.snapshot(),
-                peak_memory_bytes=_peak_memory_bytes(),
-            )
+            record = self._finished or self._as_it_stands()
+            if self._finished is None and self._was_there:
+                # Of the model that another process has trained, and this one serves.
+                return
+        record = replace(record, bytes_by_message=self._meter.snapshot(), peak_memory_bytes=_peak_memory_bytes())
         self._folder.write_record(self._name, record)
+
+    def _as_it_stands(self) -> PartyRecord:
+        return replace(self._content, steps=None if self._content.agreement is None else tuple(self._steps))
 
 
 def _peak_memory_bytes() -> int:

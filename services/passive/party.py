@@ -219,7 +219,7 @@ class PassiveParty:
             return False
 
     def end_session(self, caller: Identity, session_id: str, reason: str) -> None:
-        """End the session when its active party says so. Another session's end, or a served model's, changes nothing."""
+        """End the session when its active party says so. Another session, or a model that is served, stays."""
         if self._models.of_session(session_id, caller.name) is not None:
             self._models.drop_candidate(session_id)
         session = self._session

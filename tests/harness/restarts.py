@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -126,9 +126,7 @@ class Town:
             name=name,
             data=self.data[name],
             settings=self.settings,
-            coordinator=DirectCoordinator(
-                cast(Sessions, _Now(lambda: self.find("coordinator"))), Identity(role, name)
-            ),
+            coordinator=DirectCoordinator(cast(Sessions, _Now(lambda: self.find("coordinator"))), Identity(role, name)),
             peers={
                 other: DirectPeer(name, lambda session_id, other=other: self.find(other).exchange_of(session_id))  # type: ignore[misc]
                 for other in self.data
@@ -137,16 +135,12 @@ class Town:
             record=RunRecord(self.folder, name, TrafficMeter()),
             executor=self.executor,
             adversary=TrainingAdversary({}, name, None),
-            defences=PartyDefences(
-                self.disclosing if role is Role.PASSIVE else (), NoiseSource(key=secret_of(state))
-            ),
+            defences=PartyDefences(self.disclosing if role is Role.PASSIVE else (), NoiseSource(key=secret_of(state))),
             state=state,
         )
 
     def train(self, **changes: Any) -> str:
         """Train; returns the session."""
-        from dataclasses import replace
-
         outcome = self.active.train(replace(self.settings.plan(), **changes), Watcher())
         return outcome.session_id
 
@@ -169,7 +163,8 @@ def town(
     tables = [active or active_data(), *(party_data(rows=range(59, 4, -1), seed=seed) for seed in range(1, parties))]
     chosen = small_settings(**{"cipher": "plain", "private_seed": None, **settings})
     with ThreadPoolExecutor(64) as executor:
-        made = Town(folder, executor, chosen, dict(zip(names_of(parties), tables, strict=True)), score_defences, disclosing)
+        data = dict(zip(names_of(parties), tables, strict=True))
+        made = Town(folder, executor, chosen, data, score_defences, disclosing)
         made.start(*made.names)
         try:
             yield made

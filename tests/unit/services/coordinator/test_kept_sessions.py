@@ -76,7 +76,9 @@ def test_a_coordinator_with_an_older_state_refuses_instead_of_answering_anew(tmp
         before = home.scores(IDS[:5])
         put_back(home, "coordinator", tmp_path / "older")
         for ids in (IDS[:5], IDS[5:]):
-            with pytest.raises(OutOfOrder, match=r"older than its answers: it knows of \d+ shares of scores, passive-1 of"):
+            with pytest.raises(
+                OutOfOrder, match=r"older than its answers: it knows of \d+ shares of scores, passive-1 of"
+            ):
                 home.scores(ids)
         # Neither a restart of the rest nor another copy of one passive party helps.
         home.restart("active", "passive-1", "passive-2")
@@ -99,7 +101,9 @@ def test_one_honest_passive_party_is_enough_to_notice_an_older_state(tmp_path: P
             home.scores(IDS[:5])
 
 
-def test_a_passive_party_counts_on_nothing_that_isnt_on_its_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_passive_party_counts_on_nothing_that_isnt_on_its_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A share whose number it can't keep was never asked for: the active party is refused before it can ask."""
     asked: list[int] = []
     with town(tmp_path, score_defences=[NOISE]) as home:
@@ -239,7 +243,7 @@ def test_a_broken_database_stops_the_start_with_a_sentence(tmp_path: Path, conte
         for file in folder.glob("sessions.sqlite3*"):
             file.unlink()
         (folder / "sessions.sqlite3").write_bytes(content)
-        with pytest.raises(StateError, match="state is broken .*: put the folder back from a copy"):
+        with pytest.raises(StateError, match=r"state is broken .*: put the folder back from a copy"):
             home.start("coordinator")
 
 
