@@ -15,7 +15,7 @@ class TrainedModel:
     Attributes:
         kept: its own part, as it is kept.
         row_of_id: the row of each aligned record in the common order.
-        knowledge: what it knows besides, for attacks; None where none is mounted, and after a restart until it is asked.
+        knowledge: what it knows besides, for attacks; None where none is mounted, or not yet asked for.
     """
 
     kept: KeptModel

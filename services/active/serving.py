@@ -6,9 +6,9 @@
     4  each passive party     ServeModel       the same
     5  the active party                        the same, by one rename, and answers with the new one
 
-Who dies before 2 leaves the old model with all. Who dies between 2 and 5 finds its new part on disk and the switch goes on
-as soon as all are there: before the next prediction, which would need all of them in any case. So nobody is ever asked for
-a model that another has forgotten, and there is never none.
+Who dies before 2 leaves the old model with all. Who dies between 2 and 5 finds its new part on disk, and the switch
+goes on as soon as all are there: before the next prediction, which would need all of them in any case. So nobody is
+ever asked for a model that another has forgotten, and there is never none.
 """
 
 import logging

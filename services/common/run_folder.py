@@ -92,6 +92,10 @@ class RunFolder:
             }
         return _parsed(PartyRecord, content, path)
 
+    def has_record(self, party: str) -> bool:
+        """Whether ``<party>.json`` is there."""
+        return self._record_file(party).exists()
+
     def records(self) -> dict[str, PartyRecord]:
         """Read every party's record, by the party's name, sorted."""
         return {path.stem: self.record(path.stem) for path in sorted(self.path.glob("*.json"))}

@@ -1,7 +1,7 @@
 """What a party keeps across restarts: a folder of its own, private, locked, of one version, each file whole or absent.
 
-Guarantee: once ``write``, ``replace`` or ``remove`` has returned, the next process of this party finds the folder so, after
-any kill or power cut. In between it finds what was there before.
+Guarantee: once ``write``, ``replace`` or ``remove`` has returned, the next process of this party finds the folder so,
+after any kill or power cut. In between it finds what was there before.
 """
 
 import json
@@ -116,12 +116,12 @@ class StateFolder:
             ) from error
 
     def _own(self, owner: Identity) -> None:
-        if (path := self.path / _OWNER).exists():
-            if (found := owner_of(self.path)) != owner:
-                raise StateError(
-                    f"{self.path} is the state of {found.name} ({found.role}), and this is {owner.name} "
-                    f"({owner.role}): every party needs a folder of its own (PLUMBLINE_STATE_DIR)."
-                )
+        path = self.path / _OWNER
+        if path.exists() and (found := owner_of(self.path)) != owner:
+            raise StateError(
+                f"{self.path} is the state of {found.name} ({found.role}), and this is {owner.name} ({owner.role}): "
+                "every party needs a folder of its own (PLUMBLINE_STATE_DIR)."
+            )
         # Written at each start: a folder that can't be written is found out now, not when a model is ready.
         self.path.chmod(_PRIVATE_FOLDER)
         content = {"schema": SCHEMA, "party": owner.name, "role": str(owner.role)}

@@ -1,7 +1,7 @@
 """What the coordinator must not forget: agreed sessions, how many shares came, and first answers. One SQLite database.
 
-Every method that changes something returns when it is on disk (WAL, synchronous=FULL: one sync of the log each). One file,
-so that sessions, counts and answers are always of the same moment.
+Every method that changes something returns when it is on disk (WAL, synchronous=FULL: one sync of the log each). It is
+one file, so that sessions, counts and answers are always of the same moment.
 """
 
 import json

@@ -20,6 +20,7 @@ PERMISSIONS: Permissions = {
     f"/{SERVICE_NAME}/SubmitPartialScores": _PASSIVE,
     f"/{SERVICE_NAME}/Score": _ACTIVE,
     f"/{SERVICE_NAME}/EndSession": _ACTIVE | _PASSIVE,
+    f"/{SERVICE_NAME}/ServeModel": _ACTIVE,
 }
 
 

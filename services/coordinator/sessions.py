@@ -143,9 +143,9 @@ class Sessions:
                 " and ".join(names) or "nothing" for names in (kept.agreement.score_defences, self._protection.names)
             )
             session.changed = (
-                f"What the coordinator applies to scores is not what it was when this model was trained (then {before}, "
-                f"now {now}; or their options or their secret): put its settings and its state folder back, or train "
-                "again."
+                "What the coordinator applies to scores is not what it was when this model was trained (then "
+                f"{before}, now {now}; or their options or their secret): put its settings and its state folder back, "
+                "or train again."
             )
             _log.error("%s", session.changed)
         return session

@@ -47,7 +47,7 @@ class Coordinator(Protocol):
         """Have a session's model served from now on, in place of the one before."""
 
     def holds_model(self, session_id: str) -> bool:
-        """Whether the coordinator would answer for a session's model; raises PeerVanished when it doesn't say so soon."""
+        """Whether the coordinator would answer for a model; raises PeerVanished when it doesn't say so soon."""
 
 
 @dataclass(frozen=True)

@@ -128,8 +128,8 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
     agreement = _agreement_of(header)
     if header["table"] != data.table_hash:
         raise TableChanged(
-            f"{header['party']}'s table, or how it is encoded, has changed since its model was trained: put it back, or "
-            "train again."
+            f"{header['party']}'s table, or how it is encoded, has changed since its model was trained: put it back, "
+            "or train again."
         )
     try:
         order = arrays["order"].astype(np.int64)

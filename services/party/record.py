@@ -25,7 +25,8 @@ _EMPTY = PartyRecord(bytes_by_message={}, peak_memory_bytes=0)
 class RunRecord:
     """Collects one party's record of a session and writes it to its run folder. Without a folder it only collects.
 
-    What can't be written once there is a model is noted, and never raised: the model is worth more than its record.
+    The record of a session that came to its end stays until another one has: its model is served as long. What can't
+    be written once there is a model is noted, and never raised: the model is worth more than its record.
 
     Attributes:
         lost: what could not be written of the session at work.
@@ -39,6 +40,8 @@ class RunRecord:
         self._lock = threading.Lock()
         self._content = _EMPTY
         self._steps: list[StepRecord] = []
+        self._finished: PartyRecord | None = None
+        self._was_there = self._folder is not None and self._folder.has_record(name)
 
     def check(self) -> None:
         """Look whether records can be written, before a session's work begins.
@@ -80,6 +83,8 @@ class RunRecord:
         if self._folder is not None:
             with self.lost.noting(f"{self._name}'s weights of this run"):
                 self._folder.write_weights(self._name, PartyWeights(weights, np.array(feature_names)))
+        with self._lock:
+            self._finished = self._as_it_stands()
         self.write()
 
     def keep_features(
@@ -96,14 +101,16 @@ class RunRecord:
         if self._folder is None:
             return
         with self._lock:
-            record = replace(
-                self._content,
-                steps=None if self._content.agreement is None else tuple(self._steps),
-                bytes_by_message=self._meter.snapshot(),
-                peak_memory_bytes=_peak_memory_bytes(),
-            )
+            record = self._finished or self._as_it_stands()
+            if self._finished is None and self._was_there:
+                # Of the model that another process has trained, and this one serves.
+                return
+        record = replace(record, bytes_by_message=self._meter.snapshot(), peak_memory_bytes=_peak_memory_bytes())
         with self.lost.noting(f"{self._name}'s record of this run"):
             self._folder.write_record(self._name, record)
+
+    def _as_it_stands(self) -> PartyRecord:
+        return replace(self._content, steps=None if self._content.agreement is None else tuple(self._steps))
 
 
 def _peak_memory_bytes() -> int:

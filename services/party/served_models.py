@@ -4,8 +4,8 @@
     the active party
     has all the others    serve             one rename: the candidate is the served one, the one before is forgotten
 
-A process that dies at any point finds one of these two states. What a party has told another of a model is on disk before
-it is told.
+A process that dies at any point finds one of these two states. What a party has told another of a model is on disk
+before it is told.
 """
 
 import logging

@@ -90,14 +90,14 @@ class PassiveParty:
 
         Args:
             context: what this party works with.
-            quota: of alignments. By default the settings' in memory: a restart forgets it.
+            quota: of alignments. By default the settings', counted in the party's state.
         """
         self.name = context.name
         self.executor = context.executor
         self._context = context
         self._data = context.data
         self._record = context.record
-        self._quota = quota or AlignmentQuota(context.settings.alignments_per_day)
+        self._quota = quota or AlignmentQuota(context.settings.alignments_per_day, context.state)
         self._lock = threading.Lock()
         self._session: _Session | None = None
         self._models = ServedModels(self.name, self._data, context.state)
@@ -267,7 +267,7 @@ class PassiveParty:
             return False
 
     def end_session(self, caller: Identity, session_id: str, reason: str) -> None:
-        """End the session when its active party says so. Another session's end, or a served model's, changes nothing."""
+        """End the session when its active party says so. Another session, or a model that is served, stays."""
         if self._models.of_session(session_id, caller.name) is not None:
             self._models.drop_candidate(session_id)
         session = self._session

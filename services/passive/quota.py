@@ -7,40 +7,15 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Protocol
 
 from services.common.errors import OutOfOrder
+from services.common.state_folder import State, StateInMemory
 
 _log = logging.getLogger(__name__)
 
 _DAY_SECONDS = 24 * 60 * 60
 _NAME = "alignments.json"
 _VERSION = 1
-
-
-class State(Protocol):
-    """Named contents that a party keeps."""
-
-    def read(self, name: str) -> bytes | None:
-        """The content of this name, None where there is none."""
-
-    def write(self, name: str, content: bytes) -> None:
-        """Replace the content of this name; returns when it is kept."""
-
-
-class StateInMemory:
-    """Contents that end with the process."""
-
-    def __init__(self) -> None:
-        self._contents: dict[str, bytes] = {}
-
-    def read(self, name: str) -> bytes | None:
-        """The content of this name, None where there is none."""
-        return self._contents.get(name)
-
-    def write(self, name: str, content: bytes) -> None:
-        """Replace the content of this name."""
-        self._contents[name] = content
 
 
 class AlignmentQuota:

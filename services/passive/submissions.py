@@ -12,8 +12,8 @@ SUBMISSIONS = "submissions.json"
 class SeenSubmissions:
     """Remembers, on disk before a share counts as sent, the highest number that the coordinator has told. Thread-safe.
 
-    The active party asks for a score when every share of it has been sent. So no answer was ever given for a share whose
-    number isn't here, and a coordinator that knows of fewer has lost answers.
+    The active party asks for a score when every share of it has been sent. So no answer was ever given for a share
+    whose number isn't here, and a coordinator that knows of fewer has lost answers.
     """
 
     def __init__(self, state: State) -> None:

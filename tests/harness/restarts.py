@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -141,8 +141,6 @@ class Town:
 
     def train(self, **changes: Any) -> str:
         """Train; returns the session."""
-        from dataclasses import replace
-
         outcome = self.active.train(replace(self.settings.plan(), **changes), Watcher())
         return outcome.session_id
 
@@ -165,9 +163,8 @@ def town(
     tables = [active or active_data(), *(party_data(rows=range(59, 4, -1), seed=seed) for seed in range(1, parties))]
     chosen = small_settings(**{"cipher": "plain", "private_seed": None, **settings})
     with ThreadPoolExecutor(64) as executor:
-        made = Town(
-            folder, executor, chosen, dict(zip(names_of(parties), tables, strict=True)), score_defences, disclosing
-        )
+        data = dict(zip(names_of(parties), tables, strict=True))
+        made = Town(folder, executor, chosen, data, score_defences, disclosing)
         made.start(*made.names)
         try:
             yield made

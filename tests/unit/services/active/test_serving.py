@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from services.common.errors import FederationError, OutOfOrder, PeerVanished
+from services.common.run_folder import RunFolder
 from services.common.state_folder import StateFolder, StateNotKept
 from services.coordinator.sessions import Sessions
 from services.party.served_models import ServedModels
@@ -104,7 +105,7 @@ def test_a_party_that_dies_in_the_switch_is_waited_for(
         method = "serve" if name == "coordinator" else "serve_model"
         original = getattr(kind, method)
 
-        def dying(party: Any, *arguments: Any) -> None:
+        def dying(party: Any, *arguments: Any) -> Any:
             if party is not home.running.get(name):
                 return original(party, *arguments)
             if after:
@@ -157,6 +158,37 @@ def test_a_refused_a_failed_and_an_ended_retrain_leave_the_model_that_answers(
         np.testing.assert_array_equal(home.scores(), before)
         home.restart(*home.names)
         np.testing.assert_array_equal(home.scores(), before)
+
+
+def test_records_are_those_of_the_model_that_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise OutOfOrder("The owner is on holiday.")
+
+    def recorded(name: str) -> str:
+        agreement = RunFolder(tmp_path).record(name).agreement
+        assert agreement is not None
+        return agreement.session_id
+
+    with town(tmp_path) as home:
+        session = home.train()
+        with pytest.raises(FederationError):
+            home.train(batch_size=5000)
+        # As each process does when it stops; then one that has only served, and one whose job has failed.
+        for fails in (False, True):
+            for name in home.data:
+                home.running[name]._context.record.write()
+                assert recorded(name) == session
+            home.restart(*home.names)
+            home.scores()
+            if fails:
+                with monkeypatch.context() as patch:
+                    patch.setattr(PassiveParty, "run_epoch", broken)
+                    with pytest.raises(OutOfOrder, match="on holiday"):
+                        home.train()
+        for name in home.data:
+            home.running[name]._context.record.write()
+            assert recorded(name) == session
+        assert home.train() == recorded("active") == recorded("passive")
 
 
 def test_predicting_goes_on_while_another_model_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,8 +256,8 @@ def test_a_disk_that_is_full_stops_a_job_before_its_work_and_in_the_switch_leave
         home.train(**OLD)
         before = home.scores()
         stages: list[str] = []
+        original = StateFolder.write
         for name in ("passive", "active"):
-            original = StateFolder.write
 
             def writing(self: StateFolder, file: str, content: bytes, name: str = name) -> None:
                 if self.path.name == name:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import signal
 import stat
 import subprocess
@@ -219,4 +218,4 @@ def test_whose_state_a_folder_holds_can_be_asked_while_it_is_in_use(tmp_path: Pa
     state = StateFolder(tmp_path, PASSIVE)
     assert owner_of(tmp_path) == PASSIVE
     assert state.path == tmp_path
-    assert os.listdir(tmp_path)
+    assert state.read("owner.json")

@@ -113,7 +113,12 @@ def test_a_passive_party_counts_on_nothing_that_isnt_on_its_disk(
             raise StateNotKept("passive can't write its state (No space left on device): it needs room.")
 
         original = Sessions.score
-        monkeypatch.setattr(Sessions, "score", lambda *arguments: asked.append(1) or original(*arguments))
+
+        def score(*arguments: Any) -> FloatArray:
+            asked.append(1)
+            return original(*arguments)
+
+        monkeypatch.setattr(Sessions, "score", score)
         with monkeypatch.context() as patch:
             patch.setattr("services.passive.submissions.SeenSubmissions._keep", full)
             with pytest.raises(StateNotKept, match="passive"):
@@ -243,7 +248,7 @@ def test_a_broken_database_stops_the_start_with_a_sentence(tmp_path: Path, conte
         for file in folder.glob("sessions.sqlite3*"):
             file.unlink()
         (folder / "sessions.sqlite3").write_bytes(content)
-        with pytest.raises(StateError, match="state is broken .*: put the folder back from a copy"):
+        with pytest.raises(StateError, match=r"state is broken .*: put the folder back from a copy"):
             home.start("coordinator")
 
 

@@ -1,4 +1,4 @@
-"""A model from a state file answers as the one that was trained, to the bit, and the file holds no more than it needs."""
+"""A model from a state file answers as the trained one, to the bit, and the file holds no more than it needs."""
 
 import json
 from dataclasses import replace

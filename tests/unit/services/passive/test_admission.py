@@ -125,7 +125,12 @@ def test_terms_other_than_those_at_the_set_up_are_refused(tmp_path: Path, monkey
         return replace(terms, plan=replace(terms.plan, learning_rate=0.25))
 
     monkeypatch.setattr(DirectCoordinator, "session_terms", told)
-    with house(tmp_path, settings=PLAIN) as home, pytest.raises(OutOfOrder, match=r"states learning_rate=0.5, and the plan that the session was opened with comes to 0.25"):
+    with (
+        house(tmp_path, settings=PLAIN) as home,
+        pytest.raises(
+            OutOfOrder, match=r"states learning_rate=0.5, and the plan that the session was opened with comes to 0.25"
+        ),
+    ):
         home.train()
 
 

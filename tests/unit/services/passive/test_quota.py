@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.common.errors import OutOfOrder
-from services.passive.quota import AlignmentQuota, StateInMemory
+from services.common.state_folder import StateInMemory
+from services.passive.quota import AlignmentQuota
 
 HOUR = 3600.0
 # 2026-01-01 00:00 UTC.
