@@ -1,0 +1,137 @@
+"""Hostile messages for every call, from who may send them and from who may not: nothing breaks, and nobody is disturbed."""
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from google.protobuf.message import Message
+
+from plumbline.federation import Federation
+from tests.harness.hostile import PROCESSES, SEEDED, HonestJob, assert_sound, raw_channel, scores_of, trained
+from tests.harness.processes import quick_federation
+from tests.harness.wire_fuzz import SERVED_BY, Answers, Call, Fuzzer, calls, calls_at
+
+# Per call: half of them idle, from each caller in turn.
+QUICK_REQUESTS, LONG_REQUESTS = 60, 2_000
+CALLERS = ("operator", "coordinator", "active", "passive")
+# More than any call waits by itself (the step timeout), with retries of the connection.
+DEADLINE = 20.0
+LONG = pytest.param(LONG_REQUESTS, marks=[pytest.mark.hostile_long, pytest.mark.timeout(3000)], id="long")
+AMOUNTS = pytest.mark.parametrize("amount", [pytest.param(QUICK_REQUESTS, id="quick"), LONG])
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    with quick_federation(tmp_path_factory.mktemp("federation"), **{**SEEDED, "step_timeout": 2}) as running:
+        yield running
+
+
+def no_job(message: Message) -> None:
+    """A plan without epochs is no plan: what a fuzzer sends must not train in the honest operator's place."""
+    if message.DESCRIPTOR.name == "TrainRequest":
+        message.plan.epochs = 0  # type: ignore[attr-defined]
+
+
+class Attack:
+    """Sends hostile requests of every call from every caller, in turn."""
+
+    def __init__(self, federation: Federation, seed: int, sessions: tuple[str, ...] = ()) -> None:
+        processes = federation.processes
+        fuzzer = Fuzzer(random.Random(seed), ("unknown", *sessions), no_job)
+        self.answers = Answers()
+        self._targets = [(callee, call) for callee in PROCESSES for call in calls_at(callee)]
+        self._requests = {call: fuzzer.requests(call) for _, call in self._targets}
+        self._stack = ExitStack()
+        self._channels = {
+            (caller, callee): self._stack.enter_context(raw_channel(processes, caller, callee))
+            for caller in CALLERS
+            for callee in PROCESSES
+        }
+
+    def round(self, amount: int) -> None:
+        """Send ``amount`` requests of every call to everybody who serves it."""
+        for callee, call in self._targets:
+            for number, request in enumerate(islice(self._requests[call], amount)):
+                channel = self._channels[CALLERS[number % len(CALLERS)], callee]
+                self.answers.send(channel, call, request, DEADLINE)
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def assert_all_answered(answers: Answers, amount: int) -> None:
+    assert not answers.wrong, f"{len(answers.wrong)} wrong answers, such as\n" + "\n".join(answers.wrong[:20])
+    assert not [call.path for call in calls() if answers.sent(call) < amount]
+
+
+def test_every_service_has_somebody_who_serves_it() -> None:
+    assert {call.service for call in calls()} <= set(SERVED_BY)
+    assert len(calls()) >= 22
+
+
+@AMOUNTS
+def test_an_idle_federation_refuses_every_hostile_message_in_words(federation: Federation, amount: int) -> None:
+    """Once undecodable bytes were INTERNAL with a traceback, and a name or a reason wrote lines of its own."""
+    attack = Attack(federation, seed=amount)
+    attack.round(amount)
+    attack.close()
+    assert_all_answered(attack.answers, amount)
+    assert_sound(federation.processes)
+    # And it goes on as if nothing had been.
+    federation.train()
+    assert (scores_of(federation)["error"] == "").any()
+
+
+@AMOUNTS
+def test_an_honest_session_under_fire_ends_with_the_same_bits(federation: Federation, amount: int) -> None:
+    # As long as the fire takes, about: a step takes some 20 ms alone.
+    terms = {"epochs": 40 if amount == QUICK_REQUESTS else 400, "batch_size": 32}
+    expected = trained(federation, **terms)
+    job = HonestJob(federation, **terms)
+    job.await_training()
+    session = federation.status().session_id
+    attack = Attack(federation, seed=amount + 1, sessions=(session, session))
+    sent = 0
+    while job.is_running and sent < amount:
+        attack.round(4)
+        sent += 4
+    weights = job.result(600)
+    attack.close()
+    for ours, undisturbed in zip(weights, expected, strict=True):
+        np.testing.assert_array_equal(ours, undisturbed)
+    assert_all_answered(attack.answers, min(amount, sent))
+    assert sent >= min(amount, QUICK_REQUESTS), f"the job ended after {sent} requests per call"
+    assert_sound(federation.processes)
+
+
+def test_the_same_seed_makes_the_same_requests() -> None:
+    for call in calls():
+        one, other = (list(islice(Fuzzer(random.Random(3)).requests(call), 30)) for _ in range(2))
+        assert one == other
+        assert len({tuple(request) for request in one}) > 5, call.path
+
+
+def test_a_wrong_answer_is_noticed() -> None:
+    """The suite itself: an answer that may not be is counted."""
+    call: Call = calls()[0]
+
+    class Sending(list[bytes]):
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode.INTERNAL
+
+        def details(self) -> str:
+            return "Unexpected ValueError"
+
+    class Channel:
+        def stream_stream(self, path: str) -> object:
+            return lambda request, timeout: Sending()
+
+    answers = Answers()
+    answers.send(Channel(), call, [b""], 1.0)  # type: ignore[arg-type]
+    assert answers.sent(call) == 1
+    assert "INTERNAL" in answers.wrong[0]
