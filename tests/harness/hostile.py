@@ -60,9 +60,7 @@ def scores_of(federation: Federation) -> pd.DataFrame:
     return federation.predict(IDS)
 
 
-def raw_channel(
-    processes: LocalProcesses, caller: str, callee: str, certificates: Path | None = None
-) -> grpc.Channel:
+def raw_channel(processes: LocalProcesses, caller: str, callee: str, certificates: Path | None = None) -> grpc.Channel:
     """A channel of a stranger's program: our certificate, none of our code. It sends whatever bytes it is given."""
     authority, certificate, key = CertificateFiles.of(certificates or processes.certificates, caller).read()
     return grpc.secure_channel(
@@ -111,7 +109,7 @@ class HonestJob:
         return self.weights
 
     def _watch(self, event: active_pb2.JobEvent) -> None:
-        if event.WhichOneof("event") == "progress" and event.progress.steps_planned > 10 and event.progress.steps_done:
+        if event.WhichOneof("event") == "progress" and event.progress.steps_planned > 4 and event.progress.steps_done:
             self.training.set()
 
     def _run(self) -> None:

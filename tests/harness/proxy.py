@@ -33,7 +33,7 @@ class Fault(StrEnum):
 class Proxy:
     """Forwards connections to ``target`` (HOST:PORT) from an address of its own, with a fault that can be changed."""
 
-    def __init__(self, target: str, delay: float = 0.2) -> None:
+    def __init__(self, target: str, delay: float = 0.1) -> None:
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
         self._delay = delay

@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import islice
-from pathlib import Path
 
 import grpc
 import numpy as np
