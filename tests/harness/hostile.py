@@ -21,7 +21,7 @@ from vfl.arrays import FloatArray
 PROCESSES = ("coordinator", "active", "passive")
 PARTIES = ("active", "passive")
 # The same weights and batches whenever it trains: what disturbs a job shows in the last bit.
-SEEDED = {**QUICK, "private_seed": 7, "step_timeout": 4}
+SEEDED: dict[str, Any] = {**QUICK, "private_seed": 7, "step_timeout": 4}
 IDS = [f"r{number:06d}" for number in range(1, 40)]
 # A record begins so; a line that doesn't is one of a traceback, which nobody wants to see, or forged.
 _RECORD = re.compile(r"\d\d:\d\d:\d\d (coordinator|active|passive(-\d)?) (DEBUG|INFO|WARNING|ERROR|CRITICAL) .+")

@@ -1,4 +1,4 @@
-"""A TCP proxy between two processes that cuts, delays, truncates, flips bits or swallows everything, when it is told to."""
+"""A TCP proxy between two processes: it cuts, delays, truncates, flips bits or swallows everything, when told to."""
 
 import socket
 import threading

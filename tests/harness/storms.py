@@ -15,7 +15,7 @@ from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
 from services.common.transport import Transport, is_serving
 from tests.harness.hostile import raw_channel
-from tests.harness.wire_fuzz import calls_at
+from tests.harness.wire_fuzz import calls_at, sent
 
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 WATCH = "/grpc.health.v1.Health/Watch"
@@ -42,8 +42,7 @@ def storm(processes: LocalProcesses, caller: str, callee: str, path: str, count:
         channels = [stack.enter_context(raw_channel(processes, caller, callee)) for _ in range(1 + count // 50)]
         stack.callback(over.set)
         opened: list[grpc.Call] = [
-            channels[number % len(channels)].stream_stream(path)(silence(), timeout=_PATIENCE)
-            for number in range(count)
+            sent(channels[number % len(channels)], path, silence(), _PATIENCE) for number in range(count)
         ]
         # Sent, whatever becomes of them: the last one has reached the server or was ended by it.
         time.sleep(1.0)

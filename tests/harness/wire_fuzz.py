@@ -6,12 +6,12 @@ import pkgutil
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
@@ -101,32 +101,35 @@ class Fuzzer:
     """Makes hostile requests: each a list of messages as bytes, the whole of what a caller sends.
 
     Attributes:
-        source: where chance comes from; the same seed makes the same requests.
+        seed: the same one makes the same requests.
         sessions: ids of sessions, so that messages get past the first check.
         tame: changes a valid message before it is sent, such as one that would start a job.
     """
 
-    source: random.Random
+    seed: int
     sessions: Sequence[str] = ()
     tame: Callable[[Message], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self._source = random.Random(self.seed)  # noqa: S311 - nothing secret: it has to be repeatable
 
     def requests(self, call: Call) -> Iterator[list[bytes]]:
         """Hostile requests without an end."""
         kinds = [self._noise, self._truncated, self._flipped, self._extreme, self._extreme, self._wrong_stream]
         while True:
-            yield self.source.choice(kinds)(call)
+            yield self._source.choice(kinds)(call)
 
     def _noise(self, call: Call) -> list[bytes]:
-        return [self.source.randbytes(self.source.choice((1, 7, 40, 3000)))]
+        return [self._source.randbytes(self._source.choice((1, 7, 40, 3000)))]
 
     def _truncated(self, call: Call) -> list[bytes]:
         message = self._message(call)
-        return [message[: self.source.randrange(len(message) + 1)]]
+        return [message[: self._source.randrange(len(message) + 1)]]
 
     def _flipped(self, call: Call) -> list[bytes]:
         message = bytearray(self._message(call) or b"\0")
-        for _ in range(self.source.randint(1, 3)):
-            message[self.source.randrange(len(message))] ^= 1 << self.source.randrange(8)
+        for _ in range(self._source.randint(1, 3)):
+            message[self._source.randrange(len(message))] ^= 1 << self._source.randrange(8)
         # What decodes all the same is tamed like any other.
         try:
             decoded = call.request.FromString(bytes(message))
@@ -136,11 +139,11 @@ class Fuzzer:
         return [decoded.SerializeToString()]
 
     def _extreme(self, call: Call) -> list[bytes]:
-        return [self._message(call) for _ in range(self.source.randint(1, 4) if call.streams_in else 1)]
+        return [self._message(call) for _ in range(self._source.randint(1, 4) if call.streams_in else 1)]
 
     def _wrong_stream(self, call: Call) -> list[bytes]:
         """Nothing at all; one message too many; a stream that begins in the middle; far more than was announced."""
-        kind = self.source.randrange(4)
+        kind = self._source.randrange(4)
         if kind == 0:
             return []
         if kind == 1:
@@ -156,16 +159,16 @@ class Fuzzer:
         return message.SerializeToString()
 
     def _fill(self, message: Message, depth: int) -> None:
-        descriptor: Descriptor = message.DESCRIPTOR
-        chosen = {one.full_name: self.source.choice(one.fields).name for one in descriptor.oneofs}
+        descriptor: Any = message.DESCRIPTOR
+        chosen = {one.full_name: self._source.choice(one.fields).name for one in descriptor.oneofs}
         for field_ in descriptor.fields:
             group = field_.containing_oneof
             if group is not None and chosen[group.full_name] != field_.name:
                 continue
-            if self.source.random() < 0.15:
+            if self._source.random() < 0.15:
                 continue
             if field_.is_repeated:
-                few = self.source.choice((0, 1, 2, 5, 5, 300))
+                few = self._source.choice((0, 1, 2, 5, 5, 300))
                 for _ in range(few):
                     if field_.message_type:
                         self._nested(getattr(message, field_.name).add(), depth)
@@ -182,19 +185,19 @@ class Fuzzer:
             self._fill(message, depth + 1)
 
     def _value(self, field_: FieldDescriptor) -> Any:
-        if field_.name == "session_id" and self.sessions and self.source.random() < 0.7:
-            return self.source.choice(self.sessions)
+        if field_.name == "session_id" and self.sessions and self._source.random() < 0.7:
+            return self._source.choice(self.sessions)
         if field_.cpp_type in _INTEGER_TYPES:
             low, high = _INTEGER_TYPES[field_.cpp_type]
-            small = self.source.randrange(6) if self.source.random() < 0.4 else self.source.choice(_WIDE)
-            return max(low, min(high, small * self.source.choice((1, 1, 1, -1))))
+            small = self._source.randrange(6) if self._source.random() < 0.4 else self._source.choice(_WIDE)
+            return max(low, min(high, small * self._source.choice((1, 1, 1, -1))))
         if field_.cpp_type in (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT):
-            return self.source.choice(_DOUBLES)
+            return self._source.choice(_DOUBLES)
         if field_.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
-            return self.source.random() < 0.5
+            return self._source.random() < 0.5
         if field_.type == FieldDescriptor.TYPE_BYTES:
-            return self.source.randbytes(self.source.choice((0, 1, 31, 32, 33, 64, 4000, 100_000)))
-        return self.source.choice(_STRINGS)
+            return self._source.randbytes(self._source.choice((0, 1, 31, 32, 33, 64, 4000, 100_000)))
+        return self._source.choice(_STRINGS)
 
 
 @dataclass
@@ -226,14 +229,19 @@ class Answers:
 
 
 def status_of(
-    channel: grpc.Channel, call: Call, request: Sequence[bytes] | Iterator[bytes], timeout: float
+    channel: grpc.Channel, call: Call, request: Iterable[bytes], timeout: float
 ) -> tuple[grpc.StatusCode, str]:
     """Send these bytes as a call's whole request; the status that it ends with."""
-    # On the wire a unary call is a stream of one message: so every number of them can be sent.
-    sending = channel.stream_stream(call.path)(iter(request), timeout=timeout)
+    sending = sent(channel, call.path, request, timeout)
     try:
         for _ in sending:
             pass
     except grpc.RpcError:
         pass
     return sending.code(), sending.details() or ""
+
+
+def sent(channel: grpc.Channel, path: str, request: Iterable[bytes], timeout: float) -> Any:
+    """Begin any call with these bytes as its messages: the call, which answers with bytes."""
+    # On the wire a unary call is a stream of one message: so every number of them can be sent.
+    return channel.stream_stream(path)(iter(request), timeout=timeout)  # type: ignore[arg-type]

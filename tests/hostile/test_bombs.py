@@ -9,17 +9,18 @@ import grpc
 import pytest
 
 from plumbline.federation import Federation, FederationFailed
-from protos.v1 import common_pb2, coordinator_pb2, passive_pb2
+from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, passive_pb2
 from services.common.agreement import TrainingPlan
 from tests.harness.hostile import (
     assert_sound,
+    code_of,
     forget_memory,
     memory_of,
     raw_channel,
     scores_of,
     served_federation,
 )
-from tests.harness.wire_fuzz import Call, calls, status_of
+from tests.harness.wire_fuzz import Call, calls, sent, status_of
 
 Code = grpc.StatusCode
 MEBIBYTE = 1 << 20
@@ -45,14 +46,11 @@ def open_session(federation: Federation, **changes: Any) -> tuple[Code, str]:
     terms = {"classes": 2, "passive_parties": ["passive"], **changes}
     request = coordinator_pb2.OpenSessionRequest(plan=replace(TrainingPlan(), batch_size=64).to_message(), **terms)
     with raw_channel(federation.processes, "active", "coordinator") as channel:
-        sending = channel.unary_unary(
-            call_of("OpenSession").path, response_deserializer=coordinator_pb2.OpenSessionReply.FromString
-        )
+        stub = coordinator_pb2_grpc.CoordinatorStub(channel)
         try:
-            return Code.OK, sending(request.SerializeToString(), timeout=GENEROUS).session_id
+            return Code.OK, stub.OpenSession(request, timeout=GENEROUS).session_id
         except grpc.RpcError as error:
-            assert isinstance(error, grpc.Call)
-            return error.code(), ""
+            return code_of(error), ""
 
 
 def train_request(**changes: Any) -> bytes:
@@ -102,7 +100,8 @@ def joining(**facts: int) -> Callable[[str], list[bytes]]:
     """A passive party's JoinSession with these facts about itself."""
 
     def request(session: str) -> list[bytes]:
-        party = {"name": "passive", "feature_count": 3, "aligned_rows": 500} | facts
+        given: dict[str, Any] = {"name": "passive", "feature_count": 3, "aligned_rows": 500, **facts}
+        party = common_pb2.PartyDescription(**given)
         return [coordinator_pb2.JoinSessionRequest(session_id=session, party=party).SerializeToString()]
 
     return request
@@ -176,9 +175,7 @@ def test_a_dozen_bodies_at_once_for_no_session_are_not_kept(federation: Federati
     before = memory_of(process_id)
     with raw_channel(federation.processes, "passive", "active") as channel:
         path = call_of("SendResiduals").path
-        sending = [
-            channel.stream_stream(path)(of_vector("none", 200, MEBIBYTE, 200), timeout=GENEROUS) for _ in range(12)
-        ]
+        sending = [sent(channel, path, of_vector("none", 200, MEBIBYTE, 200), timeout=GENEROUS) for _ in range(12)]
         codes = {one.code() for one in sending}
     assert codes <= REFUSALS
     assert memory_of(process_id) - before < MOST_MEMORY
@@ -194,7 +191,8 @@ def test_many_sessions_push_out_no_served_one(federation: Federation) -> None:
 
 def test_what_an_operator_asks_too_much_of_is_refused_in_a_sentence(federation: Federation) -> None:
     expected = scores_of(federation)
-    for changes in ({"key_bits": 32_768}, {"epochs": 2**32 - 1}, {"batch_size": 5_000}):
+    wrong: list[dict[str, Any]] = [{"key_bits": 32_768}, {"epochs": 2**32 - 1}, {"batch_size": 5_000}]
+    for changes in wrong:
         with pytest.raises(FederationFailed) as refused:
             federation.train(**changes)
         assert "\n" not in str(refused.value)

@@ -18,6 +18,7 @@ from protos.v1 import active_pb2
 from services.common.run_folder import RunFolder
 from tests.harness.hostile import PARTIES, SEEDED, parties_folder, scores_of
 from tests.harness.processes import local_processes
+from vfl.arrays import FloatArray
 
 _UNLIMITED = resource.RLIM_INFINITY
 
@@ -125,5 +126,5 @@ def test_nothing_old_is_lost_and_the_new_model_is_served(
         assert (folder / "passive-weights.npz").read_bytes() != before["passive-weights.npz"]
 
 
-def _numbers(scores: pd.DataFrame) -> object:
+def _numbers(scores: pd.DataFrame) -> FloatArray:
     return scores.drop(columns="error").to_numpy()

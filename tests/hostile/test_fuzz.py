@@ -1,8 +1,7 @@
-"""Hostile messages for every call, from who may send them and from who may not: nothing breaks, and nobody is disturbed."""
+"""Hostile messages for every call, from who may send them and who may not: nothing breaks, nobody is disturbed."""
 
-import random
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import islice
 
 import grpc
@@ -11,9 +10,11 @@ import pytest
 from google.protobuf.message import Message
 
 from plumbline.federation import Federation
-from tests.harness.hostile import PROCESSES, SEEDED, HonestJob, assert_sound, raw_channel, scores_of, trained
+from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, passive_pb2_grpc
+from services.common.agreement import TrainingPlan
+from tests.harness.hostile import PROCESSES, SEEDED, HonestJob, assert_sound, log_of, raw_channel, scores_of, trained
 from tests.harness.processes import quick_federation
-from tests.harness.wire_fuzz import SERVED_BY, Answers, Call, Fuzzer, calls, calls_at
+from tests.harness.wire_fuzz import FORGERY, SERVED_BY, Answers, Call, Fuzzer, calls, calls_at
 
 # Per call: half of them idle, from each caller in turn.
 QUICK_REQUESTS, LONG_REQUESTS = 60, 2_000
@@ -41,7 +42,7 @@ class Attack:
 
     def __init__(self, federation: Federation, seed: int, sessions: tuple[str, ...] = ()) -> None:
         processes = federation.processes
-        fuzzer = Fuzzer(random.Random(seed), ("unknown", *sessions), no_job)
+        fuzzer = Fuzzer(seed, ("unknown", *sessions), no_job)
         self.answers = Answers()
         self._targets = [(callee, call) for callee in PROCESSES for call in calls_at(callee)]
         self._requests = {call: fuzzer.requests(call) for _, call in self._targets}
@@ -108,9 +109,33 @@ def test_an_honest_session_under_fire_ends_with_the_same_bits(federation: Federa
     assert_sound(federation.processes)
 
 
+def test_words_of_a_peer_write_no_line_of_their_own(federation: Federation) -> None:
+    """Once a reason, and the name under which a party joined, wrote a line as if the party had written it."""
+    processes = federation.processes
+    with (
+        raw_channel(processes, "active", "coordinator") as one,
+        raw_channel(processes, "passive", "coordinator") as two,
+    ):
+        stub, other = coordinator_pb2_grpc.CoordinatorStub(one), coordinator_pb2_grpc.CoordinatorStub(two)
+        terms = coordinator_pb2.OpenSessionRequest(
+            plan=TrainingPlan().to_message(), classes=2, passive_parties=["passive"]
+        )
+        session = stub.OpenSession(terms, timeout=10).session_id
+        party = common_pb2.PartyDescription(name=FORGERY, feature_count=3, aligned_rows=500)
+        with pytest.raises(grpc.RpcError):
+            other.JoinSession(coordinator_pb2.JoinSessionRequest(session_id=session, party=party), timeout=10)
+        other.EndSession(common_pb2.EndSessionRequest(session_id=session, reason=FORGERY), timeout=10)
+    with raw_channel(processes, "active", "passive") as channel:
+        ending = common_pb2.EndSessionRequest(session_id=federation.status().session_id, reason=FORGERY)
+        with suppress(grpc.RpcError):
+            passive_pb2_grpc.PassiveStub(channel).EndSession(ending, timeout=10)
+    assert any("Aligned 9999" in log_of(processes, name) for name in PROCESSES)
+    assert_sound(processes)
+
+
 def test_the_same_seed_makes_the_same_requests() -> None:
     for call in calls():
-        one, other = (list(islice(Fuzzer(random.Random(3)).requests(call), 30)) for _ in range(2))
+        one, other = (list(islice(Fuzzer(3).requests(call), 30)) for _ in range(2))
         assert one == other
         assert len({tuple(request) for request in one}) > 5, call.path
 

@@ -57,6 +57,7 @@ def sign(folder: Path, names: list[str], *, days: int = 1, self_signed: bool = F
         signer = read
         issuer = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()).subject
     now = datetime.datetime.now(datetime.UTC)
+    shown: list[x509.GeneralName] = [x509.UniformResourceIdentifier(name) for name in names]
     certificate = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")]))
@@ -65,12 +66,7 @@ def sign(folder: Path, names: list[str], *, days: int = 1, self_signed: bool = F
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=10))
         .not_valid_after(now + datetime.timedelta(days=days))
-        .add_extension(
-            x509.SubjectAlternativeName(
-                [x509.UniformResourceIdentifier(name) for name in names] or [x509.DNSName("x")]
-            ),
-            critical=False,
-        )
+        .add_extension(x509.SubjectAlternativeName(shown or [x509.DNSName("x")]), critical=False)
         .sign(signer, hashes.SHA256())
     )
     private = key.private_bytes(
