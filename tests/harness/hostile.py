@@ -60,9 +60,15 @@ def scores_of(federation: Federation) -> pd.DataFrame:
     return federation.predict(IDS)
 
 
+def pem_of(folder: Path, name: str) -> tuple[bytes, bytes, bytes]:
+    """The authority, a party's certificate and its key as they stand in files, whatever is wrong with them."""
+    files = CertificateFiles.of(folder, name)
+    return files.authority.read_bytes(), files.certificate.read_bytes(), files.key.read_bytes()
+
+
 def raw_channel(processes: LocalProcesses, caller: str, callee: str, certificates: Path | None = None) -> grpc.Channel:
     """A channel of a stranger's program: our certificate, none of our code. It sends whatever bytes it is given."""
-    authority, certificate, key = CertificateFiles.of(certificates or processes.certificates, caller).read()
+    authority, certificate, key = pem_of(certificates or processes.certificates, caller)
     return grpc.secure_channel(
         processes.addresses[callee],
         grpc.ssl_channel_credentials(authority, key, certificate),

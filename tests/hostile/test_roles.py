@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from plumbline.federation import Federation
-from services.common.certificates import CertificateFiles, create_federation_certificates, issue_certificate
+from services.common.certificates import create_federation_certificates, issue_certificate
 from services.common.identity import Identity, Role, role_of
-from tests.harness.hostile import PROCESSES, assert_sound
+from tests.harness.hostile import PROCESSES, assert_sound, pem_of
 from tests.harness.processes import quick_federation
 from tests.harness.wire_fuzz import Call, calls_at, status_of
 
@@ -78,14 +78,14 @@ def sign(folder: Path, names: list[str], *, days: int = 1, self_signed: bool = F
 def pair_of(caller: str, folder: Path, scratch: Path) -> tuple[bytes | None, bytes | None]:
     """Certificate and key of a caller, in PEM; None for nobody."""
     if caller in ("operator", "coordinator", "active", "passive"):
-        return CertificateFiles.of(folder, caller).read()[1:]
+        return pem_of(folder, caller)[1:]
     if caller == "stranger":
         # A passive party of the same authority that no session knows.
         files = issue_certificate(folder, Identity(Role.PASSIVE, "stranger"))
         return files.certificate.read_bytes(), files.key.read_bytes()
     if caller == "other authority":
         create_federation_certificates(scratch / "other", [Identity(Role.OPERATOR, "operator")])
-        return CertificateFiles.of(scratch / "other", "operator").read()[1:]
+        return pem_of(scratch / "other", "operator")[1:]
     names = {
         "auditor": ["plumbline://auditor/auditor"],
         "nameless": [],
