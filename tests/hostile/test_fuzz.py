@@ -29,7 +29,7 @@ AMOUNTS = pytest.mark.parametrize("amount", [pytest.param(QUICK_REQUESTS, id="qu
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
-    with quick_federation(tmp_path_factory.mktemp("federation"), **{**SEEDED, "step_timeout": 2}) as running:
+    with quick_federation(tmp_path_factory.mktemp("federation"), **{**SEEDED, "step_timeout": 8}) as running:
         yield running
 
 
