@@ -3,14 +3,19 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint platforms docs protos clean
+.PHONY: demo test hostile lint platforms docs protos clean
 
 demo: $(VENV)/.installed
 	$(BIN)/plumbline audit --data breast_cancer --attacks half,half_star,rcc2 --name demo
 
 test: $(VENV)/.installed-dev lint
 	# One thread of linear algebra per worker: more of them wait for each other.
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not compose"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not compose and not hostile_long"
+
+# The hostile suite, whole: at least 2,000 messages per call, storms, kills, every link and fault. It measures time, so
+# it runs alone, on one worker.
+hostile: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/hostile
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -77,7 +77,7 @@ class LocalProcesses:
     def start_party(self, name: str) -> None:
         """Start (or start again) one party at its address."""
         settings = self.settings[name].model_copy(
-            update={"listen": self.addresses[name], "peers": dict(self.addresses), "state_dir": self.state(name)}
+            update={"listen": self.addresses[name], "peers": dict(self.peers_of(name)), "state_dir": self.state(name)}
             | ({} if self.is_insecure else {"certs": self.certificates})
         )
         environment = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
@@ -93,6 +93,10 @@ class LocalProcesses:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+
+    def peers_of(self, name: str) -> Mapping[str, str]:
+        """Where one party finds the others, and itself: HOST:PORT by name."""
+        return self.addresses
 
     def check(self) -> None:
         """Raises ProcessFailed when a process has ended."""

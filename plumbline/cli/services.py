@@ -1,6 +1,5 @@
 """``plumbline serve`` and ``plumbline certs``: the services of a federation and their certificates."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, get_args, get_origin
@@ -24,8 +23,6 @@ def serve(role: Annotated[Literal["coordinator", "active", "passive"], typer.Arg
     from services.common.settings import load_settings
     from services.roles import check_role
 
-    # gRPC's C core writes lines of its own, around our log; who wants them sets the level. It looks when it is loaded.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     with plain_errors():
         settings = load_settings()
         check_role(settings, Role(role))

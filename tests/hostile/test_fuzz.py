@@ -1,0 +1,164 @@
+"""Hostile messages for every call, from who may send them and who may not: nothing breaks, nobody is disturbed."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from itertools import islice
+
+import grpc
+import numpy as np
+import pytest
+from google.protobuf.message import Message
+
+from plumbline.federation import Federation
+from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, passive_pb2_grpc
+from services.common.agreement import TrainingPlan
+from tests.harness.hostile import PROCESSES, SEEDED, HonestJob, assert_sound, log_of, raw_channel, scores_of, trained
+from tests.harness.processes import quick_federation
+from tests.harness.wire_fuzz import FORGERY, SERVED_BY, Answers, Call, Fuzzer, calls, calls_at
+
+# Per call: half of them idle, from each caller in turn.
+QUICK_REQUESTS, LONG_REQUESTS = 60, 2_000
+CALLERS = ("operator", "coordinator", "active", "passive")
+# Of the honest jobs, one after the other for as long as the fire takes.
+TERMS = {"epochs": 25, "batch_size": 32}
+# More than any call waits by itself (the step timeout), with retries of the connection.
+DEADLINE = 20.0
+LONG = pytest.param(LONG_REQUESTS, marks=[pytest.mark.hostile_long, pytest.mark.timeout(3000)], id="long")
+AMOUNTS = pytest.mark.parametrize("amount", [pytest.param(QUICK_REQUESTS, id="quick"), LONG])
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    with quick_federation(tmp_path_factory.mktemp("federation"), **{**SEEDED, "step_timeout": 8}) as running:
+        yield running
+
+
+def no_job(message: Message) -> None:
+    """A plan without epochs is no plan: what a fuzzer sends must not train in the honest operator's place."""
+    if message.DESCRIPTOR.name == "TrainRequest":
+        message.plan.epochs = 0  # type: ignore[attr-defined]
+
+
+class Attack:
+    """Sends hostile requests of every call from every caller, in turn."""
+
+    def __init__(self, federation: Federation, seed: int) -> None:
+        processes = federation.processes
+        self.sessions = ["unknown"]
+        fuzzer = Fuzzer(seed, self.sessions, no_job)
+        self.answers = Answers()
+        self._targets = [(callee, call) for callee in PROCESSES for call in calls_at(callee)]
+        self._requests = {call: fuzzer.requests(call) for _, call in self._targets}
+        self._stack = ExitStack()
+        self._channels = {
+            (caller, callee): self._stack.enter_context(raw_channel(processes, caller, callee))
+            for caller in CALLERS
+            for callee in PROCESSES
+        }
+
+    def round(self, amount: int) -> None:
+        """Send ``amount`` requests of every call to everybody who serves it."""
+        for callee, call in self._targets:
+            for number, request in enumerate(islice(self._requests[call], amount)):
+                channel = self._channels[CALLERS[number % len(CALLERS)], callee]
+                self.answers.send(channel, call, request, DEADLINE)
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def assert_all_answered(answers: Answers, amount: int) -> None:
+    assert not answers.wrong, f"{len(answers.wrong)} wrong answers, such as\n" + "\n".join(answers.wrong[:20])
+    assert not [call.path for call in calls() if answers.sent(call) < amount]
+
+
+def test_every_service_has_somebody_who_serves_it() -> None:
+    assert {call.service for call in calls()} <= set(SERVED_BY)
+    assert len(calls()) >= 22
+
+
+@AMOUNTS
+def test_an_idle_federation_refuses_every_hostile_message_in_words(federation: Federation, amount: int) -> None:
+    """Once undecodable bytes were INTERNAL with a traceback, and a name or a reason wrote lines of its own."""
+    attack = Attack(federation, seed=amount)
+    attack.round(amount)
+    attack.close()
+    assert_all_answered(attack.answers, amount)
+    assert_sound(federation.processes)
+    # And it goes on as if nothing had been.
+    federation.train()
+    assert (scores_of(federation)["error"] == "").any()
+
+
+@AMOUNTS
+def test_an_honest_session_under_fire_ends_with_the_same_bits(federation: Federation, amount: int) -> None:
+    expected = trained(federation, **TERMS)
+    attack = Attack(federation, seed=amount + 1)
+    sent = jobs = 0
+    while sent < amount:
+        job = HonestJob(federation, **TERMS)
+        job.await_training()
+        attack.sessions[:] = ["unknown", federation.status().session_id]
+        while job.is_running and sent < amount:
+            attack.round(4)
+            sent += 4
+        for ours, undisturbed in zip(job.result(300), expected, strict=True):
+            np.testing.assert_array_equal(ours, undisturbed)
+        jobs += 1
+    attack.close()
+    assert_all_answered(attack.answers, amount)
+    assert sent >= amount
+    assert jobs
+    assert_sound(federation.processes)
+
+
+def test_words_of_a_peer_write_no_line_of_their_own(federation: Federation) -> None:
+    """Once a reason, and the name under which a party joined, wrote a line as if the party had written it."""
+    processes = federation.processes
+    with (
+        raw_channel(processes, "active", "coordinator") as one,
+        raw_channel(processes, "passive", "coordinator") as two,
+    ):
+        stub, other = coordinator_pb2_grpc.CoordinatorStub(one), coordinator_pb2_grpc.CoordinatorStub(two)
+        terms = coordinator_pb2.OpenSessionRequest(
+            plan=TrainingPlan().to_message(), classes=2, passive_parties=["passive"]
+        )
+        session = stub.OpenSession(terms, timeout=10).session_id
+        party = common_pb2.PartyDescription(name=FORGERY, feature_count=3, aligned_rows=500)
+        with pytest.raises(grpc.RpcError):
+            other.JoinSession(coordinator_pb2.JoinSessionRequest(session_id=session, party=party), timeout=10)
+        other.EndSession(common_pb2.EndSessionRequest(session_id=session, reason=FORGERY), timeout=10)
+    with raw_channel(processes, "active", "passive") as channel:
+        ending = common_pb2.EndSessionRequest(session_id=federation.status().session_id, reason=FORGERY)
+        with suppress(grpc.RpcError):
+            passive_pb2_grpc.PassiveStub(channel).EndSession(ending, timeout=10)
+    assert any("Aligned 9999" in log_of(processes, name) for name in PROCESSES)
+    assert_sound(processes)
+
+
+def test_the_same_seed_makes_the_same_requests() -> None:
+    for call in calls():
+        one, other = (list(islice(Fuzzer(3).requests(call), 30)) for _ in range(2))
+        assert one == other
+        assert len({tuple(request) for request in one}) > 5, call.path
+
+
+def test_a_wrong_answer_is_noticed() -> None:
+    """The suite itself: an answer that may not be is counted."""
+    call: Call = calls()[0]
+
+    class Sending(list[bytes]):
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode.INTERNAL
+
+        def details(self) -> str:
+            return "Unexpected ValueError"
+
+    class Channel:
+        def stream_stream(self, path: str) -> object:
+            return lambda request, timeout: Sending()
+
+    answers = Answers()
+    answers.send(Channel(), call, [b""], 1.0)  # type: ignore[arg-type]
+    assert answers.sent(call) == 1
+    assert "INTERNAL" in answers.wrong[0]
