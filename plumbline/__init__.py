@@ -3,8 +3,8 @@
 import os
 from importlib.metadata import version
 
-# gRPC reads it when it is first imported. By default it writes a line of its own for each stranger who knocks at a
-# port: whoever reaches one could fill the log of a service.
+# Before anything imports grpc, whose C core writes lines of its own: one for each stranger who knocks at a port, which
+# could fill a log, and several beside the sentence that says what to do. Who wants them sets the variable.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 from plumbline.federation import Federation

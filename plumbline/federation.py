@@ -152,7 +152,7 @@ class Federation:
         Raises ValueError for what is no address, CertificateError for certificates that can't be used.
         """
         host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal():
+        if not host or not port.isdecimal() or int(port) >= 1 << 16:
             raise ValueError(f"Expected the active party's address as HOST:PORT, got {address!r}.")
         return cls(_operator_transport(certificates).dial(address, "active"), address=address)
 

@@ -233,7 +233,10 @@ class ActiveParty:
         cancelled = isinstance(error, Cancelled)
         self.stage = "failed" if not cancelled else "serving" if self.has_model else "idle"
         self.failure = told(error)
-        _log.error("The job failed: %s", described(error))
+        if cancelled:
+            _log.info("%s", error)
+        else:
+            _log.error("The job failed: %s", described(error))
         if self._job is not None:
             self._job.end(_BY_OPERATOR if cancelled else f"the active party's job has failed: {told(error)}")
 

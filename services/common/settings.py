@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -175,7 +176,12 @@ class Settings(BaseSettings):
     @field_validator("attack_options", "defence_options", mode="before")
     @classmethod
     def _parse_options(cls, value: Any) -> Any:
-        return json.loads(value) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except ValueError as error:
+            raise ValueError(f'expected JSON such as {{"gia": {{"init": "half"}}}}, got {value!r}') from error
 
     @field_validator(*_TERMS)
     @classmethod
@@ -278,4 +284,11 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         place = PREFIX + str(first["loc"][0]).upper() + ": " if first["loc"] else "Settings: "
-        raise SettingsError(place + first["msg"].removeprefix("Value error, ") + ".") from error
+        raise SettingsError(f"{place}{_words_of(first)}.") from error
+
+
+def _words_of(error: ErrorDetails) -> str:
+    """What is wrong with a value, in the words of its own check or, with the value, in pydantic's."""
+    if error["type"] == "value_error":
+        return error["msg"].removeprefix("Value error, ")
+    return f"{error['msg'][0].lower()}{error['msg'][1:]}, got {error['input']!r}"

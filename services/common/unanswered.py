@@ -36,7 +36,10 @@ _MEANINGS = (
     ("timed out", "the network swallows what is sent to it. Check the address and the network."),
     ("ping timeout", "the network swallows what is sent to it. Check the network."),
 )
-_AT_ONCE = "what listens at its address ends every connection. Check that it runs, the address and PLUMBLINE_TRANSPORT."
+_AT_ONCE = (
+    "what listens at its address ends every connection. Check the address, that both certificates are of one "
+    "authority, and PLUMBLINE_TRANSPORT."
+)
 _UNKNOWN = "there is no connection to it. Check that it runs, its address and the certificates."
 
 

@@ -19,6 +19,8 @@ from tests.harness.strikes import assert_no_traceback, eventually, log_of, send
 STEP_TIMEOUT = 60
 GENEROUS = 15.0
 STRICT = 3.0
+# A process reads its libraries from a disk that others read as well.
+STARTS = 120.0
 ENDED = "Session ended: {} does not answer"
 FORGOTTEN = "Session ended: active no longer knows this session"
 JOB_ENDED = "Session ended: the active party's job has failed: {} does not answer"
@@ -105,7 +107,7 @@ def take_back(federation: Federation, killed: str) -> None:
     processes = federation.processes
     begins = len(log_of(federation, killed))
     processes.start_party(killed)
-    eventually(lambda: "serves on port" in log_of(federation, killed)[begins:], 30, f"{killed} is back")
+    eventually(lambda: "serves on port" in log_of(federation, killed)[begins:], STARTS, f"{killed} is back")
     assert federation.train(epochs=1).epochs_run == 1
 
 

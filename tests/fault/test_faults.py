@@ -41,7 +41,7 @@ def test_a_killed_passive_party_fails_the_job_by_name_and_trains_again_once_rest
         federation.predict_one("r000001")
 
     processes.start_party("passive")
-    eventually(lambda: "serves on port" in log_of(federation, "passive").rpartition("Stage")[2], 20, "passive is back")
+    eventually(lambda: "serves on port" in log_of(federation, "passive").rpartition("Stage")[2], 120, "passive is back")
     # Once the first two to four jobs failed, while gRPC waited before it connected again.
     federation.train(epochs=1)
     assert federation.status().stage == "serving"
@@ -97,7 +97,7 @@ def test_when_the_active_party_dies_the_passive_one_ends_by_itself_and_serves_it
         eventually(passive_has_ended, STEP_TIMEOUT + GRACE, "the passive party ends the session")
     processes.start_party("active")
     with Federation.connect(processes.addresses["active"], processes.certificates) as successor:
-        eventually(lambda: answers(successor), 30, "the active party is back")
+        eventually(lambda: answers(successor), 120, "the active party is back")
         outcome = successor.train(epochs=1, batch_size=64, key_bits=512)
         assert outcome.epochs_run == 1
         assert successor.predict_one("r000001")

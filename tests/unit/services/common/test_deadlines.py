@@ -45,9 +45,9 @@ class Hanging(coordinator_pb2_grpc.CoordinatorServicer):
     def __init__(self) -> None:
         self.freed = threading.Event()
 
-    def SubmitPartialScores(self, request: Any, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
+    def SubmitPartialScores(self, request: Any, context: grpc.ServicerContext) -> coordinator_pb2.SubmissionReceipt:
         self.freed.wait(60)
-        return common_pb2.Acknowledgement()
+        return coordinator_pb2.SubmissionReceipt()
 
 
 class Asking(passive_pb2_grpc.PassiveServicer):

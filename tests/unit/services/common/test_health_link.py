@@ -10,6 +10,7 @@ from grpc_health.v1 import health_pb2
 
 from plumbline.processes import _free_addresses
 from services.common.errors import PeerVanished
+from services.common.health import Held
 from services.common.health_link import HealthLink
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
@@ -24,7 +25,7 @@ def transport(name: str) -> Transport:
 
 
 def serve(address: str, held: str = "") -> grpc.Server:
-    server, _ = transport("passive").serve(address, [], {}, ["tests.Known"], holds_session=lambda one: one == held)
+    server, _ = transport("passive").serve(address, [], {}, ["tests.Known"], held=Held(lambda one: one == held))
     return server
 
 
@@ -59,7 +60,7 @@ def test_a_peer_says_whether_it_knows_a_session_and_a_dead_one_is_unreachable(
 def test_a_peer_that_hangs_is_silent(address: str, channel: grpc.Channel) -> None:
     link = HealthLink("passive", channel)
     freed = threading.Event()
-    server, _ = transport("passive").serve(address, [], {}, [], holds_session=lambda _: freed.wait(SECONDS))
+    server, _ = transport("passive").serve(address, [], {}, [], held=Held(lambda _: freed.wait(SECONDS)))
     assert asked(link, "one", seconds=0.5) is Answer.SILENT
     freed.set()
     server.stop(None).wait()

@@ -25,7 +25,7 @@ class Clock:
 
 
 @dataclass
-class Broken:
+class Broken(StateInMemory):
     """A state folder that can't be read, or can't be written."""
 
     content: bytes | None = None
