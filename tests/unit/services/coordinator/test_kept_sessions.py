@@ -113,7 +113,12 @@ def test_a_passive_party_counts_on_nothing_that_isnt_on_its_disk(
             raise StateNotKept("passive can't write its state (No space left on device): it needs room.")
 
         original = Sessions.score
-        monkeypatch.setattr(Sessions, "score", lambda *arguments: asked.append(1) or original(*arguments))
+
+        def counting(*arguments: Any) -> FloatArray:
+            asked.append(1)
+            return original(*arguments)
+
+        monkeypatch.setattr(Sessions, "score", counting)
         with monkeypatch.context() as patch:
             patch.setattr("services.passive.submissions.SeenSubmissions._keep", full)
             with pytest.raises(StateNotKept, match="passive"):
