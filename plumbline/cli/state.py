@@ -1,6 +1,7 @@
 """``plumbline state``: what a party keeps across restarts. Works on the folder; no service needs to run."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -50,14 +51,14 @@ def clear(
         path = _given(folder)
         owner = owner_of(path)
         # Held until the command ends: no service starts meanwhile.
-        state = StateFolder(path, owner)
-        if not yes and not typer.confirm(f"Forget every model of {owner.name} in {path}?"):
-            console_out.print("Nothing was changed.")
-            return
-        # The log of the database goes last: without it the database may lack answers that were given.
-        for name in (SERVED, CANDIDATE, SUBMISSIONS, DATABASE, f"{DATABASE}-shm", f"{DATABASE}-wal"):
-            state.remove(name)
-        console_out.print(f"{owner.name} has forgotten its models. Train again.")
+        with closing(StateFolder(path, owner)) as state:
+            if not yes and not typer.confirm(f"Forget every model of {owner.name} in {path}?"):
+                console_out.print("Nothing was changed.")
+                return
+            # The database after its log, which would be taken for that of the next one.
+            for name in (SERVED, CANDIDATE, SUBMISSIONS, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
+                state.remove(name)
+            console_out.print(f"{owner.name} has forgotten its models. Train again.")
 
 
 def _given(folder: Path | None) -> Path:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -20,6 +21,11 @@ from vfl.arrays import FloatArray
 IDS = [f"r{number:06d}" for number in range(1, 41)]
 # A machine that is shared; the suite that measures asks for 5 s.
 BACK_SECONDS = 40
+
+
+def quick(folder: Path, **settings: Any) -> LocalProcesses:
+    """Processes that train in a moment, not started."""
+    return local_processes(folder, **{**QUICK, **settings})
 
 
 def eventually(holds: Callable[[], bool], what: str) -> None:
@@ -90,7 +96,7 @@ def assert_goes_on(processes: LocalProcesses, before: FloatArray) -> None:
 
 
 def test_predictions_of_an_undefended_model_go_on_after_any_kill(tmp_path: Path) -> None:
-    processes = local_processes(tmp_path, **QUICK)
+    processes = quick(tmp_path)
     with Federation.start(processes) as federation:
         federation.train()
         before = answered(processes)
@@ -108,7 +114,7 @@ def test_predictions_of_an_undefended_model_go_on_after_any_kill(tmp_path: Path)
 
 
 def test_predictions_under_score_defences_of_three_parties_go_on_after_kills(tmp_path: Path) -> None:
-    processes = local_processes(tmp_path, parties=3, **QUICK)
+    processes = quick(tmp_path, parties=3)
     defended = {"defences": ("score_noise", "score_rounding"), "defence_options": {"score_rounding": {"decimals": 4}}}
     coordinator = processes.settings["coordinator"].model_copy(update=defended)
     processes.settings = {**processes.settings, "coordinator": coordinator}
@@ -122,7 +128,7 @@ def test_predictions_under_score_defences_of_three_parties_go_on_after_kills(tmp
 
 
 def test_status_and_health_tell_what_a_prediction_would_find(tmp_path: Path) -> None:
-    processes = local_processes(tmp_path, **QUICK)
+    processes = quick(tmp_path)
     with (
         Federation.start(processes) as federation,
         dial(processes, "operator", "active") as channel,
@@ -155,7 +161,7 @@ def test_status_and_health_tell_what_a_prediction_would_find(tmp_path: Path) -> 
 
 
 def test_a_killed_job_leaves_the_model_that_was_served(tmp_path: Path) -> None:
-    processes = local_processes(tmp_path, **QUICK)
+    processes = quick(tmp_path)
     with Federation.start(processes) as federation:
         federation.train()
         before = answered(processes)

@@ -105,7 +105,7 @@ def test_the_served_model_outlives_a_cancelled_job(tmp_path: Path) -> None:
     settings = small_settings(cipher="plain", epochs=1)
     with house(tmp_path, settings=settings) as home, ThreadPoolExecutor(1) as operator:
         home.train()
-        served = home.active._served
+        served = home.active._serving.newest
         hang = Hang("join")
         hang.strike(home)
         job = operator.submit(home.train)
@@ -115,7 +115,7 @@ def test_the_served_model_outlives_a_cancelled_job(tmp_path: Path) -> None:
             job.result(SECONDS)
         hang.freed.set()
         assert home.active.stage == "serving"
-        assert home.active._served is served
+        assert home.active._serving.newest is served
 
 
 @dataclass

@@ -105,13 +105,13 @@ def test_a_party_that_dies_in_the_switch_is_waited_for(
         method = "serve" if name == "coordinator" else "serve_model"
         original = getattr(kind, method)
 
-        def dying(party: Any, *arguments: Any) -> Any:
-            if party is not home.running.get(name):
-                return original(party, *arguments)
-            if after:
+        def dying(party: Any, *arguments: Any) -> None:
+            dies = party is home.running.get(name)
+            if after or not dies:
                 original(party, *arguments)
-            home.kill(name)
-            raise PeerVanished(f"{name} does not answer: the call was cut off.")
+            if dies:
+                home.kill(name)
+                raise PeerVanished(f"{name} does not answer: the call was cut off.")
 
         with monkeypatch.context() as patch:
             patch.setattr(kind, method, dying)

@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 import pytest
 
-from protos.v1 import common_pb2, coordinator_pb2_grpc, passive_pb2_grpc
+from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, passive_pb2_grpc
 from services.active.passive_link import PassiveLink
 from services.common.deadlines import answering_within, carrying_the_deadline, inner_timeout
 from services.common.errors import FederationError

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import signal
 import stat
 import subprocess
@@ -10,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from services.common import durable
 from services.common.identity import Identity, Role
 from services.common.state_folder import (
     SCHEMA,
@@ -39,12 +39,12 @@ sys.stdin.read()
 """
 # Writes, and stops with half of the bytes in the file.
 TORN = """
-from services.common import durable
+
 import os
 def never(descriptor):
     print("ready", flush=True)
     sys.stdin.read()
-durable.os.fsync = never
+os.fsync = never
 folder.write("model", b"new" * 1000)
 """
 
@@ -164,7 +164,7 @@ def test_a_full_disk_keeps_the_old_and_is_told_in_one_sentence_without_the_folde
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
-        patch.setattr(durable.os, "fsync", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(StateNotKept) as refused:
             state.write("model", b"new")
     assert str(refused.value) == (

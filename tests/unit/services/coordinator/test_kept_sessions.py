@@ -114,11 +114,11 @@ def test_a_passive_party_counts_on_nothing_that_isnt_on_its_disk(
 
         original = Sessions.score
 
-        def score(*arguments: Any) -> FloatArray:
+        def counting(*arguments: Any) -> FloatArray:
             asked.append(1)
             return original(*arguments)
 
-        monkeypatch.setattr(Sessions, "score", score)
+        monkeypatch.setattr(Sessions, "score", counting)
         with monkeypatch.context() as patch:
             patch.setattr("services.passive.submissions.SeenSubmissions._keep", full)
             with pytest.raises(StateNotKept, match="passive"):
