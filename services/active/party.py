@@ -38,6 +38,8 @@ _log = logging.getLogger(__name__)
 # To tell every party that can be reached takes less (services.common.wire.END_SECONDS).
 _CANCEL_SECONDS = 5.0
 _BY_OPERATOR = "cancelled by the operator."
+# Half of a connection's streams (services.common.call_limits).
+_PREDICTIONS_AT_ONCE = 32
 UNKNOWN_RECORD = "This id is not among the aligned records: every party must hold it when the session begins."
 
 
@@ -82,6 +84,11 @@ class ActiveParty:
         self._attack_host = attack_host
         self._auxiliary = auxiliary
         self._attacking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attacks")
+        # Predictions have threads and a bound of their own: however many operators ask, a job's messages to the same
+        # parties find a thread here, and a stream of the connection there.
+        self._asking = ThreadPoolExecutor(_PREDICTIONS_AT_ONCE, thread_name_prefix="predictions")
+        self._prediction_scoring = Scoring(context.coordinator, passive_parties, self._asking)
+        self._predicting = threading.BoundedSemaphore(_PREDICTIONS_AT_ONCE)
         self._job_lock = threading.Lock()
         self._job: Job | None = None
         # The last one that was trained to its end: its peers may send a message again.
@@ -251,7 +258,8 @@ class ActiveParty:
             self._job.interrupt(OutOfOrder("The active party is stopping."))
         if self._session is not None:
             self._session.training.exchange.end("the active party is stopping.")
-        self._attacking.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._attacking, self._asking):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     # -- Protocol 1 and prediction ---------------------------------------------------------------------------------
 
@@ -279,7 +287,8 @@ class ActiveParty:
     def _predict(self, model: TrainedModel, ids: Sequence[str]) -> dict[str, FloatArray]:
         known = [record for record in dict.fromkeys(ids) if record in model.row_of_id]
         rows = [model.row_of_id[record] for record in known]
-        scores = self._scoring.scores(model.model, rows)
+        with self._predicting:
+            scores = self._prediction_scoring.scores(model.model, rows)
         # On the transcript as it grows, but never in the way of an answer.
         attack = self._attacking.submit(self._attack_prediction, model.session_id, rows, scores)
         attack.add_done_callback(log_failure)
