@@ -17,16 +17,16 @@ from services.common.dialing import CHANNEL_OPTIONS, dial, intercepted
 from services.common.gate import Permissions
 from services.common.health import HealthServicer, Held, is_serving
 from services.common.identity import Identity, role_of
-from services.common.meters import TrafficMeter
-from services.common.occupancy import Occupancy
-from services.common.renewing_channel import RenewingChannel
-from services.common.serving import (
+from services.common.listening import (
     REFLECTION_PERMISSIONS,
     add_reflection,
     bound,
     make_server,
     renewed_server_credentials,
 )
+from services.common.meters import TrafficMeter
+from services.common.occupancy import Occupancy
+from services.common.renewing_channel import RenewingChannel
 
 # What servicers and callers need, from one place.
 __all__ = ["Permissions", "Transport", "is_serving", "require_caller"]

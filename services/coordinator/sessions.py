@@ -4,9 +4,6 @@ import logging
 import secrets
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
 
 from defences import NoiseSource, ScoreDefence
 from services.common.agreement import (
@@ -31,73 +28,18 @@ from services.common.identity import Identity
 from services.common.scores import PartialScores, check_magnitude
 from services.common.state_folder import State, StateInMemory
 from services.coordinator.answered import AnsweredRecords
+from services.coordinator.gram import check_gram, total_gram
 from services.coordinator.kept_sessions import KeptSession, KeptSessions
 from services.coordinator.protection import Protection
+from services.coordinator.session_state import SessionState
 from services.protocol1.default_batch import with_batch_size
 from vfl.arrays import FloatArray
-from vfl.learning import RowCounts, confidence_scores, count_rows, residual_columns
+from vfl.learning import confidence_scores
 
 _log = logging.getLogger(__name__)
 
 # Ended sessions, without their scores: late messages get a clear answer.
 _KEPT_ENDED = 16
-# Requests of one session whose scores were never asked for (their active party failed half-way), and what they hold.
-_KEPT_REQUESTS = 64
-_KEPT_SHARES_BYTES = 64 << 20
-# Of the largest entry of a Gram matrix.
-_GRAM_TOLERANCE = 1e-9
-
-
-@dataclass
-class _Session:
-    plan: TrainingPlan
-    classes: int
-    active: str
-    passive_parties: tuple[str, ...]
-    # Fingerprint of what is applied to its scores.
-    defences: str
-    joined: dict[str, PartyDescription] = field(default_factory=dict)
-    ended: str | None = None
-    # By request, then by passive party.
-    shares: dict[int, dict[str, PartialScores]] = field(default_factory=dict)
-    # Set when all have joined.
-    agreement: Agreement | None = None
-    is_served: bool = False
-    # Why a session from before a restart can't be answered any more.
-    changed: str | None = None
-
-    @classmethod
-    def restored(cls, kept: KeptSession) -> "_Session":
-        """A session from before a restart."""
-        terms = kept.agreement
-        passive = tuple(party.name for party in terms.parties[1:])
-        joined = {party.name: party for party in terms.parties}
-        session = cls(terms.plan, terms.classes, terms.active.name, passive, kept.defences, joined)
-        session.agreement, session.is_served = terms, kept.is_served
-        return session
-
-    @property
-    def columns(self) -> int:
-        """Columns of partial scores: an installed model gives one per class, whatever their number."""
-        return self.classes if self.plan.installed_model else residual_columns(self.classes)
-
-    @property
-    def most_answers(self) -> int:
-        """Records that an honest session asks about by a party's pseudonyms: all, and each epoch's validation rows."""
-        assert self.agreement is not None  # noqa: S101 - nobody is answered before
-        rows = self.agreement.row_counts
-        return sum(rows) + self.plan.epochs * rows.validation
-
-    @property
-    def party_names(self) -> tuple[str, ...]:
-        return (self.active, *self.passive_parties)
-
-    def forget_old_shares(self) -> None:
-        """Forget the oldest requests beyond what a session may keep; the newest stays."""
-        held = sum(share.nbytes for shares in self.shares.values() for share in shares.values())
-        while len(self.shares) > _KEPT_REQUESTS or (held > _KEPT_SHARES_BYTES and len(self.shares) > 1):
-            oldest = self.shares.pop(next(iter(self.shares)))
-            held -= sum(share.nbytes for share in oldest.values())
 
 
 class Sessions:
@@ -126,13 +68,13 @@ class Sessions:
         self._timeout = timeout
         self._protection = Protection(defences, noise or NoiseSource())
         self._condition = threading.Condition()
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, SessionState] = {}
         self._kept = KeptSessions(state or StateInMemory())
         for kept in self._kept.all():
             self._sessions[kept.agreement.session_id] = self._restored(kept)
 
-    def _restored(self, kept: KeptSession) -> _Session:
-        session = _Session.restored(kept)
+    def _restored(self, kept: KeptSession) -> SessionState:
+        session = SessionState.restored(kept)
         try:
             is_as_before = self._protection.fingerprint(session.classes) == kept.defences
         except OutOfOrder as error:
@@ -162,7 +104,7 @@ class Sessions:
         # A rehearsal: what can't work with so many classes says so now, and what has to be trained is trained.
         fingerprint = self._protection.fingerprint(classes)
         session_id = secrets.token_hex(16)
-        opened = _Session(plan, classes, caller.name, tuple(sorted(passive_parties)), fingerprint)
+        opened = SessionState(plan, classes, caller.name, tuple(sorted(passive_parties)), fingerprint)
         with self._condition:
             self._end_all(
                 (one for one in self._of(caller.name) if one.agreement is None), "its active party has opened another."
@@ -204,10 +146,10 @@ class Sessions:
             assert session.agreement is not None  # noqa: S101 - a session that can't be agreed on has raised
             return session.agreement
 
-    def _agree(self, session_id: str, session: _Session) -> None:
+    def _agree(self, session_id: str, session: SessionState) -> None:
         """Fix the terms of a session that all have joined, on disk before anybody is told. What can't work ends it."""
         try:
-            rows = _check_rows(session)
+            rows = session.split_rows()
             agreement = with_batch_size(
                 Agreement(
                     session_id,
@@ -242,7 +184,7 @@ class Sessions:
                 raise NotAllowed("The active party brings its share when it asks for the scores.")
             self._check_columns(session, share.products)
             if share.parameter_gram is not None:
-                _check_gram(share.parameter_gram, session.classes)
+                check_gram(share.parameter_gram, session.classes)
             if self._protection.is_on and len(share.record_tokens) != len(share.products):
                 raise InvalidMessage(
                     f"Expected a pseudonym for each of {len(share.products)} records, got {len(share.record_tokens)}: "
@@ -288,7 +230,7 @@ class Sessions:
                 logits = AnsweredRecords(self._kept, session_id, session.most_answers).first_logits(logits, tokens)
             scores = confidence_scores(logits)
             grams = [shares[name].parameter_gram for name in session.passive_parties]
-        return self._protection.protected(scores, _total(grams))
+        return self._protection.protected(scores, total_gram(grams))
 
     def holds_session(self, session_id: str) -> bool:
         """Whether this coordinator knows the session, ended or not: what parties ask who watch it."""
@@ -331,7 +273,7 @@ class Sessions:
             session = self._sessions.get(session_id)
             return session is not None and session.ended is None and session.changed is None
 
-    def _end_all(self, sessions: Iterable[_Session], reason: str) -> None:
+    def _end_all(self, sessions: Iterable[SessionState], reason: str) -> None:
         """End sessions and keep of them who may ask, and why they ended. Who waits for one is told."""
         for session in sessions:
             session.ended = session.ended or reason
@@ -343,11 +285,11 @@ class Sessions:
             del self._sessions[name]
         self._condition.notify_all()
 
-    def _of(self, active: str) -> list[_Session]:
+    def _of(self, active: str) -> list[SessionState]:
         """The sessions of one active party that have not ended."""
         return [one for one in self._sessions.values() if one.active == active and one.ended is None]
 
-    def _session(self, caller: Identity, session_id: str) -> _Session:
+    def _session(self, caller: Identity, session_id: str) -> SessionState:
         session = self._sessions.get(session_id)
         if session is None:
             raise OutOfOrder("Unknown session: the active party opens one first.")
@@ -356,7 +298,7 @@ class Sessions:
         self._refuse_ended(session)
         return session
 
-    def _agreed(self, caller: Identity, session_id: str) -> _Session:
+    def _agreed(self, caller: Identity, session_id: str) -> SessionState:
         session = self._session(caller, session_id)
         if session.agreement is None:
             raise OutOfOrder("The session has not begun: not every party has joined.")
@@ -365,51 +307,12 @@ class Sessions:
         return session
 
     @staticmethod
-    def _refuse_ended(session: _Session) -> None:
+    def _refuse_ended(session: SessionState) -> None:
         if session.ended is not None:
             raise OutOfOrder(f"The session has ended: {session.ended}")
 
     @staticmethod
-    def _check_columns(session: _Session, products: FloatArray) -> None:
+    def _check_columns(session: SessionState, products: FloatArray) -> None:
         if products.shape[1] != session.columns:
             raise InvalidMessage(f"Expected {session.columns} columns of partial scores, got {products.shape[1]}.")
         check_magnitude(products)
-
-
-def _total(grams: Sequence[FloatArray | None]) -> FloatArray | None:
-    """The Gram matrix of all passive parameters side by side; None unless every party gave its own."""
-    given = [gram for gram in grams if gram is not None]
-    total: FloatArray = np.sum(given, axis=0)
-    return total if len(given) == len(grams) else None
-
-
-def _check_gram(gram: FloatArray, classes: int) -> None:
-    """Refuse what can't be W W^T: that is symmetric and, but for rounding, has no negative eigenvalue."""
-    if gram.shape != (classes, classes):
-        raise InvalidMessage(f"Expected a Gram matrix of {classes} classes, got {gram.shape}.")
-    unit = float(np.abs(gram).max()) or 1.0
-    if not np.allclose(gram / unit, gram.T / unit) or np.linalg.eigvalsh(gram / unit)[0] < -_GRAM_TOLERANCE:
-        raise InvalidMessage("Expected a Gram matrix: symmetric, without negative eigenvalues.")
-
-
-def _check_rows(session: _Session) -> RowCounts:
-    """Count the rows of each part of the split.
-
-    Every party must have aligned the same number of rows, and a batch must fit the training ones.
-    """
-    rows = {party.name: party.aligned_rows for party in session.joined.values()}
-    if len(set(rows.values())) != 1:
-        raise InvalidMessage(f"The parties aligned different numbers of rows: {rows}. Align again.")
-    plan, aligned = session.plan, rows[session.active]
-    split = count_rows(aligned, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction)
-    if split.train < 1:
-        raise InvalidMessage(
-            f"No record is left to train on, of {aligned} aligned. Align more records, or lower validation_fraction "
-            "and test_fraction."
-        )
-    if plan.batch_size > split.train:
-        raise InvalidMessage(
-            f"The batch of {plan.batch_size} is larger than the data: {split.train} training rows "
-            f"of {aligned} aligned. Choose a smaller batch_size."
-        )
-    return split

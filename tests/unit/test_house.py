@@ -32,7 +32,7 @@ GRPC = {
     "renewing_channel",
     "server",
     "servicer",
-    "serving",
+    "listening",
     "statuses",
     "transport",
 }
