@@ -3,8 +3,8 @@
 import os
 from importlib.metadata import version
 
-# gRPC reads it when it is first imported. By default it writes a line of its own for each stranger who knocks at a
-# port: whoever reaches one could fill the log of a service.
+# gRPC's C core writes lines of its own, past every log and beside every sentence. It looks here when it is loaded; who
+# wants them sets the variable.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 from plumbline.federation import Federation
