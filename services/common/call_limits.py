@@ -52,8 +52,8 @@ class CallLimits:
     reading: float | None
 
 
-# Calls at once of one caller, where honest ones are few: one, and what was sent again after a lost connection (a call
-# of one message up to three times, by the channel itself) while the lost one still waits here.
+# Calls at once of one caller, where honest ones are few: one, and what was sent again after a lost connection while the
+# lost one still waits here. The channel itself sends a call of one message again up to three times.
 _FEW = {
     coordinator_pb2.DESCRIPTOR.services_by_name["Coordinator"]: {
         # Waits until all parties have joined.
