@@ -18,7 +18,7 @@ def sessions(draw: st.DrawFn) -> Agreement:
     batch_size = draw(st.integers(1, 600))
     return agreed(
         TrainingPlan(batch_size=batch_size, key_bits=draw(st.sampled_from([512, 1024, 2048]))),
-        features=tuple(draw(st.lists(st.integers(1, 40), min_size=3, max_size=3))),  # type: ignore[arg-type]
+        features=tuple(draw(st.lists(st.integers(1, 40), min_size=3, max_size=3))),
         truncating=tuple(draw(st.sets(st.sampled_from(names)))),
         classes=draw(st.integers(2, 6)),
         signed=draw(st.booleans()),
