@@ -161,7 +161,7 @@ def main() -> None:
                 f"{sent * steps / 1e6:.1f}",
                 right,
             )
-    Console().print(table)
+    Console(width=110).print(table)
 
 
 if __name__ == "__main__":
