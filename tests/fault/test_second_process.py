@@ -1,7 +1,7 @@
 """A second process with a party's certificate can't end that party's jobs, and a restarted one takes its place."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -80,7 +80,7 @@ def test_a_second_process_of_the_active_party_ends_no_job(federation: Federation
                 outcomes[name] = f"{status.name}: {words}"
 
     with ThreadPoolExecutor(2) as threads:
-        attacking = []
+        attacking: list[Future[None]] = []
 
         def watch(event: object) -> None:
             if not attacking and federation.status().stage == "training":

@@ -1,5 +1,7 @@
 """Real processes, and what their files say."""
 
+import secrets
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +44,9 @@ QUICK = {
     "step_timeout": 8,
 }
 
+# One per caller: another would have to wait for the silence of the one before.
+_INSTANCES: defaultdict[str, str] = defaultdict(lambda: secrets.token_hex(16))
+
 
 def local_processes(folder: Path, *, data: str = "breast_cancer", parties: int = 2, **settings: Any) -> LocalProcesses:
     """Processes of a registered data set's federation, not started; their records go to ``folder``/parties."""
@@ -56,9 +61,9 @@ def quick_federation(folder: Path, **settings: Any) -> Iterator[Federation]:
 
 
 def dial(processes: LocalProcesses, caller: str, callee: str, certificates: Path | None = None) -> grpc.Channel:
-    """A channel from party ``caller``, with its own certificate, to ``callee``."""
+    """A channel from party ``caller``, with its own certificate, to ``callee``. All of a caller's are of one process."""
     files = CertificateFiles.of(certificates or processes.certificates, caller)
-    transport = Transport(Identity(role_of(caller), caller), files, TrafficMeter())
+    transport = Transport(Identity(role_of(caller), caller), files, TrafficMeter(), _INSTANCES[caller])
     return transport.dial(processes.addresses[callee], callee)
 
 

@@ -28,6 +28,9 @@ class Failing(active_pb2_grpc.ActiveServicer):
     def Status(self, request: Any, context: grpc.ServicerContext) -> Any:
         abort_with(context, self.error)
 
+    def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
+        abort_with(context, self.error)
+
     def Train(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         return iter(())
 

@@ -183,20 +183,6 @@ def test_a_change_is_checked_like_the_recipe(tmp_path: Path) -> None:
         changed("passive", settings["passive"], model=tmp_path / "m.npz")
 
 
-def test_the_plan_is_that_of_the_active_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(processes: LocalProcesses) -> None:
-        processes.addresses = dict.fromkeys(processes.settings, "127.0.0.1:1")
-
-    monkeypatch.setattr(LocalProcesses, "start", start)
-    monkeypatch.setattr("plumbline.federation._await_health", lambda *_: None)
-    asked = {"epochs": "7", "cipher": "plain", "transport": "insecure"}
-    made = Recipe(TABLES, settings=asked).checked().settings(tmp_path)
-    made["active"] = changed("active", made["active"], model=tmp_path / "m.npz")
-    with Federation.start(LocalProcesses(tmp_path, made)) as federation:
-        assert federation._plan == made["active"].plan()
-    assert (federation._plan.epochs, federation._plan.installed_model) == (7, True)
-
-
 def test_processes_get_their_settings_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, dict[str, str]] = {}
 

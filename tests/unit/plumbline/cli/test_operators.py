@@ -40,6 +40,12 @@ class Party(active_pb2_grpc.ActiveServicer):
         yield active_pb2.JobEvent(epoch=active_pb2.EpochResult(epoch=0, validation_loss=0.5, seconds=2))
         yield active_pb2.JobEvent(result=active_pb2.JobResult(aligned_rows=9, epochs_run=1, kept_epoch=0))
 
+    def Predict(self, request_iterator: Any, context: grpc.ServicerContext) -> Iterator[active_pb2.PredictReply]:
+        return iter(())
+
+    def PredictOne(self, request: Any, context: grpc.ServicerContext) -> active_pb2.RecordPrediction:
+        return active_pb2.RecordPrediction()
+
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
         self.cancelled += 1
         if self.cancelled > 1:

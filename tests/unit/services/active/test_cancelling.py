@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from services.common.errors import Cancelled, OutOfOrder, PeerVanished
@@ -80,7 +81,7 @@ def test_a_cancelled_session_has_ended_at_every_party(tmp_path: Path) -> None:
             job.result(SECONDS)
         for refuse in (
             lambda: home.passive["passive"].show_public_key(ACTIVE, session_id),
-            lambda: home.sessions.score(ACTIVE, session_id, 1, home.active.labels[:, None] * 1.0),
+            lambda: home.sessions.score(ACTIVE, session_id, 1, np.ones((1, 1))),
         ):
             with pytest.raises(OutOfOrder, match=r"^The session has ended: cancelled by the operator\.$"):
                 refuse()

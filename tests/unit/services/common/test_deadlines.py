@@ -65,7 +65,7 @@ class Asking(passive_pb2_grpc.PassiveServicer):
 def test_the_coordinator_is_named_that_hangs_behind_the_passive_party(passive_timeout: float) -> None:
     # Once both calls had the same deadline, and the active party named the passive one. A passive party whose own
     # timeout is longer must answer in the active party's time all the same.
-    hanging = Hanging()
+    hanging = Hanging()  # type: ignore[abstract]
     with (
         serving(
             "coordinator",
@@ -77,7 +77,8 @@ def test_the_coordinator_is_named_that_hangs_behind_the_passive_party(passive_ti
         serving(
             "passive",
             lambda server: passive_pb2_grpc.add_PassiveServicer_to_server(
-                Asking(CoordinatorLink(behind, passive_timeout)), server
+                Asking(CoordinatorLink(behind, passive_timeout)),  # type: ignore[abstract]
+                server,
             ),
             ["/plumbline.v1.Passive/ContributeScores"],
             Role.ACTIVE,
