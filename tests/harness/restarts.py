@@ -1,6 +1,6 @@
 """A federation of party objects whose state is on disk, each of which can be killed at any point and started again."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from attacks import PredictionAttack
 from defences import NoiseSource, ScoreDefence
 from services.active.party import ActiveParty
 from services.adversary.predictions import AttackHost
@@ -55,6 +56,7 @@ class Town:
         data: each party's table, by its name, the active party's first.
         score_defences: what the coordinator applies.
         disclosing: what passive parties apply to parameters, made anew with the party's secret at each start.
+        attacks: what the active party mounts on predictions.
     """
 
     folder: Path
@@ -63,6 +65,7 @@ class Town:
     data: dict[str, PartyData]
     score_defences: Sequence[ScoreDefence] = ()
     disclosing: Sequence[Any] = ()
+    attacks: Mapping[str, PredictionAttack] = field(default_factory=dict)
     running: dict[str, Any] = field(default_factory=dict)
     states: dict[str, StateFolder] = field(default_factory=dict)
 
@@ -118,7 +121,7 @@ class Town:
             for name in self.data
             if name != "active"
         }
-        return ActiveParty(self._context("active", state), passive, AttackHost({}, None))
+        return ActiveParty(self._context("active", state), passive, AttackHost(self.attacks, self.folder))
 
     def _context(self, name: str, state: StateFolder) -> PartyContext:
         role = Role.ACTIVE if name == "active" else Role.PASSIVE
@@ -157,6 +160,7 @@ def town(
     active: PartyData | None = None,
     score_defences: Sequence[ScoreDefence] = (),
     disclosing: Sequence[Any] = (),
+    attacks: Mapping[str, PredictionAttack] | None = None,
     **settings: Any,
 ) -> Iterator[Town]:
     """A federation that runs."""
@@ -164,7 +168,7 @@ def town(
     chosen = small_settings(**{"cipher": "plain", "private_seed": None, **settings})
     with ThreadPoolExecutor(64) as executor:
         data = dict(zip(names_of(parties), tables, strict=True))
-        made = Town(folder, executor, chosen, data, score_defences, disclosing)
+        made = Town(folder, executor, chosen, data, score_defences, disclosing, attacks or {})
         made.start(*made.names)
         try:
             yield made

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from attacks import load_prediction
 from services.common.errors import FederationError, OutOfOrder, PeerVanished
 from services.common.run_folder import RunFolder
 from services.common.state_folder import StateFolder, StateNotKept
@@ -16,7 +17,7 @@ from services.coordinator.sessions import Sessions
 from services.party.served_models import ServedModels
 from services.passive.party import PassiveParty
 from tests.harness.parties import ACTIVE, PASSIVE
-from tests.harness.restarts import Killed, town
+from tests.harness.restarts import IDS, Killed, town
 from vfl.arrays import FloatArray
 
 OLD, NEW = {"epochs": 1}, {"epochs": 2}
@@ -189,6 +190,27 @@ def test_records_are_those_of_the_model_that_is_served(tmp_path: Path, monkeypat
             home.running[name]._context.record.write()
             assert recorded(name) == session
         assert home.train() == recorded("active") == recorded("passive")
+
+
+def test_attacks_go_on_after_a_restart_behind_what_they_found_before(tmp_path: Path) -> None:
+    with town(tmp_path, attacks={"half": load_prediction("half")}) as home:
+        home.train()
+
+        def found() -> list[tuple[int, int]]:
+            home.active._attacking.shutdown()
+            outcomes = RunFolder(tmp_path).prediction_outcomes()
+            assert all(outcome.is_done for outcome in outcomes)
+            return [(outcome.batch, outcome.records) for outcome in outcomes]
+
+        tests = RunFolder(tmp_path).estimates(0).rows.tolist()
+        home.scores(IDS[:3])
+        before = found()
+        assert before == [(0, len(tests)), (1, 3)]
+        home.restart(*home.names)
+        home.scores(IDS[:4])
+        # Once, after a restart, the next batch would have been number 0 and have taken the test records' place.
+        assert found() == [*before, (2, 4)]
+        assert RunFolder(tmp_path).estimates(0).rows.tolist() == tests
 
 
 def test_predicting_goes_on_while_another_model_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
