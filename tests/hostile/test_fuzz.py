@@ -13,12 +13,14 @@ from plumbline.federation import Federation
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, passive_pb2_grpc
 from services.common.agreement import TrainingPlan
 from tests.harness.hostile import PROCESSES, SEEDED, HonestJob, assert_sound, log_of, raw_channel, scores_of, trained
-from tests.harness.processes import quick_federation
+from tests.harness.processes import quick_federation, refused
 from tests.harness.wire_fuzz import FORGERY, SERVED_BY, Answers, Call, Fuzzer, calls, calls_at
 
 # Per call: half of them idle, from each caller in turn.
 QUICK_REQUESTS, LONG_REQUESTS = 60, 2_000
 CALLERS = ("operator", "coordinator", "active", "passive")
+# Who cancels a job, and may: no attack.
+MAY_CANCEL = ("operator", "active")
 # Of the honest jobs, one after the other for as long as the fire takes.
 TERMS = {"epochs": 25, "batch_size": 32}
 # More than any call waits by itself (the step timeout), with retries of the connection.
@@ -59,8 +61,9 @@ class Attack:
     def round(self, amount: int) -> None:
         """Send ``amount`` requests of every call to everybody who serves it."""
         for callee, call in self._targets:
+            callers = [one for one in CALLERS if call.name != "Cancel" or one not in MAY_CANCEL]
             for number, request in enumerate(islice(self._requests[call], amount)):
-                channel = self._channels[CALLERS[number % len(CALLERS)], callee]
+                channel = self._channels[callers[number % len(callers)], callee]
                 self.answers.send(channel, call, request, DEADLINE)
 
     def close(self) -> None:
@@ -128,6 +131,12 @@ def test_words_of_a_peer_write_no_line_of_their_own(federation: Federation) -> N
         with pytest.raises(grpc.RpcError):
             other.JoinSession(coordinator_pb2.JoinSessionRequest(session_id=session, party=party), timeout=10)
         other.EndSession(common_pb2.EndSessionRequest(session_id=session, reason=FORGERY), timeout=10)
+        own = common_pb2.PartyDescription(name="active", feature_count=3, aligned_rows=500)
+        with pytest.raises(grpc.RpcError) as ended:
+            stub.JoinSession(coordinator_pb2.JoinSessionRequest(session_id=session, party=own), timeout=10)
+        # It is told to the others, too: in one line.
+        assert "Aligned 9999" in refused(ended)[1]
+        assert refused(ended)[1].isprintable()
     with raw_channel(processes, "active", "passive") as channel:
         ending = common_pb2.EndSessionRequest(session_id=federation.status().session_id, reason=FORGERY)
         with suppress(grpc.RpcError):
