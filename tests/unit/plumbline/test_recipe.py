@@ -204,6 +204,7 @@ def test_processes_get_their_settings_as_they_are(tmp_path: Path, monkeypatch: p
                 "listen": processes.addresses[name],
                 "peers": processes.addresses,
                 "certs": processes.certificates,
+                "state_dir": processes.state(name),
             }
         )
         assert load_settings() == expected
@@ -211,3 +212,22 @@ def test_processes_get_their_settings_as_they_are(tmp_path: Path, monkeypatch: p
             monkeypatch.delenv(variable)
     assert set(given) == {"coordinator", "active", "passive"}
     assert expected.log_level == "ERROR"
+
+
+def test_each_party_has_a_folder_of_its_own_for_its_state_also_under_one_that_is_given(tmp_path: Path) -> None:
+    settings: list[tuple[dict[str, Any], Path]] = [
+        ({}, tmp_path / "state"),
+        ({"state_dir": tmp_path / "mine"}, tmp_path / "mine"),
+    ]
+    for given, root in settings:
+        made = Recipe(TABLES, settings=given).checked().settings(tmp_path)
+        processes = LocalProcesses(tmp_path, made)
+        assert {name: processes.state(name) for name in made} == {name: root / name for name in made}
+
+
+def test_the_state_folder_of_a_service_in_this_shell_is_not_that_of_a_federation_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLUMBLINE_STATE_DIR", str(tmp_path / "served"))
+    made = Recipe(TABLES, heeds_shell=True).checked().settings(tmp_path)
+    assert {settings.state_dir for settings in made.values()} == {None}
