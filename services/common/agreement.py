@@ -22,7 +22,7 @@ def _term(default: Any, description: str, holds: Callable[[Any], bool] | None = 
 class TrainingPlan:
     """The training that the active party proposes. protos/v1/common.proto explains each field."""
 
-    epochs: int = _term(40, "Passes over the training rows.", lambda value: value >= 1, "at least 1")
+    epochs: int = _term(60, "Passes over the training rows.", lambda value: value >= 1, "at least 1")
     batch_size: int = _term(
         0,
         "Records per step, at most: an epoch's steps share them evenly. 0: follows the table's size.",
