@@ -28,7 +28,7 @@ def _from_to(least: int, most: int) -> tuple[Callable[[Any], bool], str]:
 class TrainingPlan:
     """The training that the active party proposes. protos/v1/common.proto explains each field."""
 
-    epochs: int = _term(40, "Passes over the training rows.", *_from_to(1, limits.EPOCHS))
+    epochs: int = _term(60, "Passes over the training rows.", *_from_to(1, limits.EPOCHS))
     batch_size: int = _term(
         0,
         "Records per step, at most: an epoch's steps share them evenly. 0: follows the table's size.",

@@ -30,7 +30,7 @@ DATASET = "breast_cancer"
 UNDEFENDED, WIDE = "none", "none, noise's fixed point"
 _PLAN = {"epochs": 3, "batch_size": 64}
 # The services' defaults, which the time of a whole training is computed for.
-_DEFAULT_EPOCHS, _LEARNING_RATE = 40, 0.5
+_DEFAULT_EPOCHS, _LEARNING_RATE = 60, 0.5
 _ROUNDS = 3
 _PARTY_FEATURES, _SCORES, _TIMED = 15, 1000, 30
 _TARGETS = {"response_truncation": 0.01}

@@ -145,7 +145,7 @@ def test_the_shells_common_settings_are_those_of_an_audit_and_not_of_a_notebooks
     monkeypatch.setenv("PLUMBLINE_BATCH_SIZE", "16")
     audited = start_audit(tmp_path, settings={"batch_size": 8})
     assert {(one.epochs, one.batch_size) for one in audited.values()} == {(3, 8)}
-    assert {(one.epochs, one.batch_size) for one in start_local(tmp_path).values()} == {(40, 0)}
+    assert {(one.epochs, one.batch_size) for one in start_local(tmp_path).values()} == {(60, 0)}
     # Not even a variable that no setting has: it is somebody else's.
     monkeypatch.setenv("PLUMBLINE_EPOCH", "3")
     assert start_local(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.default_batch import accuracy, load_session
+from benchmarks.default_batch import BEFORE, accuracy, load_session
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.settings import settings_of
 from services.party.consent import warnings_of
@@ -100,13 +100,13 @@ def test_the_counts_are_those_of_the_data_set(name: str) -> None:
 def test_the_model_of_the_demo_learns_as_well_as_in_batches_of_64() -> None:
     """Decision 0009 has all five, by ``python -m benchmarks.default_batch``."""
     now = load_session("breast_cancer")
-    before = now.under(TrainingPlan(batch_size=64), truncates=True)
+    before = now.under(BEFORE, truncates=True)
     right = {
         one.agreement.plan.batch_size: np.mean([accuracy(one, seed) for seed in range(1, 21)]) for one in (before, now)
     }
     assert set(right) == {64, 128}
-    assert right[128] > right[64] - 0.015
-    assert right[128] > 0.92
+    assert right[128] > right[64] - 0.01
+    assert right[128] > 0.93
 
 
 # -- the rule ----------------------------------------------------------------------------------------------------------
