@@ -211,9 +211,14 @@ class PassiveParty:
         self._training_of(caller, session_id).run_epoch(epoch, recorded)
 
     def finish_training(self, caller: Identity, session_id: str, kept_epoch: int) -> None:
-        """Keep the weights of one epoch, on disk as well, write the record and mount the training attacks."""
+        """Keep the weights of one epoch, on disk as well, write the record and mount the training attacks.
+
+        The same again changes nothing.
+        """
         training = self._training_of(caller, session_id)
         training.keep_epoch(kept_epoch)
+        if self._models.knows(session_id):
+            return
         session = self._session_of(caller, session_id)
         self._models.keep_candidate(KeptModel.of(training.model, session.rows))
         # Whose model is complete waits for nobody, and serves a successor of the active party as well.

@@ -169,3 +169,22 @@ def test_training_does_not_end_while_an_epoch_runs_or_before_the_one_that_is_kep
         assert len(outcome.epochs) == 2
         assert home.active.stage == "serving"
     assert told == ["An epoch is being trained: training ends when it is over."] * 3
+
+
+def test_the_end_of_training_said_twice_mounts_its_attacks_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Once: each repetition wrote the record again, and started the attacks again on a thread of its own.
+    attacked: list[str] = []
+    original = PassiveParty.finish_training
+
+    def twice(party: PassiveParty, caller: Identity, session_id: str, epoch: int) -> None:
+        for _ in range(2):
+            original(party, caller, session_id, epoch)
+
+    monkeypatch.setattr(PassiveParty, "finish_training", twice)
+    with house(tmp_path, settings=PLAIN) as home:
+        context = home.passive["passive"]._context
+        monkeypatch.setattr(context.adversary, "attack", lambda training: attacked.append(training.name))
+        home.train()
+    assert attacked == ["passive"]
