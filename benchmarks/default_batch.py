@@ -132,7 +132,18 @@ def seconds_of_step(session: Session) -> tuple[float, int]:
 def main() -> None:
     """Measure all five, before and now, and print."""
     table = Table(title="The default batch")
-    for heading in ("table", "", "batch", "steps", "layout", "s / step", "s / epoch", "min in all", "MB / epoch", "accuracy"):
+    for heading in (
+        "table",
+        "",
+        "batch",
+        "steps",
+        "layout",
+        "s / step",
+        "s / epoch",
+        "min in all",
+        "MB / epoch",
+        "accuracy",
+    ):
         table.add_column(heading, justify="left" if heading in ("table", "") else "right")
     for name, seeds in TABLES.items():
         session = load_session(name)
