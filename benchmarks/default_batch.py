@@ -3,7 +3,8 @@
     PLUMBLINE_DATA_DIR=data python -m benchmarks.default_batch
 
 Before: 40 epochs of batches of 64 rows, answers given whole. Arithmetic of both parties in one step, in this process
-at 2,048 bits: process-CPU seconds, median of three. Test accuracy: the same training in float64, mean over public seeds.
+at 2,048 bits: process-CPU seconds, median of three. Test accuracy: the same training in float64, mean over
+public seeds.
 """
 
 import os
