@@ -2,8 +2,9 @@
 
     PLUMBLINE_DATA_DIR=data python -m benchmarks.default_batch
 
-Before: 40 epochs of batches of 64 rows, answers given whole. Arithmetic of both parties in one step, in this process at 2,048 bits:
-process-CPU seconds, median of three. Test accuracy: the same training in float64, mean over public seeds.
+Before: 40 epochs of batches of 64 rows, answers given whole. Arithmetic of both parties in one step, in this process
+at 2,048 bits: process-CPU seconds, median of three. Test accuracy: the same training in float64, mean over
+public seeds.
 """
 
 import os
@@ -132,7 +133,18 @@ def seconds_of_step(session: Session) -> tuple[float, int]:
 def main() -> None:
     """Measure all five, before and now, and print."""
     table = Table(title="The default batch")
-    for heading in ("table", "", "batch", "steps", "layout", "s / step", "s / epoch", "min in all", "MB / epoch", "accuracy"):
+    for heading in (
+        "table",
+        "",
+        "batch",
+        "steps",
+        "layout",
+        "s / step",
+        "s / epoch",
+        "min in all",
+        "MB / epoch",
+        "accuracy",
+    ):
         table.add_column(heading, justify="left" if heading in ("table", "") else "right")
     for name, seeds in TABLES.items():
         session = load_session(name)

@@ -142,6 +142,21 @@ def test_a_batch_of_all_training_rows_is_agreed() -> None:
     assert all(isinstance(answer, Agreement) for answer in told.values())
 
 
+def test_a_batch_size_left_open_is_fixed_when_all_have_joined_and_told_to_all_alike() -> None:
+    sessions = Sessions(5)
+    session_id = opened(sessions, plan=replace(SMALL_PLAN, batch_size=0))
+    told = join_all(sessions, session_id, {ACTIVE: 1000, PASSIVE: 1000})
+    assert [answer.plan.batch_size for answer in told.values() if isinstance(answer, Agreement)] == [64, 64]
+
+
+@pytest.mark.parametrize("batch_size", [0, 1])
+def test_a_table_without_a_training_row_ends_the_session_for_all(batch_size: int) -> None:
+    sessions = Sessions(5)
+    plan = replace(SMALL_PLAN, batch_size=batch_size, validation_fraction=0.45, test_fraction=0.45)
+    for answer in join_all(sessions, opened(sessions, plan=plan), {ACTIVE: 2, PASSIVE: 2}).values():
+        assert "No record is left to train on, of 2 aligned" in str(answer)
+
+
 def test_a_party_that_never_joins_ends_the_session_for_those_that_wait() -> None:
     sessions = Sessions(0.1)
     session_id = opened(sessions, passive=[PASSIVE, SECOND])
