@@ -17,7 +17,7 @@ from services.active.scoring import Scoring
 from services.active.waiting import first_failure
 from services.common.agreement import ProposedTerms, TrainingPlan
 from services.common.alignment import alignment_context, alignment_refusals
-from services.common.errors import FederationError, InvalidMessage, described, is_expected, log_unexpected, told
+from services.common.errors import InvalidMessage, described, is_expected, log_unexpected
 from services.common.identity import Role
 from services.common.meters import StageTimer
 from services.common.run_records import EpochRecord
@@ -94,9 +94,17 @@ class Job:
         """Do what belongs to this job on another thread; raises why it was interrupted, as soon as it is."""
         return self._ending.for_result(self._executor, work)
 
-    def interrupt(self, error: FederationError) -> None:
+    def interrupt(self, error: Exception) -> None:
         """End the job before its time: ``run`` raises ``error``, whatever it waits for or computes."""
         self._ending.end(error)
+
+    def _interrupt_after(self, call: Future[None]) -> None:
+        """A passive party that stops ends the job in its own words: nobody waits for its next message."""
+        if call.cancelled() or (error := call.exception()) is None:
+            return
+        if not is_expected(error):
+            log_unexpected(error)
+        self.interrupt(error if isinstance(error, Exception) else RuntimeError(type(error).__name__))
 
     def _run(self, plan: TrainingPlan) -> JobOutcome:
         classes, passive = len(self._labels.class_names), tuple(self._passive_parties)
@@ -172,14 +180,9 @@ class Job:
         if len(np.unique(labels)) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
 
-        def end_when_refused(joining: Future[None]) -> None:
-            """A passive party that doesn't join ends the session: nobody waits for it until the timeout."""
-            if error := joining.exception():
-                self._tell_end(self._coordinator, _logged_and_told(error))
-
         joining = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
         for joined in joining:
-            joined.add_done_callback(end_when_refused)
+            joined.add_done_callback(self._interrupt_after)
         agreement = join(self._context, self.session_id, rows)
         first_failure(joining)
         check_as_opened(agreement, terms)
@@ -244,7 +247,7 @@ class Job:
             for party in self._passive_parties.values()
         ]
         for other in others:
-            other.add_done_callback(lambda done: _end_after(done, training))
+            other.add_done_callback(self._interrupt_after)
         # When this party fails, its own error says why, and the end of the session frees the others.
         training.run_epoch(epoch, on_step)
         first_failure(others)
@@ -290,16 +293,3 @@ class _Guarded:
     def epoch(self, outcome: EpochOutcome) -> None:
         with self._ending.while_open():
             self._observer.epoch(outcome)
-
-
-def _end_after(epoch_of_other: Future[None], training: PartyTraining) -> None:
-    """When a passive party stops in mid-epoch, don't wait for its next message until the timeout."""
-    if error := epoch_of_other.exception():
-        training.exchange.end(_logged_and_told(error))
-
-
-def _logged_and_told(error: BaseException) -> str:
-    """What others are told of an error that this party's job may never raise: the log has the rest of it."""
-    if not is_expected(error):
-        log_unexpected(error)
-    return told(error)

@@ -6,8 +6,6 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from services.common.errors import FederationError
-
 T = TypeVar("T")
 
 
@@ -23,12 +21,12 @@ class Ending:
         self._ended: Future[None] = Future()
 
     @property
-    def error(self) -> FederationError | None:
+    def error(self) -> Exception | None:
         """Why it has ended; None while it goes on."""
         error = self._ended.exception() if self._ended.done() else None
-        return error if isinstance(error, FederationError) else None
+        return error if isinstance(error, Exception) else None
 
-    def end(self, error: FederationError) -> bool:
+    def end(self, error: Exception) -> bool:
         """End it. False when it had ended before: that reason stays."""
         with self._lock:
             if self._ended.done():

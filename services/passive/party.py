@@ -204,11 +204,15 @@ class PassiveParty:
     ) -> None:
         """Train one epoch, writing each step's timings to the record and calling ``on_step`` after it."""
 
+        session, training = self._session_of(caller, session_id), self._training_of(caller, session_id)
+
         def recorded(step: int, timer: StageTimer) -> None:
+            session.ending.check()
             self._record.add_step(step, timer.seconds)
             on_step(step, timer)
 
-        self._training_of(caller, session_id).run_epoch(epoch, recorded)
+        # A peer that hangs must not keep this party's own sentence about it from the active party.
+        session.ending.for_result(self.executor, lambda: training.run_epoch(epoch, recorded))
 
     def finish_training(self, caller: Identity, session_id: str, kept_epoch: int) -> None:
         """Keep the weights of one epoch, on disk as well, write the record and mount the training attacks.

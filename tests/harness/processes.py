@@ -61,7 +61,7 @@ def quick_federation(folder: Path, **settings: Any) -> Iterator[Federation]:
 
 
 def dial(processes: LocalProcesses, caller: str, callee: str, certificates: Path | None = None) -> grpc.Channel:
-    """A channel from party ``caller``, with its certificate, to ``callee``; all of a caller's are of one process."""
+    """A channel from party ``caller``, with its own certificate, to ``callee``. Each caller is one process."""
     files = CertificateFiles.of(certificates or processes.certificates, caller)
     transport = Transport(Identity(role_of(caller), caller), files, TrafficMeter(), _INSTANCES[caller])
     return transport.dial(processes.addresses[callee], callee)
