@@ -67,7 +67,9 @@ def strongest_noise(parameter_gram: FloatArray) -> StrongestNoise:
     closeness = np.diagonal(projector)
     axis = int(np.flatnonzero(closeness >= (1 - _EQUAL_ENTRIES) * closeness.max())[0])
     direction: FloatArray = projector[axis] / np.linalg.norm(projector[axis])
-    return StrongestNoise(direction, max(float(gains[-1]), 0.0) / unit)
+    # Of what amplifies nothing, the decomposition's rounding is left, another one on each processor.
+    strongest = float(gains[-1]) if gains[-1] > _DEGENERACY * scale else 0.0
+    return StrongestNoise(direction, strongest / unit)
 
 
 def noisy_error(weights_passive: FloatArray, moment: FloatArray, noise_correlation: FloatArray) -> float:
