@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 # To tell every party that can be reached takes less (services.common.wire.END_SECONDS).
 _CANCEL_SECONDS = 5.0
 _BY_OPERATOR = "cancelled by the operator."
-# Half of a connection's streams (services.common.call_limits).
+# Half of a connection's streams (services.network.call_limits).
 _PREDICTIONS_AT_ONCE = 32
 UNKNOWN_RECORD = "This id is not among the aligned records: every party must hold it when the session begins."
 

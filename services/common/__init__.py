@@ -1,1 +1,1 @@
-"""What every service shares: settings, certificates, channels and servers, errors, meters."""
+"""What every service shares: settings, agreement, limits, transport, certificates, errors, run folder, state."""

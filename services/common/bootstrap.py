@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 import grpc
 
 from services.common.certificates import CertificateFiles
-from services.common.health import Held
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
 from services.common.settings import Settings
 from services.common.transport import Permissions, Transport
+from services.network.health import Held
 
 _log = logging.getLogger(__name__)
 _STOP_GRACE_SECONDS = 2.0

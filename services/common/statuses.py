@@ -24,7 +24,7 @@ from services.common.errors import (
     one_line,
     told,
 )
-from services.common.unanswered import is_cut, why_unreachable
+from services.network.unanswered import is_cut, why_unreachable
 
 _log = logging.getLogger(__name__)
 

@@ -10,23 +10,23 @@ from functools import cached_property
 
 import grpc
 
-from services.common.callers import INSECURE_IDENTITY_KEY, INSTANCE_KEY, require_caller
 from services.common.certificates import CertificateFiles
-from services.common.credentials import RenewedCredentials
-from services.common.dialing import CHANNEL_OPTIONS, dial, intercepted
-from services.common.gate import Permissions
-from services.common.health import HealthServicer, Held, is_serving
 from services.common.identity import Identity, role_of
-from services.common.listening import (
+from services.common.meters import TrafficMeter
+from services.network.callers import INSECURE_IDENTITY_KEY, INSTANCE_KEY, require_caller
+from services.network.credentials import RenewedCredentials
+from services.network.dialing import CHANNEL_OPTIONS, dial, intercepted
+from services.network.gate import Permissions
+from services.network.health import HealthServicer, Held, is_serving
+from services.network.listening import (
     REFLECTION_PERMISSIONS,
     add_reflection,
     bound,
     make_server,
     renewed_server_credentials,
 )
-from services.common.meters import TrafficMeter
-from services.common.occupancy import Occupancy
-from services.common.renewing_channel import RenewingChannel
+from services.network.occupancy import Occupancy
+from services.network.renewing_channel import RenewingChannel
 
 # What servicers and callers need, from one place.
 __all__ = ["Permissions", "Transport", "is_serving", "require_caller"]

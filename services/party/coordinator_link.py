@@ -6,12 +6,12 @@ from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc
 from services.common import limits
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
-from services.common.health import holds_model
-from services.common.health_link import HealthLink
 from services.common.identity import Role
 from services.common.scores import PartialScores, matrix_of
 from services.common.statuses import naming_the_party
 from services.common.wire import END_SECONDS
+from services.network.health import holds_model
+from services.network.health_link import HealthLink
 from vfl.arrays import FloatArray
 
 # Seconds that a call has beyond the wait of whoever answers it.

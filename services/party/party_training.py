@@ -13,12 +13,12 @@ import numpy as np
 from defences import DefenceError, TrainingTerms
 from services.common import limits
 from services.common.agreement import Agreement, check_steps
-from services.common.deadlines import carrying_the_deadline
 from services.common.errors import Diverged, InvalidMessage, OutOfOrder, told
 from services.common.logs import log_context
 from services.common.meters import StageTimer
 from services.common.run_records import DefencePrediction
 from services.common.scores import PartialScores
+from services.network.deadlines import carrying_the_deadline
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_session
 from services.protocol1.cipher import Cipher, make_cipher

@@ -8,7 +8,7 @@ from functools import partial
 
 from services.common.errors import FederationError, PeerVanished
 from services.common.pulse import READY_SECONDS, Answer, Pulse
-from services.common.unanswered import CUT
+from services.network.unanswered import CUT
 
 # Each peer is asked so often. Two refused connections, one of them new, are noticed well within 3 s.
 INTERVAL_SECONDS = 0.7

@@ -8,10 +8,10 @@ from dataclasses import replace
 from services.common import limits
 from services.common.agreement import Agreement, ProposedTerms
 from services.common.alignment import alignment_context, alignment_refusals
-from services.common.deadlines import carrying_the_deadline
 from services.common.errors import FederationError, NotAllowed, OutOfOrder, log_failure, one_line, told
 from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
+from services.network.deadlines import carrying_the_deadline
 from services.party.consent import check_as_opened, check_plan
 from services.party.context import PartyContext
 from services.party.ending import Ending

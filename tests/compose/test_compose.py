@@ -19,8 +19,8 @@ import pytest
 from plumbline.federation import Federation, FederationFailed
 from protos.v1 import active_pb2, active_pb2_grpc
 from services.common.certificates import CertificateFiles
-from services.common.credentials import read_credentials
 from services.common.identity import Identity, Role
+from services.network.credentials import read_credentials
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(600)]
 

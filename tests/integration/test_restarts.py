@@ -14,7 +14,7 @@ import pytest
 
 from plumbline.federation import Federation, FederationFailed
 from plumbline.processes import LocalProcesses
-from services.common.health import PREDICTIONS, is_serving, session_service
+from services.network.health import PREDICTIONS, is_serving, session_service
 from tests.harness.processes import QUICK, dial, local_processes
 from vfl.arrays import FloatArray
 

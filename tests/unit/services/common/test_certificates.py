@@ -17,10 +17,10 @@ from services.common.certificates import (
     issue_certificate,
     renew_certificates,
 )
-from services.common.credentials import read_credentials
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
 from services.common.transport import Transport
+from services.network.credentials import read_credentials
 
 PASSIVE = Identity(Role.PASSIVE, "bank")
 NAMES = ["coordinator", "active", "bank", "operator"]

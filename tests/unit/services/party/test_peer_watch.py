@@ -7,7 +7,7 @@ import pytest
 
 from services.common.errors import FederationError, PeerVanished
 from services.common.pulse import READY_SECONDS, Answer
-from services.common.unanswered import CUT
+from services.network.unanswered import CUT
 from services.party.peer_watch import INTERVAL_SECONDS, PeerWatch
 
 KNOWS, FORGOT, ALIVE, UNREACHABLE, SILENT = Answer

@@ -14,11 +14,11 @@ import pytest
 from cryptography import x509
 from grpc_health.v1 import health_pb2
 
-from services.common import credentials
 from services.common.certificates import CertificateFiles, create_authority, issue_certificate
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
 from services.common.transport import Permissions, Transport, is_serving
+from services.network import credentials
 from tests.harness.connections import make_certificates, raw_channel
 
 SERVICE = "tests.Echo"

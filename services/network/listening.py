@@ -10,15 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 from grpc_reflection.v1alpha import reflection
 
-from services.common.call_limits import CALLS_PER_CALLER
 from services.common.certificates import CertificateError
-from services.common.credentials import Credentials
-from services.common.dialing import KEEPALIVE
-from services.common.gate import Permissions, gatekeeper
-from services.common.health import CHECK
-from services.common.health import SERVICE_NAME as HEALTH
 from services.common.identity import Role
-from services.common.occupancy import Occupancy
+from services.network.call_limits import CALLS_PER_CALLER
+from services.network.credentials import Credentials
+from services.network.dialing import KEEPALIVE
+from services.network.gate import Permissions, gatekeeper
+from services.network.health import CHECK
+from services.network.health import SERVICE_NAME as HEALTH
+from services.network.occupancy import Occupancy
 
 _SERVER_OPTIONS = [
     *KEEPALIVE,

@@ -18,16 +18,16 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from services.common.admission import Admission, CallCut, HeldCall, call_regularly
-from services.common.call_limits import ROOM_THREADS, CallLimits, limits_of
-from services.common.callers import caller_of
-from services.common.deadlines import answering_within
 from services.common.errors import InvalidMessage, NotAllowed, NotIdentified, one_line
 from services.common.identity import Caller, Role
-from services.common.log_quota import LogQuota
 from services.common.logs import log_context
-from services.common.occupancy import Occupancy
 from services.common.statuses import abort_with
+from services.network.admission import Admission, CallCut, HeldCall, call_regularly
+from services.network.call_limits import ROOM_THREADS, CallLimits, limits_of
+from services.network.callers import caller_of
+from services.network.deadlines import answering_within
+from services.network.log_quota import LogQuota
+from services.network.occupancy import Occupancy
 
 _log = logging.getLogger(__name__)
 

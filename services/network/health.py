@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from services.common.callers import caller_of
 from services.common.errors import NotIdentified, UnknownService, one_line
-from services.common.occupancy import Occupancy
+from services.network.callers import caller_of
+from services.network.occupancy import Occupancy
 
 _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 SERVICE_NAME = _SERVICE.full_name

@@ -13,12 +13,12 @@ import pytest
 
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, passive_pb2_grpc
 from services.active.passive_link import PassiveLink
-from services.common.deadlines import answering_within, carrying_the_deadline, inner_timeout
 from services.common.errors import FederationError
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
 from services.common.scores import PartialScores
 from services.common.transport import Permissions, Transport
+from services.network.deadlines import answering_within, carrying_the_deadline, inner_timeout
 from services.party.coordinator_link import CoordinatorLink
 
 TIMEOUT = 2.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from services.common.credentials import Credentials
+from services.network.credentials import Credentials
 
 
 class RenewingChannel(grpc.Channel):

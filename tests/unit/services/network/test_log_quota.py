@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from services.common import log_quota
-from services.common.log_quota import LogQuota
+from services.network import log_quota
+from services.network.log_quota import LogQuota
 
 
 class Clock:

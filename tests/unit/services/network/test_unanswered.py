@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.common.unanswered import CUT, is_cut, why_unreachable
+from services.network.unanswered import CUT, is_cut, why_unreachable
 
 FAILED = "failed to connect to all addresses; last error: {}: ipv4:127.0.0.1:1: "
 TLS = (

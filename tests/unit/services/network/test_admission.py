@@ -6,10 +6,10 @@ from contextlib import ExitStack
 import pytest
 
 from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
-from services.common.admission import Admission, CallCut, HeldCall
-from services.common.call_limits import CALLS_PER_CALLER, ROOM_THREADS, CallLimits, Room, limits_of
 from services.common.errors import HoldsTooMuch
 from services.common.identity import Caller, Identity, Role
+from services.network.admission import Admission, CallCut, HeldCall
+from services.network.call_limits import CALLS_PER_CALLER, ROOM_THREADS, CallLimits, Room, limits_of
 
 PASSIVE, ACTIVE = Identity(Role.PASSIVE, "passive"), Identity(Role.ACTIVE, "active")
 TWO = CallLimits(Room.PEERS, at_once=2, patience=10.0, reading=30.0)

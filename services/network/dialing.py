@@ -11,9 +11,9 @@ import grpc
 from google.protobuf.message import Message
 
 from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
-from services.common.credentials import Credentials
-from services.common.deadlines import inner_timeout
 from services.common.meters import TrafficMeter
+from services.network.credentials import Credentials
+from services.network.deadlines import inner_timeout
 
 # Of unary calls only: a retried stream whose peer has died can outlive its deadline (grpcio 1.85). The end of a session
 # is told once: who can't be reached notices by itself, and who tells it must not wait for that.

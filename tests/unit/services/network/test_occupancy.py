@@ -7,7 +7,7 @@ import pytest
 
 from services.common.errors import NotAllowed
 from services.common.identity import Caller, Role
-from services.common.occupancy import SILENT_SECONDS, Occupancy
+from services.network.occupancy import SILENT_SECONDS, Occupancy
 
 FIRST = Caller(Role.ACTIVE, "active", "aa")
 SECOND = Caller(Role.ACTIVE, "active", "bb")

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from services.common.call_limits import CALLS_PER_CALLER, CallLimits
 from services.common.errors import HoldsTooMuch
 from services.common.identity import Identity
+from services.network.call_limits import CALLS_PER_CALLER, CallLimits
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 # A caller with too many calls loses those first that have waited for it this long.
