@@ -15,7 +15,7 @@ test: $(VENV)/.installed-dev lint
 # The hostile suite, whole: at least 2,000 messages per call, storms, kills, every link and fault. It measures time, so
 # it runs alone, on one worker.
 hostile: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/hostile
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/hostile tests/fault/test_deaths.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

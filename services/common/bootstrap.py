@@ -61,6 +61,8 @@ def serve_until_stopped(
         step_timeout=settings.step_timeout,
         reflection=settings.reflection,
     )
+    if settings.state_dir is None:
+        _log.warning("No PLUMBLINE_STATE_DIR: what is trained here ends with this process.")
     _log.info("%s serves on port %d (%s).", transport.identity.name, port, settings.transport)
     on_started()
     # Found by CI: a signal that reaches another thread wakes no endless wait, and is handled when this one wakes.

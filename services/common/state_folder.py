@@ -180,15 +180,12 @@ def not_kept(party: str, why: str) -> str:
 
 
 def open_state(folder: Path | None, owner: Identity) -> State:
-    """The state that a process of this party keeps; without a folder it ends with the process, and the log says so.
+    """The state that a process of this party keeps; without a folder it ends with the process.
 
     Raises:
         StateError: for a folder that can't be used.
     """
-    if folder is None:
-        _log.warning("No PLUMBLINE_STATE_DIR: what is trained here ends with this process.")
-        return StateInMemory()
-    return StateFolder(folder, owner)
+    return StateInMemory() if folder is None else StateFolder(folder, owner)
 
 
 def secret_of(state: State) -> bytes:

@@ -135,7 +135,7 @@ def test_whatever_is_wrong_with_the_connection_is_one_sentence(
     for at, certs, words in (
         (nobody, certificates, "active does not answer: nothing listens at its address."),
         (address, others, "the certificate shown there is not of this federation's authority."),
-        (address, of_two_authorities, "ertificate"),
+        (address, of_two_authorities, "take both from the same run of `plumbline certs`."),
         ("no.such.host.invalid:50051", certificates, "active does not answer: its address can't be found."),
         ("localhost", certificates, "Expected the active party's address as HOST:PORT, got 'localhost'."),
         ("127.0.0.1:70000", certificates, "Expected the active party's address as HOST:PORT, got '127.0.0.1:70000'."),
@@ -151,10 +151,10 @@ def test_whatever_is_wrong_with_the_connection_is_one_sentence(
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        (("--epochs", "0"), "Expected epochs to be at least 1, got 0."),
-        (("--batch-size", "0"), "Expected batch_size to be at least 1, got 0."),
-        (("--batch-size", "-1"), "Expected batch_size to be at least 1, got -1."),
-        (("--learning-rate", "nan"), "Expected learning_rate to be a positive number, got nan."),
+        (("--epochs", "0"), "Expected epochs to be from 1 to 10000, got 0."),
+        (("--batch-size", "2000000"), "Expected batch_size to be from 0 to 1048576, got 2000000."),
+        (("--batch-size", "-1"), "Expected batch_size to be from 0 to 1048576, got -1."),
+        (("--learning-rate", "nan"), "Expected learning_rate to be a positive number up to 1e+09, got nan."),
     ],
 )
 def test_a_plan_that_cannot_work_is_refused_before_it_is_sent(

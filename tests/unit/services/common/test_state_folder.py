@@ -194,15 +194,9 @@ def test_the_secret_is_made_once_and_comes_from_the_operating_system(
     assert secret_of(StateFolder(tmp_path / "two", PASSIVE)) != secret
 
 
-def test_without_a_folder_the_state_ends_with_the_process_and_the_log_says_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        state = open_state(None, PASSIVE)
+def test_without_a_folder_the_state_ends_with_the_process(tmp_path: Path) -> None:
+    state = open_state(None, PASSIVE)
     assert isinstance(state, StateInMemory)
-    assert [record.message for record in caplog.records] == [
-        "No PLUMBLINE_STATE_DIR: what is trained here ends with this process."
-    ]
     state.write("served", b"a model")
     state.write("candidate", b"another")
     state.replace("served", by="candidate")
