@@ -48,7 +48,7 @@ def _runner(role: Role) -> Callable[[Settings], None]:
 def certs(
     out: Annotated[Path, typer.Option(help="Folder for the authority, certificates and keys.")] = Path("certs"),
     passive: Annotated[list[str] | None, typer.Option(help="Name of a passive party; repeat for more.")] = None,
-    days: Annotated[int, typer.Option(min=1, help="Validity.")] = 365,
+    days: Annotated[int, typer.Option(min=1, max=36_500, help="Validity.")] = 365,
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Keep those that are there.")] = False,
     renew: Annotated[
         bool, typer.Option("--renew", help="Sign new pairs for all who have one, by the same authority.")
@@ -66,12 +66,12 @@ def certs(
             renewed = renew_certificates(out, days=days)
             console_out.print(f"Renewed the certificates of {', '.join(renewed)} in {out}, valid for {days} days.")
         return
-    names = [Role.COORDINATOR, Role.ACTIVE, *(passive or [Role.PASSIVE]), Role.OPERATOR]
+    names = [str(name) for name in (Role.COORDINATOR, Role.ACTIVE, *(passive or [Role.PASSIVE]), Role.OPERATOR)]
     with plain_errors():
         if if_missing and (out / f"{AUTHORITY}.crt").exists():
             console_out.print(f"{out} has certificates already.")
             return
-        create_federation_certificates(out, [Identity(role_of(name), str(name)) for name in names], days=days)
+        create_federation_certificates(out, [Identity(role_of(name), name) for name in names], days=days)
         console_out.print(f"Made an authority and certificates for {', '.join(names)} in {out}, valid for {days} days.")
         console_out.print(f"Give each party {AUTHORITY}.crt and its own .crt and .key; keep {AUTHORITY}.key offline.")
 

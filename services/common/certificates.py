@@ -2,7 +2,8 @@
 
 import datetime
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from services.common.identity import Identity, role_of
 
 AUTHORITY = "ca"
+
+
+# The first label of a host name, up to what a certificate's common name holds.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class CertificateError(ValueError):
@@ -115,10 +120,25 @@ def issue_certificate(folder: Path, identity: Identity, *, days: float = 365) ->
 
 
 def create_federation_certificates(folder: Path, identities: Iterable[Identity], *, days: float = 365) -> None:
-    """An authority and one certificate per identity, in one folder (each party needs ca.crt and its own pair only)."""
+    """An authority and one certificate per identity, in one folder (each party needs ca.crt and its own pair only).
+
+    Raises:
+        CertificateError: for names that can't be used, before anything is written, and for a folder with an authority.
+    """
+    identities = list(identities)
+    _check_names([identity.name for identity in identities])
     create_authority(folder, days=days)
     for identity in identities:
         issue_certificate(folder, identity, days=days)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raises CertificateError for names that two have, or that can't stand in a certificate and a file's name."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise CertificateError(f"Expected names of letters, digits, '-', '_' and '.', got {name!r}.")
+        if names.count(name) > 1:
+            raise CertificateError(f"Two parties are called {name!r}: every party needs a name of its own.")
 
 
 def renew_certificates(folder: Path, *, days: float = 365) -> list[str]:

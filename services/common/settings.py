@@ -155,6 +155,14 @@ class Settings(BaseSettings):
         """Settings are what they are made of; ``load_settings`` alone reads the environment."""
         return (sources["init_settings"],)
 
+    @field_validator("listen")
+    @classmethod
+    def _check_listen(cls, value: str) -> str:
+        # gRPC takes a port modulo 2^16, and blames the certificates for what is no address.
+        if not _is_address(value, least_port=0):
+            raise ValueError(f"expected HOST:PORT, such as 0.0.0.0:50051, got {value!r}")
+        return value
+
     @field_validator("peers", mode="before")
     @classmethod
     def _parse_peers(cls, value: Any) -> Any:
@@ -163,7 +171,7 @@ class Settings(BaseSettings):
         peers = {}
         for entry in filter(None, (part.strip() for part in value.split(","))):
             name, separator, address = entry.partition("=")
-            if not separator or ":" not in address:
+            if not separator or not _is_address(address.strip(), least_port=1):
                 raise ValueError(f"expected NAME=HOST:PORT, got {entry!r}")
             peers[name.strip()] = address.strip()
         return peers
@@ -246,6 +254,12 @@ class Settings(BaseSettings):
     def passive_peers(self) -> tuple[str, ...]:
         """Names of the passive parties among the peers, sorted."""
         return tuple(sorted(name for name in self.peers if role_of(name) is Role.PASSIVE))
+
+
+def _is_address(text: str, *, least_port: int) -> bool:
+    """Whether this is HOST:PORT."""
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isascii() and port.isdecimal() and least_port <= int(port) < 1 << 16
 
 
 def _as_text(value: Any) -> str:

@@ -262,7 +262,8 @@ def _locked(folder: Path) -> int:
         os.close(descriptor)
         who = f"the process {holder}" if holder.isdigit() else "another process"
         raise StateError(
-            f"{folder} is in use by {who}: stop it first, or give this one a folder of its own (PLUMBLINE_STATE_DIR)."
+            f"{folder} is in use by {who}: stop it first. Every process needs a folder of its own "
+            "(PLUMBLINE_STATE_DIR)."
         ) from None
     except BaseException:
         os.close(descriptor)

@@ -83,7 +83,7 @@ def naming(party: str) -> Iterator[None]:
     except grpc.RpcError as error:
         if not isinstance(error, grpc.Call):
             raise
-        _log.info("A call to %s failed: %s, %s", party, error.code().name, one_line(error.details() or ""))
+        _log.debug("A call to %s failed: %s, %s", party, error.code().name, one_line(error.details() or ""))
         raise error_of(party, error) from error
 
 

@@ -65,8 +65,8 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise CertificateError(
-            f"Cannot read {error.filename} ({error.strerror}). Run `plumbline certs` and point "
-            "PLUMBLINE_CERTS to its folder."
+            f"Cannot read {error.filename} ({error.strerror}): point PLUMBLINE_CERTS to this party's folder, which "
+            "holds ca.crt and its own pair (`plumbline certs` makes them)."
         ) from error
 
 
@@ -80,11 +80,16 @@ def _valid_certificates(path: Path, content: bytes) -> Sequence[x509.Certificate
     try:
         found = x509.load_pem_x509_certificates(content)
     except ValueError as error:
-        raise CertificateError(f"{path} holds no certificate. Run `plumbline certs` again.") from error
+        raise CertificateError(
+            f"{path} holds no certificate: copy it again from where `plumbline certs` was run."
+        ) from error
     now = datetime.datetime.now(datetime.UTC)
     current = [one for one in found if one.not_valid_after_utc >= now]
     if not current:
-        raise CertificateError(f"The certificate in {path} has expired. Run `plumbline certs` again.")
+        raise CertificateError(
+            f"The certificate in {path} has expired: run `plumbline certs --renew` where the authority is, and copy "
+            "the new pair here."
+        )
     if current[0].not_valid_before_utc > now:
         raise CertificateError(
             f"The certificate in {path} is valid from {current[0].not_valid_before_utc:%Y-%m-%d %H:%M} UTC on: "
@@ -98,7 +103,7 @@ def _private_key(path: Path, content: bytes) -> PrivateKeyTypes:
         return serialization.load_pem_private_key(content, password=None)
     except (TypeError, ValueError) as error:
         raise CertificateError(
-            f"{path} holds no private key, or one with a password. Run `plumbline certs` again."
+            f"{path} holds no private key, or one with a password: copy it again from where `plumbline certs` was run."
         ) from error
 
 

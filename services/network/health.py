@@ -93,7 +93,11 @@ def holds_model(channel: grpc.Channel, session_id: str, timeout: float = ASK_SEC
     """Ask the process at the other end whether it would answer for a model; raises RpcError without an answer."""
     stub = health_pb2_grpc.HealthStub(channel)
     request = health_pb2.HealthCheckRequest(service=_MODEL + session_id)
-    reply = stub.Check(request, timeout=timeout, wait_for_ready=True)  # type: ignore[attr-defined]
+    try:
+        reply = stub.Check(request, timeout=timeout, wait_for_ready=True)  # type: ignore[attr-defined]
+    except grpc.RpcError:
+        # Says only that the time is up. An attempt that doesn't wait tells why there was no connection.
+        reply = stub.Check(request, timeout=1.0)  # type: ignore[attr-defined]
     return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
 
 

@@ -61,7 +61,7 @@ def test_without_certificates_the_service_stops_with_the_remedy(tmp_path: Path) 
     GOOD.to_csv(tmp_path / "t.csv", index=False)
     words = serve("passive", tmp_path, DATA="t.csv", PEERS=PEERS, CERTS="nowhere")
     assert "nowhere/ca.crt" in words
-    assert "Run `plumbline certs` and point PLUMBLINE_CERTS" in words
+    assert "point PLUMBLINE_CERTS to this party's folder" in words
 
 
 @pytest.mark.parametrize("data", ["data[old].csv", "[/tmp]/t.csv"])

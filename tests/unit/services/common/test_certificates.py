@@ -95,9 +95,9 @@ def test_a_missing_file_is_named_with_the_remedy(folder: Path, tmp_path: Path, m
     for name in {"ca.crt", "bank.crt", "bank.key"} - {missing}:
         shutil.copy(folder / name, tmp_path)
     transport = Transport(PASSIVE, CertificateFiles.of(tmp_path, "bank"), TrafficMeter())
-    with pytest.raises(CertificateError, match=rf"{missing} .*plumbline certs.*PLUMBLINE_CERTS"):
+    with pytest.raises(CertificateError, match=rf"{missing} .*point PLUMBLINE_CERTS to this party"):
         transport.dial("127.0.0.1:1", "active")
-    with pytest.raises(CertificateError, match=rf"{missing} .*plumbline certs.*PLUMBLINE_CERTS"):
+    with pytest.raises(CertificateError, match=rf"{missing} .*point PLUMBLINE_CERTS to this party"):
         transport.serve("127.0.0.1:0", [], {}, [])
 
 
@@ -147,3 +147,22 @@ def test_an_identity_survives_its_uri(name: str) -> None:
 def test_what_is_no_identity_is_refused(uri: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - Role's own words or Identity's
         Identity.parse(uri)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["active", "active"], "Two parties are called 'active'"),
+        (["a b/c"], "Expected names of letters, digits, '-', '_' and '.', got 'a b/c'"),
+        ([""], "Expected names of letters"),
+        (["x" * 65], "Expected names of letters"),
+    ],
+)
+def test_names_that_cant_be_used_are_refused_before_anything_is_written(
+    tmp_path: Path, names: list[str], words: str
+) -> None:
+    # Once: two certificates of one name, and a folder with half of a federation's.
+    folder = tmp_path / "certs"
+    with pytest.raises(CertificateError, match=words):
+        create_federation_certificates(folder, [Identity(Role.PASSIVE, name) for name in names])
+    assert not folder.exists()

@@ -67,6 +67,11 @@ def test_an_unknown_variable_is_refused_with_the_close_match(
         ({"SHARE": "0/2"}, "expected K/N"),
         ({"BATCH_SIZE": "many"}, "PLUMBLINE_BATCH_SIZE: "),
         ({"BATCH_SIZE": "-1"}, "PLUMBLINE_BATCH_SIZE: "),
+        # Once: gRPC listened on 80000 - 65536, and blamed the certificates for an address without a host.
+        ({"LISTEN": "127.0.0.1:80000"}, "PLUMBLINE_LISTEN: expected HOST:PORT, .*got '127.0.0.1:80000'"),
+        ({"LISTEN": "50072"}, "PLUMBLINE_LISTEN: expected HOST:PORT, .*got '50072'"),
+        ({"PEERS": "active=127.0.0.1:abc"}, "PLUMBLINE_PEERS: expected NAME=HOST:PORT, got 'active=127.0.0.1:abc'"),
+        ({"PEERS": "active=127.0.0.1:99999"}, "PLUMBLINE_PEERS: expected NAME=HOST:PORT"),
         ({"LEARNING_RATE": "inf"}, "PLUMBLINE_LEARNING_RATE: expected a positive number up to 1e.09, got inf"),
         ({"LEARNING_RATE": "nan"}, "PLUMBLINE_LEARNING_RATE: expected a positive number up to 1e.09, got nan"),
         ({"CIPHER": "none"}, "PLUMBLINE_CIPHER: "),
