@@ -1,6 +1,6 @@
 """Where commands write, and how they end for errors that the user can mend."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
@@ -16,8 +16,11 @@ console_errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=Fa
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
-    """Ends the command with one sentence for errors that the user can mend, and status 2."""
+def plain_errors(say: Callable[[str], object] | None = None) -> Iterator[None]:
+    """Ends the command with one sentence for errors that the user can mend, and status 2.
+
+    ``say`` tells the sentence; by default standard error has it.
+    """
     from plumbline.federation import FederationFailed
     from plumbline.processes import ProcessFailed
     from services.common.errors import FederationError
@@ -25,10 +28,14 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, FederationError, FederationFailed, ProcessFailed) as error:
-        words = _system_words(error) if isinstance(error, OSError) else error
-        # Several lines where a log's last words are among them; each of them may quote another party.
-        console_errors.print(f"plumbline: {escaped_lines(str(words), _MOST_SHOWN)}", style="red")
+        words = _system_words(error) if isinstance(error, OSError) else str(error)
+        (say or _say)(words)
         raise typer.Exit(2) from error
+
+
+def _say(words: str) -> None:
+    # Several lines where a log's last words are among them; each of them may quote another party.
+    console_errors.print(f"plumbline: {escaped_lines(words, _MOST_SHOWN)}", style="red")
 
 
 def shown(words: str) -> str:

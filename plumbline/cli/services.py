@@ -1,5 +1,6 @@
 """``plumbline serve`` and ``plumbline certs``: the services of a federation and their certificates."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, get_args, get_origin
@@ -11,6 +12,8 @@ from rich.markup import escape
 from plumbline.cli.output import console_out, plain_errors
 from services.common.identity import Role
 from services.common.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 
 def serve(role: Annotated[Literal["coordinator", "active", "passive"], typer.Argument(help="What to run.")]) -> None:
@@ -25,9 +28,11 @@ def serve(role: Annotated[Literal["coordinator", "active", "passive"], typer.Arg
 
     with plain_errors():
         settings = load_settings()
-        check_role(settings, Role(role))
         configure_log(settings, settings.name or role)
-        _runner(Role(role))(settings)
+        # Where the log is JSON, its last line is as well.
+        with plain_errors(_log.critical if settings.log_format == "json" else None):
+            check_role(settings, Role(role))
+            _runner(Role(role))(settings)
 
 
 def _runner(role: Role) -> Callable[[Settings], None]:

@@ -244,7 +244,7 @@ class PassiveParty:
         """Send this party's partial scores of some aligned rows to the coordinator."""
         limits.check_count(rows, limits.PREDICTION_ROWS, "rows per request")
         share = self._answering(caller, session_id).share_of(rows)
-        _log.info("Contributing to the scores of %d records (request %d).", len(rows), request_id)
+        _log.info("Contributing to the scores of %d records.", len(rows))
         share = replace(share, submissions_seen=self._submissions.of_session(session_id))
         submissions = self._context.coordinator.submit_partial_scores(session_id, request_id, share)
         self._submissions.note(session_id, submissions)

@@ -1,5 +1,6 @@
 """Bad data and settings at the command line: one sentence, status 2, no traceback, before any training."""
 
+import json
 import os
 import subprocess
 import sys
@@ -20,6 +21,13 @@ PEERS = "coordinator=127.0.0.1:1,active=127.0.0.1:2,passive=127.0.0.1:3"
 
 def serve(role: str, folder: Path, **settings: str) -> str:
     """Run a service that must refuse to start; returns its one sentence."""
+    line = refused_start(role, folder, **settings)
+    assert line.startswith("plumbline: ")
+    return line
+
+
+def refused_start(role: str, folder: Path, **settings: str) -> str:
+    """Run a service that must refuse to start; returns the one line that it writes."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PLUMBLINE_")}
     environment |= {f"PLUMBLINE_{name}": value for name, value in settings.items()}
     done = subprocess.run(
@@ -35,7 +43,6 @@ def serve(role: str, folder: Path, **settings: str) -> str:
     assert "Traceback" not in done.stderr + done.stdout
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("plumbline: ")
     return lines[0]
 
 
@@ -55,6 +62,12 @@ def test_a_table_that_cannot_be_used_stops_the_service_with_a_sentence(
     _certificates(tmp_path)
     GOOD.assign(**change).to_csv(tmp_path / "t.csv", index=False)
     assert words in serve("active", tmp_path, DATA="t.csv", LABEL_COLUMN="y", PEERS=PEERS)
+
+
+def test_where_the_log_is_json_its_last_sentence_is_too(tmp_path: Path) -> None:
+    said = json.loads(refused_start("passive", tmp_path, LOG_FORMAT="json", PEERS=PEERS))
+    assert (said["level"], said["party"]) == ("CRITICAL", "passive")
+    assert "PLUMBLINE_DATA" in said["message"]
 
 
 def test_without_certificates_the_service_stops_with_the_remedy(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_whatever_is_wrong_with_the_connection_is_one_sentence(
         ("no.such.host.invalid:50051", certificates, "active does not answer: its address can't be found."),
         ("localhost", certificates, "Expected the active party's address as HOST:PORT, got 'localhost'."),
         ("127.0.0.1:70000", certificates, "Expected the active party's address as HOST:PORT, got '127.0.0.1:70000'."),
-        (address, tmp_path / "none", "/none/ca.crt (No such file or directory). Run `plumbline certs`"),
+        (address, tmp_path / "none", "/none/ca.crt (No such file or directory): point PLUMBLINE_CERTS to this party"),
     ):
         status, shown = run(*command, "--address", at, "--certs", str(certs))
         assert status == 2
