@@ -9,12 +9,11 @@ import threading
 import time
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 from services.common.errors import HoldsTooMuch
-from services.common.identity import Identity
 from services.network.call_limits import CALLS_PER_CALLER, CallLimits
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -102,18 +101,16 @@ class Admission:
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._inside: defaultdict[Identity | None, set[HeldCall]] = defaultdict(set)
+        self._inside: defaultdict[Hashable, set[HeldCall]] = defaultdict(set)
 
     @contextmanager
-    def held(
-        self, caller: Identity | None, method: str, limits: CallLimits, end: Callable[[str], None]
-    ) -> Iterator[HeldCall]:
+    def held(self, caller: Hashable, method: str, limits: CallLimits, end: Callable[[str], None]) -> Iterator[HeldCall]:
         """Let a call of ``caller`` in until this context ends.
 
         A caller that has too many inside loses the one that waits for it longest, if any does.
 
         Args:
-            caller: who calls; all that show no identity are one caller.
+            caller: whose places the call takes: all callers without an identity are one.
             method: /package.Service/Method.
             limits: of the method.
             end: ends the call from another thread, with a sentence for the caller.
@@ -130,7 +127,7 @@ class Admission:
         finally:
             self._let_out(caller, call)
 
-    def _let_in(self, caller: Identity | None, call: HeldCall) -> HeldCall | None:
+    def _let_in(self, caller: Hashable, call: HeldCall) -> HeldCall | None:
         """Count the call in; returns the one that makes room for it, counted out."""
         with self._lock:
             inside = self._inside[caller]
@@ -145,7 +142,7 @@ class Admission:
             inside.add(call)
             return idle
 
-    def _let_out(self, caller: Identity | None, call: HeldCall) -> None:
+    def _let_out(self, caller: Hashable, call: HeldCall) -> None:
         with self._lock:
             self._inside[caller].discard(call)
             if not self._inside[caller]:

@@ -8,6 +8,9 @@ from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
 # Calls of one caller in a room. As many as a connection has streams: who calls over one connection, as every honest
 # party does, waits at its own end for a free stream and is never refused.
 CALLS_PER_CALLER = 64
+# Calls of all those processes of a party together that aren't the one which acts here. So few that they leave a room's
+# threads to others, and enough for a restarted process, which waits in its first calls.
+NEWCOMERS_AT_ONCE = 4
 # A caller that is slower than this with one message is cut off even by a party of little patience.
 _LEAST_PATIENCE = 5.0
 # Two thousand ids are blinded between two messages, and millions shuffled before the first.

@@ -10,20 +10,21 @@ request is a stream of bytes here, those of one message too.
 from __future__ import annotations  # grpc's generics exist for the type checker only
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from services.common.errors import InvalidMessage, NotAllowed, NotIdentified, one_line
+from services.common.errors import HoldsTooMuch, InvalidMessage, NotAllowed, NotIdentified, one_line
 from services.common.identity import Caller, Role
 from services.common.logs import log_context
 from services.common.statuses import abort_with
 from services.network.admission import Admission, CallCut, HeldCall, call_regularly
-from services.network.call_limits import ROOM_THREADS, CallLimits, limits_of
+from services.network.call_limits import NEWCOMERS_AT_ONCE, ROOM_THREADS, CallLimits, limits_of
 from services.network.callers import caller_of
 from services.network.deadlines import answering_within
 from services.network.log_quota import LogQuota
@@ -82,6 +83,7 @@ class _Gatekeeper(grpc.ServerInterceptor):
     def _look_around(self) -> None:
         self._admission.cut_the_slow()
         self._log_quota.tell_the_rest()
+        self._occupancy.tell_the_rest()
 
     def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
         limits = limits_of(method, self._step_timeout)
@@ -149,14 +151,7 @@ class _Door:
         caller = caller_of(context)
         try:
             self._check(caller)
-            with (
-                log_context(caller=_name_of(caller)),
-                self._admission.held(
-                    caller, self._method, self._limits, lambda why: self._cut(context, caller, why)
-                ) as call,
-            ):
-                if caller is not None and self._allowed is not None:
-                    self._occupancy.admit(caller, context.peer())
+            with log_context(caller=_name_of(caller)), self._counted(context, caller) as call:
                 yield call
         except CallCut as cut:
             # Said and logged when it was done.
@@ -164,6 +159,31 @@ class _Door:
         except Exception as error:
             is_logged = self._admits_line(caller, type(error).__name__)
             abort_with(context, error, self._described(caller), is_logged=is_logged)
+
+    @contextmanager
+    def _counted(self, context: grpc.ServicerContext, caller: Caller | None) -> Iterator[HeldCall]:
+        """Let a call take a place: one of its party's if its process acts here, else one of the few of newcomers."""
+
+        def end(why: str) -> None:
+            self._cut(context, caller, why)
+
+        places: Hashable = caller
+        limits = self._limits
+        few = replace(limits, at_once=min(limits.at_once, NEWCOMERS_AT_ONCE))
+        if caller is not None and self._allowed is not None:
+            # The wait of all newcomers is one method: whatever they call, so few wait.
+            waiting = self._admission.held(_Newcomers(caller), "wait", few, end)
+            self._occupancy.admit(caller, context.peer(), waiting)
+        elif caller is not None and not self._occupancy.is_let_in(caller):
+            places, limits = _Newcomers(caller), few
+        try:
+            with self._admission.held(places, self._method, limits, end) as call:
+                yield call
+        except HoldsTooMuch:
+            if caller is not None:
+                # Who asks too often lives, and must not lose its place as one that is silent.
+                self._occupancy.heard(caller)
+            raise
 
     def _cut(self, context: grpc.ServicerContext, caller: Caller | None, why: str) -> None:
         if self._admits_line(caller, "cut off"):
@@ -188,6 +208,13 @@ class _Door:
 
 def _name_of(caller: Caller | None) -> str:
     return one_line(caller.name) if caller else "a caller without identity"
+
+
+@dataclass(frozen=True)
+class _Newcomers:
+    """Those processes of a party that aren't the one which acts here. Whoever they are, they take no place of it."""
+
+    party: Caller
 
 
 class _Messages(Iterator[Any]):

@@ -32,6 +32,9 @@ _SERVER_OPTIONS = [
     ("grpc.server_handshake_timeout_ms", 20_000),
 ]
 
+_LAST_PORT = 65_535
+_ADVICE = "Choose a free address with PLUMBLINE_LISTEN."
+
 # Which calls there are is no secret, but only an operator's tool has a use for it.
 REFLECTION_PERMISSIONS: Permissions = {
     f"/{reflection.SERVICE_NAME}/ServerReflectionInfo": frozenset({Role.OPERATOR, Role.ACTIVE})
@@ -83,9 +86,10 @@ def bound(server: grpc.Server, address: str, credentials: grpc.ServerCredentials
     """Bind the server to ``address``, and return its port. Without credentials it is INSECURE.
 
     Raises:
-        OSError: where the address is taken, or is none of this machine.
+        OSError: where the address is none, is taken, or is none of this machine.
         CertificateError: where gRPC can't use the certificates or the key.
     """
+    _check_form(address)
     try:
         if credentials is None:
             return server.add_insecure_port(address)
@@ -99,20 +103,27 @@ def bound(server: grpc.Server, address: str, credentials: grpc.ServerCredentials
         ) from error
 
 
+def _check_form(address: str) -> None:
+    """Raises OSError for what is no HOST:PORT. gRPC takes some of it, and listens on a port that nobody named."""
+    host, _, port = address.rpartition(":")
+    if not (host and port.isascii() and port.isdecimal() and int(port) <= _LAST_PORT):
+        raise OSError(
+            f"Cannot listen on {address}: it is no HOST:PORT, such as 127.0.0.1:50051, with a port up to {_LAST_PORT}. "
+            f"{_ADVICE}"
+        )
+
+
 def _check_address(address: str) -> None:
     """Raises OSError with what to do where this machine can't listen on HOST:PORT."""
     host, _, port = address.rpartition(":")
-    advice = "Choose a free address with PLUMBLINE_LISTEN."
     try:
-        family, kind, protocol, _, where = socket.getaddrinfo(host.strip("[]") or None, port, type=socket.SOCK_STREAM)[
-            0
-        ]
+        family, kind, protocol, _, where = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
             # As gRPC does: what is left of a stopped process's connections is no reason.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(where)
             probe.listen()
-    except (OSError, OverflowError) as error:
-        if getattr(error, "errno", None) == errno.EADDRINUSE:
-            raise OSError(f"Cannot listen on {address}: another process is there. {advice}") from error
-        raise OSError(f"Cannot listen on {address} ({getattr(error, 'strerror', None) or error}). {advice}") from error
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise OSError(f"Cannot listen on {address}: another process is there. {_ADVICE}") from error
+        raise OSError(f"Cannot listen on {address} ({error.strerror or error}). {_ADVICE}") from error

@@ -26,8 +26,10 @@ class LogQuota:
     A kind is a few words that a caller can't choose, such as its name, the method and the error's type.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, lines: int = _LINES_PER_MINUTE) -> None:
+        """Let ``lines`` of each kind through in a minute."""
         self._clock = clock
+        self._lines = lines
         self._lock = threading.Lock()
         self._minutes: dict[tuple[str, ...], _Minute] = {}
 
@@ -39,7 +41,7 @@ class LogQuota:
                 kind = ("further events",)
             minute = self._minutes.setdefault(kind, _Minute(self._clock()))
             minute.lines += 1
-            return minute.lines <= _LINES_PER_MINUTE
+            return minute.lines <= self._lines
 
     def tell_the_rest(self) -> None:
         """Write how many events were counted in minutes that are over, and were not written."""
@@ -49,5 +51,5 @@ class LogQuota:
             for kind in over:
                 del self._minutes[kind]
         for kind, minute in over.items():
-            if (more := minute.lines - _LINES_PER_MINUTE) > 0:
+            if (more := minute.lines - self._lines) > 0:
                 _log.warning("%d more within a minute: %s.", more, ", ".join(kind))

@@ -4,10 +4,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from services.common.errors import NotAllowed
+from services.common.errors import NotAllowed, one_line
 from services.common.identity import Caller, Role
+from services.network.log_quota import LogQuota
 
 _log = logging.getLogger(__name__)
 
@@ -23,7 +25,6 @@ class _Occupant:
     instance: str
     address: str
     heard_at: float
-    refused: str = ""
 
 
 class Occupancy:
@@ -48,7 +49,10 @@ class Occupancy:
         self._clock = clock
         self._pause = pause
         self._condition = threading.Condition()
+        # By name, of which a federation has few: an instance is the caller's choice, of which there are any number.
         self._occupants: dict[str, _Occupant] = {}
+        # One line a minute, whatever a process calls itself.
+        self._log_quota = LogQuota(clock, lines=1)
 
     def heard(self, caller: Caller) -> None:
         """Note that a process lives, if it is the one that was let in."""
@@ -58,48 +62,78 @@ class Occupancy:
                 occupant.heard_at = self._clock()
                 self._condition.notify_all()
 
-    def admit(self, caller: Caller, address: str) -> None:
+    def is_let_in(self, caller: Caller) -> bool:
+        """Whether this process is the one of its party that acts here, or one of those that may be many."""
+        if self._may_be_many(caller):
+            return True
+        with self._condition:
+            occupant = self._occupants.get(caller.name)
+            return occupant is not None and occupant.instance == caller.instance
+
+    def admit(self, caller: Caller, address: str, waiting: AbstractContextManager[object] | None = None) -> None:
         """Let a call in, after a wait for the silence of another process of the same party.
+
+        Args:
+            caller: who calls.
+            address: where from.
+            waiting: entered for the time of the wait, if there is one. What it raises ends the wait.
 
         Raises:
             NotAllowed: when that other process is heard meanwhile.
         """
-        if caller.role not in _PEERS or caller.name == self._own_name:
+        if self._may_be_many(caller):
             return
         with self._condition:
             occupant = self._occupants.get(caller.name)
             if occupant is not None and occupant.instance != caller.instance:
-                occupant = self._succeed(occupant, caller, address)
+                occupant = self._succeed(occupant, caller, address, waiting or nullcontext())
             if occupant is None:
                 self._occupants[caller.name] = _Occupant(caller.instance, address, self._clock())
             else:
                 occupant.heard_at = self._clock()
             self._condition.notify_all()
 
-    def _succeed(self, occupant: _Occupant, caller: Caller, address: str) -> _Occupant | None:
+    def tell_the_rest(self) -> None:
+        """Write how many processes came in the last minutes of which the log says nothing yet."""
+        self._log_quota.tell_the_rest()
+
+    def _may_be_many(self, caller: Caller) -> bool:
+        return caller.role not in _PEERS or caller.name == self._own_name
+
+    def _succeed(
+        self, occupant: _Occupant, caller: Caller, address: str, waiting: AbstractContextManager[object]
+    ) -> _Occupant | None:
         """Wait until the occupant counts as dead. Its place is free then (None), or the caller's process has it."""
-        came = self._clock()
-        while (left := occupant.heard_at + SILENT_SECONDS - self._clock()) > 0:
-            if occupant.heard_at > came:
-                self._refuse(occupant, caller, address)
-            self._pause(self._condition, left)
+        if self._seconds_left(occupant) > 0:
+            with waiting:
+                self._await_silence(occupant, caller, address)
         present = self._occupants[caller.name]
         if present is occupant:
-            _log.warning(
-                "A new process of %s (%s) takes the place of one that is silent (%s).",
-                caller.name,
-                address,
-                occupant.address,
-            )
+            if self._log_quota.admits(f"new processes of {one_line(caller.name)} that took a silent one's place"):
+                _log.warning(
+                    "A new process of %s (%s) takes the place of one that is silent (%s).",
+                    caller.name,
+                    address,
+                    occupant.address,
+                )
             return None
         if present.instance != caller.instance:
             self._refuse(present, caller, address)
         return present
 
-    @staticmethod
-    def _refuse(occupant: _Occupant, caller: Caller, address: str) -> None:
-        if occupant.refused != caller.instance:
-            occupant.refused = caller.instance
+    def _await_silence(self, occupant: _Occupant, caller: Caller, address: str) -> None:
+        came = self._clock()
+        while (left := self._seconds_left(occupant)) > 0:
+            if occupant.heard_at > came:
+                self._refuse(occupant, caller, address)
+            self._pause(self._condition, left)
+
+    def _seconds_left(self, occupant: _Occupant) -> float:
+        """Until the occupant counts as dead, if it isn't heard meanwhile."""
+        return occupant.heard_at + SILENT_SECONDS - self._clock()
+
+    def _refuse(self, occupant: _Occupant, caller: Caller, address: str) -> None:
+        if self._log_quota.admits(f"calls refused to a second process of {one_line(caller.name)}"):
             _log.warning(
                 "A second process (%s) holds the certificate of %s, which is at work from %s: refused.",
                 address,

@@ -187,7 +187,9 @@ def test_twelve_vectors_of_200_mib_for_no_step_cost_nothing(federation: Federati
         cost = cost_of(
             federation.processes.process("passive").pid, lambda: answers.extend(threads.map(send, range(12)))
         )
-    assert {status for status, _ in answers} == {Code.FAILED_PRECONDITION}, answers
+    # Four calls of one caller are let in at once; whether the others come meanwhile is chance.
+    statuses = {status for status, _ in answers}
+    assert {Code.FAILED_PRECONDITION} <= statuses <= {Code.FAILED_PRECONDITION, Code.RESOURCE_EXHAUSTED}, answers
     assert cost.seconds < SECONDS
     assert cost.growth < GROWTH
 

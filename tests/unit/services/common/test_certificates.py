@@ -134,6 +134,16 @@ def test_an_address_that_is_none_of_this_machine_blames_no_other_process(folder:
     assert "process" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "address", ["nonsense", "127.0.0.1", "127.0.0.1:https", "127.0.0.1:99999", "127.0.0.1:-1", ":0"]
+)
+def test_what_is_no_address_is_said_in_one_sentence(folder: Path, address: str) -> None:
+    # Once: "Servname not supported for ai_socktype"; for 99999 it listened on port 65535.
+    transport = Transport(PASSIVE, CertificateFiles.of(folder, "bank"), TrafficMeter())
+    with pytest.raises(OSError, match=f"^Cannot listen on {address}: it is no HOST:PORT, .*PLUMBLINE_LISTEN"):
+        transport.serve(address, [], {}, [])
+
+
 @given(name=st.from_regex(r"[a-z][a-z0-9-]{0,20}", fullmatch=True))
 def test_an_identity_survives_its_uri(name: str) -> None:
     identity = Identity(role_of(name), name)

@@ -1,6 +1,7 @@
 """The gate over real mTLS: idle callers, unreadable bytes, who may list the calls. Handlers are the tests' own."""
 
 import logging
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from protos.v1 import (
@@ -25,15 +27,18 @@ from protos.v1 import (
 from services.active.servicer import PERMISSIONS as ACTIVE_PERMISSIONS
 from services.common.transport import Permissions, is_serving
 from services.coordinator.servicer import PERMISSIONS as COORDINATOR_PERMISSIONS
-from services.network import call_limits
+from services.network import admission, call_limits, occupancy
+from services.network.callers import INSTANCE_KEY
 from services.passive.servicer import PERMISSIONS as PASSIVE_PERMISSIONS
 from services.protocol1.servicer import PERMISSIONS as EXCHANGE_PERMISSIONS
 from tests.harness.connections import NAMELESS, make_certificates, raw_channel, transport_of
+from tests.harness.hostile import code_of
 from tests.harness.processes import refused
 
 ACTIVE, PASSIVE, EXCHANGE, COORDINATOR = (
     f"/plumbline.v1.{service}/" for service in ("Active", "Passive", "GradientExchange", "Coordinator")
 )
+CHECK = "/grpc.health.v1.Health/Check"
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 PERMISSIONS: Permissions = {
     **ACTIVE_PERMISSIONS,
@@ -123,7 +128,7 @@ class Server:
         self._stack.callback(channel.close)
         return channel
 
-    def hold(self, caller: str, method: str, first: bytes | None = None) -> Any:
+    def hold(self, caller: str, method: str, first: bytes | None = None, instance: str = "") -> Any:
         """A call that never sends its next message; over a connection of its own, or the caller's end would wait."""
 
         def parts() -> Iterator[bytes]:
@@ -131,7 +136,8 @@ class Server:
                 yield first
             self.idle.wait(SECONDS)
 
-        return self.channel(caller).stream_unary(method).future(parts(), timeout=SECONDS)
+        call = self.channel(caller).stream_unary(method)
+        return call.future(parts(), timeout=SECONDS, metadata=[(INSTANCE_KEY, instance)])
 
     def hold_many(self, caller: str, method: str, first: bytes | None = None) -> list[Any]:
         """MANY idle calls, and a check that each is inside or refused."""
@@ -141,9 +147,24 @@ class Server:
         stub = active_pb2_grpc.ActiveStub(self.channel(caller))
         return str(stub.PredictOne(active_pb2.PredictOneRequest(id="r1"), timeout=SECONDS / 2).id)
 
-    def send_key(self, caller: str) -> None:
+    def hold_thieves(self, method: str) -> list[Any]:
+        """MANY idle calls with the passive party's certificate, each of which says that it is another process."""
+        return [self.hold("passive", method, instance=secrets.token_hex(8)) for _ in range(MANY)]
+
+    def send_key(self, caller: str, instance: str = "") -> None:
         stub = exchange_pb2_grpc.GradientExchangeStub(self.channel(caller))
-        stub.SendPublicKey(exchange_pb2.PublicKeyMessage(), timeout=SECONDS / 2)
+        stub.SendPublicKey(exchange_pb2.PublicKeyMessage(), timeout=SECONDS / 2, metadata=[(INSTANCE_KEY, instance)])
+
+    def send_nothing(self, method: str, instance: str) -> None:
+        """A whole request of no message from one process of the passive party."""
+        call = self.channel("passive").stream_stream(method)
+        assert not [*call(iter([]), timeout=SECONDS / 2, metadata=[(INSTANCE_KEY, instance)])][1:]
+
+    def check(self, instance: str) -> None:
+        """A health check of one process of the passive party."""
+        stub = health_pb2_grpc.HealthStub(self.channel("passive"))
+        request = health_pb2.HealthCheckRequest()
+        stub.Check(request, timeout=SECONDS / 2, metadata=[(INSTANCE_KEY, instance)])  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")
@@ -314,6 +335,58 @@ def test_who_may_not_call_is_refused_before_it_has_sent_anything(
     server: Server, caller: str, method: str, status: grpc.StatusCode
 ) -> None:
     assert status_of_call(server.hold(caller, method).result)[0] is status
+
+
+# -- other processes with the same certificate ------------------------------------------------------------------------
+
+HONEST, THIEF = "aa", "bb"
+
+
+@pytest.mark.parametrize("method", ["SendResiduals", "Decrypt"])
+def test_other_processes_of_a_party_take_no_place_of_the_one_that_acts(
+    server: Server, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    # Once the honest job ended within half a second: "This caller has 4 calls at work here".
+    monkeypatch.setattr(occupancy, "SILENT_SECONDS", SECONDS / 2)
+    server.send_key("passive", HONEST)
+    thieves = server.hold_thieves(EXCHANGE + method)
+    # Whatever each calls itself: so few of them wait, and hold a thread.
+    assert soon(lambda: sum(call.done() for call in thieves) == MANY - call_limits.NEWCOMERS_AT_ONCE)
+    assert {call.code() for call in thieves if call.done()} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+    server.send_nothing(EXCHANGE + method, HONEST)
+    assert soon(lambda: all(call.done() for call in thieves))
+    assert sum(call.code() is grpc.StatusCode.PERMISSION_DENIED for call in thieves) == call_limits.NEWCOMERS_AT_ONCE
+
+
+def test_health_checks_of_other_processes_take_no_place_of_the_one_that_acts(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "_IDLE_SECONDS", SECONDS)
+    server.send_key("passive", HONEST)
+    thieves = server.hold_thieves(CHECK)
+    assert soon(lambda: sum(call.done() for call in thieves) == MANY - call_limits.NEWCOMERS_AT_ONCE)
+    server.check(HONEST)
+    assert status_of_call(lambda: server.check(THIEF))[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_who_checks_too_often_is_heard_and_keeps_its_place(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "_IDLE_SECONDS", SECONDS)
+    server.send_key("passive", HONEST)
+    limit = call_limits.limits_of(CHECK, 60).at_once
+    held = [server.hold("passive", CHECK, instance=HONEST) for _ in range(limit)]
+
+    def is_refused() -> bool:
+        try:
+            server.check(HONEST)
+        except grpc.RpcError as error:
+            return code_of(error) is grpc.StatusCode.RESOURCE_EXHAUSTED
+        return False
+
+    assert soon(is_refused)
+    thief = server.hold("passive", EXCHANGE + "SendPublicKey", b"", THIEF)
+    assert soon(lambda: is_refused() and thief.done())
+    assert thief.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert not any(call.done() for call in held)
 
 
 # -- messages ---------------------------------------------------------------------------------------------------------
