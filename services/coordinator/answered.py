@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from services.common import limits
-from services.common.errors import NotAllowed
-from services.coordinator.kept_sessions import KeptSessions
+from services.common.errors import NotAllowed, OutOfOrder
+from services.coordinator.kept_sessions import KeptSessions, too_many_records
 from vfl.arrays import FloatArray
 
 # A record's logits differ from batch to batch in their last bits. This is more than that, and too little to learn from.
@@ -30,6 +30,32 @@ class AnsweredRecords:
         self._kept = kept
         self._session_id = session_id
         self._most = most
+
+    def asked(self, party: str, tokens: Sequence[int], seen: int) -> int:
+        """Keep that a party's share of records has come, before anybody can be answered; returns how many have.
+
+        Args:
+            party: whose share.
+            tokens: its pseudonym of each row's record.
+            seen: the highest number that it was told before.
+
+        Raises:
+            OutOfOrder: where this state is older than an answer, or may be.
+            NotAllowed: for more pseudonyms than there are records.
+            StateNotKept: when it can't be written.
+        """
+        if seen > (known := self._kept.submissions(self._session_id, party)):
+            raise OutOfOrder(
+                f"The coordinator's state is older than its answers: it knows of {known} shares of scores, {party} of "
+                f"{seen} of its own. Put the newer state folder back, or train again: defended scores are answered "
+                "once per record."
+            )
+        if self._kept.is_lost(self._session_id, party, tokens):
+            raise OutOfOrder(
+                "One of these records was asked for before the coordinator was cut off or its state was put back, and "
+                "this state doesn't know what was answered: train again. Defended scores are answered once per record."
+            )
+        return self._kept.count_submission(self._session_id, party, tokens, self._most)
 
     def first_logits(self, logits: FloatArray, tokens: Mapping[str, Sequence[int]]) -> FloatArray:
         """Give (rows, columns) logits as they were when each record was first asked for.
@@ -63,7 +89,4 @@ class AnsweredRecords:
 
     def _check_room(self, party: str, new: int) -> None:
         if new and self._kept.count_answers(self._session_id, party) + new > self._most:
-            raise NotAllowed(
-                f"{party} names more records than this session has: defended scores are answered once per record. "
-                "Open another session."
-            )
+            raise too_many_records(party)

@@ -1,4 +1,4 @@
-"""What the coordinator must not forget: agreed sessions, how many shares came, and first answers. One SQLite database.
+"""What the coordinator must not forget: agreed sessions, which shares came, and first answers. One SQLite database.
 
 Every method that changes something returns when it is on disk (WAL, synchronous=FULL: one sync of the log each). It is
 one file, so that sessions, counts and answers are always of the same moment.
@@ -6,9 +6,10 @@ one file, so that sessions, counts and answers are always of the same moment.
 
 import json
 import logging
+import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from services.common.agreement import Agreement
+from services.common.errors import NotAllowed
 from services.common.identity import Role
 from services.common.run_records import content_of
 from services.common.state_folder import State, StateError, StateNotKept, not_kept
@@ -33,9 +35,21 @@ CREATE TABLE IF NOT EXISTS sessions (
     agreement TEXT NOT NULL,
     defences TEXT NOT NULL,
     kept_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ')),
-    served INTEGER NOT NULL DEFAULT 0,
-    submissions INTEGER NOT NULL DEFAULT 0
+    served INTEGER NOT NULL DEFAULT 0
 );
+CREATE TABLE IF NOT EXISTS submissions (
+    session TEXT NOT NULL,
+    party TEXT NOT NULL,
+    shares INTEGER NOT NULL,
+    PRIMARY KEY (session, party)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS asked (
+    session TEXT NOT NULL,
+    party TEXT NOT NULL,
+    token BLOB NOT NULL,
+    process BLOB NOT NULL,
+    PRIMARY KEY (session, party, token)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS answers (
     session TEXT NOT NULL,
     party TEXT NOT NULL,
@@ -44,7 +58,11 @@ CREATE TABLE IF NOT EXISTS answers (
     PRIMARY KEY (session, party, token)
 ) WITHOUT ROWID;
 """
-_FORGET_ANSWERS = "DELETE FROM answers WHERE session NOT IN (SELECT id FROM sessions)"
+_OF_SESSIONS = ("submissions", "asked", "answers")
+_ASK = (
+    "INSERT OR IGNORE INTO asked (session, party, token, process) SELECT ?1, ?2, ?3, ?4 "
+    "WHERE NOT EXISTS (SELECT 1 FROM answers WHERE session = ?1 AND party = ?2 AND token = ?3)"
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +74,7 @@ class KeptSession:
         defences: fingerprint of what the coordinator applied to its scores when it began.
         is_served: whether its model is the served one.
         kept_at: when every party had joined, UTC, ISO 8601.
-        submissions: shares of defended scores that have come.
+        submissions: shares of defended scores that have come, of all parties.
         answers: first answers that are kept, one per party and pseudonym.
     """
 
@@ -78,12 +96,15 @@ class KeptSessions:
             StateError: for a file that is broken, or no database.
         """
         self._lock = threading.Lock()
+        self._process = secrets.token_bytes(8)
         try:
             # Autocommit: transactions are those of ``_change``.
             self._database = sqlite3.connect(state.database(DATABASE), check_same_thread=False, isolation_level=None)
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=FULL")
             self._database.executescript(_TABLES)
+            # Small: what was asked is forgotten when it is answered, and when a process stops as it should.
+            self._lost = set(self._database.execute("SELECT session, party, token FROM asked"))
         except sqlite3.Error as error:
             raise _broken(error) from error
 
@@ -104,7 +125,7 @@ class KeptSessions:
                 "INSERT OR IGNORE INTO sessions (id, active, agreement, defences) VALUES (?, ?, ?, ?)",
                 (agreement.session_id, agreement.active.name, json.dumps(content_of(agreement)), session.defences),
             )
-            database.execute(_FORGET_ANSWERS)
+            _forget_orphans(database)
 
     def serve(self, session_id: str) -> None:
         """Have a kept session served, and forget every other one of its active party: both at once, or neither."""
@@ -114,27 +135,46 @@ class KeptSessions:
                 "DELETE FROM sessions WHERE id != ? AND active = (SELECT active FROM sessions WHERE id = ?)",
                 (session_id, session_id),
             )
-            database.execute(_FORGET_ANSWERS)
+            _forget_orphans(database)
 
-    def forget(self, session_id: str) -> None:
-        """Forget a session unless its model is served."""
+    def forget(self, session_ids: Iterable[str]) -> None:
+        """Forget sessions, except one whose model is served."""
         with self._change() as database:
-            database.execute("DELETE FROM sessions WHERE id = ? AND NOT served", (session_id,))
-            database.execute(_FORGET_ANSWERS)
+            database.executemany("DELETE FROM sessions WHERE id = ? AND NOT served", [(one,) for one in session_ids])
+            _forget_orphans(database)
 
-    def count_submission(self, session_id: str) -> int:
-        """Count one more share of a session; returns how many there are now."""
+    def count_submission(self, session_id: str, party: str, tokens: Iterable[int], most: int) -> int:
+        """Count one more share of a party, and keep that its records were asked for; returns how many shares there are.
+
+        Raises:
+            NotAllowed: where more than ``most`` records of the party wait for an answer. Nothing has changed.
+        """
         with self._change() as database:
+            database.executemany(_ASK, [(session_id, party, _bytes_of(token), self._process) for token in set(tokens)])
+            if _count(database, "asked", session_id, party) > most:
+                raise too_many_records(party)
             (submissions,) = database.execute(
-                "UPDATE sessions SET submissions = submissions + 1 WHERE id = ? RETURNING submissions", (session_id,)
+                "INSERT INTO submissions (session, party, shares) VALUES (?, ?, 1) "
+                "ON CONFLICT DO UPDATE SET shares = shares + 1 RETURNING shares",
+                (session_id, party),
             ).fetchone()
             return int(submissions)
 
-    def submissions(self, session_id: str) -> int:
-        """How many shares of a session have come."""
+    def submissions(self, session_id: str, party: str) -> int:
+        """How many shares of a session have come from a party."""
+        query = "SELECT shares FROM submissions WHERE session = ? AND party = ?"
         with self._lock:
-            found = self._database.execute("SELECT submissions FROM sessions WHERE id = ?", (session_id,)).fetchone()
+            found = self._database.execute(query, (session_id, party)).fetchone()
         return int(found[0]) if found else 0
+
+    def is_lost(self, session_id: str, party: str, tokens: Iterable[int]) -> bool:
+        """Whether one of these was asked for in a process before, of which nobody knows what it answered."""
+        return bool(self._lost) and any((session_id, party, _bytes_of(token)) in self._lost for token in tokens)
+
+    def release_asked(self) -> None:
+        """Forget what this process was asked for and has not answered. It must answer nothing more."""
+        with self._change() as database:
+            database.execute("DELETE FROM asked WHERE process = ?", (self._process,))
 
     def first(self, session_id: str, party: str, tokens: Sequence[int], columns: int) -> dict[int, FloatArray]:
         """The logits with which records were first answered, (columns,) each, by a party's pseudonym of them."""
@@ -148,10 +188,8 @@ class KeptSessions:
 
     def count_answers(self, session_id: str, party: str) -> int:
         """How many records of a session were answered, by a party's pseudonyms of them."""
-        query = "SELECT count(*) FROM answers WHERE session = ? AND party = ?"
         with self._lock:
-            (count,) = self._database.execute(query, (session_id, party)).fetchone()
-        return int(count)
+            return _count(self._database, "answers", session_id, party)
 
     def answer(self, session_id: str, answers: Mapping[tuple[str, int], FloatArray]) -> None:
         """Keep the logits with which records are answered, by party and pseudonym. Those that are there stay."""
@@ -161,6 +199,10 @@ class KeptSessions:
             database.executemany(
                 "INSERT OR IGNORE INTO answers (session, party, token, logits) VALUES (?, ?, ?, ?)",
                 [(session_id, party, _bytes_of(token), row.tobytes()) for (party, token), row in answers.items()],
+            )
+            database.executemany(
+                "DELETE FROM asked WHERE session = ? AND party = ? AND token = ?",
+                [(session_id, party, _bytes_of(token)) for party, token in answers],
             )
 
     @contextmanager
@@ -196,9 +238,29 @@ def look_into(path: Path) -> list[KeptSession]:
         raise _broken(error) from error
 
 
+def too_many_records(party: str) -> NotAllowed:
+    """The refusal of a party that makes up records."""
+    return NotAllowed(
+        f"{party} names more records than this session has: defended scores are answered once per record. "
+        "Open another session."
+    )
+
+
+def _count(database: sqlite3.Connection, table: str, session_id: str, party: str) -> int:
+    query = f"SELECT count(*) FROM {table} WHERE session = ? AND party = ?"  # noqa: S608 - a name of this module's
+    (count,) = database.execute(query, (session_id, party)).fetchone()
+    return int(count)
+
+
+def _forget_orphans(database: sqlite3.Connection) -> None:
+    for table in _OF_SESSIONS:
+        database.execute(f"DELETE FROM {table} WHERE session NOT IN (SELECT id FROM sessions)")  # noqa: S608 - as above
+
+
 def _sessions_in(database: sqlite3.Connection) -> list[KeptSession]:
     rows = database.execute(
-        "SELECT agreement, defences, served, kept_at, submissions, "
+        "SELECT agreement, defences, served, kept_at, "
+        "(SELECT coalesce(sum(shares), 0) FROM submissions WHERE session = sessions.id), "
         "(SELECT count(*) FROM answers WHERE session = sessions.id) FROM sessions ORDER BY rowid"
     ).fetchall()
     adapter = TypeAdapter(Agreement)

@@ -21,11 +21,14 @@ def run(settings: Settings) -> None:
     state = open_state(settings.state_dir, transport.identity)
     sessions = Sessions(settings.step_timeout, chosen, noise_source(settings, secret_of(state)), state)
     handler = servicer.CoordinatorServicer(sessions)
-    serve_until_stopped(
-        transport,
-        settings,
-        [lambda server: coordinator_pb2_grpc.add_CoordinatorServicer_to_server(handler, server)],
-        servicer.PERMISSIONS,
-        [servicer.SERVICE_NAME],
-        held=Held(sessions.holds_session, sessions.holds_model),
-    )
+    try:
+        serve_until_stopped(
+            transport,
+            settings,
+            [lambda server: coordinator_pb2_grpc.add_CoordinatorServicer_to_server(handler, server)],
+            servicer.PERMISSIONS,
+            [servicer.SERVICE_NAME],
+            held=Held(sessions.holds_session, sessions.holds_model),
+        )
+    finally:
+        sessions.close()

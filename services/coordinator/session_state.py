@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.common.errors import InvalidMessage
+from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.scores import PartialScores
 from services.coordinator.kept_sessions import KeptSession
 from vfl.learning import RowCounts, count_rows, residual_columns
 
-# Requests whose scores were never asked for (their active party failed half-way), and what they hold.
+# Requests of each party whose scores were never asked for (their active party failed half-way), and what all hold.
 _KEPT_REQUESTS = 64
 _KEPT_SHARES_BYTES = 64 << 20
 
@@ -25,7 +25,7 @@ class SessionState:
         defences: fingerprint of what is applied to its scores.
         joined: how each party that has joined describes itself.
         ended: why it has ended; None while it is open.
-        shares: partial scores that wait for their sum, by request, then by passive party.
+        shares: partial scores that wait for their sum, by passive party, then by request.
         agreement: the terms; set when all have joined.
         is_served: whether its model is the served one.
         changed: why a session from before a restart can't be answered any more.
@@ -38,7 +38,7 @@ class SessionState:
     defences: str
     joined: dict[str, PartyDescription] = field(default_factory=dict)
     ended: str | None = None
-    shares: dict[int, dict[str, PartialScores]] = field(default_factory=dict)
+    shares: dict[str, dict[int, PartialScores]] = field(default_factory=dict)
     agreement: Agreement | None = None
     is_served: bool = False
     changed: str | None = None
@@ -70,12 +70,26 @@ class SessionState:
         """The active party first."""
         return (self.active, *self.passive_parties)
 
-    def forget_old_shares(self) -> None:
-        """Forget the oldest requests beyond what a session may keep; the newest stays."""
-        held = sum(share.nbytes for shares in self.shares.values() for share in shares.values())
-        while len(self.shares) > _KEPT_REQUESTS or (held > _KEPT_SHARES_BYTES and len(self.shares) > 1):
-            oldest = self.shares.pop(next(iter(self.shares)))
-            held -= sum(share.nbytes for share in oldest.values())
+    def keep_share(self, party: str, request_id: int, share: PartialScores) -> None:
+        """Keep a share, and forget the party's oldest beyond its part of what a session may keep; the newest stays.
+
+        Each party has a part of its own: nobody pushes out another's shares.
+        """
+        own = self.shares.setdefault(party, {})
+        own[request_id] = share
+        held, most = sum(one.nbytes for one in own.values()), _KEPT_SHARES_BYTES // len(self.passive_parties)
+        while len(own) > _KEPT_REQUESTS or (held > most and len(own) > 1):
+            held -= own.pop(next(iter(own))).nbytes
+
+    def shares_of(self, request_id: int) -> dict[str, PartialScores]:
+        """Every passive party's share of a request, in the order of their names.
+
+        Raises:
+            OutOfOrder: where one is missing.
+        """
+        if missing := [name for name in self.passive_parties if request_id not in self.shares.get(name, {})]:
+            raise OutOfOrder(f"No partial scores from {', '.join(missing)} for request {request_id}.")
+        return {name: self.shares[name][request_id] for name in self.passive_parties}
 
     def split_rows(self) -> RowCounts:
         """Count the rows of each part of the split.

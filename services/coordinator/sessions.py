@@ -4,6 +4,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from defences import NoiseSource, ScoreDefence
 from services.common.agreement import (
@@ -26,7 +27,7 @@ from services.common.errors import (
 )
 from services.common.identity import Identity
 from services.common.scores import PartialScores, check_magnitude
-from services.common.state_folder import State, StateInMemory
+from services.common.state_folder import State, StateInMemory, StateNotKept
 from services.coordinator.answered import AnsweredRecords
 from services.coordinator.gram import check_gram, total_gram
 from services.coordinator.kept_sessions import KeptSession, KeptSessions
@@ -45,8 +46,8 @@ _KEPT_ENDED = 16
 class Sessions:
     """Holds all sessions of a coordinator; safe to call from any thread.
 
-    Of each active party it keeps the session whose model is served, the last one that all have joined, and one that is
-    on its way there. No other session pushes out the served one: ``serve`` does.
+    Of each active party it keeps the session whose model is served, and one that is on its way there. No other session
+    pushes out the served one: ``serve`` does.
 
     Attributes:
         timeout: seconds to wait for parties to join.
@@ -69,6 +70,7 @@ class Sessions:
         self._protection = Protection(defences, noise or NoiseSource())
         self._condition = threading.Condition()
         self._sessions: dict[str, SessionState] = {}
+        self._is_closed = False
         self._kept = KeptSessions(state or StateInMemory())
         for kept in self._kept.all():
             self._sessions[kept.agreement.session_id] = self._restored(kept)
@@ -93,7 +95,9 @@ class Sessions:
         return session
 
     def open(self, caller: Identity, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
-        """Open a session for an active party; returns its id.
+        """Open a session for an active party; returns its id. It ends every other that isn't served.
+
+        So there is one alignment per session: no passive party can be led back to a session that was aligned before.
 
         Raises:
             InvalidMessage: for terms that can't work.
@@ -106,9 +110,8 @@ class Sessions:
         session_id = secrets.token_hex(16)
         opened = SessionState(plan, classes, caller.name, tuple(sorted(passive_parties)), fingerprint)
         with self._condition:
-            self._end_all(
-                (one for one in self._of(caller.name) if one.agreement is None), "its active party has opened another."
-            )
+            others = [one for one in self._of(caller.name) if not one.is_served]
+            self._end_all(others, "its active party has opened another.")
             self._sessions[session_id] = opened
         return session_id
 
@@ -165,18 +168,17 @@ class Sessions:
         except FederationError as error:
             self._end_all([session], told(error))
             raise
-        before = [one for one in self._of(session.active) if one.agreement is not None and not one.is_served]
         session.agreement = agreement
-        self._end_all(before, "another session has taken its place.")
 
     def submit(self, caller: Identity, session_id: str, request_id: int, share: PartialScores) -> int:
         """Keep a passive party's share of the scores of a request. The same again changes nothing.
 
         Returns:
-            How many shares of the session have come, on disk by now; 0 where scores aren't defended.
+            How many shares of the session have come from this party, on disk by now; 0 where scores aren't defended.
 
         Raises:
-            OutOfOrder: where scores are defended and the party was told of more shares than are known here.
+            OutOfOrder: where scores are defended and a newer state than this may have answered for these records.
+            StateNotKept: where scores are defended and it can't be written. The share is as if it had not come.
         """
         with self._condition:
             session = self._agreed(caller, session_id)
@@ -190,21 +192,18 @@ class Sessions:
                     f"Expected a pseudonym for each of {len(share.products)} records, got {len(share.record_tokens)}: "
                     "scores are defended here, and defended scores are answered once per record."
                 )
-            self._refuse_older_state(session_id, caller, share)
-            request = session.shares.setdefault(request_id, {})
-            if not request.setdefault(caller.name, share).same_as(share):
+            if not session.shares.get(caller.name, {}).get(request_id, share).same_as(share):
                 raise OutOfOrder(f"{caller.name} has sent other scores for request {request_id} already.")
-            session.forget_old_shares()
-            return self._kept.count_submission(session_id) if self._protection.is_on else 0
+            submissions = 0
+            if self._protection.is_on:
+                # First: a share that waits for its sum is one that this state can't forget.
+                answered = self._answered(session_id, session)
+                submissions = answered.asked(caller.name, share.record_tokens, share.submissions_seen)
+            session.keep_share(caller.name, request_id, share)
+            return submissions
 
-    def _refuse_older_state(self, session_id: str, caller: Identity, share: PartialScores) -> None:
-        """A state from before an answer would let that record be asked again. Who contributed to it remembers more."""
-        if self._protection.is_on and share.submissions_seen > (known := self._kept.submissions(session_id)):
-            raise OutOfOrder(
-                f"The coordinator's state is older than its answers: it knows of {known} shares of scores, "
-                f"{caller.name} of {share.submissions_seen}. Put the newer state folder back, or train again: defended "
-                "scores are answered once per record."
-            )
+    def _answered(self, session_id: str, session: SessionState) -> AnsweredRecords:
+        return AnsweredRecords(self._kept, session_id, session.most_answers)
 
     def score(self, caller: Identity, session_id: str, request_id: int, products: FloatArray) -> FloatArray:
         """Add all shares of a request and apply sigmoid or softmax: (rows, classes), for the active party only.
@@ -218,18 +217,16 @@ class Sessions:
             if caller.name != session.active:
                 raise NotAllowed("Only the session's active party may ask for scores.")
             self._check_columns(session, products)
-            shares = session.shares.get(request_id, {})
-            if missing := [name for name in session.passive_parties if name not in shares]:
-                raise OutOfOrder(f"No partial scores from {', '.join(missing)} for request {request_id}.")
+            shares = session.shares_of(request_id)
             if any(share.products.shape != products.shape for share in shares.values()):
                 raise InvalidMessage(f"The parties' shares of request {request_id} differ in size.")
             # Kept until newer requests push it out: a repeated question gets the same answer.
-            logits: FloatArray = products + sum(shares[name].products for name in session.passive_parties)
+            logits: FloatArray = products + sum(share.products for share in shares.values())
             if self._protection.is_on:
-                tokens = {name: shares[name].record_tokens for name in session.passive_parties}
-                logits = AnsweredRecords(self._kept, session_id, session.most_answers).first_logits(logits, tokens)
+                tokens = {name: share.record_tokens for name, share in shares.items()}
+                logits = self._answered(session_id, session).first_logits(logits, tokens)
             scores = confidence_scores(logits)
-            grams = [shares[name].parameter_gram for name in session.passive_parties]
+            grams = [share.parameter_gram for share in shares.values()]
         return self._protection.protected(scores, total_gram(grams))
 
     def holds_session(self, session_id: str) -> bool:
@@ -255,11 +252,12 @@ class Sessions:
             StateNotKept: when that can't be written. The sessions are as before.
         """
         with self._condition:
-            session = self._agreed(caller, session_id)
+            session = self._session(caller, session_id)
             if caller.name != session.active:
                 raise NotAllowed("Only the session's active party may have its model served.")
             if session.is_served:
                 return
+            self._agreed(caller, session_id)
             self._kept.serve(session_id)
             session.is_served = True
             others = [other for other in self._of(session.active) if other is not session]
@@ -273,14 +271,25 @@ class Sessions:
             session = self._sessions.get(session_id)
             return session is not None and session.ended is None and session.changed is None
 
+    def close(self) -> None:
+        """Answer nothing any more: what was asked for and has no answer can be asked for again after the next start.
+
+        Safe, since every answer to come needs new shares, which are counted beyond this state's counts.
+        """
+        with self._condition:
+            self._is_closed = True
+            with suppress(StateNotKept):  # it is in the log
+                self._kept.release_asked()
+
     def _end_all(self, sessions: Iterable[SessionState], reason: str) -> None:
         """End sessions and keep of them who may ask, and why they ended. Who waits for one is told."""
         for session in sessions:
             session.ended = session.ended or reason
             session.shares.clear()
         ended = {name: session for name, session in self._sessions.items() if session.ended is not None}
-        for name in ended:
-            self._kept.forget(name)
+        # A full disk keeps nobody waiting. It is in the log, and the next end tries again.
+        with suppress(StateNotKept):
+            self._kept.forget(ended)
         for name in list(ended)[:-_KEPT_ENDED]:
             del self._sessions[name]
         self._condition.notify_all()
@@ -299,6 +308,8 @@ class Sessions:
         return session
 
     def _agreed(self, caller: Identity, session_id: str) -> SessionState:
+        if self._is_closed:
+            raise OutOfOrder("The coordinator is stopping: ask again when it has started.")
         session = self._session(caller, session_id)
         if session.agreement is None:
             raise OutOfOrder("The session has not begun: not every party has joined.")

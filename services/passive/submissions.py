@@ -1,4 +1,4 @@
-"""How many shares of each session the coordinator has counted: what shows that its state is older than its answers."""
+"""How many shares of this party the coordinator has counted: what shows that its state is older than its answers."""
 
 import json
 import threading
@@ -12,8 +12,9 @@ SUBMISSIONS = "submissions.json"
 class SeenSubmissions:
     """Remembers, on disk before a share counts as sent, the highest number that the coordinator has told. Thread-safe.
 
-    The active party asks for a score when every share of it has been sent. So no answer was ever given for a share
-    whose number isn't here, and a coordinator that knows of fewer has lost answers.
+    An honest active party asks for a score when every share of it has been sent. So it was given no answer for a share
+    whose number isn't here, and a coordinator that knows of fewer has lost answers. One that asks without waiting gains
+    nothing, unless this process dies between the coordinator's count and its own.
     """
 
     def __init__(self, state: State) -> None:
@@ -46,5 +47,6 @@ class SeenSubmissions:
                 self._keep({one: count for one, count in self._seen.items() if one in sessions})
 
     def _keep(self, seen: dict[str, int]) -> None:
-        self._state.write(SUBMISSIONS, json.dumps(seen).encode())
+        # In memory even where it can't be written: an active party that doesn't wait may have an answer by now.
         self._seen = seen
+        self._state.write(SUBMISSIONS, json.dumps(seen).encode())

@@ -210,6 +210,7 @@ def test_another_session_ends_the_one_of_the_same_party_that_not_all_have_joined
 def test_sessions_that_are_only_opened_never_push_out_the_one_that_answers() -> None:
     # Once: nine of them did.
     sessions, session_id = begun()
+    sessions.serve(ACTIVE, session_id)
     other = Identity(Role.ACTIVE, "active-2")
     for _ in range(50):
         opened(sessions)
@@ -219,19 +220,22 @@ def test_sessions_that_are_only_opened_never_push_out_the_one_that_answers() -> 
     assert len(sessions._sessions) <= 3 + 16, "ended ones are few"
 
 
-def test_a_session_that_all_have_joined_takes_the_place_of_the_one_before() -> None:
+def test_a_session_takes_the_place_of_one_that_is_not_served_as_soon_as_it_is_opened() -> None:
     sessions, first = begun()
     second = opened(sessions)
-    sessions.terms(PASSIVE, first)
+    # Once: until all had joined the second, and the first could be aligned again at a passive party.
+    with pytest.raises(OutOfOrder, match="its active party has opened another"):
+        sessions.terms(PASSIVE, first)
     join_all(sessions, second, {ACTIVE: 100, PASSIVE: 100})
-    with pytest.raises(OutOfOrder, match="another session has taken its place"):
+    with pytest.raises(OutOfOrder, match="its active party has opened another"):
         sessions.score(ACTIVE, first, 1, shares())
     submit(sessions, PASSIVE, second, 1, shares())
     assert sessions.score(ACTIVE, second, 1, shares()).shape == (4, 2)
 
 
-def test_a_session_that_cannot_work_leaves_the_one_before_in_its_place() -> None:
+def test_a_session_that_cannot_work_leaves_the_served_one_in_its_place() -> None:
     sessions, first = begun()
+    sessions.serve(ACTIVE, first)
     second = opened(sessions, plan=replace(SMALL_PLAN, batch_size=71))
     join_all(sessions, second, {ACTIVE: 100, PASSIVE: 100})
     submit(sessions, PASSIVE, first, 1, shares())

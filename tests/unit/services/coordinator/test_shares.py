@@ -55,7 +55,7 @@ def test_kept_shares_of_one_session_take_no_more_than_64_mebibytes_and_the_newes
     for request in range(40):
         sessions.submit(PASSIVE, agreement.session_id, request, PartialScores(large))
     kept = sessions._sessions[agreement.session_id].shares
-    assert sum(share.nbytes for request in kept.values() for share in request.values()) <= 64 << 20
+    assert sum(share.nbytes for party in kept.values() for share in party.values()) <= 64 << 20
     assert sessions.score(ACTIVE, agreement.session_id, 39, large).shape == large.shape
     with pytest.raises(OutOfOrder, match="No partial scores"):
         sessions.score(ACTIVE, agreement.session_id, 0, large)
@@ -83,6 +83,28 @@ def test_a_session_remembers_no_more_records_than_it_has() -> None:
     with pytest.raises(NotAllowed, match="passive names more records than this session has"):
         ask(3, range(130, 131))
     ask(4, range(60, 130))
+
+
+def test_records_that_are_asked_for_and_never_answered_are_bounded_too() -> None:
+    sessions, agreement = begun([load("score_rounding")])
+    for first in (0, 65):
+        tokens = range(first, first + 65)
+        submit(sessions, PASSIVE, agreement.session_id, first, np.zeros((65, 1)), tokens=tokens)
+    with pytest.raises(NotAllowed, match="passive names more records than this session has"):
+        submit(sessions, PASSIVE, agreement.session_id, 200, np.zeros((1, 1)), tokens=[999])
+    submit(sessions, PASSIVE, agreement.session_id, 201, np.zeros((1, 1)), tokens=[64])
+
+
+def test_one_party_pushes_out_its_own_shares_only() -> None:
+    sessions, agreement = begun([], classes=CLASSES, passive=[PASSIVE, SECOND])
+    products, large = np.zeros((5, CLASSES)), np.zeros((PREDICTION_ROWS, CLASSES))
+    for caller in (SECOND, PASSIVE):
+        sessions.submit(caller, agreement.session_id, 1000, PartialScores(products))
+    for request in range(64):
+        sessions.submit(PASSIVE, agreement.session_id, request, PartialScores(large if request % 2 else products))
+    # Who is named is who did it, and an honest party's share is still there.
+    with pytest.raises(OutOfOrder, match=r"No partial scores from passive for request 1000\."):
+        sessions.score(ACTIVE, agreement.session_id, 1000, products)
 
 
 def test_one_partys_made_up_records_leave_the_others_theirs() -> None:
