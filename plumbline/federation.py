@@ -251,13 +251,16 @@ class Federation:
     def status(self) -> active_pb2.StatusReply:
         """Ask the active party for its stage, classes and warnings, and what stands against a prediction now.
 
-        It asks the other parties for that, about 2 s at most.
+        It asks the other parties for that, about 2 s at most. What it has found, it tells again for 1 s.
         """
         with self._own_words():
             return self._stub.Status(active_pb2.StatusRequest(), timeout=_ANSWER_SECONDS)
 
     def cancel(self) -> None:
-        """End the job at work, at every party; the model that is served stays. Raises FederationFailed without one."""
+        """End the job at work, at every party; the model that is served stays.
+
+        Raises FederationFailed without a job, when its model is being served already, and when it isn't over in time.
+        """
         with self._own_words():
             self._stub.Cancel(active_pb2.CancelRequest(), timeout=_ANSWER_SECONDS)
 

@@ -95,8 +95,20 @@ class Job:
         return self._ending.for_result(self._executor, work)
 
     def interrupt(self, error: Exception) -> None:
-        """End the job before its time: ``run`` raises ``error``, whatever it waits for or computes."""
+        """End the job before its time: ``run`` raises ``error``, whatever it waits for or computes.
+
+        Changes nothing from ``commit`` on.
+        """
         self._ending.end(error)
+
+    def commit(self) -> None:
+        """The point of no return: its model is about to be served. Raises why it was interrupted, if it was."""
+        self._ending.finish()
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether nothing can end it before its time any more."""
+        return self._ending.is_finished
 
     def _interrupt_after(self, call: Future[None]) -> None:
         """A passive party that stops ends the job in its own words: nobody waits for its next message."""
@@ -148,9 +160,9 @@ class Job:
         self._watch.stop()
         self._finished.set()
 
-    def await_finish(self, seconds: float) -> None:
-        """Wait until the job is over and the others have been told, but no longer than this."""
-        self._finished.wait(seconds)
+    def await_finish(self, seconds: float) -> bool:
+        """Wait until the job is over and the others have been told, but no longer than this; returns whether it is."""
+        return self._finished.wait(seconds)
 
     def _align(self) -> IntArray:
         """Intersect ids with each passive party in turn, each time with what is left, and fix the common order."""

@@ -96,7 +96,7 @@ class ActiveParty:
         # Whose scores the attacks are on; empty after a restart.
         self._attacked_session = ""
         models = ServedModels(context.name, context.data, context.state, self.labels)
-        self._serving = Serving(models, context.data.ids, context.coordinator, passive_parties, context.executor)
+        self._serving = Serving(models, context, passive_parties)
         self.stage = "idle" if self._serving.newest is None else "serving"
 
     @property
@@ -142,15 +142,17 @@ class ActiveParty:
         try:
             self.failure = ""
             self._record.check()
-            # One whose switch has begun is served first: the others may have forgotten the one before.
-            self._serving.settle()
             watched = _Watched(self, observer)
             job = Job(
                 self._context, self._passive_parties, Labels(self.labels, self.class_names), self._scoring, watched
             )
             self._job = job
+            # One whose switch has begun is served first: the others may have forgotten the one before.
+            job.while_open(self._serving.settle)
             outcome = job.run(plan)
             model = job.while_open(lambda: self._attacked(job, watched))
+            # From here on nobody is told that the job was cancelled.
+            job.commit()
             self._serving.switch_to(model)
             self._trained = job.session
             watched.stage("serving")
@@ -168,13 +170,19 @@ class ActiveParty:
         """End the job at work, at every party; returns when it is over. The served model goes on answering.
 
         Raises:
-            OutOfOrder: when there is no job.
+            OutOfOrder: when there is no job, its model is being served already, or it isn't over in time.
         """
         job = self._job
         if job is None:
             raise OutOfOrder(f"No job is running (stage: {self.stage}): there is nothing to cancel.")
         job.interrupt(Cancelled(f"The job was {_BY_OPERATOR}"))
-        job.await_finish(_CANCEL_SECONDS)
+        if job.is_committed:
+            raise OutOfOrder("The job is over: its model is being served.")
+        if not job.await_finish(_CANCEL_SECONDS):
+            raise OutOfOrder(
+                f"The job is cancelled, but not over after {_CANCEL_SECONDS:g} s: its model will not be served. "
+                "See `plumbline status`."
+            )
 
     def _attacked(self, job: Job, observer: JobObserver) -> TrainedModel:
         """The job's model, and what attacks on its test scores found on the way."""
@@ -258,6 +266,7 @@ class ActiveParty:
             self._job.interrupt(OutOfOrder("The active party is stopping."))
         if self._session is not None:
             self._session.training.exchange.end("the active party is stopping.")
+        self._serving.close()
         for threads in (self._attacking, self._asking):
             threads.shutdown(wait=False, cancel_futures=True)
 

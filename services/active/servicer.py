@@ -82,7 +82,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
         )
 
     def Cancel(self, request: active_pb2.CancelRequest, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
-        """End the job at every party; answers when it is over."""
+        """End the job at every party; answers when it is over, and refuses when that can't be said."""
         self._party.cancel()
         return common_pb2.Acknowledgement()
 

@@ -49,7 +49,10 @@ class State(Protocol):
         """Keep ``content`` under ``name`` in place of what was there. Raises StateNotKept, and nothing has changed."""
 
     def replace(self, name: str, by: str) -> None:
-        """Give what is kept under ``by`` the name ``name``: both change at once, or neither. Raises StateNotKept."""
+        """Give what is kept under ``by`` the name ``name``: both change at once, or neither.
+
+        Raises StateNotKept when the next process may find it undone. The same call again goes on from there.
+        """
 
     def remove(self, name: str) -> None:
         """Forget what is kept under ``name``, if anything. Raises StateNotKept."""
@@ -100,6 +103,8 @@ class StateFolder:
                 something else, or that can't be written.
         """
         self.path = path
+        # A rename that may not be on disk yet: (name, by).
+        self._unsynced: tuple[str, str] | None = None
         try:
             make_folder(path)
             _refuse_foreign(path)
@@ -135,12 +140,22 @@ class StateFolder:
         """Keep ``content`` under ``name`` in place of what was there. Raises StateNotKept, and nothing has changed."""
         with self._keeping(name):
             write_durably(self.path / name, content)
+            if self._unsynced and name in self._unsynced:
+                # What was renamed is another's by now.
+                self._unsynced = None
 
     def replace(self, name: str, by: str) -> None:
-        """Give what is kept under ``by`` the name ``name``: both change at once, or neither. Raises StateNotKept."""
+        """Give what is kept under ``by`` the name ``name``: both change at once, or neither.
+
+        Raises StateNotKept when the next process may find it undone. The same call again goes on from there.
+        """
         with self._keeping(name):
-            (self.path / by).replace(self.path / name)
+            # Once renamed there is nothing to rename: only the sync had failed.
+            if self._unsynced != (name, by):
+                (self.path / by).replace(self.path / name)
+                self._unsynced = name, by
             _sync(self.path)
+            self._unsynced = None
 
     def remove(self, name: str) -> None:
         """Forget what is kept under ``name``, if anything. Raises StateNotKept."""

@@ -19,6 +19,7 @@ class Ending:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._ended: Future[None] = Future()
+        self._is_finished = False
 
     @property
     def error(self) -> Exception | None:
@@ -26,10 +27,20 @@ class Ending:
         error = self._ended.exception() if self._ended.done() else None
         return error if isinstance(error, Exception) else None
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has come to its own end, which nothing can take back."""
+        return self._is_finished
+
+    def finish(self) -> None:
+        """Come to its own end: nothing can end it before its time any more. Raises the reason where something has."""
+        with self.while_open():
+            self._is_finished = True
+
     def end(self, error: Exception) -> bool:
-        """End it. False when it had ended before: that reason stays."""
+        """End it. False when it had ended before: that reason stays. Or when it had finished."""
         with self._lock:
-            if self._ended.done():
+            if self._is_finished or self._ended.done():
                 return False
             # Under the lock, its callbacks as well: what ``while_open`` guards is over before or never begins.
             self._ended.set_exception(error)

@@ -121,7 +121,10 @@ class Town:
             for name in self.data
             if name != "active"
         }
-        return ActiveParty(self._context("active", state), passive, AttackHost(self.attacks, self.folder))
+        party = ActiveParty(self._context("active", state), passive, AttackHost(self.attacks, self.folder))
+        # Parties come and go here faster than any operator asks.
+        party._serving._probe._reuse = 0.0
+        return party
 
     def _context(self, name: str, state: StateFolder) -> PartyContext:
         role = Role.ACTIVE if name == "active" else Role.PASSIVE

@@ -176,6 +176,42 @@ def test_a_full_disk_keeps_the_old_and_is_told_in_one_sentence_without_the_folde
     assert state.read("model") == b"old"
 
 
+def test_a_rename_whose_sync_failed_is_synced_and_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    folder = StateFolder(tmp_path, PASSIVE)
+    folder.write("old", b"old")
+    folder.write("new", b"new")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fails)
+        for _ in range(2):
+            with pytest.raises(StateNotKept, match="Input/output error"):
+                folder.replace("old", by="new")
+    # What else is kept meanwhile changes nothing of it.
+    folder.write("another", b"another")
+    folder.replace("old", by="new")
+    assert (folder.read("old"), folder.read("new")) == (b"new", None)
+    with pytest.raises(StateNotKept, match="No such file"):
+        folder.replace("old", by="new")
+
+
+def test_what_is_written_after_a_rename_whose_sync_failed_is_renamed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = StateFolder(tmp_path, PASSIVE)
+    folder.write("new", b"new")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+        with pytest.raises(StateNotKept):
+            folder.replace("old", by="new")
+    folder.write("new", b"newer")
+    folder.replace("old", by="new")
+    assert (folder.read("old"), folder.read("new")) == (b"newer", None)
+
+
 def test_a_folder_that_cant_be_written_stops_the_service_at_its_start(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StateError, match="PLUMBLINE_STATE_DIR"):

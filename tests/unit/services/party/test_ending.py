@@ -18,6 +18,21 @@ def executor() -> Iterator[ThreadPoolExecutor]:
         yield made
 
 
+def test_what_has_come_to_its_own_end_is_not_ended_before_its_time() -> None:
+    ending = Ending()
+    assert not ending.is_finished
+    ending.finish()
+    assert ending.is_finished
+    assert not ending.end(Cancelled("too late"))
+    ending.check()
+
+    ended = Ending()
+    assert ended.end(Cancelled("in time"))
+    with pytest.raises(Cancelled, match="in time"):
+        ended.finish()
+    assert not ended.is_finished
+
+
 def test_the_first_reason_stays() -> None:
     ending = Ending()
     ending.check()
