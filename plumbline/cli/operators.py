@@ -113,5 +113,8 @@ def status(address: Address = _ADDRESS, certs: Certs = _CERTS) -> None:
     with plain_errors(), Federation.connect(address, certs) as federation:
         reply = federation.status()
         console_out.print(shown(reply.stage))
-        for line in filter(None, (reply.failure, reply.obstacle, *reply.warnings)):
+        # A model from before answers all the same.
+        failure = f"The last job: {reply.failure}" if reply.failure else ""
+        answered = "" if reply.obstacle or reply.stage != "failed" else "Predictions are answered by the model from before."
+        for line in filter(None, (failure, answered, reply.obstacle, *reply.warnings)):
             console_errors.print(shown(line))
