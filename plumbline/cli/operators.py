@@ -115,6 +115,7 @@ def status(address: Address = _ADDRESS, certs: Certs = _CERTS) -> None:
         console_out.print(shown(reply.stage))
         # A model from before answers all the same.
         failure = f"The last job: {reply.failure}" if reply.failure else ""
-        answered = "" if reply.obstacle or reply.stage != "failed" else "Predictions are answered by the model from before."
-        for line in filter(None, (failure, answered, reply.obstacle, *reply.warnings)):
+        answered = reply.stage == "failed" and not reply.obstacle
+        model = "Predictions are answered by the model from before." if answered else reply.obstacle
+        for line in filter(None, (failure, model, *reply.warnings)):
             console_errors.print(shown(line))
