@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 PARTIES = ("coordinator", "active", "passive")
 RECORDS = [f"r{number:06d}" for number in range(1, 21)]
 BUILD_SECONDS = 400
-UP_SECONDS = 120
+UP_SECONDS = 300
 SERVING_SECONDS = 150
 _CALL_PREDICT = """
 import grpc
