@@ -251,7 +251,7 @@ class Federation:
     def status(self) -> active_pb2.StatusReply:
         """Ask the active party for its stage, classes and warnings, and what stands against a prediction now.
 
-        It asks the other parties for that, about 2 s at most. What it has found, it tells again for 1 s.
+        It asks the other parties for that, about 2 s at most.
         """
         with self._own_words():
             return self._stub.Status(active_pb2.StatusRequest(), timeout=_ANSWER_SECONDS)

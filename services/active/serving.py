@@ -32,8 +32,6 @@ from services.party.served_models import ServedModels
 
 _log = logging.getLogger(__name__)
 
-# For how long an answer to "would a prediction be answered?" is given to whoever asks next.
-REUSE_SECONDS = 1.0
 # A switch has two rounds of calls, each with the step's timeout, and short questions besides.
 _ROUNDS, _MARGIN = 2, 10.0
 
@@ -89,7 +87,7 @@ class Serving:
         self._pending = None if pending is None else _Switch(TrainedModel.of(pending, context.data.ids), True)
         self._patience = _ROUNDS * context.settings.step_timeout + _MARGIN
         self._completing = SharedCall(self._complete_pending, patience=self._patience)
-        self._probe = SharedCall(self._found_obstacle, patience=self._patience, reuse=REUSE_SECONDS)
+        self._probe = SharedCall(self._found_obstacle, patience=self._patience)
 
     @property
     def newest(self) -> TrainedModel | None:
@@ -254,7 +252,7 @@ class Serving:
     def obstacle(self, stage: str) -> str:
         """Why a prediction would be refused now, and what to do. Asks every party; empty when it would be answered.
 
-        Who asks while another does, or soon after, gets the same answer.
+        Who asks while another does gets the same answer.
         """
         found = self._probe() if self.newest is not None else ""
         # The last one may have been given up meanwhile.

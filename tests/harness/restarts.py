@@ -121,10 +121,7 @@ class Town:
             for name in self.data
             if name != "active"
         }
-        party = ActiveParty(self._context("active", state), passive, AttackHost(self.attacks, self.folder))
-        # Parties come and go here faster than any operator asks.
-        party._serving._probe._reuse = 0.0
-        return party
+        return ActiveParty(self._context("active", state), passive, AttackHost(self.attacks, self.folder))
 
     def _context(self, name: str, state: StateFolder) -> PartyContext:
         role = Role.ACTIVE if name == "active" else Role.PASSIVE
