@@ -98,8 +98,8 @@ class SubmissionReceipt(_message.Message):
 
     SUBMISSIONS_FIELD_NUMBER: _builtins.int
     submissions: _builtins.int
-    """How many shares of this session have come, this one included; 0 where scores are not defended. It is on disk before
-    it is told, so that a coordinator which knows of fewer has an older state than answers it gave.
+    """How many shares of this session have come from this party, this one included; 0 where scores are not defended. It is
+    on disk before it is told, so that a coordinator which knows of fewer has an older state than answers it gave.
     """
     def __init__(
         self,
