@@ -1,7 +1,6 @@
 """One call for however many ask for its result at the same time."""
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
@@ -17,20 +16,17 @@ class SharedCall(Generic[T]):
     So a party that hangs costs all of them one deadline, and not one after the other's.
     """
 
-    def __init__(self, work: Callable[[], T], *, patience: float, reuse: float = 0.0) -> None:
+    def __init__(self, work: Callable[[], T], *, patience: float) -> None:
         """Share ``work``.
 
         Args:
             work: has deadlines of its own.
             patience: seconds that somebody waits at most for a call that another has begun.
-            reuse: seconds for which a result is given again. An error never is.
         """
         self._work = work
         self._patience = patience
-        self._reuse = reuse
         self._lock = threading.Lock()
         self._call: Future[T] | None = None
-        self._fresh_until = 0.0
 
     def __call__(self) -> T:
         """The result.
@@ -40,7 +36,7 @@ class SharedCall(Generic[T]):
         """
         with self._lock:
             call = self._call
-            is_own = call is None or (call.done() and time.monotonic() >= self._fresh_until)
+            is_own = call is None or call.done()
             if call is None or is_own:
                 call = self._call = Future()
         if is_own:
@@ -53,7 +49,7 @@ class SharedCall(Generic[T]):
             raise OutOfOrder("Another caller has waited for the same for long: ask again later.") from None
 
     def forget(self) -> None:
-        """Give nobody who asks from now on what was found until now."""
+        """Share the call at work with nobody who asks from now on: what it finds may be of before."""
         with self._lock:
             self._call = None
 
@@ -61,13 +57,6 @@ class SharedCall(Generic[T]):
         try:
             result = self._work()
         except BaseException as error:
-            self._keep(call, 0.0)
             call.set_exception(error)
         else:
-            self._keep(call, time.monotonic() + self._reuse)
             call.set_result(result)
-
-    def _keep(self, call: Future[T], fresh_until: float) -> None:
-        with self._lock:
-            if self._call is call:
-                self._fresh_until = fresh_until

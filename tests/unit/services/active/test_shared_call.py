@@ -46,7 +46,7 @@ def test_an_error_is_shared_too_and_never_given_again() -> None:
         if error := next(outcomes):
             raise error
 
-    shared = SharedCall(work, **PATIENT, reuse=1_000.0)
+    shared = SharedCall(work, **PATIENT)
     with ThreadPoolExecutor(2) as askers:
         both = [askers.submit(shared)]
         assert begun.wait(SECONDS)
@@ -57,27 +57,25 @@ def test_an_error_is_shared_too_and_never_given_again() -> None:
     shared()
 
 
-def test_a_result_is_given_again_until_it_is_old_or_forgotten() -> None:
+def test_who_asks_after_a_call_was_forgotten_begins_anew() -> None:
     numbers = itertools.count(1)
-    shared = SharedCall(lambda: next(numbers), **PATIENT, reuse=1_000.0)
-    assert [shared(), shared()] == [1, 1]
-    shared.forget()
-    assert [shared(), shared()] == [2, 2]
-    shared._fresh_until = 0.0
-    assert shared() == 3
-
-
-def test_what_is_forgotten_in_mid_call_is_not_given_again() -> None:
-    numbers = itertools.count(1)
+    begun, freed = threading.Event(), threading.Event()
 
     def work() -> int:
         number = next(numbers)
         if number == 1:
-            shared.forget()
+            begun.set()
+            assert freed.wait(SECONDS)
         return number
 
-    shared = SharedCall(work, **PATIENT, reuse=1_000.0)
-    assert [shared(), shared(), shared()] == [1, 2, 2]
+    shared = SharedCall(work, **PATIENT)
+    with ThreadPoolExecutor(1) as asker:
+        first = asker.submit(shared)
+        assert begun.wait(SECONDS)
+        shared.forget()
+        assert shared() == 2
+        freed.set()
+        assert first.result(SECONDS) == 1
 
 
 def test_nobody_waits_for_ever_for_anothers_call() -> None:
