@@ -31,7 +31,9 @@ AMOUNTS = pytest.mark.parametrize("amount", [pytest.param(QUICK_REQUESTS, id="qu
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
-    with quick_federation(tmp_path_factory.mktemp("federation"), **{**SEEDED, "step_timeout": 8}) as running:
+    # Honest jobs one after the other for as long as the fire takes are more than a day's alignments.
+    settings = {**SEEDED, "step_timeout": 8, "alignments_per_day": 100_000}
+    with quick_federation(tmp_path_factory.mktemp("federation"), **settings) as running:
         yield running
 
 
