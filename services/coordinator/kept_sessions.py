@@ -153,19 +153,18 @@ class KeptSessions:
             database.executemany(_ASK, [(session_id, party, _bytes_of(token), self._process) for token in set(tokens)])
             if _count(database, "asked", session_id, party) > most:
                 raise too_many_records(party)
-            (submissions,) = database.execute(
+            # In two statements: older systems' SQLite (3.24 to 3.34) knows no RETURNING.
+            database.execute(
                 "INSERT INTO submissions (session, party, shares) VALUES (?, ?, 1) "
-                "ON CONFLICT DO UPDATE SET shares = shares + 1 RETURNING shares",
+                "ON CONFLICT (session, party) DO UPDATE SET shares = shares + 1",
                 (session_id, party),
-            ).fetchone()
-            return int(submissions)
+            )
+            return _shares(database, session_id, party)
 
     def submissions(self, session_id: str, party: str) -> int:
         """How many shares of a session have come from a party."""
-        query = "SELECT shares FROM submissions WHERE session = ? AND party = ?"
         with self._lock:
-            found = self._database.execute(query, (session_id, party)).fetchone()
-        return int(found[0]) if found else 0
+            return _shares(self._database, session_id, party)
 
     def is_lost(self, session_id: str, party: str, tokens: Iterable[int]) -> bool:
         """Whether one of these was asked for in a process before, of which nobody knows what it answered."""
@@ -250,6 +249,12 @@ def _count(database: sqlite3.Connection, table: str, session_id: str, party: str
     query = f"SELECT count(*) FROM {table} WHERE session = ? AND party = ?"  # noqa: S608 - a name of this module's
     (count,) = database.execute(query, (session_id, party)).fetchone()
     return int(count)
+
+
+def _shares(database: sqlite3.Connection, session_id: str, party: str) -> int:
+    query = "SELECT shares FROM submissions WHERE session = ? AND party = ?"
+    found = database.execute(query, (session_id, party)).fetchone()
+    return int(found[0]) if found else 0
 
 
 def _forget_orphans(database: sqlite3.Connection) -> None:
