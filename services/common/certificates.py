@@ -66,6 +66,22 @@ def _builder(common_name: str, issuer: x509.Name, days: float) -> x509.Certifica
     )
 
 
+def _key_usage(**used: bool) -> x509.KeyUsage:
+    """What a key is for, and nothing else: strict readers, such as Python's from 3.13 on, ask an authority for it."""
+    uses = (
+        "digital_signature",
+        "content_commitment",
+        "key_encipherment",
+        "data_encipherment",
+        "key_agreement",
+        "key_cert_sign",
+        "crl_sign",
+        "encipher_only",
+        "decipher_only",
+    )
+    return x509.KeyUsage(**{use: used.get(use, False) for use in uses})
+
+
 def create_authority(folder: Path, *, days: float = 365) -> None:
     """Make an authority in ``folder`` (ca.crt, ca.key); raises CertificateError when one is there already."""
     if (folder / f"{AUTHORITY}.key").exists():
@@ -79,6 +95,7 @@ def create_authority(folder: Path, *, days: float = 365) -> None:
         _builder("Plumbline federation authority", name, days)
         .public_key(key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(key_cert_sign=True, crl_sign=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -107,6 +124,7 @@ def issue_certificate(folder: Path, identity: Identity, *, days: float = 365) ->
             critical=False,
         )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(digital_signature=True), critical=True)
         .add_extension(
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
             critical=False,
