@@ -4,7 +4,17 @@ view = attacks.PredictionView(weights_active=W_a, weights_passive=W_p, bias=b, f
 estimate = attacks.load("half_star").reconstruct(view)   # (n, d)
 """
 
-from attacks.base import AttackSpec, Json, PredictionAttack, Reconstruction, reconstruct, require
+from attacks.base import (
+    LEVELS,
+    AttackSpec,
+    Json,
+    Level,
+    PredictionAttack,
+    Reconstruction,
+    level_of,
+    reconstruct,
+    require,
+)
 from attacks.registry import UnknownAttack, load, load_prediction, load_training, names, spec_of
 from attacks.training import (
     HonestFactory,
@@ -16,14 +26,17 @@ from attacks.training import (
     TrainingResult,
 )
 from attacks.training_views import TrainingView, solve_steps
-from attacks.views import AuxiliaryRows, PredictionView, ViewError
+from attacks.views import AuxiliaryRows, PassiveMoments, PredictionView, ViewError
 
 __all__ = [
+    "LEVELS",
     "AttackSpec",
     "AuxiliaryRows",
     "HonestFactory",
     "Json",
+    "Level",
     "ListeningAttack",
+    "PassiveMoments",
     "PredictionAttack",
     "PredictionView",
     "Reconstruction",
@@ -35,6 +48,7 @@ __all__ = [
     "TrainingView",
     "UnknownAttack",
     "ViewError",
+    "level_of",
     "load",
     "load_prediction",
     "load_training",

@@ -20,6 +20,11 @@ Adversary = Literal["active", "passive", "either"]
 Phase = Literal["prediction", "training"]
 Knowledge = Literal["white_box", "black_box", "agnostic"]
 Conduct = Literal["listens", "replaces_messages"]
+# What the adversary knows beforehand of the passive columns; each level knows all that the one before does. At every
+# level it may use what it owns, its columns and its labels. In order: public ranges only; each column's mean and
+# variance, or frequencies; the covariance of the passive columns among themselves; some complete records.
+Level = Literal["nothing", "marginals", "covariance", "records"]
+LEVELS: tuple[Level, ...] = get_args(Level)
 
 # What a result says in words and numbers.
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
@@ -39,6 +44,7 @@ NEEDS: Mapping[Phase, Mapping[str, str]] = {
         "features_train": _OWN_LABELS,
         "passive_features": "say how many features the passive parties have",
         "auxiliary": "give complete auxiliary records",
+        "moments": "say what the adversary knows of the passive columns beforehand",
     },
     "training": {
         "equations": "run training and record its answers",
@@ -65,6 +71,9 @@ class AttackSpec:
         needs: the pieces of its view that must be there; ``NEEDS`` has those of each phase.
         source: the paper's section, or where else it comes from.
         conduct: listens (the party follows the protocol) or replaces_messages (it sends its own in training).
+        level: what the adversary knows beforehand of the passive columns. An attack whose options decide has a property
+            ``level`` (``level_of``).
+        sees_scores: False for a guess that no score or parameter enters. It is a baseline, never a verdict.
 
     Raises ValueError for a word that a field doesn't know: it would be an attack that nobody calls.
     """
@@ -75,6 +84,8 @@ class AttackSpec:
     needs: tuple[str, ...]
     source: str
     conduct: Conduct = "listens"
+    level: Level = "nothing"
+    sees_scores: bool = True
 
     def __post_init__(self) -> None:
         words: dict[str, Any] = {
@@ -82,6 +93,7 @@ class AttackSpec:
             "phase": Phase,
             "knowledge": Knowledge,
             "conduct": Conduct,
+            "level": Level,
         }
         for field, known in words.items():
             if getattr(self, field) not in get_args(known):
@@ -135,6 +147,23 @@ class AnnotatedAttack(Protocol):
 
     def reconstruct_with_notes(self, view: PredictionView) -> Reconstruction:
         """The estimate of ``reconstruct``, with notes."""
+
+
+@runtime_checkable
+class BaselinedAttack(Protocol):
+    """An attack on predictions that says what it would estimate had it seen no score and no parameter.
+
+    The judge counts this among the baselines of the attack's level, so that only what the federation adds is credited.
+    """
+
+    def without_scores(self, view: PredictionView) -> FloatArray:
+        """The estimate from what the adversary knows beforehand alone: (n, d). Raises ViewError."""
+
+
+def level_of(attack: Attack) -> Level:
+    """What the adversary of this attack, with its options, knows beforehand."""
+    level: Level = getattr(attack, "level", attack.spec.level)
+    return level
 
 
 def reconstruct(attack: PredictionAttack, view: PredictionView) -> Reconstruction:

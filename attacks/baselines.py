@@ -11,7 +11,9 @@ from vfl.arrays import FloatArray
 
 
 def _blind(source: str) -> AttackSpec:
-    return AttackSpec(adversary="active", phase="prediction", knowledge="agnostic", needs=(), source=source)
+    return AttackSpec(
+        adversary="active", phase="prediction", knowledge="agnostic", needs=(), source=source, sees_scores=False
+    )
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from vfl.arrays import FloatArray, IntArray
+from vfl.channels import ParameterChannel, ScoreChannel
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
 
 
@@ -13,7 +14,7 @@ class ViewError(ValueError):
     """A view lacks a piece that an attack needs, or its pieces don't fit; the message names both and the remedy."""
 
 
-def _own_arrays(view: "AuxiliaryRows | PredictionView") -> None:
+def _own_arrays(view: "AuxiliaryRows | PassiveMoments | PredictionView") -> None:
     """Replace a view's arrays by copies of its own, and refuse NaN and infinity (ViewError).
 
     An array cut out of a larger table keeps that table within reach (``.base``); a copy doesn't.
@@ -34,11 +35,38 @@ class AuxiliaryRows:
         features_active: (t, d_a), its own part of them.
         features_passive: (t, d), the passive parties' part.
         scores: (t, k) as the federation answered for them.
+        labels: (t,) class indices, which an active party has of its own records; None where unknown.
     """
 
     features_active: FloatArray
     features_passive: FloatArray
     scores: FloatArray
+    labels: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        _own_arrays(self)
+
+
+@dataclass(frozen=True, eq=False)
+class PassiveMoments:
+    """What an adversary knows beforehand of the passive columns without having a record: published statistics, say.
+
+    Attributes:
+        mean: (d,).
+        variance: (d,).
+        covariance: (d, d) of the passive columns among themselves; None where only marginals are known.
+        supports: for each column, the values that it takes in rising order where they are few, else None; empty where
+            nothing is known.
+        frequencies: for each column, how often it takes these values, summing to 1; as ``supports``.
+        groups: indices of the columns of each one-hot encoded feature, exactly one of which is 1.
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    covariance: FloatArray | None = None
+    supports: tuple[FloatArray | None, ...] = ()
+    frequencies: tuple[FloatArray | None, ...] = ()
+    groups: tuple[IntArray, ...] = ()
 
     def __post_init__(self) -> None:
         _own_arrays(self)
@@ -60,6 +88,11 @@ class PredictionView:
         features_train: (m, d_a), its own features of them.
         passive_features: d, public since the session's agreement; needed where no weights tell it.
         auxiliary: complete records that it holds besides.
+        moments: what it knows beforehand of the passive columns without having a record.
+        record_labels: (n,) class indices of the attacked records, where the active party has them.
+        channel: what defences let pass of the scores, in their order; empty for scores as they are.
+        disclosure: how the disclosed parameters differ from those that scores follow from; None when they don't.
+        own_shift: (n, k), what the adversary added to its own share of the attacked records' logits; None for nothing.
 
     Raises ViewError when the pieces don't fit each other, hold NaN or infinity, or features leave [0, 1].
     """
@@ -75,6 +108,11 @@ class PredictionView:
     features_train: FloatArray | None = None
     passive_features: int | None = None
     auxiliary: AuxiliaryRows | None = None
+    moments: PassiveMoments | None = None
+    record_labels: IntArray | None = None
+    channel: tuple[ScoreChannel, ...] = ()
+    disclosure: ParameterChannel | None = None
+    own_shift: FloatArray | None = None
 
     def __post_init__(self) -> None:
         _own_arrays(self)
@@ -90,6 +128,8 @@ class PredictionView:
             "weights_passive": 2,
             "bias": 1,
             "labels": 1,
+            "record_labels": 1,
+            "own_shift": 2,
         }.items():
             value = getattr(self, name)
             if value is not None and value.ndim != dimensions:
@@ -105,6 +145,8 @@ class PredictionView:
             "weights_active": lambda: (self.classes, d_active),
             "weights_passive": lambda: (self.classes, self.d),
             "bias": lambda: (self.classes,),
+            "record_labels": lambda: (n,),
+            "own_shift": lambda: (n, self.classes),
         }
         for name, shape in expected.items():
             value = getattr(self, name)
