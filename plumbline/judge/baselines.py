@@ -44,17 +44,17 @@ class Knowledge:
 
     Attributes:
         features_active: (n, d_a) its own columns of the judged records, in [0, 1].
-        labels: (n,) classes of these records, as indices.
+        labels: (n,) classes of these records, as indices; None where it has none.
         auxiliary_active: (t, d_a) its own columns of the complete records that it is declared to hold.
         auxiliary_passive: (t, d) the passive columns of those.
-        auxiliary_labels: (t,) classes of those.
+        auxiliary_labels: (t,) classes of those; None where it has none.
     """
 
     features_active: FloatArray
-    labels: IntArray
+    labels: IntArray | None
     auxiliary_active: FloatArray
     auxiliary_passive: FloatArray
-    auxiliary_labels: IntArray
+    auxiliary_labels: IntArray | None
 
 
 def imputations(knowledge: Knowledge) -> list[Predictor]:
@@ -68,8 +68,7 @@ def imputations(knowledge: Knowledge) -> list[Predictor]:
 
 
 def _imputation(knowledge: Knowledge, count: int) -> Predictor:
-    labels = knowledge.auxiliary_labels[:count]
-    classes = 1 + max(int(knowledge.labels.max(initial=1)), int(labels.max(initial=1)))
+    labels = knowledge.auxiliary_labels
     view = PredictionView(
         features_active=knowledge.features_active,
         record_labels=knowledge.labels,
@@ -77,9 +76,8 @@ def _imputation(knowledge: Knowledge, count: int) -> Predictor:
         auxiliary=AuxiliaryRows(
             knowledge.auxiliary_active[:count],
             knowledge.auxiliary_passive[:count],
-            # Every class alike: no score is known here, and imputation looks at none.
-            np.full((count, classes), 1 / classes),
-            labels,
+            np.empty((count, 0)),  # it looks at no score
+            None if labels is None else labels[:count],
         ),
     )
     estimate = attacks.load_prediction("imputation").reconstruct(view)
