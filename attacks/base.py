@@ -45,6 +45,9 @@ NEEDS: Mapping[Phase, Mapping[str, str]] = {
         "passive_features": "say how many features the passive parties have",
         "auxiliary": "give complete auxiliary records",
         "moments": "say what the adversary knows of the passive columns beforehand",
+        "record_labels": "give the labels of the attacked records, where the active party has them",
+        "disclosure": "this attack is on disclosed parameters that a defence changed: say how",
+        "own_shift": "this attack is by who added something to its own share: say what",
     },
     "training": {
         "equations": "run training and record its answers",
