@@ -138,10 +138,14 @@ class Reconstruction:
     Attributes:
         estimate: (n, d) features.
         notes: sentences, such as which solver was used and for how many records.
+        low: (n, d), lower ends of each cell's 90 % interval, by an attack that has a belief of its own; else None.
+        high: (n, d), upper ends; None as ``low``.
     """
 
     estimate: FloatArray
     notes: tuple[str, ...] = ()
+    low: FloatArray | None = None
+    high: FloatArray | None = None
 
 
 @runtime_checkable
