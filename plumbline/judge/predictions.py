@@ -160,14 +160,14 @@ def read_prediction_findings(folder: RunFolder, passive_parties: Sequence[str]) 
 
 def level_of(outcome: PredictionAttackOutcome) -> Level:
     """What the adversary of an attack knew beforehand; older runs say it by the attack's name only."""
-    found: Level | None = getattr(outcome, "level", None)
-    return found or _spec_of(outcome).level
+    found: Level = getattr(outcome, "level", "nothing")
+    return max(found, _spec_of(outcome).level, key=LEVELS.index)
 
 
 def sees_scores(outcome: PredictionAttackOutcome) -> bool:
     """Whether scores entered an attack; older runs say it by the attack's name only."""
-    found: bool | None = getattr(outcome, "sees_scores", None)
-    return _spec_of(outcome).sees_scores if found is None else found
+    found: bool = getattr(outcome, "sees_scores", True)
+    return found and _spec_of(outcome).sees_scores
 
 
 def _spec_of(outcome: PredictionAttackOutcome) -> attacks.AttackSpec:
@@ -189,7 +189,7 @@ class _Truth:
             self.owners += [party] * own.features.shape[1]
         self._passive = np.hstack(blocks)
         self._active, self._labels = folder.features(Role.ACTIVE).features, folder.labels()
-        self._rows, self._known = estimates.rows, _auxiliary_rows(estimates)
+        self._rows, self._known = estimates.rows, _auxiliary_rows(folder)
         self.cells = self._passive[self._rows]
         self.ranges = np.ptp(self._passive, axis=0)
         self.categories = find_categories(self._passive, self.owners)
@@ -223,10 +223,10 @@ class _Truth:
         )
 
 
-def _auxiliary_rows(estimates: Estimates) -> IntArray:
+def _auxiliary_rows(folder: RunFolder) -> IntArray:
     """Rows of the adversary's complete records; none in older runs."""
-    rows: IntArray | None = getattr(estimates, "auxiliary_rows", None)
-    return np.empty(0, dtype=np.int64) if rows is None else rows
+    record = folder.record(Role.ACTIVE) if folder.has_record(Role.ACTIVE) else None
+    return np.array(getattr(record, "auxiliary_rows", None) or (), dtype=np.int64)
 
 
 class _Judge:
@@ -336,8 +336,7 @@ class _Judge:
         if not finding.sees_scores:
             return [() for _ in columns]
         tables = [comparison.at(level) for level in LEVELS[LEVELS.index(finding.level) :]]
-        number = [one.name for one in self._attacks].index(finding.attack)
-        return [tuple(table.verdict(number, column) for table in tables) for column in columns]
+        return [tuple(table.verdict(finding.attack, column) for table in tables) for column in columns]
 
     def _coverage(self, attack: str) -> FloatArray | None:
         low, high = self._arrays.get(_LOW + attack), self._arrays.get(_HIGH + attack)
