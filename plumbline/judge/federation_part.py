@@ -17,6 +17,8 @@ from vfl.arrays import FloatArray, IntArray
 # the column's range (root mean square) already, and what an attack takes off that rests on one record or two.
 FLOOR = 1e-4
 RESAMPLES = 1000
+# Of resampled counts that are held at once: 64 MB of them.
+_MOST_COUNTS = 8_000_000
 # Ends of a 95 % interval.
 _ENDS = (0.025, 0.975)
 
@@ -234,10 +236,12 @@ def indices_up_to(losses: Sequence[Losses], level: Level) -> list[int]:
 
 def _resampled_means(losses: FloatArray, generator: np.random.Generator, resamples: int) -> FloatArray:
     """Means of (n, guesses, m) losses over resampled records: (resamples, guesses, m)."""
-    records = len(losses)
-    counts = generator.multinomial(records, np.full(records, 1 / records), size=resamples)
-    means = counts.astype(np.float64) @ losses.reshape(records, -1) / records
-    return means.reshape(resamples, *losses.shape[1:])
+    records, means = len(losses), list[FloatArray]()
+    flat, share = losses.reshape(records, -1) / records, np.full(records, 1 / records)
+    for start in range(0, resamples, block := max(1, _MOST_COUNTS // records)):
+        counts = generator.multinomial(records, share, size=min(block, resamples - start))
+        means.append(counts.astype(np.float64) @ flat)
+    return np.concatenate(means).reshape(resamples, *losses.shape[1:])
 
 
 def _quantiles(resampled: FloatArray) -> FloatArray:

@@ -97,6 +97,19 @@ def test_intervals_cover_the_true_part_about_95_times_of_100() -> None:
     assert 0.90 <= covered / 100 <= 0.99
 
 
+def test_mean_losses_come_with_intervals_over_columns_and_of_each() -> None:
+    varied = Losses("a", "nothing", RNG.exponential(size=(400, 2)) * [1.0, 3.0])
+    found = compared([varied], [flat("guess", "nothing", 0.25, 0.25)])
+    both, (first, second) = found.mean_losses("a")
+    assert both.mean == pytest.approx(varied.values.mean())
+    assert first.mean == pytest.approx(varied.values[:, 0].mean())
+    assert first.low < first.mean < first.high
+    # Three times the size, three times the width.
+    assert (second.high - second.low) / (first.high - first.low) == pytest.approx(3, rel=0.3)
+    fixed, _ = found.mean_losses("guess")
+    assert (fixed.mean, fixed.low, fixed.high) == pytest.approx((0.25, 0.25, 0.25))
+
+
 def test_who_is_best_by_luck_is_not_credited_with_it() -> None:
     """Fifty attacks that are worse than the guess in truth: the luckiest of them on all records looks better."""
     guess = Losses("guess", "nothing", np.full((60, 1), 1.0))

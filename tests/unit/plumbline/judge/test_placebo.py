@@ -49,9 +49,9 @@ def case(model: TrainedModel) -> tuple[attacks.PredictionView, FloatArray]:
         variance=others[:, passive].var(axis=0),
         covariance=np.cov(others[:, passive].T),
     )
-    auxiliary = attacks.AuxiliaryRows(
-        known.features_active, others[:KNOWN, passive], known.scores, model.labels_train[order[:KNOWN]]
-    )
+    assert known.scores is not None
+    labels = model.labels_train[order[:KNOWN]]
+    auxiliary = attacks.AuxiliaryRows(known.features_active, others[:KNOWN, passive], known.scores, labels)
     return replace(view, moments=moments, auxiliary=auxiliary, record_labels=model.labels[:RECORDS]), truth
 
 
@@ -93,6 +93,8 @@ def test_a_records_own_scores_do(model: TrainedModel) -> None:
 def test_each_record_gets_all_of_another_one_and_none_is_lost() -> None:
     view, _ = case(train("wine", None))
     other = permuted(view, "records", np.random.default_rng(0))
+    assert view.scores is not None
+    assert other.scores is not None
     together = np.hstack([view.features_active, view.scores])
     moved = np.hstack([other.features_active, other.scores])
     assert not np.array_equal(moved, together)
