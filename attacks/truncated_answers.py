@@ -27,8 +27,8 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import CipherVector, InvalidAnswer, Mask, mask_vector
 from vfl.crypto.messages import Combination, Question
 
-# A part of a residual must leave no more of it open than a quarter: its sign is then that of the label.
-_OPEN_BITS = 2
+# Bits that a part of a share may leave open: a feature's values are ratios of shares. A label needs its share to 1/4.
+_OPEN_OF_FEATURES = 12
 
 
 @dataclass(frozen=True)
@@ -106,16 +106,16 @@ class Placement:
         return values
 
 
-def placement(width: int, residual_bits: int, offsets: Sequence[int], fraction_bits: int) -> Placement:
+def placement(width: int, residual_bits: int, offsets: Sequence[int], most_open: int) -> Placement:
     """Place as many ciphertexts into an answer as it holds, without overlap.
 
-    A single residual per ciphertext is told in part as well, where the bits left over determine it to 1/4 or better.
+    A single residual per ciphertext is told in part as well, where the bits left over leave few of it open.
 
     Args:
         width: w.
         residual_bits: b.
         offsets: of a ciphertext's residuals, in bits, at least b apart.
-        fraction_bits: of the residuals.
+        most_open: bits of a residual that a part may leave open.
     """
     taken: list[int] = []
     shifts: list[int] = []
@@ -127,7 +127,7 @@ def placement(width: int, residual_bits: int, offsets: Sequence[int], fraction_b
         shifts.append(free)
         taken += [free + offset for offset in offsets]
     left = width - len(shifts) * residual_bits if len(offsets) == 1 else 0
-    part = left if left >= residual_bits - fraction_bits + _OPEN_BITS else 0
+    part = left if left >= residual_bits - most_open else 0
     return Placement(width, residual_bits, tuple(offsets), tuple(shifts), part)
 
 
@@ -198,16 +198,17 @@ def cut_plan(terms: SessionTerms, largest_share: float) -> CutPlan | None:
     widths = [bits for bits in formats.asked_bits.values() if bits is not None]
     if not widths:
         return None
-    label_part = 0.0 if terms.role == "active" else max(2.0, columns - 1.0)
-    bits = formats.residual.fraction_bits + 1 + math.ceil(math.log2(largest_share + label_part))
+    seeks_labels, fraction_bits = terms.role == "passive", formats.residual.fraction_bits
+    label_part = max(2.0, columns - 1.0) if seeks_labels else 0.0
+    bits = fraction_bits + 1 + math.ceil(math.log2(largest_share + label_part))
+    most_open = fraction_bits - 2 if seeks_labels else _OPEN_OF_FEATURES
     layout = formats.layout
     if layout is None:
-        placed = tuple(placement(w, bits, [0], formats.residual.fraction_bits) for w in widths[0][::columns])
-        return CutPlan(placed, 1, 1, columns, formats.residual.fraction_bits)
+        placed = tuple(placement(w, bits, [0], most_open) for w in widths[0][::columns])
+        return CutPlan(placed, 1, 1, columns, fraction_bits)
     t, k = layout.rows_per_ciphertext, layout.classes
     offsets = [layout.slot_bits * (r + c * layout.class_stride) for r in range(t) for c in range(k)]
-    placed = tuple(placement(w, bits, offsets, formats.residual.fraction_bits) for w in widths[0])
-    return CutPlan(placed, t, k, columns, formats.residual.fraction_bits)
+    return CutPlan(tuple(placement(w, bits, offsets, most_open) for w in widths[0]), t, k, columns, fraction_bits)
 
 
 def reading_schedule(batches: Sequence[IntArray], plan: CutPlan) -> tuple[IntArray | None, ...]:
@@ -299,7 +300,8 @@ class CutMessages:
             view,
             steps=tuple(_own_of(own, partial.get(own.step)) for own in view.steps),
             equations=tuple(one for one in equations if one is not None),
-            share_step=max(view.share_step, self.plan.share_step),
+            # Signs don't need it, and whole residuals are better than it.
+            share_step=max(view.share_step, self.plan.share_step) if view.role == "active" else view.share_step,
         )
 
     def _read(self, step: int, matrix: FloatArray, mask: Mask, residues: Sequence[int]) -> FloatArray:
