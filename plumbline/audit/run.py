@@ -20,7 +20,8 @@ from plumbline.audit.console import (
     unaware_words,
 )
 from plumbline.audit.folder import AuditFolder
-from plumbline.audit.installed_models import install_network, write_auxiliary
+from plumbline.audit.installed_models import install_network
+from plumbline.audit.known_beforehand import write_knowledge
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.federation import Federation
@@ -56,9 +57,9 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
             training=next((one for one in recipe.defences if isinstance(one, DpSgd)), None),
         )
         settings |= {name: changed(name, settings[name], model=part) for name, part in parts.items()}
-    if request.auxiliary:
-        table = write_auxiliary(settings, run.auxiliary, request.auxiliary)
-        settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], auxiliary=str(table))
+    if request.attacks_predictions:
+        known = write_knowledge(settings, run, request.auxiliary)
+        settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], **known)
     # Keys stay outside the run's folder and go with the run.
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
         run.logs.mkdir()

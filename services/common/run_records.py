@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attacks import Level
 from services.common.agreement import Agreement
 from vfl.arrays import BoolArray, FloatArray, IntArray
 
@@ -114,6 +115,8 @@ class PartyRecord:
         epochs: every epoch in order; the active party's.
         kept_epoch: number of the epoch whose weights were kept; the active party's.
         validation_rows: number of validation rows; the active party's.
+        auxiliary_rows: records that its adversary holds in full, (t,), as rows of the common order; none of them is
+            attacked. The active party's.
         test_rows: test records, (n,), as rows of the common order; the active party's.
         test_scores: their confidence scores, (n, classes), as delivered.
         test_labels: their classes, (n,), as indices into ``class_names``.
@@ -136,6 +139,7 @@ class PartyRecord:
     epochs: tuple[EpochRecord, ...] | None = None
     kept_epoch: int | None = None
     validation_rows: int | None = None
+    auxiliary_rows: tuple[int, ...] | None = None
     test_rows: tuple[int, ...] | None = None
     test_scores: tuple[tuple[float, ...], ...] | None = None
     test_labels: tuple[int, ...] | None = None
@@ -149,11 +153,15 @@ class PredictionAttackOutcome:
 
     Attributes:
         schema: version of this format.
-        attack: name of the attack.
+        attack: label of the attack: its name, with its options where it is mounted several times, and with
+            ``knowing=`` the defences that it has taken off what it saw.
         batch: number of the batch, from 0; 0 is the test records.
         records: number of attacked records.
         status: ``done``, ``not applicable`` or ``failed``.
         reason: why it is not done, a sentence.
+        level: what its adversary knew beforehand of the passive columns: ``nothing``, ``marginals``, ``covariance`` or
+            ``records``.
+        sees_scores: false for a guess that no score or parameter enters.
         notes: what the attack says of how its estimates came about, such as the solver that settled each record.
         seconds: duration.
     """
@@ -164,6 +172,8 @@ class PredictionAttackOutcome:
     records: int
     status: str
     reason: str | None = None
+    level: Level = "nothing"
+    sees_scores: bool = True
     notes: tuple[str, ...] | None = None
     seconds: float
 
@@ -237,7 +247,9 @@ class Estimates:
 
     Attributes:
         rows: (n,) attacked records, as rows of the common order.
-        by_attack: (n, d) estimates of the passive parties' features, by the attack's name; one array each.
+        by_attack: (n, d) estimates of the passive parties' features, by the attack's label; one array each. Beside
+            an attack's own may stand ``low: <label>`` and ``high: <label>``, the ends of a 90 % interval of each cell,
+            and ``withheld: <label>``, what it would estimate had it seen no score.
     """
 
     rows: IntArray
