@@ -17,7 +17,6 @@ from plumbline.audit.console import (
     print_predictions,
     print_summary,
     print_training_findings,
-    unaware_words,
 )
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.installed_models import install_network
@@ -73,10 +72,9 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
         summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
     on_predictions = read_prediction_findings(run.parties, request.passive_names)
     on_training = read_training_findings(run.parties)
-    unaware = unaware_words(recipe.defences)
-    _write(run, request, summary, on_predictions, on_training, elapsed, unaware)
+    _write(run, request, summary, on_predictions, on_training, elapsed)
     print_summary(console, summary, elapsed)
-    print_prediction_findings(console, on_predictions, unaware)
+    print_prediction_findings(console, on_predictions)
     print_training_findings(console, on_training)
     print_predictions(console, summary)
     console.print(f"Report: {run.report}", highlight=False)
@@ -107,7 +105,6 @@ def _write(
     on_predictions: PredictionFindings,
     on_training: list[TrainingFinding],
     elapsed: float,
-    unaware: str,
 ) -> None:
     facts = {
         "request": {key: str(value) if isinstance(value, Path) else value for key, value in asdict(request).items()},
@@ -122,4 +119,4 @@ def _write(
         "training_attacks": [asdict(finding) for finding in on_training],
     }
     write_durably(run.results, json.dumps(results, indent=1).encode())
-    write_report(run.report, summary, on_predictions, on_training, facts, unaware)
+    write_report(run.report, summary, on_predictions, on_training, facts)

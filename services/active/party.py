@@ -231,8 +231,7 @@ class ActiveParty:
             scores=self._scoring.scores(model.model, rows),
             labels=model.model.labels_of(indices),
         )
-        self._record.note_of_model(auxiliary_rows=tuple(rows))
-        return replace(known, auxiliary=auxiliary, auxiliary_rows=tuple(rows))
+        return replace(known, auxiliary=auxiliary, auxiliary_rows=indices)
 
     def _attack(self, model: TrainedModel, rows: Sequence[int], scores: FloatArray | None) -> None:
         if model.knowledge is None or scores is None:

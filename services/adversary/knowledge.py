@@ -39,14 +39,14 @@ class Knowledge:
         model: its own part.
         disclosed: each passive party's parameters in the agreement's order. None in black box.
         auxiliary: complete records that this party holds besides, with the scores that it got for them.
-        auxiliary_rows: which records these are, as rows of the common order, (t,).
+        auxiliary_rows: which records these are, as rows of the common order, (t,); None for none.
         moments: what it knows beforehand of the passive columns.
     """
 
     model: PartyModel
     disclosed: tuple[DenseNetwork, ...] | None
     auxiliary: attacks.AuxiliaryRows | None = None
-    auxiliary_rows: tuple[int, ...] = ()
+    auxiliary_rows: IntArray | None = None
     moments: attacks.PassiveMoments | None = None
 
     @cached_property
@@ -73,6 +73,8 @@ class Knowledge:
 
     def unknown_of(self, rows: Sequence[int], scores: FloatArray) -> tuple[list[int], FloatArray]:
         """Of predicted rows and their (n, classes) scores those that it doesn't hold in full anyway."""
+        if self.auxiliary_rows is None:
+            return list(rows), scores
         is_unknown = ~np.isin(np.asarray(rows, dtype=np.int64), self.auxiliary_rows)
         return [row for row, kept in zip(rows, is_unknown, strict=True) if kept], scores[is_unknown]
 

@@ -75,7 +75,7 @@ class AttackHost:
         self._outcomes += batch.outcomes
         if self._folder is not None:
             with self._lost.noting("What attacks on predictions found"):
-                self._folder.write_estimates(batch.number, Estimates(indices, batch.arrays))
+                self._folder.write_estimates(batch.number, Estimates(indices, batch.arrays, knowledge.auxiliary_rows))
                 self._folder.write_prediction_outcomes(self._outcomes)
 
 

@@ -16,7 +16,7 @@ from services.common.durable import write_durably
 from services.common.settings import SettingsError
 
 _Numbers = list[float]
-_REMEDY = "Write it as docs/reference/settings.md says, or drop PLUMBLINE_PRIOR_KNOWLEDGE."
+_REMEDY = "Write it as docs/reference/run-folder.md says, or drop PLUMBLINE_PRIOR_KNOWLEDGE."
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,6 @@ class PartyRecord:
         epochs: every epoch in order; the active party's.
         kept_epoch: number of the epoch whose weights were kept; the active party's.
         validation_rows: number of validation rows; the active party's.
-        auxiliary_rows: records that its adversary holds in full, (t,), as rows of the common order; none of them is
-            attacked. The active party's.
         test_rows: test records, (n,), as rows of the common order; the active party's.
         test_scores: their confidence scores, (n, classes), as delivered.
         test_labels: their classes, (n,), as indices into ``class_names``.
@@ -139,7 +137,6 @@ class PartyRecord:
     epochs: tuple[EpochRecord, ...] | None = None
     kept_epoch: int | None = None
     validation_rows: int | None = None
-    auxiliary_rows: tuple[int, ...] | None = None
     test_rows: tuple[int, ...] | None = None
     test_scores: tuple[tuple[float, ...], ...] | None = None
     test_labels: tuple[int, ...] | None = None
@@ -160,8 +157,8 @@ class PredictionAttackOutcome:
         status: ``done``, ``not applicable`` or ``failed``.
         reason: why it is not done, a sentence.
         level: what its adversary knew beforehand of the passive columns: ``nothing``, ``marginals``, ``covariance`` or
-            ``records``.
-        sees_scores: false for a guess that no score or parameter enters.
+            ``records``; absent from older runs.
+        sees_scores: false for a guess that no score or parameter enters; absent from older runs.
         notes: what the attack says of how its estimates came about, such as the solver that settled each record.
         seconds: duration.
     """
@@ -172,8 +169,8 @@ class PredictionAttackOutcome:
     records: int
     status: str
     reason: str | None = None
-    level: Level = "nothing"
-    sees_scores: bool = True
+    level: Level | None = None
+    sees_scores: bool | None = None
     notes: tuple[str, ...] | None = None
     seconds: float
 
@@ -250,10 +247,12 @@ class Estimates:
         by_attack: (n, d) estimates of the passive parties' features, by the attack's label; one array each. Beside
             an attack's own may stand ``low: <label>`` and ``high: <label>``, the ends of a 90 % interval of each cell,
             and ``withheld: <label>``, what it would estimate had it seen no score.
+        auxiliary_rows: (t,) records that the adversary holds in full, as rows of the common order; none is attacked.
     """
 
     rows: IntArray
     by_attack: dict[str, FloatArray]
+    auxiliary_rows: IntArray | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,13 +78,6 @@ class RunRecord:
         with self._lock:
             self._content = replace(self._content, **facts)
 
-    def note_of_model(self, **facts: Any) -> None:
-        """Add facts to the record of the last session that came to its end, and write it."""
-        with self._lock:
-            if self._finished is not None:
-                self._finished = replace(self._finished, **facts)
-        self.write()
-
     def finish(self, weights: FloatArray, feature_names: tuple[str, ...]) -> None:
         """Write the record and this party's own weights, one row per feature, as far as that can be done."""
         if self._folder is not None:

@@ -128,7 +128,8 @@ def test_what_is_known_beforehand_reaches_the_view_and_known_records_are_not_att
         assert view.auxiliary is not None
         rows = [model.row_of_id[one] for one in known.ids if one in model.row_of_id]
         np.testing.assert_array_equal(view.auxiliary.labels, model.model.labels_of(np.array(rows)))
-        assert RunFolder(tmp_path).record("active").auxiliary_rows == tuple(rows)
+        np.testing.assert_array_equal(estimates.auxiliary_rows, rows)
+        assert set(estimates.by_attack) == {"spy"}
         # Asked for alone they aren't attacked either.
         home.scores(known.ids[:3])
         home.active._attacking.shutdown(wait=True)
@@ -185,7 +186,7 @@ def test_attacks_that_read_no_channel_run_once_more_on_what_knowing_the_defences
 def test_an_idle_host_asks_for_no_channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """A purifier may have to be trained for it: nothing of that where no attack is mounted."""
     asked: list[str] = []
-    monkeypatch.setattr("services.adversary.knowledge.score_channels", lambda _: asked.append("channel") or ())
+    monkeypatch.setattr("services.adversary.knowledge.score_channels", lambda _: (asked.append("channel"), ())[1])
     with town(tmp_path, attacks={f"spy {number}": Spy() for number in range(count)}, disclose=True) as home:
         home.train()
     assert asked == ["channel"] * min(count, 1)

@@ -33,6 +33,7 @@ class OneView:
     """Knowledge whose view is always the same two records of three passive features."""
 
     is_defended = False
+    auxiliary_rows = None
 
     def view(self, rows: Any, scores: Any) -> attacks.PredictionView:
         return attacks.PredictionView(features_active=np.zeros((2, 1)), scores=scores, passive_features=3)
