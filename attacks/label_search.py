@@ -18,7 +18,7 @@ from vfl.arrays import FloatArray, IntArray
 
 # By how much sums may miss the grid that labels alone leave them on, in its steps.
 _OFF_GRID = 0.05
-_MOST_OFFSETS = 10_000
+_MOST_OFFSETS = 2_000
 # More unknowns than these are not joined, and equations beyond so many times as many are left out.
 _MOST_JOINED = 2_000
 _ENOUGH_EQUATIONS = 1.5
@@ -213,8 +213,8 @@ def common_offset(equations: Equations, classes: int, share_step: float) -> Floa
 
 def _common_factor(sums: list[int], totals: list[int], modulus: int) -> int | None:
     """The only C in [0, modulus) with sums = C totals modulo it, but for the rounding to float64; None without one."""
-    # Half a unit in the last place of float64, and one for good measure.
-    slack = max(abs(value) for value in sums) // 2**53 + 1
+    # Some units in the last place of float64: an answer is rounded to it once, a simulated sum more often.
+    slack = max(abs(value) for value in sums) // 2**51 + 1
     chosen = min(range(len(totals)), key=lambda index: gcd(totals[index], modulus))
     shared = gcd(totals[chosen], modulus)
     if len(totals) < 2 or shared * (2 * slack + 1) > _MOST_OFFSETS:

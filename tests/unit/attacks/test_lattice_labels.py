@@ -78,9 +78,9 @@ def test_one_reduction_serves_all_classes() -> None:
 
 def test_columns_of_zeros_and_ones_repeated_and_dependent_ones_count_for_what_they_tell() -> None:
     generator = np.random.default_rng(1)
-    ones = generator.integers(0, 2, (24, 18))
+    ones = generator.integers(0, 2, (24, 12))
     labels = generator.integers(0, 2, 24)
-    # Too few bits for a promise; twice as many columns tell, and their copies nothing.
+    # Too few bits; 20 columns more tell, and copies of them nothing.
     assert search(ones * 2**16, labels).rows is None
     wide = np.hstack([ones, generator.integers(0, 2, (24, 20))])
     np.testing.assert_array_equal(search(np.hstack([wide, wide]) * 2**16, labels).rows, labels == 1)
