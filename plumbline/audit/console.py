@@ -12,6 +12,7 @@ from plumbline.audit.leakage_words import (
     category_name,
     column_name,
     distinct_levels,
+    label_sentences,
     more_words,
     part_words,
     ranked,
@@ -214,9 +215,13 @@ def print_training_findings(console: Console, findings: list[TrainingFinding]) -
     """Show what attacks on training found, one line each."""
     if not findings:
         return
-    table = Table(title="What training gave away", caption="Right: of what was attacked. Answered: right or not.")
-    for heading in ("attack", "by", "of", "right", "answered", "first and last epoch"):
-        table.add_column(heading, justify="right" if heading in ("right", "answered") else "left")
+    table = Table(
+        title="What training gave away",
+        caption="Right: of what was attacked. Answered: right or not. Federation's part: what it removes of the error "
+        f"of guessing labels by their frequencies (level {HEADLINE}).",
+    )
+    for heading in ("attack", "by", "of", "right", "answered", "first and last epoch", "federation's part"):
+        table.add_column(heading, justify="right" if heading in ("right", "answered", "federation's part") else "left")
     for finding in findings:
         if finding.kind and finding.is_scored:
             epochs = f"{finding.by_epoch[0]:.1%}, {finding.by_epoch[-1]:.1%}" if finding.by_epoch else ""
@@ -225,8 +230,11 @@ def print_training_findings(console: Console, findings: list[TrainingFinding]) -
                 f"{finding.success:.1%}",
                 f"{finding.resolved:.1%}",
                 epochs,
+                part_words(at(finding.levels)) if finding.levels else "",
             )
     console.print(table)
+    for sentence in label_sentences(findings):
+        console.print(_text(sentence, "bold"), highlight=False)
     for finding in findings:
         if finding.kind and not finding.is_scored:
             words = f"{finding.attack} by {finding.party} found {finding.kind}: {finding.facts}"

@@ -26,7 +26,7 @@ from plumbline.judge.verdicts import CategoryVerdict, ColumnVerdict, Evidence
 from services.common.identity import Role
 from services.common.run_folder import RunFolder, RunFolderError
 from services.common.run_records import DONE, Estimates, PredictionAttackOutcome
-from vfl.arrays import FloatArray, IntArray
+from vfl.arrays import FloatArray
 
 # Arrays beside an attack's estimate: what it would have guessed without scores, and the ends of its 90 % intervals.
 _WITHHELD, _LOW, _HIGH = "withheld: ", "low: ", "high: "
@@ -329,8 +329,7 @@ class _Judge:
         if not finding.sees_scores:
             return [() for _ in columns]
         tables = [comparison.at(level) for level in LEVELS[LEVELS.index(finding.level) :]]
-        number = [one.name for one in self._attacks].index(finding.attack)
-        return [tuple(table.verdict(number, column) for table in tables) for column in columns]
+        return [tuple(table.verdict(finding.attack, column) for table in tables) for column in columns]
 
     def _coverage(self, attack: str) -> FloatArray | None:
         low, high = self._arrays.get(_LOW + attack), self._arrays.get(_HIGH + attack)
