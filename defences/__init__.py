@@ -14,9 +14,11 @@ from defences.base import (
     ScoreContext,
     ScoreDefence,
     TrainingTerms,
+    channel_of,
+    disclosure_of,
 )
 from defences.noise import NoiseSource
-from defences.registry import UnknownDefence, load, load_all, names
+from defences.registry import UnknownDefence, defence_class, load, load_all, names
 
 __all__ = [
     "Defence",
@@ -30,6 +32,9 @@ __all__ = [
     "ScoreDefence",
     "TrainingTerms",
     "UnknownDefence",
+    "channel_of",
+    "defence_class",
+    "disclosure_of",
     "load",
     "load_all",
     "names",
