@@ -14,6 +14,7 @@ from defences.base import (
     ScoreContext,
     ScoreDefence,
     TrainingTerms,
+    UpdateDefence,
 )
 from defences.noise import NoiseSource
 from defences.registry import UnknownDefence, load, load_all, names
@@ -30,6 +31,7 @@ __all__ = [
     "ScoreDefence",
     "TrainingTerms",
     "UnknownDefence",
+    "UpdateDefence",
     "load",
     "load_all",
     "names",

@@ -111,6 +111,7 @@ class PartyRecord:
         predictions: what theory expects of them.
         channels: decryption channels of the keys that this party holds.
         guard: sentences about channels with room for too much.
+        remarks: sentences about promises of this party's defences that the training didn't keep.
         epochs: every epoch in order; the active party's.
         kept_epoch: number of the epoch whose weights were kept; the active party's.
         validation_rows: number of validation rows; the active party's.
@@ -133,6 +134,7 @@ class PartyRecord:
     predictions: tuple[DefencePrediction, ...] | None = None
     channels: tuple[ChannelRecord, ...] | None = None
     guard: tuple[str, ...] | None = None
+    remarks: tuple[str, ...] | None = None
     epochs: tuple[EpochRecord, ...] | None = None
     kept_epoch: int | None = None
     validation_rows: int | None = None
