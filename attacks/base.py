@@ -45,6 +45,9 @@ NEEDS: Mapping[Phase, Mapping[str, str]] = {
         "passive_features": "say how many features the passive parties have",
         "auxiliary": "give complete auxiliary records",
         "moments": "say what the adversary knows of the passive columns beforehand",
+        "record_labels": "give the labels of the attacked records, where the active party has them",
+        "disclosure": "this attack is on disclosed parameters that a defence changed: say how",
+        "own_shift": "this attack is by who added something to its own share: say what",
     },
     "training": {
         "equations": "run training and record its answers",
@@ -74,6 +77,8 @@ class AttackSpec:
         level: what the adversary knows beforehand of the passive columns. An attack whose options decide has a property
             ``level`` (``level_of``).
         sees_scores: False for a guess that no score or parameter enters. It is a baseline, never a verdict.
+        reads_channel: whether it works with the view's channel and disclosure itself. Others are mounted once more on
+            what ``attacks.undone`` makes of the view, where a session has defences.
 
     Raises ValueError for a word that a field doesn't know: it would be an attack that nobody calls.
     """
@@ -86,6 +91,7 @@ class AttackSpec:
     conduct: Conduct = "listens"
     level: Level = "nothing"
     sees_scores: bool = True
+    reads_channel: bool = False
 
     def __post_init__(self) -> None:
         words: dict[str, Any] = {
@@ -135,10 +141,14 @@ class Reconstruction:
     Attributes:
         estimate: (n, d) features.
         notes: sentences, such as which solver was used and for how many records.
+        low: (n, d), lower ends of each cell's 90 % interval, by an attack that has a belief of its own; else None.
+        high: (n, d), upper ends; None as ``low``.
     """
 
     estimate: FloatArray
     notes: tuple[str, ...] = ()
+    low: FloatArray | None = None
+    high: FloatArray | None = None
 
 
 @runtime_checkable

@@ -15,9 +15,11 @@ from defences.base import (
     ScoreDefence,
     TrainingTerms,
     UpdateDefence,
+    channel_of,
+    disclosure_of,
 )
 from defences.noise import NoiseSource
-from defences.registry import UnknownDefence, load, load_all, names
+from defences.registry import UnknownDefence, defence_class, load, load_all, names
 
 __all__ = [
     "Defence",
@@ -32,6 +34,9 @@ __all__ = [
     "TrainingTerms",
     "UnknownDefence",
     "UpdateDefence",
+    "channel_of",
+    "defence_class",
+    "disclosure_of",
     "load",
     "load_all",
     "names",
