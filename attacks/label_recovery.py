@@ -14,6 +14,7 @@ import numpy as np
 from attacks.base import AttackSpec, require
 from attacks.recovered_labels import UNRESOLVED, Method, RecoveredLabels, Source, StepLabels
 from attacks.sign_search import TooManyCandidates, sign_solutions
+from attacks.summed_shares import assumed_squared_norm, first_product_bound, summed_over_epochs
 from attacks.training_views import (
     ORACLE,
     Equations,
@@ -27,7 +28,6 @@ from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.theory.training import (
     gradient_scale,
     guaranteed_steps,
-    initial_product_bound,
     residual,
 )
 
@@ -51,6 +51,8 @@ class LabelRecovery:
       equations leave free. Several solutions (16-bit features carry D * 16 bits at most) are reported, not guessed.
     - Zero weights: at the first step g^A is 0 whatever features the label party has, so that the same search finds the
       labels of the first batch from fewer equations than it has rows.
+    - Noise on the label party's shares (``dp_noise``) shows by their size. Nothing is guaranteed then, and a record's
+      label is what the sum of its shares over all epochs tells (``attacks.summed_shares``).
     - One passive party is enough; with several, all of its peers' sums give f, the label party's alone g^A - 2 y.
     """
 
@@ -80,22 +82,14 @@ class LabelRecovery:
         else:
             epsilon, limit = self._guarantee(view)
             steps = tuple(self._at_step(view, solution, limit) for solution in solutions)
-        return _overall(view, steps, limit, epsilon)
+        overall = _overall(view, steps, limit, epsilon)
+        return summed_over_epochs(view, solutions, overall, norm=self.squared_norm, failure=self.failure)
 
     def _guarantee(self, view: TrainingView) -> tuple[float, int | None]:
         if view.approximation == "piecewise":
             return float("nan"), None
-        # What the adversary can see for itself: its own part of ||x||^2, and the label party's constant 1.
-        visible = float((view.features**2).sum(axis=1).max()) + view.label_party_bias
-        squared_norm = max(self.squared_norm, visible)
-        epsilon = initial_product_bound(
-            view.initialisation,
-            view.features.shape[1] + sum(view.peer_features.values()),
-            view.n,
-            columns=view.columns,
-            squared_norm=squared_norm,
-            failure=self.failure,
-        )
+        squared_norm = assumed_squared_norm(view, self.squared_norm)
+        epsilon = first_product_bound(view, squared_norm, self.failure)
         limit = guaranteed_steps(
             view.learning_rate,
             epsilon,

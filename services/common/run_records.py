@@ -267,11 +267,11 @@ class FoundLabels:
 
 @dataclass(frozen=True, eq=False)
 class FoundValues:
-    """What an attack of the kind ``features`` or ``readings`` found of one peer.
+    """What an attack of the kind ``features``, ``readings`` or ``products`` found of one peer.
 
     Attributes:
         values: ``features``: (n,) one column in the common order, up to sign, NaN without an answer. ``readings``:
-            (m, d) rows of the peer's features.
+            (m, d) rows of the peer's features. ``products``: (n, columns), the peer's part of the logits.
         rows: ``readings``: (m,) which records, as rows of the common order.
     """
 
