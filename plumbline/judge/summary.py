@@ -54,7 +54,7 @@ class RunSummary:
         bytes_by_message: bytes by call and message over all parties, largest first.
         agreement: the session's public terms.
         class_names: names of the classes, in the order of scores.
-        warnings: sentences about insecure settings and about answers with room for too much.
+        warnings: sentences about insecure settings, answers with room for too much, and promises not kept.
         simulation: sentences about what is simulated.
         transport: ``mtls`` or ``insecure``.
         defences: names of the applied defences, by service.
@@ -128,7 +128,7 @@ def read_summary(folder: RunFolder, name: str) -> RunSummary:
         bytes_by_message={message: size for message, size in traffic.most_common() if size},
         agreement=active.agreement,
         class_names=active.class_names or (),
-        warnings=(*(active.warnings or ()), *(text for record in records.values() for text in record.guard or ())),
+        warnings=(*(active.warnings or ()), *_said_by_parties(records)),
         simulation=active.simulation or (),
         transport=active.transport or "",
         defences=_defences(active.agreement, records),
@@ -155,6 +155,12 @@ def assumptions(prediction: DefencePrediction) -> list[str]:
     inner = [value for value in prediction.facts.values() if isinstance(value, dict)]
     notes = [prediction.facts["note"]] if prediction.facts.get("note") else []
     return [*notes, *(text for part in (prediction.facts, *inner) for text in part.get("assumptions", ()))]
+
+
+def _said_by_parties(records: dict[str, PartyRecord]) -> list[str]:
+    """What answers have room for; and, by the party that says it, which of a defence's promises weren't kept."""
+    guards = [text for record in records.values() for text in record.guard or ()]
+    return guards + [f"{name}: {text}" for name, record in records.items() for text in record.remarks or ()]
 
 
 def _defences(agreement: Agreement, records: dict[str, PartyRecord]) -> dict[str, tuple[str, ...]]:
