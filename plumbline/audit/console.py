@@ -217,11 +217,10 @@ def print_training_findings(console: Console, findings: list[TrainingFinding]) -
         return
     table = Table(
         title="What training gave away",
-        caption="Right: of what was attacked. Answered: right or not. Federation's part: what it removes of the error "
-        f"of guessing labels by their frequencies (level {HEADLINE}).",
+        caption="Right: of what was attacked. Answered: right or not.",
     )
-    for heading in ("attack", "by", "of", "right", "answered", "first and last epoch", "federation's part"):
-        table.add_column(heading, justify="right" if heading in ("right", "answered", "federation's part") else "left")
+    for heading in ("attack", "by", "of", "right", "answered", "first and last epoch"):
+        table.add_column(heading, justify="right" if heading in ("right", "answered") else "left")
     for finding in findings:
         if finding.kind and finding.is_scored:
             epochs = f"{finding.by_epoch[0]:.1%}, {finding.by_epoch[-1]:.1%}" if finding.by_epoch else ""
@@ -230,7 +229,6 @@ def print_training_findings(console: Console, findings: list[TrainingFinding]) -
                 f"{finding.success:.1%}",
                 f"{finding.resolved:.1%}",
                 epochs,
-                part_words(at(finding.levels)) if finding.levels else "",
             )
     console.print(table)
     for sentence in label_sentences(findings):
