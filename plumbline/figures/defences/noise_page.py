@@ -35,7 +35,7 @@ _WITH_INTERVALS = ("accuracy_test", "success_summed", "success_kept")
 def summary_of_noise(data: pd.DataFrame) -> pd.DataFrame:
     """Summarise each training over seeds: the end of it, but for success_step, which is of all epochs.
 
-    _low and _high are the ends of 95 % intervals of the means over seeds. first_product_step and first_wrong_step are
+    _low and _high are the ends of 95 % intervals of the means over seeds, no further than 0 and 1. first_product_step and first_wrong_step are
     the earliest over seeds, -1 when it never happened.
     """
     last = data[data["epoch"] == data.groupby(["dataset", "preparation"])["epoch"].transform("max")]
@@ -45,7 +45,8 @@ def summary_of_noise(data: pd.DataFrame) -> pd.DataFrame:
     for measure in _WITH_INTERVALS:
         mean, seeds = ends[measure].mean(), ends[measure].count()
         half = ends[measure].sem() * student.ppf(0.975, seeds - 1)
-        table[measure], table[f"{measure}_low"], table[f"{measure}_high"] = mean, mean - half, mean + half
+        table[measure] = mean
+        table[f"{measure}_low"], table[f"{measure}_high"] = (mean - half).clip(0, 1), (mean + half).clip(0, 1)
     for measure in ("success_step", "success_step_predicted"):
         table[measure] = everything[measure].mean()
     for measure in (
