@@ -38,7 +38,7 @@ def own(levels: Sequence[LevelVerdict]) -> LevelVerdict:
 
 def distinct_levels(findings: PredictionFindings) -> list[Level]:
     """Levels at which anything can differ from the level before: some attack or guess needs to know just that much."""
-    needed = {"nothing", HEADLINE, *(one.level for one in findings.attacks)}
+    needed = {"nothing", HEADLINE, *(one.level for one in findings.attacks if one.mse is not None)}
     needed |= {one.level for one in findings.baselines}
     return [level for level in LEVELS if level in needed]
 
