@@ -39,8 +39,8 @@ def check_baselines_get_no_verdict(results: dict[str, Any], printed: str, page: 
     assert {one["attack"] for one in results["attacks"] if not one["sees_scores"]} == BASELINES
     assert {one["name"] for one in results["baselines"]} >= BASELINES
     for name in BASELINES:
-        assert f"by {name}" not in printed
-        assert f"by {name}" not in page
+        assert f"by {name}." not in printed
+        assert f"by {name}." not in page
         assert f"<code>{name}</code>" not in page
 
 
