@@ -45,6 +45,9 @@ NEEDS: Mapping[Phase, Mapping[str, str]] = {
         "passive_features": "say how many features the passive parties have",
         "auxiliary": "give complete auxiliary records",
         "moments": "say what the adversary knows of the passive columns beforehand",
+        "record_labels": "give the labels of the attacked records, where the active party has them",
+        "disclosure": "this attack is on disclosed parameters that a defence changed: say how",
+        "own_shift": "this attack is by who added something to its own share: say what",
     },
     "training": {
         "equations": "run training and record its answers",
@@ -135,10 +138,14 @@ class Reconstruction:
     Attributes:
         estimate: (n, d) features.
         notes: sentences, such as which solver was used and for how many records.
+        low: (n, d), lower ends of each cell's 90 % interval, by an attack that has a belief of its own; else None.
+        high: (n, d), upper ends; None as ``low``.
     """
 
     estimate: FloatArray
     notes: tuple[str, ...] = ()
+    low: FloatArray | None = None
+    high: FloatArray | None = None
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ from defences.base import DefenceError, DefenceSpec, ScoreContext
 from defences.decision import decisions, keep_decision
 from defences.noise import on_grid
 from vfl.arrays import FloatArray
+from vfl.channels import Decision, Noise, Rounding
 
 # float64 holds no more decimals of a number near 1.
 _MOST_DECIMALS = 15
@@ -47,6 +48,10 @@ class ScoreRounding:
                 f"Expected decimals to be a whole number from 0 to {_MOST_DECIMALS}, got {self.decimals!r}."
             )
 
+    def channel(self, classes: int) -> Rounding:
+        """What both sides know of it: how many decimals."""
+        return Rounding(self.decimals)
+
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
         """Round (n, k) scores in [0, 1] to multiples of 10^-decimals; rows sum to 1 +- k 10^-decimals / 2."""
         rounded: FloatArray = np.round(scores, self.decimals)
@@ -83,6 +88,10 @@ class ScoreNoise:
     def __post_init__(self) -> None:
         if not 0 < self.sigma < math.inf:
             raise ValueError(f"Expected sigma to be a positive number, got {self.sigma}.")
+
+    def channel(self, classes: int) -> Noise:
+        """What both sides know of it: how much noise, and never which."""
+        return Noise(self.sigma)
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
         """Disturb (n, k) scores: rows in [0, 1] that sum to 1 out. The same row gets the same noise each time."""
@@ -130,6 +139,10 @@ class ClassLabel:
     def __post_init__(self) -> None:
         if not 0 <= self.remainder < 0.5:
             raise ValueError(f"Expected remainder to be at least 0 and below 1/k, got {self.remainder}.")
+
+    def channel(self, classes: int) -> Decision:
+        """What both sides know of it: the decision is all that passes."""
+        return Decision()
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
         """Replace (n, k) scores by rows that sum to 1, with the same first-index arg max.

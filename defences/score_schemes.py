@@ -22,13 +22,13 @@ import numpy as np
 
 from defences.base import DefenceError, DefenceSpec, ScoreContext
 from defences.decision import decisions, keep_decision
-from vfl.arrays import BoolArray, FloatArray
+from vfl.arrays import FloatArray
+from vfl.channels import StrongestDirection, Temperature
 from vfl.learning import confidence_scores
+from vfl.theory.logit_schemes import logits_of, maximisers, scheme1_noise
 from vfl.theory.score_noise import strongest_noise
 
 Sign = Literal[1, -1]
-
-_SCORE_FLOOR = 1e-300
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,10 @@ class ScoreScheme1:
     def __post_init__(self) -> None:
         _check_budget(self.alpha, self.sign)
 
+    def channel(self, classes: int) -> StrongestDirection:
+        """What both sides know of it: a shift along v_1."""
+        return StrongestDirection(1, self.alpha, self.sign)
+
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
         """Disturb (n, k) scores: rows that sum to 1 out, with the same first-index arg max.
 
@@ -69,10 +73,8 @@ class ScoreScheme1:
             DefenceError: without the Gram matrix of the parameters.
         """
         v = self.sign * _strongest_direction(self.name, scores, context)
-        logits = _logits(scores)
-        # Entries of v sum to 0, so the largest is positive and the norm below never 0.
-        direction = np.where(_maximisers(logits), v.max(), v)
-        noise = math.sqrt(self.alpha) * direction / np.linalg.norm(direction, axis=1, keepdims=True)
+        logits = logits_of(scores)
+        noise = scheme1_noise(maximisers(logits), v, self.alpha)
         return keep_decision(confidence_scores(logits + noise), decisions(scores))
 
 
@@ -110,14 +112,18 @@ class ScoreScheme2:
         if not 0 < self.delta < math.inf:
             raise ValueError(f"Expected delta to be a positive number, got {self.delta}: at 0 decisions tie.")
 
+    def channel(self, classes: int) -> StrongestDirection:
+        """What both sides know of it: a shift along v_1, and the lead of decisions that it would have changed."""
+        return StrongestDirection(2, self.alpha, self.sign, self.delta)
+
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
         """Disturb (n, k) scores: rows that sum to 1 out, with the same first-index arg max.
 
         Raises:
             DefenceError: without the Gram matrix of the parameters.
         """
-        logits = _logits(scores)
-        winners = _maximisers(logits)
+        logits = logits_of(scores)
+        winners = maximisers(logits)
         moved = logits + math.sqrt(self.alpha) * self.sign * _strongest_direction(self.name, scores, context)
         lead = np.where(winners, moved, moved + self.delta).max(axis=1, keepdims=True)
         return keep_decision(confidence_scores(np.where(winners, lead, moved)), decisions(scores))
@@ -148,9 +154,14 @@ class ScoreScheme3:
         if not 0 <= self.alpha < 1:
             raise ValueError(f"Expected alpha to be at least 0 and below 1, got {self.alpha}.")
 
+    def channel(self, classes: int) -> Temperature:
+        """What both sides know of it: logits times 1 - alpha."""
+        return Temperature(1.0 - self.alpha)
+
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
         """Flatten (n, k) scores: rows that sum to 1 out, with the same first-index arg max."""
-        return keep_decision(confidence_scores((1.0 - self.alpha) * _logits(scores)), decisions(scores))
+        flattened = (1.0 - self.alpha) * logits_of(scores)
+        return keep_decision(confidence_scores(flattened), decisions(scores))
 
 
 def _check_budget(alpha: float, sign: int) -> None:
@@ -158,18 +169,6 @@ def _check_budget(alpha: float, sign: int) -> None:
         raise ValueError(f"Expected alpha to be a positive number, got {alpha}.")
     if sign not in (1, -1):
         raise ValueError(f"Expected sign to be 1 or -1, got {sign}.")
-
-
-def _logits(scores: FloatArray) -> FloatArray:
-    """z up to a constant per row, which softmax ignores."""
-    logits: FloatArray = np.log(np.maximum(scores, _SCORE_FLOOR))
-    return logits
-
-
-def _maximisers(logits: FloatArray) -> BoolArray:
-    """i* as a set where several entries are the largest (Rassouli, footnote 19): (n, k)."""
-    largest: BoolArray = logits == logits.max(axis=1, keepdims=True)
-    return largest
 
 
 def _strongest_direction(name: str, scores: FloatArray, context: ScoreContext) -> FloatArray:

@@ -1,0 +1,113 @@
+"""Schemes 1 to 3 of Rassouli (VII-B, VIII-D) on logits, there and back: what they add, and what is left to know.
+
+Whoever knows a scheme's options and v_1 takes off what it added, from what was delivered alone. Logits here are those
+of scores, z up to a constant per record.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vfl.arrays import BoolArray, FloatArray
+from vfl.channels import StrongestDirection, Temperature
+from vfl.theory.score_noise import strongest_noise
+
+# A score of 0 stays below every other.
+_SCORE_FLOOR = 1e-300
+# Logits closer than this are the same: float64 scores tell no more.
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class ClearedLogits:
+    """Logits with a scheme taken off: exact, but for the decision's entry where it was raised over an overtaker.
+
+    Attributes:
+        logits: (n, k), up to a constant per record; the middle of both ends where only these are known.
+        decided: (n, k), the entries with the largest score: one per record, or several that tie.
+        lowest: (n,), the least that the entries of ``decided`` can have been.
+        highest: (n,), the most; equal to ``lowest`` where they are exact.
+    """
+
+    logits: FloatArray
+    decided: BoolArray
+    lowest: FloatArray
+    highest: FloatArray
+
+    @property
+    def raised(self) -> BoolArray:
+        """The records of which only bounds are known, (n,): all differences without ``decided`` are exact there."""
+        only_bounded: BoolArray = self.lowest < self.highest
+        return only_bounded
+
+
+def logits_of(scores: FloatArray) -> FloatArray:
+    """Logarithms of (n, k) scores: z up to a constant per record, which softmax ignores."""
+    logits: FloatArray = np.log(np.maximum(scores, _SCORE_FLOOR))
+    return logits
+
+
+def maximisers(logits: FloatArray, tolerance: float = 0.0) -> BoolArray:
+    """i* as a set where several entries of a row are the largest (Rassouli, footnote 19): (n, k)."""
+    largest: BoolArray = logits >= logits.max(axis=1, keepdims=True) - tolerance
+    return largest
+
+
+def scheme1_noise(decided: BoolArray, direction: FloatArray, alpha: float) -> FloatArray:
+    """Compute what scheme 1 adds to logits, (n, k): it follows from the decision alone (Rassouli eq. 91-93).
+
+    Args:
+        decided: (n, k), the entries of the decision.
+        direction: v_1, (k,), with the scheme's sign.
+        alpha: the squared norm of each row of the noise.
+    """
+    # Entries of v_1 sum to 0, so the largest is positive and the norm never 0.
+    raised = np.where(decided, direction.max(), direction)
+    noise: FloatArray = math.sqrt(alpha) * raised / np.linalg.norm(raised, axis=1, keepdims=True)
+    return noise
+
+
+def without_temperature(logits: FloatArray, channel: Temperature) -> FloatArray:
+    """Take a temperature (scheme 3) off (n, k) logits: exact, up to a constant per record."""
+    return logits / channel.factor
+
+
+def without_shift(logits: FloatArray, channel: StrongestDirection, parameter_gram: FloatArray) -> ClearedLogits:
+    """Take scheme 1 or 2 off delivered (n, k) logits.
+
+    Args:
+        logits: of the scores as the scheme delivered them.
+        channel: the scheme's options.
+        parameter_gram: (k, k), W W^T of all passive class rows together, which tells v_1.
+
+    Raises:
+        ValueError: for a Gram matrix of another size than the logits'.
+    """
+    if parameter_gram.shape != (logits.shape[1],) * 2:
+        raise ValueError(f"Expected a Gram matrix of {logits.shape[1]} classes, got shape {parameter_gram.shape}.")
+    direction = channel.sign * strongest_noise(parameter_gram).direction
+    if channel.scheme == 1:
+        return _without_scheme1(logits, direction, channel.alpha)
+    return _without_scheme2(logits, math.sqrt(channel.alpha) * direction, channel.delta)
+
+
+def _without_scheme1(logits: FloatArray, direction: FloatArray, alpha: float) -> ClearedLogits:
+    decided = maximisers(logits, _SAME)
+    plain = logits - scheme1_noise(decided, direction, alpha)
+    own = plain.max(axis=1, where=decided, initial=-np.inf)
+    return ClearedLogits(plain, decided, own, own)
+
+
+def _without_scheme2(logits: FloatArray, noise: FloatArray, delta: float) -> ClearedLogits:
+    """A lead of exactly delta says that the decision was raised: then it lies between the others and what was sent."""
+    decided = maximisers(logits, min(_SAME, delta / 2))
+    plain = logits - noise
+    # Entries that tie are the same before the shift, and afterwards all have what the shift left the largest of them.
+    highest = logits.max(axis=1) - np.where(decided, noise, -np.inf).max(axis=1)
+    lead = logits.max(axis=1) - np.where(decided, -np.inf, logits).max(axis=1)
+    # The decision was the decision before the shift, too.
+    others = np.where(decided, -np.inf, plain).max(axis=1)
+    lowest = np.where(np.abs(lead - delta) < _SAME, np.minimum(others, highest), highest)
+    middle = ((lowest + highest) / 2)[:, None]
+    return ClearedLogits(np.where(decided, middle, plain), decided, lowest, highest)
