@@ -2,8 +2,9 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +18,11 @@ from plumbline.figures.defences.cases import UNCHANGED, Case, Plan, available
 from plumbline.figures.defences.remaining import HALVES
 from plumbline.figures.defences.situations import Lab
 from plumbline.figures.simulation.linear_models import Training
+from plumbline.figures.simulation.progress import Done
 from vfl.arrays import FloatArray
 
 _Row = dict[str, Any]
+_THREADS = "OMP_NUM_THREADS"
 
 
 class _Job(NamedTuple):
@@ -31,7 +34,7 @@ class _Job(NamedTuple):
 
 
 def prediction_rows(
-    data_dir: Path | None, plan: Plan, *, seed: int, done: Callable[[float], object]
+    data_dir: Path | None, plan: Plan, *, seed: int, done: Done
 ) -> tuple[pd.DataFrame, list[str]]:
     """Measure one row per case, model, trial and adversary; and say what there is about missing data sets.
 
@@ -42,7 +45,6 @@ def prediction_rows(
         done: told which share of the work is done.
     """
     cases, said = available(plan, data_dir)
-    # The longest first, so that all processors end about together.
     jobs = [
         _Job(case, training, seed + number)
         for case in cases
@@ -66,20 +68,28 @@ def _measured(jobs: list[_Job], data_dir: Path | None, plan: Plan) -> Iterator[t
             yield job, _model_rows(job, data_dir, plan)
         return
     # Started anew: torch doesn't outlive a fork.
-    with ProcessPoolExecutor(processors, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+    start = get_context("spawn")
+    with _single_threaded(), ProcessPoolExecutor(processors, start, _without_chatter) as pool:
         futures = {pool.submit(_model_rows, job, data_dir, plan): job for job in jobs}
         for future in as_completed(futures):
             yield futures[future], future.result()
 
 
-def _one_thread() -> None:
-    """A process a processor: more threads would only wait for each other."""
-    import torch
-    from threadpoolctl import threadpool_limits
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """A process a processor: in those that start meanwhile, more threads would only wait for each other."""
+    before = os.environ.get(_THREADS)
+    os.environ[_THREADS] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_THREADS]
+        if before is not None:
+            os.environ[_THREADS] = before
 
-    torch.set_num_threads(1)
-    threadpool_limits(1)
-    # Distorted equations often have no solution; that attacks then take longer is not worth a line each time.
+
+def _without_chatter() -> None:
+    """Distorted equations often have no solution; that attacks then take longer is not worth a line each time."""
     logging.getLogger("attacks").setLevel(logging.ERROR)
 
 

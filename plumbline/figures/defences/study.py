@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from plumbline.figures.defences.page import stored_sections, write_defences
 from plumbline.figures.page.section import Section
@@ -24,6 +25,8 @@ SECTIONS: dict[str, str] = {
     "rotation": "plumbline.figures.defences.rotation:rotation_section",
     "scores": "plumbline.figures.defences.scores:scores_section",
 }
+# About how long each takes beside the others, for the time that is left.
+_SHARES = {"matrix": 12.0, "cost": 2.0, "noise": 2.0, "transform": 1.0, "rotation": 1.0, "scores": 4.0}
 
 _VERSIONS = ("plumbline", "numpy", "scipy", "scikit-learn", "pymanopt", "torch", "opacus")
 
@@ -63,21 +66,43 @@ def run_defences(
         if name not in SECTIONS:
             raise ValueError(f"The evaluation has no section {name!r}: choose from {', '.join(SECTIONS)}.")
     stored_sections(folder)  # a folder that can't be used is refused before anything is measured
-    for name in chosen:
-        start = time.perf_counter()
-        with console.status(f"{name} ..."), _without_chatter():
-            section = _function(name)(data_dir, seed=seed, quick=quick)
-        made = datetime.now().isoformat(" ", "minutes")
-        settings = {"seed": seed, "quick": quick, "made": made, "versions": _versions()}
-        # Written each time: what is done stays when a later section fails or is stopped.
-        page = write_defences(folder, {name: section}, settings)
-        console.print(f"{name}: {time.perf_counter() - start:.0f} s", highlight=False)
-        if name == "matrix":
-            from plumbline.figures.defences.matrix import print_matrix
+    with _progress(console) as progress, _without_chatter():
+        bar = progress.add_task("", total=sum(_SHARES[name] for name in chosen))
+        for number, name in enumerate(chosen):
+            before = sum(_SHARES[done] for done in chosen[:number])
+            progress.update(bar, description=name, completed=before)
+            start = time.perf_counter()
+            section = _function(name)(
+                data_dir,
+                seed=seed,
+                quick=quick,
+                done=lambda share, before=before, name=name: progress.update(
+                    bar, completed=before + share * _SHARES[name]
+                ),
+            )
+            made = datetime.now().isoformat(" ", "minutes")
+            settings = {"seed": seed, "quick": quick, "made": made, "versions": _versions()}
+            # Written each time: what is done stays when a later section fails or is stopped.
+            page = write_defences(folder, {name: section}, settings)
+            console.print(f"{name}: {time.perf_counter() - start:.0f} s", highlight=False)
+            if name == "matrix":
+                from plumbline.figures.defences.matrix_page import print_matrix
 
-            print_matrix(console, section.data)
+                print_matrix(console, section.summary)
     console.print(f"Report: {page}", highlight=False)
     return page
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from plumbline.figures.defences.informed import CAUTIOUS, given, half_where_noth
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
 from plumbline.figures.simulation.linear_models import TrainedModel, train
+from plumbline.figures.simulation.progress import Done, told, unwatched
 from plumbline.figures.simulation.score_measures import mean_divergence
 from plumbline.judge.measures import mse_per_feature
 from vfl.data import missing_files
@@ -60,7 +61,7 @@ _FULL = _Plan(datasets=4, sizes=5, windows=2, records=200, training_rows=4000)
 _QUICK = _Plan(datasets=2, sizes=1, windows=1, records=20, training_rows=250)
 
 
-def transform_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -> Section:
+def transform_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
     """Measure six attacks before and after feature_transform, against d, and adversaries who know it.
 
     Models are penalised logistic regressions (scikit-learn, C = 1, the intercept free), as Prop. 4 needs. At training
@@ -74,7 +75,7 @@ def transform_section(data_dir: Path | None, *, seed: int = 0, quick: bool = Fal
     plan = _QUICK if quick else _FULL
     names, missing = _available(data_dir, plan)
     models = [_penalised(_thinned(train(name, data_dir, "lbfgs", seed), plan.training_rows)) for name in names]
-    data = pd.concat([_measured(model, plan, seed) for model in models], ignore_index=True)
+    data = pd.concat([_measured(model, plan, seed) for model in told(models, done)], ignore_index=True)
     return Section(
         name="transform",
         title="A secret transform of the passive features (Rassouli VII-A)",
