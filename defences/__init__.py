@@ -14,6 +14,8 @@ from defences.base import (
     ScoreContext,
     ScoreDefence,
     TrainingTerms,
+    channel_of,
+    disclosure_of,
 )
 from defences.noise import NoiseSource
 from defences.registry import UnknownDefence, load, load_all, names
@@ -30,6 +32,8 @@ __all__ = [
     "ScoreDefence",
     "TrainingTerms",
     "UnknownDefence",
+    "channel_of",
+    "disclosure_of",
     "load",
     "load_all",
     "names",

@@ -11,14 +11,18 @@ The service where a defence sits calls the methods of its stages:
     training     (see dp_sgd)          the training of models in the lab
 
 All are pure functions of their arguments, but for the noise, which comes from a ``NoiseSource``.
+
+A defence of scores says what it lets pass (``channel``), and one of features or parameters what is known of disclosed
+parameters (``disclosure``), to all parties alike and never a secret. One that doesn't is undeclared.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 from defences.noise import NoiseSource
 from vfl.arrays import FloatArray
+from vfl.channels import ParameterChannel, ScoreChannel, Undeclared
 
 Place = Literal["active", "passive", "coordinator", "lab"]
 Stage = Literal["residuals", "answers", "features", "parameters", "scores", "training"]
@@ -33,6 +37,8 @@ METHODS: Mapping[Stage, tuple[str, ...]] = {
     "parameters": ("disclose",),
     "scores": ("protect_scores",),
 }
+# What a defence of each stage may have besides: what all parties know of it.
+DECLARATIONS: Mapping[Stage, str] = {"features": "disclosure", "parameters": "disclosure", "scores": "channel"}
 
 
 class DefenceError(ValueError):
@@ -80,7 +86,11 @@ class DefenceSpec:
 
 
 class Defence(Protocol):
-    """What all defences share. Implementations are frozen dataclasses whose fields are the options."""
+    """What all defences share. Implementations are frozen dataclasses whose fields are the options.
+
+    Options are public: other parties are told them, except those that the class names in ``private_options``, such as
+    the path of a file.
+    """
 
     name: ClassVar[str]
 
@@ -180,3 +190,53 @@ class ScoreDefence(Defence, Protocol):
         Raises:
             DefenceError: for scores that the defence can't work on.
         """
+
+
+@runtime_checkable
+class DeclaresChannel(Protocol):
+    """A defence of scores that says what it lets pass."""
+
+    def channel(self, classes: int) -> ScoreChannel:
+        """Say what passes of the scores of so many classes. Equal options say the same, whatever they have drawn.
+
+        Raises:
+            DefenceError: where the defence can't work with so many classes.
+        """
+
+
+@runtime_checkable
+class DeclaresDisclosure(Protocol):
+    """A defence of features or parameters that says how the parameters that its party discloses are to be read."""
+
+    def disclosure(self) -> ParameterChannel | None:
+        """Say how disclosed class rows differ from those of the true features that scores follow from; None: not.
+
+        Equal options say the same, whatever they have drawn.
+        """
+
+
+def channel_of(defence: Defence, classes: int) -> ScoreChannel:
+    """What a defence of scores lets pass; ``Undeclared`` where it doesn't say. Raises DefenceError."""
+    if not isinstance(defence, DeclaresChannel):
+        return Undeclared(defence.name)
+    declared = defence.channel(classes)
+    if not isinstance(declared, ScoreChannel):
+        raise _unknown(defence, declared, ScoreChannel)
+    return declared
+
+
+def disclosure_of(defence: Defence) -> ParameterChannel | None:
+    """How a defence changes what disclosed parameters mean; None when it doesn't. Raises DefenceError."""
+    if not {"features", "parameters"} & set(defence.spec.stages):
+        return None
+    if not isinstance(defence, DeclaresDisclosure):
+        return Undeclared(defence.name)
+    declared = defence.disclosure()
+    if not isinstance(declared, ParameterChannel | None):
+        raise _unknown(defence, declared, ParameterChannel)
+    return declared
+
+
+def _unknown(defence: Defence, declared: object, known: Any) -> DefenceError:
+    words = ", ".join(kind.__name__ for kind in get_args(known))
+    return DefenceError(f"{defence.name} declares {declared!r}, which no adversary knows: expected one of {words}.")

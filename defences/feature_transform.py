@@ -26,11 +26,15 @@ import numpy as np
 from defences.base import DefenceError, DefenceSpec
 from defences.noise import NoiseSource
 from vfl.arrays import FloatArray
+from vfl.channels import Distorted
 from vfl.theory.distortion import worst_transform
 from vfl.theory.prediction import equations
 
 Kind = Literal["random", "negate", "permutation", "optimal"]
 Moment = Literal["training", "disclosure"]
+
+# About which features in [0, 1] turn at training.
+_CENTRE = 0.5
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class FeatureTransform:
         if self.at == "disclosure":
             return features
         inside = features.min(initial=0.0) >= 0 and features.max(initial=0.0) <= 1
-        centre = 0.5 if inside else 0.0
+        centre = _CENTRE if inside else 0.0
         if self.kind == "negate":
             return 2 * centre - features
         moved: FloatArray = (features - centre) @ self._drawn(features.shape[1], noise).T + centre
@@ -119,6 +123,13 @@ class FeatureTransform:
             transform = self._drawn(weights.shape[1], noise)
         disclosed: FloatArray = weights @ transform.T
         return disclosed
+
+    def disclosure(self) -> Distorted:
+        """What all parties know of the disclosed rows: that an H turned them, and whether it is, or is near, -I."""
+        about = _CENTRE if self.at == "training" else 0.0
+        if self.kind == "negate":
+            return Distorted("negated", about, sign_is_guess=True)
+        return Distorted("orthonormal", about, sign_is_guess=self.kind == "optimal")
 
     def _drawn(self, d: int, noise: NoiseSource) -> FloatArray:
         """An H of this kind, (d, d)."""

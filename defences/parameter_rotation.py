@@ -35,6 +35,7 @@ from defences.base import DefenceSpec
 from defences.distortion import distort
 from defences.noise import NoiseSource
 from vfl.arrays import FloatArray
+from vfl.channels import Distorted
 
 Secret = Literal["none", "sign", "epsilon"]
 
@@ -76,6 +77,10 @@ class ParameterRotation:
             raise ValueError(f"Expected epsilon to be a positive number or None, got {self.epsilon}.")
         if self.secret not in get_args(Secret):
             raise ValueError(f"Expected secret to be one of {', '.join(get_args(Secret))}, got {self.secret!r}.")
+
+    def disclosure(self) -> Distorted:
+        """What all parties know of the disclosed rows: they were moved, and -I is worth a guess (Remark 10)."""
+        return Distorted("any", sign_is_guess=True)
 
     def disclose(self, weights: FloatArray, features: FloatArray, noise: NoiseSource) -> FloatArray:
         """Choose (k, d) class rows to disclose in place of these; (-theta/2, theta/2) stays of that form for d > 1.

@@ -13,24 +13,15 @@ from numpy.typing import NDArray
 
 from defences.base import DefenceError, DefenceSpec, ScoreContext
 from vfl.arrays import FloatArray
+from vfl.channels import Purifier, Undeclared
 from vfl.learning import confidence_scores
-from vfl.learning.networks import DenseNetwork
 
 # One epoch passes over this many rows; a shorter history is repeated until it has them.
 _ROWS = 10_000
 _BATCH_SIZE = 256
 _LEARNING_RATE = 0.01
-
-
-@dataclass(frozen=True, eq=False)
-class Autoencoder:
-    """A trained purifier G: k scores, one hidden layer of tanh units, a softmax over k."""
-
-    network: DenseNetwork
-
-    def purify(self, scores: FloatArray) -> FloatArray:
-        """Purify scores: (n, k) in, (n, k) rows that sum to 1 out."""
-        return confidence_scores(self.network.partial_scores(scores))
+# Far beyond what helps; a party that is told these options trains G as well.
+_MOST_EPOCHS, _MOST_HIDDEN = 1_000, 1_000
 
 
 @dataclass(frozen=True)
@@ -49,9 +40,10 @@ class Purification:
 
     Attributes:
         scores: a .npy file of (n, k) real confidence scores, such as a coordinator's history, to train on. "" trains on
-            random ones, which needs no history: standard Gaussian logits, as Jiang says, put through a softmax.
-        hidden: units of the hidden layer; None is half the classes, at least 1.
-        epochs: of Adam over 10,000 rows.
+            random ones, which needs no history: standard Gaussian logits, as Jiang says, put through a softmax. No
+            other party is told the file's name, or what it holds.
+        hidden: units of the hidden layer, 1 to 1,000; None is half the classes, at least 1.
+        epochs: of Adam over 10,000 rows, 1 to 1,000.
         seed: of the random scores, first weights and batches. It isn't secret: with random scores, anyone can train the
             same G.
 
@@ -67,6 +59,7 @@ class Purification:
         source="Jiang 6.1.3.3, eq. 26",
         replaces="scores",
     )
+    private_options: ClassVar[tuple[str, ...]] = ("scores",)
 
     scores: str = ""
     hidden: int | None = None
@@ -74,16 +67,18 @@ class Purification:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.hidden is not None and self.hidden < 1:
-            raise ValueError(f"Expected hidden to be at least 1, or none for half the classes, got {self.hidden}.")
-        if self.epochs < 1:
-            raise ValueError(f"Expected epochs to be at least 1, got {self.epochs}.")
+        if self.hidden is not None and not 1 <= self.hidden <= _MOST_HIDDEN:
+            raise ValueError(
+                f"Expected hidden to be from 1 to {_MOST_HIDDEN}, or none for half the classes, got {self.hidden}."
+            )
+        if not 1 <= self.epochs <= _MOST_EPOCHS:
+            raise ValueError(f"Expected epochs to be from 1 to {_MOST_EPOCHS}, got {self.epochs}.")
         if not 0 <= self.seed < 2**64:
             raise ValueError(f"Expected seed to be from 0 to 2^64 - 1, which is what torch takes, got {self.seed}.")
         if self.scores:
             _read_scores(self.scores)
 
-    def fit(self, classes: int) -> Autoencoder:
+    def fit(self, classes: int) -> Purifier:
         """Train the autoencoder for so many classes, once per process and options.
 
         Raises:
@@ -93,6 +88,14 @@ class Purification:
         if classes < 2:
             raise DefenceError(f"Expected at least 2 classes, got {classes}.")
         return _fitted(self.scores, self.hidden, self.epochs, self.seed, classes)
+
+    def channel(self, classes: int) -> Purifier | Undeclared:
+        """What both sides know of it: G where anyone can train it, nothing where it was trained on a private history.
+
+        Raises:
+            DefenceError: as ``fit``.
+        """
+        return Undeclared(self.name) if self.scores else self.fit(classes)
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
         """Purify scores: (n, k) in, (n, k) rows that sum to 1 out.
@@ -108,7 +111,7 @@ def random_scores(rows: int, classes: int, seed: int) -> FloatArray:
     return confidence_scores(np.random.default_rng(seed).standard_normal((rows, classes)))
 
 
-def fit_autoencoder(training_scores: FloatArray, hidden: int | None, epochs: int, seed: int) -> Autoencoder:
+def fit_autoencoder(training_scores: FloatArray, hidden: int | None, epochs: int, seed: int) -> Purifier:
     """Train G on (n, k) scores by the squared l2 distance between c and G(c) (Jiang eq. 26 with lambda = 0).
 
     Args:
@@ -143,11 +146,11 @@ def fit_autoencoder(training_scores: FloatArray, hidden: int | None, epochs: int
             for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
                 parameter.grad = gradient
             optimiser.step()
-    return Autoencoder(dense_network(layers, "tanh"))
+    return Purifier(dense_network(layers, "tanh"))
 
 
 @cache
-def _fitted(scores: str, hidden: int | None, epochs: int, seed: int, classes: int) -> Autoencoder:
+def _fitted(scores: str, hidden: int | None, epochs: int, seed: int, classes: int) -> Purifier:
     if not scores:
         return fit_autoencoder(random_scores(_ROWS, classes, seed), hidden, epochs, seed)
     history = _read_scores(scores)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from defences.base import METHODS, Defence
+from defences.base import DECLARATIONS, METHODS, Defence
 from vfl.plugin_registry import PluginRegistry
 
 
@@ -46,6 +46,11 @@ def load(name: str, /, **options: Any) -> Any:
         raise ValueError(
             f"{name} works on {', '.join(defence.spec.stages)} and lacks {', '.join(lacking)}, which its service calls."
         )
+    for declared in {DECLARATIONS[stage] for stage in defence.spec.stages if stage in DECLARATIONS}:
+        if not callable(getattr(defence, declared, lambda: None)):
+            raise ValueError(
+                f"{name} has {declared}, which is no method: it says what all parties know of the defence."
+            )
     return defence
 
 

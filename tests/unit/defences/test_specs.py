@@ -7,6 +7,7 @@ import pytest
 
 import defences
 from defences import DefenceSpec
+from vfl.channels import Decision
 from vfl.plugin_registry import PluginRegistry
 
 SPEC = DefenceSpec(sits=("coordinator",), stages=("scores",), keeps="nothing", source="a test")
@@ -47,6 +48,24 @@ def test_a_defence_without_the_methods_of_its_stage_is_refused_when_it_is_loaded
     monkeypatch.setattr(PluginRegistry, "class_of", lambda *_: Half)
     with pytest.raises(ValueError, match="half works on residuals and lacks check, prediction, which its service"):
         defences.load("half")
+
+
+@dataclass(frozen=True)
+class Widened:
+    """A defence of scores whose channel is no method."""
+
+    name: ClassVar[str] = "widened"
+    spec: ClassVar[DefenceSpec] = SPEC
+    channel: ClassVar[Decision] = Decision()
+
+    def protect_scores(self, *_: object) -> None:
+        """Never called."""
+
+
+def test_a_channel_that_is_no_method_is_refused_when_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PluginRegistry, "class_of", lambda *_: Widened)
+    with pytest.raises(ValueError, match="widened has channel, which is no method"):
+        defences.load("widened")
 
 
 @pytest.mark.parametrize("name", defences.names())
