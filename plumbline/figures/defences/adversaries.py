@@ -11,15 +11,18 @@ from typing import Any, Literal
 import numpy as np
 
 import attacks
-from attacks import Level
-from attacks.posterior import Posterior
+from attacks import Level, PredictionAttack
+from attacks.posterior import BayesianAdversary
 from attacks.channel_undoing import undo_channel
 from plumbline.figures.defences.situations import Ask
+from plumbline.figures.defences.steering import STEERED_QUERIES, steered
 from vfl.arrays import FloatArray
 from vfl.channels import Decision, Noise, Purifier, Rounding
 
 # What the adversary makes of the defence. "guesses": it sees no scores at all.
-Awareness = Literal["guesses", "knows nothing of it", "undoes it", "expects it", "balances its share"]
+Awareness = Literal[
+    "guesses", "knows nothing of it", "undoes it", "expects it", "balances its share", "asks again and again"
+]
 
 PUBLISHED: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("half_star", "half_star", {}),
@@ -37,9 +40,9 @@ PUBLISHED: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("one_feature", "one_feature", {}),
 )
 # What is repeated with the channel undone: the best of those that solve equations, and a search.
-_UNDOING = ("half_star", "clamped_ls", "rcc2", "gia from 1/2", "shadow")
+_UNDOING = ("half_star", "clamped_ls", "rcc2", "gia from 1/2")
 GUESSES = ("zero", "half", "imputation")
-PRIORS = ("half", "mean", "covariance", "imputation")
+PRIORS: tuple[Literal["half", "mean", "covariance", "imputation"], ...] = ("half", "mean", "covariance", "imputation")
 # Where scores are exact, one share tells as much as another.
 _LOSSY = (Rounding, Noise, Decision, Purifier)
 
@@ -53,13 +56,15 @@ class Estimate:
         level: what the adversary knows beforehand.
         awareness: what it makes of the defence.
         features: (n, d), or None where the attack can't be mounted.
-        reason: why not; else empty.
+        status: measured; not applicable; or refused, when no federation answers it.
+        reason: of the last two; else empty.
     """
 
     attack: str
     level: Level
     awareness: Awareness
     features: FloatArray | None
+    status: Literal["measured", "not applicable", "refused"] = "measured"
     reason: str = ""
 
 
@@ -76,7 +81,7 @@ class Adversaries:
         self._published = {
             label: attacks.load(name, **{**options, **steps.get(name, {})}) for label, name, options in PUBLISHED
         }
-        self._posteriors: dict[str, Posterior] = {prior: Posterior(prior=prior) for prior in PRIORS}
+        self._posteriors = {prior: BayesianAdversary(prior=prior) for prior in PRIORS}
 
     def guesses(self, view: attacks.PredictionView) -> Iterator[Estimate]:
         """Guess without scores: what no federation can be blamed for."""
@@ -91,25 +96,32 @@ class Adversaries:
         """Attack a defended view, by those who know nothing of the defence and those who do."""
         unaware = replace(view, channel=(), disclosure=None)
         for label in self._published:
-            yield self._estimate(label, unaware, "knows nothing of it")
+            yield _estimate(label, self._published[label], unaware, "knows nothing of it")
         if view.channel or view.disclosure is not None:
             undone = undo_channel(view)
             for label in _UNDOING:
-                yield self._estimate(label, undone, "undoes it")
+                yield _estimate(label, self._published[label], undone, "undoes it")
         for prior, posterior in self._posteriors.items():
-            level = attacks.level_of(posterior)
-            yield Estimate(f"posterior, {prior}", level, "expects it", posterior.reconstruct(view))
+            yield _estimate(f"posterior, {prior}", posterior, view, "expects it")
             if any(isinstance(channel, _LOSSY) for channel in view.channel):
                 asked = balanced(view, posterior.without_scores(view), ask)
-                yield Estimate(f"posterior, {prior}", level, "balances its share", posterior.reconstruct(asked))
+                yield _estimate(f"posterior, {prior}", posterior, asked, "balances its share")
 
-    def _estimate(self, label: str, view: attacks.PredictionView, awareness: Awareness) -> Estimate:
-        attack = self._published[label]
-        level = attacks.level_of(attack)
-        try:
-            return Estimate(label, level, awareness, attack.reconstruct(view))
-        except attacks.ViewError as error:
-            return Estimate(label, level, awareness, None, str(error))
+    def refused(self, view: attacks.PredictionView, ask: Ask) -> Iterator[Estimate]:
+        """Attack as nobody can: the coordinator answers once per record."""
+        if any(isinstance(channel, _LOSSY) for channel in view.channel):
+            asked = steered(view, ask)
+            estimate = _estimate("half_star", self._published["half_star"], asked, "asks again and again")
+            reason = f"The coordinator answers once per record; this takes {STEERED_QUERIES} answers."
+            yield replace(estimate, status="refused", reason=reason)
+
+
+def _estimate(label: str, attack: PredictionAttack, view: attacks.PredictionView, awareness: Awareness) -> Estimate:
+    level = attacks.level_of(attack)
+    try:
+        return Estimate(label, level, awareness, attack.reconstruct(view))
+    except attacks.ViewError as error:
+        return Estimate(label, level, awareness, None, "not applicable", str(error))
 
 
 def balanced(view: attacks.PredictionView, expected: FloatArray, ask: Ask) -> attacks.PredictionView:

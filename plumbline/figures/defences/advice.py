@@ -65,7 +65,9 @@ def advice(parts: pd.DataFrame, costs: pd.DataFrame, trained: pd.DataFrame) -> P
     """
     rows = list(_prediction_rows(parts, costs))
     if len(trained):
-        rows += [_training_row(trained[trained["attack"] == attack], str(attack)) for attack in trained["attack"].unique()]
+        rows += [
+            _training_row(trained[trained["attack"] == attack], str(attack)) for attack in trained["attack"].unique()
+        ]
     return PageTable(
         "Held: at most half of the federation's part remains, the upper end of its 95 % interval included, whichever "
         "optimiser trained the model; in training, the attack gets at most half-way from guessing to what it gets "

@@ -33,9 +33,7 @@ class _Job(NamedTuple):
     seed: int
 
 
-def prediction_rows(
-    data_dir: Path | None, plan: Plan, *, seed: int, done: Done
-) -> tuple[pd.DataFrame, list[str]]:
+def prediction_rows(data_dir: Path | None, plan: Plan, *, seed: int, done: Done) -> tuple[pd.DataFrame, list[str]]:
     """Measure one row per case, model, trial and adversary; and say what there is about missing data sets.
 
     Args:
@@ -111,18 +109,20 @@ def _model_rows(job: _Job, data_dir: Path | None, plan: Plan) -> list[_Row]:
             continue
         own |= lab.quality(situation)
         estimates = [*guesses, *adversaries.attack(situation.view, situation.ask)]
+        estimates += adversaries.refused(situation.view, situation.ask)
         rows += [own | _judged(estimate, lab.truth) for estimate in estimates]
     return rows
 
 
 def _judged(estimate: Estimate, truth: FloatArray) -> _Row:
     who = {"attack": estimate.attack, "level": estimate.level, "awareness": estimate.awareness}
+    who |= {"status": estimate.status, "reason": estimate.reason}
     if estimate.features is None:
-        return who | {"status": "not applicable", "reason": estimate.reason}
+        return who
     errors = ((estimate.features - truth) ** 2).mean(axis=1)
     middle = len(errors) // 2
     halves = {name: float(part.mean()) for name, part in zip(HALVES, np.split(errors, [middle]), strict=True)}
-    return who | halves | {"mse": float(errors.mean()), "status": "measured", "reason": ""}
+    return who | halves | {"mse": float(errors.mean())}
 
 
 def _unchanged(case: Case) -> Iterator[_Row]:

@@ -34,7 +34,8 @@ def matrix_section(
 
     ``data`` has one row per case, model (optimiser and seed), trial (a defence with its options) and adversary:
     - attack, level (what it knows beforehand) and awareness (what it makes of the defence; "guesses" sees no scores);
-    - status: measured, unchanged or not applicable, with the reason for the last two;
+    - status: measured, unchanged, not applicable, or refused (what an adversary would get if a federation let it ask
+      so), with the reason for the last three;
     - mse, of predictions, mse_first and mse_second on both halves of the attacked records; right and answered, of
       training, each with the undefended value beside it;
     - kl: mean D(c || c~) in nats over all held-out records, infinite where a score became 0;

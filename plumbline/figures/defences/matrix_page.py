@@ -11,6 +11,8 @@ from rich.table import Table
 from attacks import LEVELS
 from plumbline.figures.defences.against_training import EXTENDED, LISTENING, UNMASKED
 from plumbline.figures.defences.cases import NONE, Plan
+from plumbline.figures.defences.remaining import over_models
+from plumbline.figures.defences.steering import STEERED_QUERIES
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot
 
@@ -88,7 +90,10 @@ def _training_plot(trained: pd.DataFrame) -> Plot:
     names = list(trained["defence"].unique())
     shares = np.array(
         [
-            [trained[(trained["defence"] == name) & (trained["attack"] == attack)]["right"].mean() for attack in columns]
+            [
+                trained[(trained["defence"] == name) & (trained["attack"] == attack)]["right"].mean()
+                for attack in columns
+            ]
             for name in names
         ]
     )
@@ -139,7 +144,10 @@ def matrix_notes(predicted: pd.DataFrame, parts: pd.DataFrame, trained: pd.DataF
     ]
     notes += [_case_words(parts[parts["case"] == case], str(case)) for case in parts["case"].unique()]
     notes += [_apart_words(parts[parts["case"] == case], str(case)) for case in parts["case"].unique()]
-    return notes + [_training_words(trained, attack) for attack in _LIVE if len(trained) and attack in set(trained["attack"])]
+    notes += _refusal_words(predicted)
+    return notes + [
+        _training_words(trained, attack) for attack in _LIVE if len(trained) and attack in set(trained["attack"])
+    ]
 
 
 def _case_words(at: pd.DataFrame, case: str) -> str:
@@ -161,7 +169,26 @@ def _apart_words(at: pd.DataFrame, case: str) -> str:
         if own["low"].max() > own["high"].min():
             shares = ", ".join(f"{row['part']:.2f} by {row['optimiser']}" for row in own.to_dict("records"))
             apart.append(f"{trial}, {level} ({shares})")
-    return f"{case}: the optimiser decides for {'; '.join(apart)}." if apart else f"{case}: optimisers agree throughout."
+    return (
+        f"{case}: the optimiser decides for {'; '.join(apart)}." if apart else f"{case}: optimisers agree throughout."
+    )
+
+
+def _refusal_words(predicted: pd.DataFrame) -> Iterator[str]:
+    """What one answer per record is worth."""
+    for case, at in predicted[predicted["status"] == "refused"].groupby("case", sort=False):
+        plain = predicted[(predicted["case"] == case) & (predicted["trial"] == NONE)]
+        before = _mean_error(plain[plain["attack"] == "half_star"])
+        errors = [f"{_mean_error(own)} with {trial}" for trial, own in at.groupby("trial", sort=False)]
+        yield (
+            f"{case}: who got {STEERED_QUERIES} answers about a record, and moved its own share until they were even, "
+            f"would err by {', '.join(errors)}; by {before} without a defence (half_star). The coordinator answers once."
+        )
+
+
+def _mean_error(rows: pd.DataFrame) -> str:
+    error = over_models(rows["mse"].to_numpy())
+    return f"{error.mean:.4f} ({error.low:.4f}–{error.high:.4f})"
 
 
 _SETTING_OF = {

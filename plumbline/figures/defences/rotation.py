@@ -85,7 +85,7 @@ def rotation_section(data_dir: Path | None, *, seed: int = 0, quick: bool = Fals
 
     ``data`` has one row per measurement. epsilon: g as a multiple of the mean squared parameter; reached: the same, of
     what was disclosed; mse: per feature. Adversaries "half*" and "half*, predicted" take the parameters at their word;
-    "half*, clamped" lets nothing leave [0, 1]; those of ``adaptive`` know of the defence.
+    "half*, clamped" lets nothing leave [0, 1]; those of ``informed_errors`` know of the defence.
     """
     plan = _QUICK if quick else _FULL
     names, missing = _available(data_dir, plan)

@@ -10,8 +10,8 @@ import numpy as np
 
 import attacks
 import defences
-from defences import NoiseSource, ScoreContext
-from plumbline.figures.defences.cases import Case, Plan, Trial
+from defences import NoiseSource, ScoreContext, channel_of, disclosure_of
+from plumbline.figures.defences.cases import NONE, Case, Plan, Trial
 from plumbline.figures.simulation.linear_models import TrainedModel, Training, fit_parameters, train
 from plumbline.figures.simulation.score_measures import mean_divergence
 from vfl.arrays import FloatArray
@@ -77,14 +77,14 @@ class Lab:
 
     def defended(self, trial: Trial) -> Situation:
         """Under a defence. Raises DefenceError for one that can't work on this model."""
-        if trial.defence == "none":
+        if trial.defence == NONE:
             return self.plain
         defence, noise, model = defences.load(trial.defence, **trial.options), NoiseSource(self._seed), self._model
         if "scores" in defence.spec.stages:
             own = model.weights[:, self._passive]
             context = ScoreContext(noise, own @ own.T)
             shown = _Shown(
-                lambda scores: defence.protect_scores(scores, context), channel=(defence.channel(len(own)),)
+                lambda scores: defence.protect_scores(scores, context), channel=(channel_of(defence, len(own)),)
             )
             return self._situation(model, shown)
         if "training" in defence.spec.stages:
@@ -92,10 +92,8 @@ class Lab:
             return self._situation(replace(model, weights=weights, bias=bias), _Shown())
         if "features" in defence.spec.stages:
             return self._transformed(defence)
-        disclosed = defence.disclose(
-            model.weights[:, self._passive], model.features_train[:, self._passive], noise
-        )
-        return self._situation(model, _Shown(disclosed=disclosed, disclosure=defence.disclosure()))
+        disclosed = defence.disclose(model.weights[:, self._passive], model.features_train[:, self._passive], noise)
+        return self._situation(model, _Shown(disclosed=disclosed, disclosure=disclosure_of(defence)))
 
     def quality(self, situation: Situation) -> dict[str, float]:
         """Measure what a defence costs the active party: its model's accuracy and its scores, on held-out records."""
@@ -126,7 +124,7 @@ class Lab:
         corners[1:, self._passive] = np.eye(len(self._passive))
         images = moved(corners)[:, self._passive]
         own = weights[:, self._passive]
-        shown = _Shown(disclosure=defence.disclosure())
+        shown = _Shown(disclosure=disclosure_of(defence))
         situation = self._situation(replace(turned, weights=weights, bias=bias), shown)
         return replace(situation, interpretability=interpretability(own @ (images[1:] - images[0]).T, own))
 
