@@ -18,7 +18,7 @@ from defences.base import (
     disclosure_of,
 )
 from defences.noise import NoiseSource
-from defences.registry import UnknownDefence, load, load_all, names
+from defences.registry import UnknownDefence, defence_class, load, load_all, names
 
 __all__ = [
     "Defence",
@@ -33,6 +33,7 @@ __all__ = [
     "TrainingTerms",
     "UnknownDefence",
     "channel_of",
+    "defence_class",
     "disclosure_of",
     "load",
     "load_all",

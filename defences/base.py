@@ -39,6 +39,8 @@ METHODS: Mapping[Stage, tuple[str, ...]] = {
 }
 # What a defence of each stage may have besides: what all parties know of it.
 DECLARATIONS: Mapping[Stage, str] = {"features": "disclosure", "parameters": "disclosure", "scores": "channel"}
+# Of defences that change what disclosed parameters mean.
+DISCLOSING: tuple[Stage, ...] = tuple(stage for stage, method in DECLARATIONS.items() if method == "disclosure")
 
 
 class DefenceError(ValueError):
@@ -227,7 +229,7 @@ def channel_of(defence: Defence, classes: int) -> ScoreChannel:
 
 def disclosure_of(defence: Defence) -> ParameterChannel | None:
     """How a defence changes what disclosed parameters mean; None when it doesn't. Raises DefenceError."""
-    if not {"features", "parameters"} & set(defence.spec.stages):
+    if not set(DISCLOSING) & set(defence.spec.stages):
         return None
     if not isinstance(defence, DeclaresDisclosure):
         return Undeclared(defence.name)

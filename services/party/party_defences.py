@@ -13,6 +13,8 @@ from defences import (
     ResidualDefence,
     TrainingTerms,
 )
+from defences.base import DISCLOSING
+from services.common.announced import AnnouncedDefence
 from services.common.applied_defences import load_defences, noise_source
 from services.common.identity import Role
 from services.common.run_records import DefencePrediction
@@ -27,10 +29,14 @@ class PartyDefences:
 
     Attributes:
         names: of all of them. ``response_truncation`` has nothing to do here: ``truncate_answers`` says the same.
+        announced: what other parties are told of those that change what disclosed parameters mean.
     """
 
     def __init__(self, chosen: Sequence[Defence] = (), noise: NoiseSource | None = None) -> None:
         self.names = tuple(defence.name for defence in chosen)
+        self.announced = tuple(
+            AnnouncedDefence.of(defence) for defence in chosen if set(DISCLOSING) & set(defence.spec.stages)
+        )
         self._noise = noise or NoiseSource()
         self._residuals = cast(tuple[ResidualDefence, ...], _of_stage(chosen, "residuals"))
         self._features = cast(tuple[FeatureDefence, ...], _of_stage(chosen, "features"))
