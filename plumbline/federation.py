@@ -246,7 +246,7 @@ class Federation:
             raise FederationFailed("The parties of this federation write no records: start them with a run_dir.")
         folder = RunFolder(run_dir)
         passive = [name for name in settings if role_of(name) is Role.PASSIVE]
-        return [*read_prediction_findings(folder, passive), *read_training_findings(folder)]
+        return [*read_prediction_findings(folder, passive).attacks, *read_training_findings(folder)]
 
     def status(self) -> active_pb2.StatusReply:
         """Ask the active party for its stage, classes and warnings, and what stands against a prediction now.

@@ -25,7 +25,7 @@ from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.federation import Federation
 from plumbline.job_progress import JobWatcher, job_progress
-from plumbline.judge.predictions import AttackFinding, read_prediction_findings
+from plumbline.judge.predictions import PredictionFindings, read_prediction_findings
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.processes import LocalProcesses
@@ -103,7 +103,7 @@ def _write(
     run: AuditFolder,
     request: AuditRequest,
     summary: RunSummary,
-    on_predictions: list[AttackFinding],
+    on_predictions: PredictionFindings,
     on_training: list[TrainingFinding],
     elapsed: float,
     unaware: str,
@@ -117,7 +117,7 @@ def _write(
     results = {
         **asdict(summary),
         "predictions": content_of(summary.predictions),
-        "attacks": [asdict(finding) for finding in on_predictions],
+        **asdict(on_predictions),
         "training_attacks": [asdict(finding) for finding in on_training],
     }
     write_durably(run.results, json.dumps(results, indent=1).encode())

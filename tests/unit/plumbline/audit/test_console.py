@@ -11,13 +11,13 @@ from plumbline.audit.console import print_prediction_findings, print_training_fi
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.training import TrainingFinding
 from services.common.run_records import FAILED, NOT_APPLICABLE
-from tests.harness.findings import SIZES, attack, column
+from tests.harness.findings import SIZES, attack, column, findings
 
 
-def printed(findings: list[AttackFinding], training: list[TrainingFinding], unaware: str = "") -> str:
+def printed(found: list[AttackFinding], training: list[TrainingFinding], unaware: str = "") -> str:
     text = io.StringIO()
     console = Console(file=text, width=200)
-    print_prediction_findings(console, findings, unaware)
+    print_prediction_findings(console, findings(*found), unaware)
     print_training_findings(console, training)
     return text.getvalue()
 

@@ -84,3 +84,22 @@ def test_seeing_an_estimate_never_adds_entropy(truth: FloatArray, estimate: Floa
 def test_few_values_are_discrete_many_are_not() -> None:
     assert measures.is_discrete(np.repeat([0.0, 0.5, 1.0], 50))
     assert not measures.is_discrete(RNG.random(150))
+
+
+def test_r_squared_is_1_for_the_truth_0_for_the_mean_and_unknown_for_a_constant() -> None:
+    truth = np.column_stack([RNG.random((50, 2)), np.ones(50)])
+    estimate = truth.copy()
+    estimate[:, 1] = truth[:, 1].mean()
+    np.testing.assert_allclose(measures.r_squared(truth, estimate), [1.0, 0.0, np.nan], atol=1e-12)
+
+
+def test_cells_off_by_the_tolerance_itself_are_known() -> None:
+    # In floating point .35 - .3 is more than .05.
+    truth, estimate = np.array([[0.3], [0.3], [0.3]]), np.array([[0.35], [0.25], [0.351]])
+    assert measures.misses(truth, estimate, np.array([0.05])).ravel().tolist() == [0, 0, 1]
+
+
+def test_coverage_counts_cells_between_the_ends() -> None:
+    truth = np.array([[0.1, 0.5], [0.2, 0.5]])
+    low, high = np.array([[0.1, 0.6], [0.1, 0.4]]), np.array([[0.1, 0.7], [0.15, 0.6]])
+    assert measures.covered(truth, low, high).tolist() == [0.5, 0.5]

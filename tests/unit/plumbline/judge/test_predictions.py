@@ -35,7 +35,7 @@ def test_the_truth_and_a_guess_by_hand(tmp_path: Path) -> None:
     truth = PASSIVE[ATTACKED]
     half_right = np.column_stack([truth[:, 0], np.full(4, 0.5)])
     run = folder(tmp_path, outcome("exact"), outcome("partly"), exact=truth, partly=half_right)
-    exact, partly = read_prediction_findings(run, ["passive-1", "passive-2"])
+    exact, partly = read_prediction_findings(run, ["passive-1", "passive-2"]).attacks
     assert exact.mse is not None
     assert partly.mse is not None
     assert (exact.status, exact.records, exact.mse.mean, exact.accuracy) == (DONE, 4, 0.0, 1.0)
@@ -43,8 +43,8 @@ def test_the_truth_and_a_guess_by_hand(tmp_path: Path) -> None:
     assert (exact.half, exact.zero) == (0.25, 0.5)
     assert partly.mse.mean == 0.125
     first, second = partly.columns
-    assert (first.party, first.column, first.gain) == ("passive-1", "x0", 1.0)
-    assert (second.party, second.column, second.gain) == ("passive-2", "x1", 0.0)
+    assert (first.party, first.column, first.gain_over_half) == ("passive-1", "x0", 1.0)
+    assert (second.party, second.column, second.gain_over_half) == ("passive-2", "x1", 0.0)
     # The active party's one column that varies is the first passive one, and says nothing of the second.
     assert (first.correlation, second.correlation) == pytest.approx((1.0, 0.0))
     # A bit each; what is known exactly leaves none.
@@ -54,7 +54,7 @@ def test_the_truth_and_a_guess_by_hand(tmp_path: Path) -> None:
 
 def test_what_was_not_done_keeps_its_status_and_later_batches_are_not_judged(tmp_path: Path) -> None:
     run = folder(tmp_path, outcome("gia", FAILED, reason="gia failed"), outcome("exact", batch=1))
-    (found,) = read_prediction_findings(run, ["passive-1", "passive-2"])
+    (found,) = read_prediction_findings(run, ["passive-1", "passive-2"]).attacks
     assert (found.attack, found.status, found.reason, found.mse) == ("gia", FAILED, "gia failed", None)
 
 
