@@ -13,7 +13,7 @@ import numpy as np
 import attacks
 from attacks import Level, PredictionAttack
 from attacks.posterior import BayesianAdversary
-from attacks.channel_undoing import undo_channel
+from attacks.undone import Undone, highest, undo
 from plumbline.figures.defences.situations import Ask
 from plumbline.figures.defences.steering import STEERED_QUERIES, steered
 from vfl.arrays import FloatArray
@@ -97,10 +97,13 @@ class Adversaries:
         unaware = replace(view, channel=(), disclosure=None)
         for label in self._published:
             yield _estimate(label, self._published[label], unaware, "knows nothing of it")
-        if view.channel or view.disclosure is not None:
-            undone = undo_channel(view)
+        for undone in _undone(view):
             for label in _UNDOING:
-                yield _estimate(label, self._published[label], undone, "undoes it")
+                found = _estimate(label, self._published[label], undone.view, "undoes it")
+                yield replace(found, level=highest(found.level, undone.level))
+            for prior, posterior in self._posteriors.items():
+                found = _estimate(f"posterior, {prior}", posterior, undone.view, "undoes it")
+                yield replace(found, level=highest(found.level, undone.level))
         for prior, posterior in self._posteriors.items():
             yield _estimate(f"posterior, {prior}", posterior, view, "expects it")
             if any(isinstance(channel, _LOSSY) for channel in view.channel):
@@ -122,6 +125,15 @@ def _estimate(label: str, attack: PredictionAttack, view: attacks.PredictionView
         return Estimate(label, level, awareness, attack.reconstruct(view))
     except attacks.ViewError as error:
         return Estimate(label, level, awareness, None, "not applicable", str(error))
+
+
+def _undone(view: attacks.PredictionView) -> Iterator[Undone]:
+    """Without what the defence did, as far as it comes off: without complete records, and where they help with them."""
+    blind, informed = undo(replace(view, auxiliary=None)), undo(view)
+    if blind.is_changed:
+        yield blind
+    if informed.level != blind.level or informed.is_changed > blind.is_changed:
+        yield informed
 
 
 def balanced(view: attacks.PredictionView, expected: FloatArray, ask: Ask) -> attacks.PredictionView:

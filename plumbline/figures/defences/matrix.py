@@ -71,7 +71,7 @@ def _measured(predicted: pd.DataFrame) -> pd.DataFrame:
 
 
 def prediction_costs(measured: pd.DataFrame) -> pd.DataFrame:
-    """Tabulate what each trial costs the active party: means over models with their intervals, by case and optimiser."""
+    """Tabulate what each trial costs the active party, by case and optimiser: means over models with intervals."""
     models = measured.groupby(["case", "optimiser", "trial", "defence", "seed"], sort=False).first().reset_index()
     models["accuracy_change"] = models["model_accuracy"] - models["model_accuracy_undefended"]
     tidy = []

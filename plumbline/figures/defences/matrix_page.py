@@ -49,10 +49,10 @@ def _remaining_plot(at: pd.DataFrame, case: str) -> Plot:
     return Plot(
         _file_stem(case),
         _heat_map(shares, texts, trials, headings),
-        f"{case}: the federation's part that remains, 1 - e / e0, with its 95 % interval over splits: e is the error of "
-        "the best adversary who knows the defence, e0 that of the best guess without scores (mean squared errors per "
-        "feature). Columns: what both know beforehand, and the model's optimiser. 0: the federation adds nothing to "
-        "that. 1: it gives the records away. Dash: not measured, or hardly anything is left to give away.",
+        f"{case}: the federation's part that remains, 1 - e / e0, with its 95 % interval over splits: e is the error "
+        "of the best adversary who knows the defence, e0 that of the best guess without scores (mean squared "
+        "errors per feature). Columns: what both know beforehand, and the model's optimiser. 0: the federation adds "
+        "nothing to that. 1: it gives the records away. Dash: not measured, or hardly anything is left to give away.",
     )
 
 
@@ -132,9 +132,9 @@ def matrix_notes(predicted: pd.DataFrame, parts: pd.DataFrame, trained: pd.DataF
     """Say what was measured and what came out, in sentences."""
     models = plan.seeds * len(plan.trainings)
     notes = [
-        f"Predictions are a SIMULATION: {models} models per case are trained in one place ({plan.seeds} splits, each by "
-        f"{' and '.join(plan.trainings)}; dp_sgd by its own optimiser, shown with {plan.trainings[0]}), and scores pass "
-        f"the defences as the coordinator applies them. {plan.records} records are attacked.",
+        f"Predictions are a SIMULATION: {models} models per case are trained in one place ({plan.seeds} splits, each "
+        f"by {' and '.join(plan.trainings)}; dp_sgd by its own optimiser, shown with {plan.trainings[0]}), and scores "
+        f"pass the defences as the coordinator applies them. {plan.records} records are attacked.",
         "What an adversary knows beforehand: nothing but public ranges; marginals, each passive column's mean and "
         f"variance; the covariance of the passive columns; {plan.auxiliary} complete records, on which nothing was "
         "trained. At each level it has its own columns and labels, and the weaker levels' attacks.",
@@ -156,8 +156,8 @@ def _case_words(at: pd.DataFrame, case: str) -> str:
     for row in at[at["trial"] == NONE].to_dict("records"):
         part = interval_words(row["part"], row["low"], row["high"])
         said.append(
-            f"{row['level']}, {row['optimiser']}: {part} (e0 {row['e0']:.4f} by {row['guess']}, e {row['error']:.4f} by "
-            f"{row['attack']})"
+            f"{row['level']}, {row['optimiser']}: {part} (e0 {row['e0']:.4f} by {row['guess']}, e {row['error']:.4f} "
+            f"by {row['attack']})"
         )
     return f"{case}, undefended: {'; '.join(said)}."
 
@@ -182,7 +182,8 @@ def _refusal_words(predicted: pd.DataFrame) -> Iterator[str]:
         errors = [f"{_mean_error(own)} with {trial}" for trial, own in at.groupby("trial", sort=False)]
         yield (
             f"{case}: who got {STEERED_QUERIES} answers about a record, and moved its own share until they were even, "
-            f"would err by {', '.join(errors)}; by {before} without a defence (half_star). The coordinator answers once."
+            f"would err by {', '.join(errors)}; by {before} without a defence (half_star). The coordinator answers "
+            "once."
         )
 
 

@@ -138,7 +138,7 @@ def rotation_notes(data: pd.DataFrame) -> list[str]:
     apart = float((errors[NAIVE] / errors[PREDICTED] - 1).abs().max())
     typical = errors[errors["epsilon"] == TYPICAL]
     more, two = typical[typical["classes"] > 2], typical[(typical["case"] == "iv")]
-        return [
+    return [
         f"half*'s error on held-out records is within {apart:.1%} of what the closed forms say of the training "
         "records, for which they are exact.",
         *_case_notes(errors),

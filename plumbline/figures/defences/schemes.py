@@ -14,7 +14,7 @@ from scipy.optimize import nnls
 
 import attacks
 import defences
-from attacks.channel_undoing import undo_channel
+from attacks.undone import undo_channel
 from defences import Defence, NoiseSource, ScoreContext, channel_of
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot

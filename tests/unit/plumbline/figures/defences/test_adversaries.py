@@ -74,7 +74,7 @@ def test_who_knows_a_scheme_is_where_it_was_without(lab: Lab) -> None:
     assert np.abs(np.asarray(found["half_star", "knows nothing of it"].features) - before).max() > 1e-3
     for prior in ("half", "covariance"):
         expected = plain[f"posterior, {prior}", "expects it"].features
-        np.testing.assert_allclose(found[f"posterior, {prior}", "expects it"].features, expected, atol=1e-6)
+        np.testing.assert_allclose(found[f"posterior, {prior}", "undoes it"].features, expected, atol=1e-6)
 
 
 def test_a_share_that_is_balanced_leaves_scores_even_where_the_guess_is_right(lab: Lab) -> None:
