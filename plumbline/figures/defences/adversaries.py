@@ -21,7 +21,13 @@ from vfl.channels import Decision, Noise, Purifier, Rounding
 
 # What the adversary makes of the defence. "guesses": it sees no scores at all.
 Awareness = Literal[
-    "guesses", "knows nothing of it", "undoes it", "expects it", "balances its share", "asks again and again"
+    "guesses",
+    "knows nothing of it",
+    "undoes it",
+    "undoes it by records",
+    "expects it",
+    "balances its share",
+    "asks again and again",
 ]
 
 PUBLISHED: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
@@ -98,17 +104,21 @@ class Adversaries:
         for label in self._published:
             yield _estimate(label, self._published[label], unaware, "knows nothing of it")
         for undone in _undone(view):
-            for label in _UNDOING:
-                found = _estimate(label, self._published[label], undone.view, "undoes it")
-                yield replace(found, level=highest(found.level, undone.level))
-            for prior, posterior in self._posteriors.items():
-                found = _estimate(f"posterior, {prior}", posterior, undone.view, "undoes it")
-                yield replace(found, level=highest(found.level, undone.level))
+            yield from self._undoing(undone)
         for prior, posterior in self._posteriors.items():
             yield _estimate(f"posterior, {prior}", posterior, view, "expects it")
             if any(isinstance(channel, _LOSSY) for channel in view.channel):
                 asked = balanced(view, posterior.without_scores(view), ask)
                 yield _estimate(f"posterior, {prior}", posterior, asked, "balances its share")
+
+    def _undoing(self, undone: Undone) -> Iterator[Estimate]:
+        """Attack what is left once a defence was taken off, by those who know as much as that takes."""
+        awareness: Awareness = "undoes it by records" if undone.level == "records" else "undoes it"
+        attackers = {label: self._published[label] for label in _UNDOING}
+        attackers |= {f"posterior, {prior}": posterior for prior, posterior in self._posteriors.items()}
+        for label, attack in attackers.items():
+            found = _estimate(label, attack, undone.view, awareness)
+            yield replace(found, level=highest(found.level, undone.level))
 
     def refused(self, view: attacks.PredictionView, ask: Ask) -> Iterator[Estimate]:
         """Attack as nobody can: the coordinator answers once per record."""
@@ -129,11 +139,11 @@ def _estimate(label: str, attack: PredictionAttack, view: attacks.PredictionView
 
 def _undone(view: attacks.PredictionView) -> Iterator[Undone]:
     """Without what the defence did, as far as it comes off: without complete records, and where they help with them."""
-    blind, informed = undo(replace(view, auxiliary=None)), undo(view)
-    if blind.is_changed:
-        yield blind
-    if informed.level != blind.level or informed.is_changed > blind.is_changed:
+    informed = undo(view)
+    if informed.is_changed:
         yield informed
+    if informed.level == "records" and (blind := undo(replace(view, auxiliary=None))).is_changed:
+        yield blind
 
 
 def balanced(view: attacks.PredictionView, expected: FloatArray, ask: Ask) -> attacks.PredictionView:
