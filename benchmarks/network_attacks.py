@@ -129,7 +129,7 @@ def inversion_seconds(hidden: Sequence[int], *, steps: int = 500) -> tuple[float
 
 
 def network_inversion(name: str, data_dir: Path, *, seeds: int = 3) -> tuple[list[float], list[float]]:
-    """Accuracy of networks on held-out rows, and the error of gia on them: one each per model; the last columns passive."""
+    """Accuracy of networks on held-out rows, and gia's error on some of them, by seed; the last columns are passive."""
     table = load_dataset(name, data_dir)
     features = fit_encoder("minmax", table.features).transform(table.features)
     labels = encode_labels(table.labels)[0].astype(np.int64)

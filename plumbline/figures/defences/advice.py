@@ -99,7 +99,7 @@ def _prediction_row(against: str, at: pd.DataFrame, costs: pd.DataFrame) -> tupl
     held, least = [], (np.inf, "")
     for trial, own in at[at["trial"] != NONE].groupby("trial", sort=False):
         limits = plain.loc[own["optimiser"], "part"].to_numpy() / 2
-        worst = own.loc[own["part"].idxmax()]
+        worst = own.iloc[int(own["part"].to_numpy().argmax())]
         least = min(least, (float(worst["part"]), str(trial)))
         if (own["high"].to_numpy() <= limits).all():
             price = costs[costs["trial"] == trial]

@@ -57,7 +57,7 @@ def _remaining_plot(at: pd.DataFrame, case: str) -> Plot:
 
 
 def _of(cells: pd.DataFrame, key: tuple[str, ...], name: str) -> float:
-    return float(cells.at[key, name]) if key in cells.index else np.nan
+    return float(cells[name].to_dict().get(key, np.nan))
 
 
 def _cell(cells: pd.DataFrame, key: tuple[str, ...]) -> str:
@@ -221,8 +221,7 @@ def print_matrix(console: Console, summary: pd.DataFrame) -> None:
             for optimiser in optimisers:
                 table.add_column(f"{level}, {optimiser}", justify="right")
         for trial, own in at.groupby("trial", sort=False):
-            by = own.set_index("optimiser")
-            known = [(level, optimiser) for level in LEVELS for optimiser in optimisers]
-            shares = [float(by.at[optimiser, level]) if optimiser in by.index else np.nan for level, optimiser in known]
+            by_level = [own.set_index("optimiser")[level].to_dict() for level in LEVELS]
+            shares = [float(by.get(optimiser, np.nan)) for by in by_level for optimiser in optimisers]
             table.add_row(str(trial), *("–" if np.isnan(share) else f"{share:.2f}" for share in shares))
         console.print(table)

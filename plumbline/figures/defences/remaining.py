@@ -92,7 +92,7 @@ def _best(rows: pd.DataFrame) -> tuple[FloatArray, str]:
     judged, names = [], []
     for choosing, judging in ((first, second), (second, first)):
         # Nobody is chosen who wasn't measured on all models.
-        chosen = choosing.mean(axis=1, skipna=False).idxmin()
+        chosen = str(choosing.mean(axis=1, skipna=False).idxmin())
         judged.append(judging.loc[chosen].to_numpy(np.float64))
-        names.append(str(chosen))
+        names.append(chosen)
     return np.mean(judged, axis=0), " or ".join(dict.fromkeys(name.removesuffix(", guesses") for name in names))

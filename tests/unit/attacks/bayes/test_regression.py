@@ -54,7 +54,12 @@ def test_labels_that_tell_all_are_used_and_labels_that_tell_nothing_hurt_little(
 def test_noise_is_predicted_by_its_mean() -> None:
     """An infinite penalty is among the regressions: what cannot be predicted costs little more than the mean does."""
     rng = np.random.default_rng(3)
-    known, targets, asked, truth = rng.random((50, 20)), rng.random((50, 4)), rng.random((500, 20)), rng.random((500, 4))
+    known, targets, asked, truth = (
+        rng.random((50, 20)),
+        rng.random((50, 4)),
+        rng.random((500, 20)),
+        rng.random((500, 4)),
+    )
     error = ((predict(known, targets, asked).values - truth) ** 2).mean()
     assert error < 1.05 * ((targets.mean(axis=0) - truth) ** 2).mean()
 

@@ -22,7 +22,9 @@ def belief_of(rng: np.random.Generator, n: int, numbers: int, *categories: Categ
     return Belief(GaussianPrior(np.hstack([*means, rng.random((n, numbers))]), root @ root.T), categories)
 
 
-def by_enumeration(belief: Belief, matrix: FloatArray, sides: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:
+def by_enumeration(
+    belief: Belief, matrix: FloatArray, sides: FloatArray, noise: float
+) -> tuple[FloatArray, FloatArray]:
     """Posterior mean and standard deviation of each record from Bayes' rule, combination by combination."""
     S, chosen = belief.gaussian.covariance, np.concatenate([one.columns for one in belief.categories])
     others = np.setdiff1d(np.arange(len(S)), chosen)
@@ -36,7 +38,9 @@ def by_enumeration(belief: Belief, matrix: FloatArray, sides: FloatArray, noise:
         weights, firsts, seconds = [], [], []
         for indices in product(*(range(len(one.values)) for one in belief.categories)):
             v = np.concatenate([one.values[index] for one, index in zip(belief.categories, indices, strict=True)])
-            prior = np.prod([one.of(len(sides))[i, index] for one, index in zip(belief.categories, indices, strict=True)])
+            prior = np.prod(
+                [one.of(len(sides))[i, index] for one, index in zip(belief.categories, indices, strict=True)]
+            )
             m = mean[others] + slope @ (v - mean[chosen])
             weights.append(prior * multivariate_normal(A_v @ v + A_c @ m, G).pdf(side))
             x = np.empty(len(S))
@@ -152,7 +156,10 @@ def test_intervals_cover_nine_in_ten_of_what_the_model_draws() -> None:
     numbers = 0.5 + (v - mean)[:, None] * slope + rng.standard_normal((n, 2)) @ root.T
     truth = np.column_stack([v, numbers])
     covariance = np.block(
-        [[np.array([[variance]]), variance * slope[None]], [variance * slope[:, None], root @ root.T + variance * np.outer(slope, slope)]]
+        [
+            [np.array([[variance]]), variance * slope[None]],
+            [variance * slope[:, None], root @ root.T + variance * np.outer(slope, slope)],
+        ]
     )
     category = Category(np.array([0]), values[:, None], frequencies)
     belief = Belief(GaussianPrior(np.tile([mean, 0.5, 0.5], (n, 1)), covariance), (category,))

@@ -119,19 +119,20 @@ def test_the_undefended_come_first_and_defences_leave_what_they_leave(matrix: Se
     lows = summary[["nothing_low", "covariance_low"]].to_numpy()
     assert (lows <= shares[["nothing", "covariance"]].to_numpy()).all()
     # Who knows the options of these is where it was without.
+    covariance = {key: float(share) for key, share in shares["covariance"].items()}
     for trial in ("score_scheme1", "feature_transform (kind=negate)"):
-        assert shares.at[(trial, "adam"), "covariance"] == pytest.approx(
-            shares.at[("none", "adam"), "covariance"], 1e-3
-        )
-    assert shares.at[("class_label", "adam"), "covariance"] < shares.at[("none", "adam"), "covariance"]
+        assert covariance[trial, "adam"] == pytest.approx(covariance["none", "adam"], 1e-3)
+    assert covariance["class_label", "adam"] < covariance["none", "adam"]
 
 
 def test_costs_stand_beside_what_is_left(matrix: Section) -> None:
-    summary = matrix.summary.set_index(["trial", "optimiser"])
+    summary = matrix.summary
     assert (summary["accuracy_change"] == 0).sum() >= 6  # rounding may turn a decision
     assert (summary["kl"] >= 0).all()
-    assert summary.at[("feature_transform (kind=negate)", "adam"), "interpretability"] > 0
-    assert summary.at[("score_scheme1", "adam"), "kl"] > 0 == summary.at[("none", "adam"), "kl"]
+    moved = summary["trial"] == "feature_transform (kind=negate)"
+    assert (summary[moved]["interpretability"] > 0).all()
+    assert (summary[summary["trial"] == "score_scheme1"]["kl"] > 0).all()
+    assert (summary[moved | (summary["trial"] == "none")]["kl"] == 0).all()
 
 
 def test_plots_notes_and_advice(matrix: Section) -> None:
