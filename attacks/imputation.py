@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from attacks.base import AttackSpec
+from attacks.base import AttackSpec, require
 from attacks.bayes.records import from_records
 from attacks.views import PredictionView
 from vfl.arrays import FloatArray
@@ -53,4 +53,5 @@ class Imputation:
         Raises:
             ViewError: without auxiliary records, or where they don't fit the view.
         """
+        require(self, view)
         return from_records(view, self.records).gaussian.mean

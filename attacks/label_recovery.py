@@ -6,14 +6,22 @@ T_eps, because |g^A| obeys Lemma 4.4's recursion too (``vfl.theory.training.guar
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from attacks.base import AttackSpec, require
+from attacks.label_search import (
+    LabelSums,
+    SearchBudget,
+    common_offset,
+    joined_labels,
+    label_sums,
+    label_terms,
+    search_labels,
+)
 from attacks.recovered_labels import UNRESOLVED, Method, RecoveredLabels, Source, StepLabels
-from attacks.sign_search import TooManyCandidates, sign_solutions
 from attacks.training_views import (
     ORACLE,
     Equations,
@@ -42,22 +50,30 @@ class LabelRecovery:
             guarantee depends on it, and is as good as this assumption about the others' features.
         failure: probability with which a random initialisation may break the guarantee.
         tolerance: largest rounding error or contradiction of a solved share.
-        free_signs: Theorem 4.1's search takes 2^(free_signs / 2) steps per batch; batches that need more are left out.
+        free_signs: Theorem 4.1's search takes 2^(free_signs / 2) steps per batch. What needs more is left to lattices.
+        lattice_rows: the most rows whose labels lattice reduction looks for together.
+        lattice_tours: how often blocks are reduced beyond LLL; each takes some seconds.
 
     Where it applies:
-    - d_A = 0: the label party has no feature but perhaps its bias. Then g^A is 0, or the bias, which zero
-      initialisation makes known at the first step and each recovered batch at the next. Labels follow for any weights,
-      and from s > D equations as well: the only unknowns are signs. The search is over the s - rank signs that the
-      equations leave free. Several solutions (16-bit features carry D * 16 bits at most) are reported, not guessed.
-    - Zero weights: at the first step g^A is 0 whatever features the label party has, so that the same search finds the
-      labels of the first batch from fewer equations than it has rows.
+    - d_A = 0: the label party has no feature but perhaps its bias. Its shares are label terms and one number, the bias.
+      Zero initialisation makes that known at the first step and each recovered batch at the next; else the grid of the
+      shares does. Labels follow for any weights, and from s > D equations as well.
+    - Zero weights: at the first step g^A is 0 whatever features the label party has, so that the labels of the first
+      batch follow from fewer equations than it has rows. So they do later, as long as no sum shows a weight that moved.
     - One passive party is enough; with several, all of its peers' sums give f, the label party's alone g^A - 2 y.
+
+    How labels follow from fewer equations: by a search over signs where few are open (Theorem 4.1), which proves that
+    nothing else fits; else by lattice reduction (``attacks.lattice_labels``), as far as whole numbers hold more bits
+    than labels. Steps that don't tell alone are joined: their equations add up over the rows that they share. Several
+    solutions are reported, not guessed.
     """
 
     squared_norm: float = 1.0
     failure: float = 0.01
     tolerance: float = 1e-6
     free_signs: int = 32
+    lattice_rows: int = 320
+    lattice_tours: int = 4
 
     name: ClassVar[str] = "label_recovery"
     spec: ClassVar[AttackSpec] = AttackSpec(
@@ -65,7 +81,7 @@ class LabelRecovery:
         phase="training",
         knowledge="agnostic",
         needs=("equations",),
-        source="Hu, Theorem 4.1, Criterion 4.2, Corollary 4.5, Theorems 4.6-4.10, E.3, F.2",
+        source="Hu, Theorem 4.1, Criterion 4.2, Corollary 4.5, Theorems 4.6-4.10, E.3, F.2; lattices: ours",
     )
 
     def attack(self, view: TrainingView) -> RecoveredLabels:
@@ -76,11 +92,15 @@ class LabelRecovery:
         solutions = solve_steps(view, tolerance=self.tolerance)
         if view.linear and view.label_party_features == 0:
             epsilon, limit = 0.0, None
-            steps = self._without_features(view, solutions)
+            steps, open_sums = self._without_features(view, solutions)
         else:
             epsilon, limit = self._guarantee(view)
-            steps = tuple(self._at_step(view, solution, limit) for solution in solutions)
-        return _overall(view, steps, limit, epsilon)
+            steps, open_sums = self._with_features(view, solutions, limit)
+        return _overall(view, _joined(view, steps, open_sums, self._budget), limit, epsilon)
+
+    @property
+    def _budget(self) -> SearchBudget:
+        return SearchBudget(self.free_signs, self.lattice_rows, self.lattice_tours)
 
     def _guarantee(self, view: TrainingView) -> tuple[float, int | None]:
         if view.approximation == "piecewise":
@@ -105,15 +125,26 @@ class LabelRecovery:
         )
         return epsilon, limit
 
-    def _at_step(self, view: TrainingView, solution: StepSolution, limit: int | None) -> StepLabels:
-        """Criterion 4.2 where shares are solved for; at a first step from zero weights, Theorem 4.1's search else."""
-        solved = self._by_sign(view, solution, limit)
-        equations = view.by_step()[solution.own.step].get(str(view.label_party))
-        from_zero = view.linear and view.initialisation == "zero" and solution.own.step == 0
-        if not from_zero or equations is None or solved.method != "none":
-            return solved
-        found = self._search(view, solution, equations, np.zeros(view.columns))
-        return solved if found.method == "none" else found
+    def _with_features(
+        self, view: TrainingView, solutions: tuple[StepSolution, ...], limit: int | None
+    ) -> tuple[list[StepLabels], dict[int, LabelSums]]:
+        """Criterion 4.2 where shares are solved for; a search from zero weights else. And the sums still open."""
+        steps, open_sums = [], {}
+        grouped = view.by_step()
+        nothing = np.zeros(view.columns)
+        for solution in solutions:
+            estimate = self._by_sign(view, solution, limit)
+            equations = grouped[solution.own.step].get(str(view.label_party))
+            if estimate.method == "none" and view.linear and equations is not None:
+                sums = label_sums(equations, nothing, view.classes) if view.initialisation == "zero" else None
+                if sums is not None or (view.initialisation == "zero" and solution.own.step == 0):
+                    estimate = self._search(view, solution, equations, nothing)
+                else:
+                    estimate = replace(estimate, reason=f"{estimate.reason} {_what_stops_labels(view)}")
+                if estimate.method == "none" and sums is not None:
+                    open_sums[solution.own.step] = sums
+            steps.append(estimate)
+        return steps, open_sums
 
     def _by_sign(self, view: TrainingView, solution: StepSolution, limit: int | None) -> StepLabels:
         values, source = _observed(view, solution)
@@ -131,63 +162,41 @@ class LabelRecovery:
 
     # -- Theorem 4.1 -----------------------------------------------------------------------------------------------
 
-    def _without_features(self, view: TrainingView, solutions: tuple[StepSolution, ...]) -> tuple[StepLabels, ...]:
+    def _without_features(
+        self, view: TrainingView, solutions: tuple[StepSolution, ...]
+    ) -> tuple[list[StepLabels], dict[int, LabelSums]]:
+        """Labels of each step from label terms and a bias, and the sums of the steps that don't tell alone."""
         party = str(view.label_party)
         grouped = view.by_step()
         offset = _initial_offset(view)
-        steps = []
+        steps, open_sums = [], {}
         expected = 0
         for solution in solutions:
-            own = solution.own
+            own, equations = solution.own, grouped[solution.own.step].get(party)
             if own.step != expected:
                 offset = None if view.label_party_bias else offset
-            if solution.shares[party].values is None and offset is not None and party in grouped[own.step]:
-                estimate = self._search(view, solution, grouped[own.step][party], offset)
+            if offset is None and equations is not None:
+                offset = common_offset(equations, view.classes, view.share_step)
+            if solution.shares[party].values is None and offset is not None and equations is not None:
+                estimate = self._search(view, solution, equations, offset)
+                sums = label_sums(equations, offset, view.classes)
+                if estimate.method == "none" and sums is not None:
+                    open_sums[own.step] = sums
             else:
                 estimate = _by_offset(view, solution, offset)
             offset = _next_offset(view, solution, estimate, offset)
             expected = own.step + 1
             steps.append(estimate)
-        return tuple(steps)
+        return steps, open_sums
 
     def _search(
         self, view: TrainingView, solution: StepSolution, equations: Equations, offset: FloatArray
     ) -> StepLabels:
-        """Labels by signs alone, where the equations leave more than they determine."""
-        rows, equations_count = equations.matrix.shape
-        active_part = _label_terms(view.classes)
-        free = rows - solution.rank
-        if free > self.free_signs:
-            return _nothing(
-                solution,
-                f"Not possible: {rows} rows, {equations_count} equations, rank {solution.rank} leave {free} signs "
-                f"free; free_signs allows {self.free_signs}.",
-            )
-        bare = equations.sums - equations.matrix.sum(axis=0)[:, None] * offset
-        hits = []
-        for column in range(view.columns):
-            low, high = active_part
-            target = (bare[:, column] - (low + high) / 2 * equations.matrix.sum(axis=0)) / ((high - low) / 2)
-            try:
-                found = sign_solutions(equations.matrix, target, limit=2)
-            except TooManyCandidates as error:
-                return _nothing(solution, f"Not possible: {error}.")
-            if len(found) != 1:
-                what = "no sign vector fits" if len(found) == 0 else "several sign vectors fit"
-                return _nothing(
-                    solution, f"Not possible: {what} the {equations_count} equations of {rows} rows, column {column}."
-                )
-            hits.append(found[0] < 0)
-        if view.columns == 1:
-            labels = hits[0].astype(np.int64)
-        else:
-            chosen = np.array(hits).T
-            if (chosen.sum(axis=1) != 1).any():
-                return _nothing(solution, "Not possible: the columns' signs contradict each other.")
-            labels = chosen.argmax(axis=1).astype(np.int64)
-        sure = np.ones(rows, dtype=np.bool_)
-        margin = np.full(rows, (active_part[1] - active_part[0]) / 2)
-        return _step(solution, labels, margin, sure, "theorem_4.1", "label_share")
+        """Labels by signs or lattices, where the equations leave more than they determine."""
+        found = search_labels(equations, offset, view.classes, self._budget)
+        if found.labels is None:
+            return _nothing(solution, found.reason)
+        return _by_terms(view, solution, found.labels, found.method, certain=found.certain)
 
 
 # --- shares ---------------------------------------------------------------------------------------------------
@@ -224,9 +233,53 @@ def _decide(values: FloatArray) -> tuple[IntArray, FloatArray]:
     return values.argmin(axis=1).astype(np.int64), ordered[:, 1] - ordered[:, 0]
 
 
-def _label_terms(classes: int) -> tuple[float, float]:
-    """The two values that a label adds to a column of f: for the class itself, and for another."""
-    return (-2.0, 2.0) if classes == 2 else (1.0 - classes, 1.0)
+def _by_terms(
+    view: TrainingView, solution: StepSolution, labels: IntArray, method: Method, *, certain: bool
+) -> StepLabels:
+    """Labels that were read off label terms: as far from others as the two terms are from their middle."""
+    low, high = label_terms(view.classes)
+    margin = np.full(len(labels), (high - low) / 2)
+    return _step(solution, labels, margin, np.full(len(labels), certain), method, "label_share")
+
+
+def _what_stops_labels(view: TrainingView) -> str:
+    """Why labels don't follow from fewer equations than rows, in words."""
+    party = view.label_party
+    if view.initialisation == "zero":
+        why = f"{party}'s weights have moved since they were zero, by numbers that depend on features nobody else knows"
+    else:
+        why = f"{party}'s weights started at private random values (initialisation={view.initialisation})"
+    return f"Labels alone can't be searched for: {why}, so its residuals aren't two known values but numbers near them."
+
+
+def _joined(
+    view: TrainingView, steps: list[StepLabels], open_sums: dict[int, LabelSums], budget: SearchBudget
+) -> tuple[StepLabels, ...]:
+    """Add what the open steps' equations tell together, with the rows that others have told taken out."""
+    known = np.full(view.n, UNRESOLVED, dtype=np.int64)
+    for step in steps:
+        sure = step.guaranteed & (step.labels != UNRESOLVED)
+        known[step.rows[sure]] = step.labels[sure]
+    parts = [sums.without(known[sums.rows]) for sums in open_sums.values()]
+    parts = [part for part in parts if len(part.rows)]
+    # A single step has been searched already, unless others have told some of its rows.
+    if len(parts) > 1 or (parts and (known[next(iter(open_sums.values())).rows] != UNRESOLVED).any()):
+        together = joined_labels(parts, view.n, budget)
+        known = np.where(together == UNRESOLVED, known, together)
+    return tuple(_with_known(view, step, known[step.rows]) if step.step in open_sums else step for step in steps)
+
+
+def _with_known(view: TrainingView, step: StepLabels, labels: IntArray) -> StepLabels:
+    """An open step with the labels that other steps, or all of them together, have told of its rows."""
+    told = labels != UNRESOLVED
+    if not told.any():
+        return step
+    low, high = label_terms(view.classes)
+    margin = np.where(told, (high - low) / 2, 0.0)
+    reason = "" if told.all() else step.reason
+    return replace(
+        step, labels=labels, margin=margin, guaranteed=told, method="joined", source="label_share", reason=reason
+    )
 
 
 def _initial_offset(view: TrainingView) -> FloatArray | None:
@@ -241,7 +294,7 @@ def _by_offset(view: TrainingView, solution: StepSolution, offset: FloatArray | 
     values = solution.shares[str(view.label_party)].values
     if values is None:
         return _nothing(solution)
-    low, high = _label_terms(view.classes)
+    low, high = label_terms(view.classes)
     if offset is None:
         lowest, highest = values.min(axis=0), values.max(axis=0)
         if not (np.abs(highest - lowest - (high - low)) < 1e-3).all():

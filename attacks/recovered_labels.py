@@ -12,7 +12,7 @@ from attacks.training_views import TrainingView
 from vfl.arrays import BoolArray, FloatArray, IntArray
 
 UNRESOLVED = -1
-Method = Literal["criterion_4.2", "theorem_4.1", "theorem_F.2", "none"]
+Method = Literal["criterion_4.2", "theorem_4.1", "theorem_F.2", "lattice", "joined", "none"]
 Source = Literal["f", "label_share", "none"]
 
 
@@ -28,7 +28,7 @@ class StepLabels:
         guaranteed: (s,) whether theory promises the label.
         rank: of the step's equations.
         condition_number: of the step's equations.
-        method: which statement of Hu the labels follow from.
+        method: which statement of Hu the labels follow from; lattice and joined are ours.
         source: what they were read off: f, the label party's share alone, or nothing.
         reason: why the step says nothing; empty when it says something.
     """

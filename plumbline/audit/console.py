@@ -6,13 +6,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from defences import Defence
 from plumbline.audit.leakage_words import (
     HEADLINE,
     at,
     category_name,
     column_name,
     distinct_levels,
+    label_sentences,
     more_words,
     part_words,
     ranked,
@@ -26,8 +26,6 @@ from services.common.agreement import Agreement, TrainingPlan
 from services.common.run_records import STAGES, ChannelRecord
 from services.common.words import escaped
 
-# What attacks on predictions work with.
-_MET = frozenset({"scores", "parameters", "features"})
 # Of what a terminal shows of a name or a sentence that another party may have chosen.
 _MOST_SHOWN = 2_000
 # Rows of a table of columns.
@@ -101,15 +99,10 @@ def print_predictions(console: Console, summary: RunSummary) -> None:
             console.print(_text(f"{prediction.defence} at {party} expects: {numbers}."), highlight=False)
 
 
-def print_prediction_findings(console: Console, findings: PredictionFindings, unaware: str) -> None:
-    """Show what attacks on predictions reconstruct, and what of it the federation gave away; the report has more.
-
-    ``unaware``: a sentence on the defences that these attacks meet without knowing of them.
-    """
+def print_prediction_findings(console: Console, findings: PredictionFindings) -> None:
+    """Show what attacks on predictions reconstruct, and what of it the federation gave away; the report has more."""
     done = [finding for finding in findings.attacks if finding.mse is not None and finding.sees_scores]
     if done:
-        if unaware:
-            console.print(unaware, style="yellow", highlight=False, markup=False)
         _print_attacks(console, done)
     if findings.baselines:
         _print_baselines(console, findings.baselines)
@@ -222,9 +215,13 @@ def print_training_findings(console: Console, findings: list[TrainingFinding]) -
     """Show what attacks on training found, one line each."""
     if not findings:
         return
-    table = Table(title="What training gave away", caption="Right: of what was attacked. Answered: right or not.")
-    for heading in ("attack", "by", "of", "right", "answered", "first and last epoch"):
-        table.add_column(heading, justify="right" if heading in ("right", "answered") else "left")
+    table = Table(
+        title="What training gave away",
+        caption="Right: of what was attacked. Answered: right or not. Federation's part: what it removes of the error "
+        f"of guessing labels by their frequencies (level {HEADLINE}).",
+    )
+    for heading in ("attack", "by", "of", "right", "answered", "first and last epoch", "federation's part"):
+        table.add_column(heading, justify="right" if heading in ("right", "answered", "federation's part") else "left")
     for finding in findings:
         if finding.kind and finding.is_scored:
             epochs = f"{finding.by_epoch[0]:.1%}, {finding.by_epoch[-1]:.1%}" if finding.by_epoch else ""
@@ -233,25 +230,17 @@ def print_training_findings(console: Console, findings: list[TrainingFinding]) -
                 f"{finding.success:.1%}",
                 f"{finding.resolved:.1%}",
                 epochs,
+                part_words(at(finding.levels)) if finding.levels else "",
             )
     console.print(table)
+    for sentence in label_sentences(findings):
+        console.print(_text(sentence, "bold"), highlight=False)
     for finding in findings:
         if finding.kind and not finding.is_scored:
             words = f"{finding.attack} by {finding.party} found {finding.kind}: {finding.facts}"
             console.print(_text(words), highlight=False)
         if finding.reason:
             console.print(_text(f"{finding.attack} by {finding.party}: {finding.reason}"), highlight=False)
-
-
-def unaware_words(applied: Sequence[Defence]) -> str:
-    """Name in one sentence the defences that attacks on predictions meet without knowing of them; empty without any."""
-    met = [defence.name for defence in applied if not _MET.isdisjoint(defence.spec.stages)]
-    if not met:
-        return ""
-    return (
-        f"These attacks don't know of {' and '.join(met)}: an adversary who does may get more; see docs/defences.md, "
-        '"What each one does not stop".'
-    )
 
 
 def channel_words(channel: ChannelRecord, agreement: Agreement) -> str:

@@ -6,6 +6,7 @@ from attacks import LEVELS, Level
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import PredictionFindings
+from plumbline.judge.training import TrainingFinding
 from plumbline.judge.verdicts import CategoryVerdict, ColumnVerdict
 
 # What a verdict in one sentence is measured at: means and frequencies are often published, records hardly ever.
@@ -16,6 +17,12 @@ LEVEL_WORDS: dict[Level, str] = {
     "marginals": "each column's mean and variance, or frequencies",
     "covariance": "also how the passive columns vary together",
     "records": "also the declared complete records",
+}
+# The same of labels, for a passive party.
+LABEL_LEVEL_WORDS: dict[Level, str] = {
+    "nothing": "the classes only",
+    "marginals": "how frequent each class is",
+    "records": "also up to 1,000 labelled records, which is assumed and not declared",
 }
 
 
@@ -113,4 +120,24 @@ def _sentence(column: ColumnVerdict, findings: PredictionFindings) -> str:
     return (
         f"{column_name(column, findings)}: the federation gives away {share_words(verdict.part)} of what was unknown "
         f"at level {verdict.level}, by {verdict.attack}."
+    )
+
+
+def label_sentences(findings: Sequence[TrainingFinding]) -> list[str]:
+    """Say how much training gave away of labels beyond their frequencies, and beyond a party's own classifier."""
+    return [_label_sentence(one) for one in findings if one.levels]
+
+
+def _label_sentence(finding: TrainingFinding) -> str:
+    frequencies, records = at(finding.levels), at(finding.levels, "records")
+    if frequencies.part is None:
+        return f"labels: {finding.party} knows them from how frequent each class is; nothing is left to give away."
+    if not frequencies.is_exposed:
+        return f"labels: {finding.attack} told {finding.party} no more than how frequent each class is."
+    own = ""
+    if records.baseline != frequencies.baseline:
+        own = f"; {part_words(records)} of what is unknown to its {records.baseline}"
+    return (
+        f"labels: the federation gives {finding.party} {share_words(frequencies.part)} of what was unknown at level "
+        f"{frequencies.level}, by {finding.attack}{own}."
     )

@@ -22,7 +22,6 @@ def write_report(
     on_predictions: PredictionFindings,
     on_training: list[TrainingFinding],
     facts: dict[str, Any],
-    unaware: str = "",
 ) -> None:
     """Render a run's results into one page.
 
@@ -32,7 +31,6 @@ def write_report(
         on_predictions: what predictions gave away.
         on_training: what attacks on training found.
         facts: the run's request, versions and duration.
-        unaware: a sentence on the defences that attacks on predictions meet without knowing of them.
     """
     page = template("report.html").render(
         summary=summary,
@@ -43,7 +41,6 @@ def write_report(
         stages=STAGES,
         expectations=expectations,
         assumptions=assumptions,
-        unaware=unaware,
         words=leakage_words,
         loss_curve=_loss_curve(summary),
         stage_bars=_stage_bars(summary) if summary.timings else None,

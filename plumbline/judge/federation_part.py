@@ -4,7 +4,7 @@ Whatever is measured is a loss per record and column. e0 is the lowest mean loss
 needs to know no more beforehand than a level allows; the part is max(0, 1 - e / e0) of an attack whose mean loss is e.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,8 @@ from vfl.arrays import FloatArray, IntArray
 # the column's range (root mean square) already, and what an attack takes off that rests on one record or two.
 FLOOR = 1e-4
 RESAMPLES = 1000
+# Of resampled counts that are held at once: 64 MB of them.
+_MOST_COUNTS = 8_000_000
 # Ends of a 95 % interval.
 _ENDS = (0.025, 0.975)
 
@@ -115,29 +117,28 @@ class Comparison:
         return _interval(float(means.mean()), _quantiles(resampled.mean(axis=1))), columns
 
     def at(self, level: Level) -> "LevelTable":
-        """Every attack, of whatever level, against the best guess of this level or a lower one."""
+        """The attacks of this level and lower ones against the best guess of these levels."""
         if level not in self._tables:
             self._tables[level] = self._table(level)
         return self._tables[level]
 
     def _table(self, level: Level) -> "LevelTable":
-        count = len(self._attacks)
-        eligible = np.array([count + number for number in indices_up_to(self._score_free, level)])
-        best = self._means[eligible].argmin(axis=0)
-        e0 = np.take_along_axis(self._means[eligible], best[None], axis=0)[0]
-        e0_resampled = self._resampled[:, eligible].min(axis=1, keepdims=True)
-        error_resampled = self._resampled[:, :count]
-        removed = _quantiles(e0_resampled - error_resampled)
+        mounted = indices_up_to(self._attacks, level)
+        eligible = indices_up_to(self._score_free, level)
+        guesses = [len(self._attacks) + number for number in eligible]
+        best = self._means[guesses].argmin(axis=0)
+        e0_resampled = self._resampled[:, guesses].min(axis=1, keepdims=True)
+        error_resampled = self._resampled[:, mounted]
         # A resample whose best guess is exact has nothing to give away.
-        shares = 1 - np.divide(error_resampled, e0_resampled, out=np.ones_like(error_resampled), where=e0_resampled > 0)
+        remaining = np.divide(error_resampled, e0_resampled, out=np.ones_like(error_resampled), where=e0_resampled > 0)
         return LevelTable(
             level=level,
-            attacks=tuple(one.name for one in self._attacks),
-            baselines=tuple(self._score_free[eligible[number] - count].name for number in best),
-            e0=e0,
-            error=self._means[:count],
-            part_ends=_quantiles(shares).clip(0, 1),
-            removed_ends=removed,
+            attacks=tuple(self._attacks[number].name for number in mounted),
+            baselines=tuple(self._score_free[eligible[number]].name for number in best),
+            e0=self._means[guesses].min(axis=0),
+            error=self._means[mounted],
+            part_ends=_quantiles(1 - remaining).clip(0, 1),
+            removed_ends=_quantiles(e0_resampled - error_resampled),
         )
 
 
@@ -147,7 +148,7 @@ class LevelTable:
 
     Attributes:
         level: what the adversary knows beforehand, at most.
-        attacks: (a,) names.
+        attacks: (a,) names of the attacks that need to know no more.
         baselines: (m,) name of each column's best guess without scores.
         e0: (m,) its mean loss.
         error: (a, m) mean losses of the attacks.
@@ -163,15 +164,25 @@ class LevelTable:
     part_ends: FloatArray
     removed_ends: FloatArray
 
-    def verdict(self, attack: int, column: int) -> LevelVerdict:
-        """One attack on one column, by their numbers; ``attack`` -1 says what holds without any."""
+    def verdict(self, attack: str, column: int) -> LevelVerdict:
+        """One attack, by its name, on one column, by its number; without a name, what holds without any attack.
+
+        Raises ValueError for an attack that isn't of this level.
+        """
         e0, baseline = float(self.e0[column]), self.baselines[column]
-        if attack < 0:
+        if not attack:
             return LevelVerdict(self.level, baseline, e0)
-        error = float(self.error[attack, column])
-        part = _interval(max(0.0, 1 - error / e0), self.part_ends[:, attack, column]) if e0 >= FLOOR else None
-        removed = _interval(e0 - error, self.removed_ends[:, attack, column])
-        return LevelVerdict(self.level, baseline, e0, self.attacks[attack], error, part, removed)
+        number = self.attacks.index(attack)
+        error = float(self.error[number, column])
+        part = _interval(max(0.0, 1 - error / e0), self.part_ends[:, number, column]) if e0 >= FLOOR else None
+        removed = _interval(e0 - error, self.removed_ends[:, number, column])
+        return LevelVerdict(self.level, baseline, e0, attack, error, part, removed)
+
+    def verdicts(self) -> Iterator[tuple[int, LevelVerdict]]:
+        """Every attack on every column, with the column's number."""
+        for attack in self.attacks:
+            for column in range(len(self.e0)):
+                yield column, self.verdict(attack, column)
 
 
 # The losses of attacks, and of guesses without scores, on some of the records.
@@ -192,27 +203,23 @@ def choose_and_judge(
     on_choosing, _ = measure(choosing)
     comparison = Comparison(*measure(judging), generator=generator)
     tables = [comparison.at(level) for level in LEVELS]
-    chosen = [best_attacks(on_choosing, level) for level in LEVELS]
+    columns = range(len(tables[0].e0))
+    chosen = [best_attacks(on_choosing, level) or [""] * len(columns) for level in LEVELS]
     return [
-        tuple(
-            table.verdict(int(best[column]) if len(best) else -1, column)
-            for table, best in zip(tables, chosen, strict=True)
-        )
-        for column in range(len(tables[0].e0))
+        tuple(table.verdict(best[column], column) for table, best in zip(tables, chosen, strict=True))
+        for column in columns
     ]
 
 
-def best_attacks(attacks: Sequence[Losses], level: Level) -> IntArray:
-    """Find the attack of this level or a lower one that costs least in each column, (m,); -1 where there is none.
+def best_attacks(attacks: Sequence[Losses], level: Level) -> list[str]:
+    """Name the attack of this level or a lower one that costs least in each column; nothing where there is none.
 
     Choose on other records than those that judge: the best of many is partly lucky.
     """
-    columns = attacks[0].values.shape[1] if attacks else 0
-    eligible = np.array(indices_up_to(attacks, level), dtype=np.int64)
-    if not len(eligible):
-        return np.full(columns, -1)
-    chosen: IntArray = eligible[np.argmin([attacks[number].values.mean(axis=0) for number in eligible], axis=0)]
-    return chosen
+    eligible = [attacks[number] for number in indices_up_to(attacks, level)]
+    if not eligible:
+        return []
+    return [eligible[number].name for number in np.argmin([one.values.mean(axis=0) for one in eligible], axis=0)]
 
 
 def halves(records: int) -> tuple[IntArray, IntArray]:
@@ -229,10 +236,12 @@ def indices_up_to(losses: Sequence[Losses], level: Level) -> list[int]:
 
 def _resampled_means(losses: FloatArray, generator: np.random.Generator, resamples: int) -> FloatArray:
     """Means of (n, guesses, m) losses over resampled records: (resamples, guesses, m)."""
-    records = len(losses)
-    counts = generator.multinomial(records, np.full(records, 1 / records), size=resamples)
-    means = counts.astype(np.float64) @ losses.reshape(records, -1) / records
-    return means.reshape(resamples, *losses.shape[1:])
+    records, means = len(losses), list[FloatArray]()
+    flat, share = losses.reshape(records, -1) / records, np.full(records, 1 / records)
+    for start in range(0, resamples, block := max(1, _MOST_COUNTS // records)):
+        counts = generator.multinomial(records, share, size=min(block, resamples - start))
+        means.append(counts.astype(np.float64) @ flat)
+    return np.concatenate(means).reshape(resamples, *losses.shape[1:])
 
 
 def _quantiles(resampled: FloatArray) -> FloatArray:

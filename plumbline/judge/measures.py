@@ -27,13 +27,6 @@ class Interval:
     high: float
 
 
-def bootstrap_mean(values: FloatArray, *, generator: np.random.Generator, resamples: int = 1000) -> Interval:
-    """Mean of (n,) values over records with its percentile bootstrap interval; one value has no width."""
-    counts = generator.multinomial(len(values), np.full(len(values), 1 / len(values)), size=resamples)
-    low, high = np.quantile(counts @ values / len(values), [0.025, 0.975])
-    return Interval(float(values.mean()), float(low), float(high))
-
-
 def mse_per_feature(truth: FloatArray, estimate: FloatArray) -> float:
     """Mean squared error per feature of (n, d) reconstructions (Rassouli eq. 7, Jiang eq. 23)."""
     return float(((truth - estimate) ** 2).mean())

@@ -18,7 +18,6 @@ from plumbline.judge.federation_part import Comparison
 from plumbline.judge.verdicts import Evidence
 from vfl.arrays import FloatArray
 
-
 # What of a record is another one's: its scores, or with them all that belongs to it. Where only scores are, own columns
 # and disclosed parameters stay and may tell by themselves what no level but ``records`` counts as known.
 Permuted = Literal["scores", "records"]

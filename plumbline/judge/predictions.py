@@ -26,7 +26,7 @@ from plumbline.judge.verdicts import CategoryVerdict, ColumnVerdict, Evidence
 from services.common.identity import Role
 from services.common.run_folder import RunFolder, RunFolderError
 from services.common.run_records import DONE, Estimates, PredictionAttackOutcome
-from vfl.arrays import FloatArray, IntArray
+from vfl.arrays import FloatArray
 
 # Arrays beside an attack's estimate: what it would have guessed without scores, and the ends of its 90 % intervals.
 _WITHHELD, _LOW, _HIGH = "withheld: ", "low: ", "high: "
@@ -160,14 +160,12 @@ def read_prediction_findings(folder: RunFolder, passive_parties: Sequence[str]) 
 
 def level_of(outcome: PredictionAttackOutcome) -> Level:
     """What the adversary of an attack knew beforehand; older runs say it by the attack's name only."""
-    found: Level | None = getattr(outcome, "level", None)
-    return found or _spec_of(outcome).level
+    return outcome.level or _spec_of(outcome).level
 
 
 def sees_scores(outcome: PredictionAttackOutcome) -> bool:
     """Whether scores entered an attack; older runs say it by the attack's name only."""
-    found: bool | None = getattr(outcome, "sees_scores", None)
-    return _spec_of(outcome).sees_scores if found is None else found
+    return _spec_of(outcome).sees_scores if outcome.sees_scores is None else outcome.sees_scores
 
 
 def _spec_of(outcome: PredictionAttackOutcome) -> attacks.AttackSpec:
@@ -189,7 +187,8 @@ class _Truth:
             self.owners += [party] * own.features.shape[1]
         self._passive = np.hstack(blocks)
         self._active, self._labels = folder.features(Role.ACTIVE).features, folder.labels()
-        self._rows, self._known = estimates.rows, _auxiliary_rows(estimates)
+        known = estimates.auxiliary_rows
+        self._rows, self._known = estimates.rows, np.empty(0, dtype=np.int64) if known is None else known
         self.cells = self._passive[self._rows]
         self.ranges = np.ptp(self._passive, axis=0)
         self.categories = find_categories(self._passive, self.owners)
@@ -221,12 +220,6 @@ class _Truth:
                 auxiliary_labels=self._labels[self._known],
             )
         )
-
-
-def _auxiliary_rows(estimates: Estimates) -> IntArray:
-    """Rows of the adversary's complete records; none in older runs."""
-    rows: IntArray | None = getattr(estimates, "auxiliary_rows", None)
-    return np.empty(0, dtype=np.int64) if rows is None else rows
 
 
 class _Judge:
@@ -336,8 +329,7 @@ class _Judge:
         if not finding.sees_scores:
             return [() for _ in columns]
         tables = [comparison.at(level) for level in LEVELS[LEVELS.index(finding.level) :]]
-        number = [one.name for one in self._attacks].index(finding.attack)
-        return [tuple(table.verdict(number, column) for table in tables) for column in columns]
+        return [tuple(table.verdict(finding.attack, column) for table in tables) for column in columns]
 
     def _coverage(self, attack: str) -> FloatArray | None:
         low, high = self._arrays.get(_LOW + attack), self._arrays.get(_HIGH + attack)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.labels import label_verdicts
 from services.common.run_folder import RunFolder
 from services.common.run_records import TrainingAttackOutcome
 
@@ -25,6 +27,8 @@ class TrainingFinding:
             features among those that it read.
         resolved: share of what it attacked that it gave an answer for.
         by_epoch: of labels, the share that each epoch's own answers got right; no answer counts as wrong.
+        levels: of labels, what the federation gave away of them, level by level of what the party knows of the labels
+            beforehand; answers that the attack left out are guessed as at that level.
         details: the attack's own numbers.
     """
 
@@ -36,6 +40,7 @@ class TrainingFinding:
     success: float = float("nan")
     resolved: float = float("nan")
     by_epoch: tuple[float, ...] = ()
+    levels: tuple[LevelVerdict, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -77,6 +82,7 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         "success": float((found.labels[rows] == truth[rows]).mean()),
         "resolved": float((found.labels[rows] >= 0).mean()),
         "by_epoch": tuple(float(right[found.step_epoch == epoch].mean()) for epoch in np.unique(found.step_epoch)),
+        "levels": label_verdicts(attack, found.labels, truth, rows, folder.features(party).features),
     }
 
 

@@ -16,7 +16,7 @@ def random_prior(rng: np.random.Generator, n: int, d: int, rank: int | None = No
 
 
 def test_two_features_known_to_sum_to_one() -> None:
-    """x ~ N((1/2, 1/4), diag(4, 1)) and x_1 + x_2 = 1: the missing 1/4 goes 4 : 1, and the variance left is 4/5 each."""
+    """x ~ N((1/2, 1/4), diag(4, 1)) and x_1 + x_2 = 1: the missing 1/4 goes 4 : 1, the variance left is 4/5."""
     prior = GaussianPrior(np.array([[0.5, 0.25]]), np.diag([4.0, 1.0]))
     found = condition(prior, np.array([[1.0, 1.0]]), np.array([[1.0]]))
     np.testing.assert_allclose(found.mean, [[0.7, 0.3]], atol=1e-12)

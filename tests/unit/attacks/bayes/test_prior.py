@@ -35,9 +35,9 @@ def test_marginals_know_no_covariance_and_covariance_does() -> None:
 
 
 def test_what_is_missing_is_said_with_what_to_do() -> None:
-    with pytest.raises(attacks.ViewError, match="prior mean needs .* give them, or take prior=half"):
+    with pytest.raises(attacks.ViewError, match=r"prior mean needs .* give them, or take prior=half"):
         from_marginals(view_of())
-    with pytest.raises(attacks.ViewError, match="prior covariance needs .* give them, or take prior=half"):
+    with pytest.raises(attacks.ViewError, match=r"prior covariance needs .* give them, or take prior=half"):
         from_covariance(view_of())
     with pytest.raises(attacks.ViewError, match="give it, or take prior=mean"):
         from_covariance(view_of(attacks.PassiveMoments(np.zeros(2), np.zeros(2))))

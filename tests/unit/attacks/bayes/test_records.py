@@ -11,7 +11,7 @@ from attacks.bayes.records import from_records
 
 
 def view_of(seed: int = 0, n: int = 40, t: int = 80) -> tuple[attacks.PredictionView, np.ndarray]:
-    """Two own columns; a number, a one-hot group of three that follows the first, and a constant; labels as the group."""
+    """Two own columns; a number, a one-hot group that follows the first, and a constant; labels as the group."""
     rng = np.random.default_rng(seed)
     own = rng.random((t + n, 2))
     classes = np.minimum((3 * own[:, 0]).astype(int), 2)

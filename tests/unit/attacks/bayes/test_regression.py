@@ -1,4 +1,4 @@
-"""Ridge regressions mixed by their leave-one-out errors: the closed form, what they find, and columns that tell nothing."""
+"""Ridge regressions mixed by their leave-one-out errors: the closed form, what they find, what tells nothing."""
 
 import numpy as np
 import pytest

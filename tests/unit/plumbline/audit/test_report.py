@@ -16,7 +16,6 @@ from tests.harness.findings import SIZES, attack, column, findings
 def report(
     folder: Path,
     on_predictions: list[AttackFinding],
-    unaware: str = "",
     training: Sequence[TrainingFinding] = (),
     epochs: tuple[EpochRecord, ...] = (),
     timings: tuple[PartyTiming, ...] = (),
@@ -44,7 +43,7 @@ def report(
         predictions={},
     )
     facts = {"seconds": 1.0, "versions": {}}
-    write_report(folder / "report.html", summary, findings(*on_predictions), list(training), facts, unaware)
+    write_report(folder / "report.html", summary, findings(*on_predictions), list(training), facts)
     return (folder / "report.html").read_text()
 
 
@@ -69,13 +68,6 @@ def test_a_column_that_leaked_is_named_though_the_attack_errs_more_than_a_guess(
     # What saw no score is a baseline.
     assert "<code>zero</code>" not in html
     assert "<code>gia</code>, column by column" not in html
-
-
-def test_it_says_above_the_table_which_defences_the_attacks_do_not_know(tmp_path: Path) -> None:
-    html = report(tmp_path, [attack("half_star", column("a", 0.9))], "These attacks don't know of score_scheme1")
-    assert "don&#39;t know of score_scheme1" in html
-    assert html.index("know of score_scheme1") < html.index("95 % interval")
-    assert "know of" not in report(tmp_path, [attack("half_star", column("a", 0.9))])
 
 
 def test_what_attacks_say_of_their_results_is_shown_and_what_is_not_scored_is_no_number(tmp_path: Path) -> None:

@@ -38,11 +38,11 @@ def test_the_part_by_hand_level_by_level() -> None:
             flat("imputation", "records", 0.05, 0.2),
         ],
     )
-    first = [found.at(level).verdict(0, 0) for level in LEVELS]
+    first = [found.at(level).verdict("half_star", 0) for level in LEVELS]
     assert [one.baseline for one in first] == ["guessing 1/2", "its mean", "its mean", "imputation"]
     assert [one.part.mean if one.part else None for one in first] == pytest.approx([0.75, 0.5, 0.5, 0.0])
     # An attack that errs more than a guess gives nothing away, and is said to be worse.
-    second = found.at("records").verdict(0, 1)
+    second = found.at("records").verdict("half_star", 1)
     assert second.part is not None
     assert second.removed is not None
     assert (second.part.mean, second.is_exposed) == (0.0, False)
@@ -53,8 +53,8 @@ def test_what_is_known_without_a_score_has_no_part() -> None:
     found = compared([flat("a", "nothing", 0.0, 0.0)], [flat("guess", "nothing", 0.99 * FLOOR, 1.01 * FLOOR)]).at(
         "nothing"
     )
-    assert found.verdict(0, 0).part is None
-    exact = found.verdict(0, 1).part
+    assert found.verdict("a", 0).part is None
+    exact = found.verdict("a", 1).part
     assert exact is not None
     assert (exact.mean, exact.low, exact.high) == (1.0, 1.0, 1.0)
 
@@ -77,8 +77,10 @@ def test_a_comparison_needs_a_guess_that_knows_nothing() -> None:
 
 def test_an_attack_counts_only_for_adversaries_who_know_what_it_needs() -> None:
     attacks = [flat("blind", "nothing", 0.3), flat("informed", "records", 0.1)]
-    assert [int(best_attacks(attacks, level)[0]) for level in LEVELS] == [0, 0, 0, 1]
-    assert best_attacks(attacks[1:], "covariance").tolist() == [-1]
+    assert [best_attacks(attacks, level) for level in LEVELS] == [["blind"]] * 3 + [["informed"]]
+    assert best_attacks(attacks[1:], "covariance") == []
+    found = compared(attacks, [flat("guess", "nothing", 0.4)])
+    assert [found.at(level).attacks for level in LEVELS] == [("blind",)] * 3 + [("blind", "informed")]
 
 
 def test_intervals_cover_the_true_part_about_95_times_of_100() -> None:
@@ -89,10 +91,23 @@ def test_intervals_cover_the_true_part_about_95_times_of_100() -> None:
         shared = generator.normal(size=(200, 1))
         guess = Losses("guess", "nothing", (shared + generator.normal(size=(200, 1))) ** 2)
         attack = Losses("attack", "nothing", shared**2)
-        part = Comparison([attack], [guess], generator=generator, resamples=200).at("nothing").verdict(0, 0).part
+        part = Comparison([attack], [guess], generator=generator, resamples=200).at("nothing").verdict("attack", 0).part
         assert part is not None
         covered += part.low <= 0.5 <= part.high
     assert 0.90 <= covered / 100 <= 0.99
+
+
+def test_mean_losses_come_with_intervals_over_columns_and_of_each() -> None:
+    varied = Losses("a", "nothing", RNG.exponential(size=(400, 2)) * [1.0, 3.0])
+    found = compared([varied], [flat("guess", "nothing", 0.25, 0.25)])
+    both, (first, second) = found.mean_losses("a")
+    assert both.mean == pytest.approx(varied.values.mean())
+    assert first.mean == pytest.approx(varied.values[:, 0].mean())
+    assert first.low < first.mean < first.high
+    # Three times the size, three times the width.
+    assert (second.high - second.low) / (first.high - first.low) == pytest.approx(3, rel=0.3)
+    fixed, _ = found.mean_losses("guess")
+    assert (fixed.mean, fixed.low, fixed.high) == pytest.approx((0.25, 0.25, 0.25))
 
 
 def test_who_is_best_by_luck_is_not_credited_with_it() -> None:
@@ -135,7 +150,7 @@ def test_parts_lie_in_0_to_1_and_fall_with_what_is_known_beforehand(seed: int) -
         [drawn("a", "nothing")], [drawn(level, level) for level in LEVELS], generator=generator, resamples=100
     )
     for column in range(2):
-        parts = [found.at(level).verdict(0, column).part for level in LEVELS]
+        parts = [found.at(level).verdict("a", column).part for level in LEVELS]
         means = [one.mean for one in parts if one is not None]
         assert means == sorted(means, reverse=True)
         assert all(0 <= one.low <= one.high <= 1 for one in parts if one is not None)

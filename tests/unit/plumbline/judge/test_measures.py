@@ -23,20 +23,6 @@ def test_random_guess_costs_a_twelfth_more_than_half() -> None:
     assert gap == pytest.approx(1 / 12, abs=2e-3)
 
 
-def test_bootstrap_interval_covers_the_mean_about_95_times_of_100() -> None:
-    covered = 0
-    for trial in range(300):
-        generator = np.random.default_rng(trial)
-        interval = measures.bootstrap_mean(generator.exponential(size=200), generator=generator)
-        covered += interval.low <= 1.0 <= interval.high
-    assert 0.90 <= covered / 300 <= 0.98
-
-
-def test_bootstrap_of_a_constant_has_no_width() -> None:
-    interval = measures.bootstrap_mean(np.full(50, 0.25), generator=np.random.default_rng(0))
-    assert (interval.low, interval.high) == pytest.approx((0.25, 0.25))
-
-
 def test_attack_accuracy_is_one_for_the_truth_and_chance_for_noise() -> None:
     labels = RNG.integers(0, 2, 600)
     features = labels[:, None] + RNG.normal(0, 0.1, (600, 3))

@@ -24,6 +24,7 @@ def judged(
     active = PartyFeatures(np.column_stack([COLUMN, COLUMN * 2]), np.array(["a", "b"]), LABELS)
     folder.write_features("active", active)
     folder.write_features("passive-1", PartyFeatures(COLUMN[:, None], np.array(["c"])))
+    folder.write_features("passive-2", PartyFeatures(COLUMN[:, None], np.array(["d"])))
     found = TrainingAttackOutcome(
         attack="x", party="passive-2", kind=kind, facts={"rank": 3}, status=status, reason=reason, seconds=1.0
     )
@@ -44,6 +45,10 @@ def test_labels_are_scored_over_the_rows_that_steps_had_and_by_epoch(tmp_path: P
     # Row 4 took part in no step; row 2 is wrong and row 3 has no answer.
     assert (found.success, found.resolved, found.by_epoch) == (0.5, 0.75, (0.5, 0.5))
     assert found.facts == "rank: 3"
+    # Two of four are in class 1, as named at random; row 3 is guessed: class 0 is as frequent, and right.
+    nothing, marginals = found.levels[:2]
+    assert (nothing.e0, nothing.error) == (0.5, 0.375)
+    assert (marginals.e0, marginals.error) == (0.5, 0.25)
 
 
 def test_a_single_feature_counts_up_to_sign_and_several_columns_do_not(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 import attacks
 from attacks.baselines import Half
+from services.adversary.knowledge import Knowledge
 from services.adversary.load import load_attacks
-from services.adversary.predictions import AttackHost, Knowledge
+from services.adversary.predictions import AttackHost
 from services.common.identity import Role
 from vfl.learning import class_rows, confidence_scores
 
@@ -30,6 +31,9 @@ class Broken:
 
 class OneView:
     """Knowledge whose view is always the same two records of three passive features."""
+
+    is_defended = False
+    auxiliary_rows = None
 
     def view(self, rows: Any, scores: Any) -> attacks.PredictionView:
         return attacks.PredictionView(features_active=np.zeros((2, 1)), scores=scores, passive_features=3)

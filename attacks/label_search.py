@@ -1,0 +1,280 @@
+"""Labels from sums that hold nothing else: where the label party's residuals are its labels' terms and a known number.
+
+Two searches, for the same question. Where the equations leave few signs open, all of them are gone through (Hu, Theorem
+4.1): that proves that no other labels fit. Where they leave many, lattice reduction finds them from whole numbers.
+"""
+
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+
+from attacks.lattice_labels import RowSums, on_grid
+from attacks.lattices import FlintMissing, has_flint
+from attacks.recovered_labels import UNRESOLVED, Method
+from attacks.sign_search import TooManyCandidates, sign_solutions
+from attacks.training_views import Equations
+from vfl.arrays import FloatArray, IntArray
+
+# By how much sums may miss the grid that labels alone leave them on, in its steps.
+_OFF_GRID = 0.05
+_MOST_OFFSETS = 2_000
+# More unknowns than these are not joined, and equations beyond so many times as many are left out.
+_MOST_JOINED = 2_000
+_ENOUGH_EQUATIONS = 1.5
+
+
+@dataclass(frozen=True)
+class SearchBudget:
+    """How much is searched.
+
+    Attributes:
+        free_signs: signs that the equations leave open, gone through in 2^(free_signs / 2) steps.
+        lattice_rows: rows whose labels lattice reduction looks for.
+        lattice_tours: how often blocks are reduced beyond LLL.
+    """
+
+    free_signs: int
+    lattice_rows: int
+    lattice_tours: int
+
+
+@dataclass(frozen=True, eq=False)
+class FoundLabels:
+    """What a search found.
+
+    Attributes:
+        labels: (s,) class indices; None where none or several fit.
+        certain: whether nothing else fits: proved, or as good as impossible.
+        method: what found them.
+        reason: why there are none; empty where there are.
+    """
+
+    labels: IntArray | None
+    certain: bool = False
+    method: Method = "none"
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSums:
+    """Sums over the rows of each class, as integers: what equations become where residuals are labels alone.
+
+    Attributes:
+        rows: (s,) indices in the common order.
+        matrix: (s, D) features on their grid.
+        sums: (D, columns), over the rows of class 1, or of each class where there are more than two.
+    """
+
+    rows: IntArray
+    matrix: IntArray
+    sums: IntArray
+
+    def without(self, labels: IntArray) -> "LabelSums":
+        """Take rows out whose labels are known; labels (s,), UNRESOLVED for those that stay."""
+        known = labels != UNRESOLVED
+        hits = _hits(labels[known], self.sums.shape[1])
+        return LabelSums(self.rows[~known], self.matrix[~known], self.sums - self.matrix[known].T @ hits)
+
+
+def label_sums(equations: Equations, offset: FloatArray, classes: int) -> LabelSums | None:
+    """Read sums over classes off equations whose unknowns are label terms plus a known offset (columns,).
+
+    None where features lie on no grid, or the sums don't lie where labels alone would leave them: then the residuals
+    hold more than labels, such as products with weights or noise.
+    """
+    grid = on_grid(equations.matrix)
+    if grid is None:
+        return None
+    matrix, bits = grid
+    low, high = label_terms(classes)
+    total = equations.matrix.sum(axis=0)[:, None]
+    exact = ((offset + high) * total - equations.sums) / (high - low) * 2.0**bits
+    sums = np.rint(exact)
+    if np.abs(exact - sums).max() > _OFF_GRID:
+        return None
+    return LabelSums(equations.rows, matrix, sums.astype(np.int64))
+
+
+def label_terms(classes: int) -> tuple[float, float]:
+    """The two values that a label adds to a column of f: for the class itself, and for another."""
+    return (-2.0, 2.0) if classes == 2 else (1.0 - classes, 1.0)
+
+
+def search_labels(
+    equations: Equations, offset: FloatArray, classes: int, budget: SearchBudget, known: IntArray | None = None
+) -> FoundLabels:
+    """Find the labels of a step whose residuals are label terms plus a known offset.
+
+    Args:
+        equations: of the label party.
+        offset: (columns,).
+        classes: how many the labels have.
+        budget: how much is searched.
+        known: (s,) labels of rows that other steps told, or UNRESOLVED.
+    """
+    rows, count = equations.matrix.shape
+    labels = np.full(rows, UNRESOLVED) if known is None else known.copy()
+    still = labels == UNRESOLVED
+    if not still.any():
+        return FoundLabels(labels, True, "joined")
+    rank = int(np.linalg.matrix_rank(equations.matrix[still]))
+    free = int(still.sum()) - rank
+    integers = label_sums(equations, offset, classes)
+    found: FoundLabels | None = None
+    if free <= budget.free_signs:
+        found = _by_signs(equations.matrix[still], _sign_targets(equations, offset, classes, labels))
+    if found is None and integers is not None:
+        found = labels_of_sums(integers.without(labels), budget)
+    if found is None:
+        found = FoundLabels(None, reason=_why_no_lattice(equations, free))
+    if found.labels is None:
+        return FoundLabels(None, reason=f"Not possible: {rows} rows, {count} equations, rank {rank}: {found.reason}.")
+    labels[still] = found.labels
+    return FoundLabels(labels, found.certain, found.method)
+
+
+def _why_no_lattice(equations: Equations, free: int) -> str:
+    if on_grid(equations.matrix) is None:
+        return f"{free} signs are open, and features on no grid leave no whole numbers to find them by"
+    return f"{free} signs are open, and the sums hold more than labels: noise was added, or weights have moved"
+
+
+def labels_of_sums(sums: LabelSums, budget: SearchBudget, *, method: Method = "lattice") -> FoundLabels:
+    """Find labels from sums over classes by lattice reduction, column by column, or by solving where that is enough."""
+    if not has_flint():
+        return FoundLabels(None, reason=str(FlintMissing()))
+    search = RowSums(sums.matrix, most_rows=budget.lattice_rows, tours=budget.lattice_tours)
+    hits, certain = [], True
+    for column in range(sums.sums.shape[1]):
+        answer = search.find(sums.sums[:, column])
+        if answer.rows is None:
+            return FoundLabels(None, reason=answer.reason)
+        hits.append(answer.rows)
+        certain = certain and answer.certain
+    labels = _labels_of(np.array(hits).T)
+    if labels is None:
+        return FoundLabels(None, reason="the classes' rows contradict each other")
+    return FoundLabels(labels, certain, method)
+
+
+def joined_labels(parts: list[LabelSums], rows: int, budget: SearchBudget) -> IntArray:
+    """Find labels from the sums of several steps together; (rows,) in the common order, or UNRESOLVED.
+
+    Rows that several steps share have one label, so their equations add up.
+    """
+    labels = np.full(rows, UNRESOLVED, dtype=np.int64)
+    seen = np.unique(np.concatenate([part.rows for part in parts]))
+    if len(seen) > _MOST_JOINED:
+        return labels
+    taken = _enough(parts, _ENOUGH_EQUATIONS * len(seen))
+    matrix = np.zeros((len(seen), sum(part.matrix.shape[1] for part in taken)), dtype=np.int64)
+    first = 0
+    for part in taken:
+        matrix[np.searchsorted(seen, part.rows), first : first + part.matrix.shape[1]] = part.matrix
+        first += part.matrix.shape[1]
+    found = labels_of_sums(LabelSums(seen, matrix, np.vstack([part.sums for part in taken])), budget, method="joined")
+    if found.labels is None or not found.certain:
+        return labels
+    labels[seen] = found.labels
+    fits = all((part.without(labels[part.rows]).sums == 0).all() for part in parts)
+    return labels if fits else np.full(rows, UNRESOLVED, dtype=np.int64)
+
+
+def _enough(parts: list[LabelSums], equations: float) -> list[LabelSums]:
+    """The first parts that have so many equations together."""
+    counts = np.cumsum([part.matrix.shape[1] for part in parts])
+    return parts[: int(np.searchsorted(counts, equations)) + 1]
+
+
+def common_offset(equations: Equations, classes: int, share_step: float) -> FloatArray | None:
+    """Read off the sums what all rows' shares have in common besides label terms: (columns,), or None.
+
+    Shares lie on a grid of 2^-32, and two label terms lie 4 (or k) apart. So modulo that distance all shares are the
+    same whole number of steps C, and a sum is C times the sum of its features: one odd sum of features tells C, the
+    others confirm it. It must be smaller than half of that distance.
+    """
+    grid = on_grid(equations.matrix)
+    if grid is None or share_step == 0:
+        return None
+    matrix, bits = grid
+    totals = [int(total) for total in matrix.sum(axis=0)]
+    low, high = label_terms(classes)
+    modulus, term = int((high - low) / share_step), int(high / share_step)
+    offsets = []
+    for column in range(equations.sums.shape[1]):
+        sums = [int(value) for value in np.rint(equations.sums[:, column] / share_step * 2.0**bits)]
+        found = _common_factor(sums, totals, modulus)
+        if found is None:
+            return None
+        offsets.append(((found - term + modulus // 2) % modulus - modulus // 2) * share_step)
+    return np.array(offsets)
+
+
+def _common_factor(sums: list[int], totals: list[int], modulus: int) -> int | None:
+    """The only C in [0, modulus) with sums = C totals modulo it, but for the rounding to float64; None without one."""
+    # Some units in the last place of float64: an answer is rounded to it once, a simulated sum more often.
+    slack = max(abs(value) for value in sums) // 2**51 + 1
+    chosen = min(range(len(totals)), key=lambda index: gcd(totals[index], modulus))
+    shared = gcd(totals[chosen], modulus)
+    if len(totals) < 2 or shared * (2 * slack + 1) > _MOST_OFFSETS:
+        return None
+    part = modulus // shared
+    inverse = pow(totals[chosen] // shared, -1, part)
+    candidates = {
+        (value // shared * inverse + turn * part) % modulus
+        for value in range(sums[chosen] - slack, sums[chosen] + slack + 1)
+        if value % shared == 0
+        for turn in range(shared)
+    }
+    fitting = [
+        factor
+        for factor in candidates
+        if all(
+            min((value - factor * total) % modulus, (factor * total - value) % modulus) <= slack
+            for value, total in zip(sums, totals, strict=True)
+        )
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _by_signs(matrix: FloatArray, targets: FloatArray) -> FoundLabels | None:
+    """Theorem 4.1, column by column: targets (D, columns). None where the equations hardly tell sign vectors apart."""
+    hits = []
+    for column in range(targets.shape[1]):
+        try:
+            found = sign_solutions(matrix, targets[:, column], limit=2)
+        except TooManyCandidates:
+            return None
+        if len(found) != 1:
+            what = "no choice of labels fits" if len(found) == 0 else "several choices of labels fit"
+            return FoundLabels(None, reason=what)
+        hits.append(found[0] < 0)
+    labels = _labels_of(np.array(hits).T)
+    if labels is None:
+        return FoundLabels(None, reason="the columns' signs contradict each other")
+    return FoundLabels(labels, True, "theorem_4.1")
+
+
+def _sign_targets(equations: Equations, offset: FloatArray, classes: int, labels: IntArray) -> FloatArray:
+    """Sums of the open rows' signs, (D, columns): -1 for the class itself, 1 for another."""
+    low, high = label_terms(classes)
+    total = equations.matrix.sum(axis=0)[:, None]
+    targets = (equations.sums - (offset + (low + high) / 2) * total) / ((high - low) / 2)
+    known = labels != UNRESOLVED
+    signs = 1.0 - 2.0 * _hits(labels[known], targets.shape[1])
+    open_targets: FloatArray = targets - equations.matrix[known].T @ signs
+    return open_targets
+
+
+def _hits(labels: IntArray, columns: int) -> IntArray:
+    """(rows, columns), 1 where the column's value is the class's own."""
+    hits: IntArray = (labels[:, None] == (1 if columns == 1 else np.arange(columns))).astype(np.int64)
+    return hits
+
+
+def _labels_of(hits: "np.ndarray[tuple[int, int], np.dtype[np.bool_]]") -> IntArray | None:
+    """Class indices of (s, columns) hits; None where a row is of no class or of two."""
+    if hits.shape[1] == 1:
+        return hits[:, 0].astype(np.int64)
+    return hits.argmax(axis=1).astype(np.int64) if (hits.sum(axis=1) == 1).all() else None

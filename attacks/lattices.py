@@ -1,0 +1,207 @@
+"""Lattices of integer vectors: reduced bases and the points nearest to a target.
+
+A lattice is all integer combinations of a basis. Which point of it lies nearest to a target is easy to say with a
+basis of short, nearly perpendicular vectors, so the basis is reduced first: by LLL (Lenstra, Lenstra, Lovasz 1982;
+FLINT's), then by blocks (Schnorr and Euchner 1994). Both the blocks and the nearest points are searched in breadth,
+keeping the best so many of all partial combinations: numpy does a level at once, where a search in depth would visit
+one combination at a time.
+
+FLINT comes with python-flint, of the extra ``lab``; it is imported where it is used.
+"""
+
+import importlib.util
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vfl.arrays import FloatArray, IntArray
+
+# Python's own, of any size.
+Integers = NDArray[np.object_]
+
+# A shorter vector must be shorter by so much to be worth an insertion.
+_SHORTER = 0.99
+# Bits of the projections that a block is reduced by.
+_BLOCK_BITS = 24
+# Integers next to the nearest one that are looked at per coefficient.
+_NEIGHBOURS = np.arange(-2, 3)
+
+
+class FlintMissing(ImportError):
+    """python-flint isn't installed; the text says what to install."""
+
+    def __init__(self) -> None:
+        super().__init__('lattice reduction needs python-flint: pip install "plumbline[lab]"')
+
+
+def has_flint() -> bool:
+    """Tell whether python-flint is installed."""
+    return importlib.util.find_spec("flint") is not None
+
+
+@dataclass(frozen=True, eq=False)
+class KernelLattice:
+    """All integer vectors x with matrix^T x = 0, and what it takes to meet other sums.
+
+    Attributes:
+        basis: (n, s) int64, a reduced basis of them; n = s - rank.
+        images: (rank, D) integers, a basis of all sums matrix^T x that integer vectors x have.
+        preimages: (rank, s) integers, a vector for each of them.
+    """
+
+    basis: IntArray
+    images: Integers
+    preimages: Integers
+
+    @property
+    def log2_volume(self) -> float:
+        """log2 of the volume that the lattice has per point, in its own n dimensions."""
+        return float(np.log2(np.diag(_triangle(self.basis)[1])).sum()) if len(self.basis) else 0.0
+
+    def point_with(self, sums: Integers) -> Integers | None:
+        """Find one integer vector x with matrix^T x = sums, (s,) of Python integers; None where there is none."""
+        flint = _flint()
+        gram, right = self.images @ self.images.T, self.images @ sums
+        solved = flint.fmpz_mat(gram.tolist()).solve(flint.fmpz_mat([[int(value)] for value in right]))
+        numbers = [solved[index, 0] for index in range(len(right))]
+        if any(number.q != 1 for number in numbers):
+            return None
+        coefficients = np.array([int(number.p) for number in numbers], dtype=object)
+        fits = (coefficients @ self.images == sums).all()
+        return coefficients @ self.preimages if fits else None
+
+
+def kernel_lattice(matrix: IntArray) -> KernelLattice:
+    """Find the LLL-reduced basis of all integer x with matrix^T x = 0; matrix is (s, D).
+
+    The rows (w matrix | I) are reduced together: with w large enough, all combinations that vanish come first. Raises
+    FlintMissing.
+    """
+    rows, sums = matrix.shape
+    flint = _flint()
+    rank = int(flint.fmpz_mat(matrix.tolist()).rank())
+    weight = 1 << 32
+    while True:
+        joined = np.hstack([matrix.astype(object) * weight, np.eye(rows, dtype=np.int64).astype(object)])
+        reduced = _reduced(joined)
+        vanishing = ~(reduced[:, :sums] != 0).any(axis=1)
+        if vanishing.sum() == rows - rank:
+            break
+        weight *= weight
+    return KernelLattice(
+        reduced[vanishing, sums:].astype(np.int64),
+        reduced[~vanishing, :sums] // weight,
+        reduced[~vanishing, sums:],
+    )
+
+
+def block_reduced(basis: IntArray, *, block: int, width: int) -> tuple[IntArray, bool]:
+    """Reduce every run of ``block`` vectors of a basis once, in a tour from the first to the last.
+
+    Args:
+        basis: (n, s), LLL-reduced.
+        block: vectors that are reduced together.
+        width: partial combinations that the search for a shorter vector keeps.
+
+    Returns:
+        The new basis, and whether anything became shorter.
+    """
+    _, triangle = _triangle(basis)
+    changed = False
+    for start in range(len(basis) - 1):
+        end = min(start + block, len(basis))
+        local = triangle[start:end, start:end]
+        combination = _shorter(local, width)
+        if combination is not None:
+            basis = basis.copy()
+            basis[start:end] = _inserted(local, combination) @ basis[start:end]
+            _, triangle = _triangle(basis)
+            changed = True
+    return (_reduced(basis.astype(object)).astype(np.int64) if changed else basis), changed
+
+
+def nearest_points(basis: IntArray, target: FloatArray, *, width: int) -> IntArray:
+    """Find the points of a lattice that lie nearest to a target, measured in the span of the basis.
+
+    Args:
+        basis: (n, s), reduced.
+        target: (s,).
+        width: partial combinations kept at each level; 1 is Babai's nearest plane.
+
+    Returns:
+        Up to ``width`` different points, (points, s), in no order.
+    """
+    directions, triangle = _triangle(basis)
+    chosen, _ = _in_breadth(triangle, directions.T @ target, width, np.inf)
+    points: IntArray = chosen.astype(np.int64) @ basis
+    return points
+
+
+def _shorter(triangle: FloatArray, width: int) -> IntArray | None:
+    """Combine a block's vectors into one that is shorter than the first; None where none is found."""
+    bound = _SHORTER * triangle[0, 0] ** 2
+    chosen, distances = _in_breadth(triangle, np.zeros(len(triangle)), width, bound)
+    distances = np.where(chosen.any(axis=1), distances, np.inf)
+    if not np.isfinite(distances).any():
+        return None
+    combination: IntArray = chosen[distances.argmin()].astype(np.int64)
+    return combination
+
+
+def _in_breadth(triangle: FloatArray, target: FloatArray, width: int, bound: float) -> tuple[FloatArray, FloatArray]:
+    """Combinations a, (kept, n), with the smallest |triangle a - target|^2, (kept,), below a bound.
+
+    From the last coefficient to the first. All kept ones have decided the same coefficients, so their distances in the
+    coordinates so far compare.
+    """
+    chosen, distances = np.zeros((1, len(target))), np.zeros(1)
+    left = target[None, :].copy()
+    for level in range(len(target) - 1, -1, -1):
+        size = triangle[level, level]
+        exact = left[:, level] / size
+        options = np.rint(exact)[:, None] + _NEIGHBOURS
+        further = (distances[:, None] + ((exact[:, None] - options) * size) ** 2).ravel()
+        kept = np.flatnonzero(further < bound)
+        if len(kept) > width:
+            kept = kept[np.argpartition(further[kept], width - 1)[:width]]
+        parents, values = kept // len(_NEIGHBOURS), options.ravel()[kept]
+        distances, chosen = further[kept], chosen[parents]
+        chosen[:, level] = values
+        left = left[parents, :level] - values[:, None] * triangle[:level, level]
+    return chosen, distances
+
+
+def _inserted(triangle: FloatArray, combination: IntArray) -> IntArray:
+    """The unimodular combinations of a block that make a basis of it with the shorter vector, LLL-reduced."""
+    size = len(triangle)
+    projected = np.rint(triangle.T * 2.0**_BLOCK_BITS).astype(np.int64).astype(object)
+    generators = np.vstack([combination.astype(object), np.eye(size, dtype=np.int64).astype(object)])
+    reduced, steps = _flint().fmpz_mat((generators @ projected).tolist()).lll(transform=True)
+    kept = (_integers(reduced) != 0).any(axis=1)
+    made: IntArray = (_integers(steps)[kept] @ generators).astype(np.int64)
+    return made
+
+
+def _triangle(basis: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Factor basis^T into orthonormal directions (s, n) and a triangle (n, n) with a positive diagonal."""
+    directions, triangle = np.linalg.qr(basis.T.astype(np.float64))
+    signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)
+    return directions * signs, triangle * signs[:, None]
+
+
+def _reduced(rows: Integers) -> Integers:
+    return _integers(_flint().fmpz_mat(rows.tolist()).lll())
+
+
+def _integers(matrix: Any) -> Integers:
+    return np.array([[int(value) for value in row] for row in matrix.tolist()], dtype=object)
+
+
+def _flint() -> Any:
+    try:
+        import flint
+    except ImportError as error:
+        raise FlintMissing from error
+    return flint

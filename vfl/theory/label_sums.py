@@ -1,0 +1,29 @@
+"""How many labels sums can determine: the bits of subset sums against those of labels.
+
+A party whose residuals are labels alone answers with sums of features over the rows of one class. Ours: the papers
+count equations, and whole numbers hold many bits each.
+"""
+
+import math
+
+
+def log2_other_labels(rows: int, rank: int, log2_volume: float, share: float) -> float:
+    """Count log2 of the other 0/1 vectors with the same sums that are to be expected, by volumes.
+
+    Vectors with as many ones number about 2^(s H(share)), H the binary entropy. Their sums spread like a Gaussian of
+    ``rank`` dimensions over the sums that integer vectors have. So two of them agree in all sums with probability
+    1 / (v (4 pi share (1 - share))^(rank / 2)), where v is the volume of the lattice of vectors without any sums.
+
+    Args:
+        rows: s.
+        rank: of the sums, at most s.
+        log2_volume: of the lattice of integer vectors whose sums vanish, per point.
+        share: of ones, in (0, 1).
+    """
+    variance = share * (1 - share)
+    return rows * binary_entropy(share) - rank / 2 * math.log2(4 * math.pi * variance) - log2_volume
+
+
+def binary_entropy(share: float) -> float:
+    """Bits of one draw that is 1 with probability ``share``, in (0, 1)."""
+    return -share * math.log2(share) - (1 - share) * math.log2(1 - share)
