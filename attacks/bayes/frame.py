@@ -1,6 +1,6 @@
 """Coordinates in which a prior is standard normal, split into what logits depend on and what they don't.
 
-x = m + T a + S w, where a and w are independent standard normal numbers beforehand, and logits depend on a alone: scores
+x = m + T a + S w, where a and w are independent standard normal numbers beforehand. Logits depend on a alone: scores
 say nothing of w but through the box. For networks all coordinates are a's.
 """
 

@@ -19,6 +19,8 @@ from vfl.arrays import FloatArray, IntArray
 _BRACKET = 4.0
 # By then a bracket has the width of a float64's last bits.
 _MOST_SHRINKS = 200
+# A column that moves less than this stays in the box.
+_STILL = 1e-14
 
 
 @dataclass(eq=False)
@@ -87,12 +89,13 @@ class Target:
 
 
 def slice_moves(walkers: Walkers, target: Target, generator: np.random.Generator, *, box: bool) -> None:
-    """Move a of every record along as many random directions as it has dimensions."""
+    """Move a of every record along each of its dimensions, turned at random."""
     m, r = walkers.told.shape
     if isinstance(target.observation.told, Exactly):
         return
-    for _ in range(r):
-        direction = (walkers.scale @ generator.standard_normal((m, r, 1)))[:, :, 0]
+    axes = np.linalg.qr(generator.standard_normal((r, r)))[0]
+    for axis in axes:
+        direction = walkers.scale @ axis
         least, most = _reach(walkers, target.frame, direction) if box else (np.full(m, -np.inf), np.full(m, np.inf))
         _slice(walkers, target, generator, (direction, least, most))
 
@@ -100,18 +103,14 @@ def slice_moves(walkers: Walkers, target: Target, generator: np.random.Generator
 def _reach(walkers: Walkers, frame: Frame, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
     """How far the box lets a record go along a direction of a, backwards and forwards: both (m,)."""
     points = frame.points(walkers.told, walkers.untold, walkers.rows)
-    return interval(points, (direction @ frame.told.T)[:, : frame.features])
+    return interval(points.T, (direction @ frame.told.T).T[: frame.features])
 
 
 def interval(points: FloatArray, steps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The t with 0 <= points + t steps <= 1, (m, d) or broadcast to it; 0 is always among them."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inverse = 1.0 / steps
-        zero, one = -points * inverse, (1.0 - points) * inverse
-    least, most = np.minimum(zero, one), np.maximum(zero, one)
-    still = np.abs(steps) < 1e-14
-    low = np.where(still, -np.inf, least).max(axis=1)
-    high = np.where(still, np.inf, most).min(axis=1)
+    """The t with 0 <= points + t steps <= 1 for (d, m) points and (d, m) or (d, 1) steps; 0 is always among them."""
+    inverse = 1.0 / np.where(np.abs(steps) < _STILL, _STILL, steps)
+    zero = -points * inverse
+    low, high = (zero + np.minimum(inverse, 0.0)).max(axis=0), (zero + np.maximum(inverse, 0.0)).min(axis=0)
     return np.minimum(low, 0.0), np.maximum(high, 0.0)
 
 
@@ -145,14 +144,15 @@ def box_moves(walkers: Walkers, frame: Frame, generator: np.random.Generator) ->
     """Move w of every record within the box, one coordinate after the other."""
     if not walkers.untold.shape[1]:
         return
-    points, steps = frame.points(walkers.told, walkers.untold, walkers.rows), frame.untold[: frame.features]
+    # Columns by records: what is taken over columns then runs along the records.
+    points = np.ascontiguousarray(frame.points(walkers.told, walkers.untold, walkers.rows).T)
     uniform = generator.random(walkers.untold.shape[::-1])
-    for column in range(walkers.untold.shape[1]):
+    for column, step in enumerate(frame.untold[: frame.features].T[:, :, None]):
         value = walkers.untold[:, column].copy()
-        low, high = interval(points, steps[:, column])
+        low, high = interval(points, step)
         moved = truncated_normal(value + low, value + high, uniform[column])
         walkers.untold[:, column] = moved
-        points += (moved - value)[:, None] * steps[:, column]
+        points += (moved - value) * step
 
 
 def truncated_normal(low: FloatArray, high: FloatArray, uniform: FloatArray) -> FloatArray:

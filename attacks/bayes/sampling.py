@@ -104,7 +104,7 @@ def _summary(
 
 
 def effective_samples(draws: FloatArray) -> FloatArray:
-    """How many independent draws (t, n, d) consecutive ones are worth for their mean, of each record's worst cell: (n,).
+    """How many independent draws (t, n, d) consecutive ones are worth, for the mean of a record's worst cell: (n,).
 
     Sums autocorrelations over lags until pairs of neighbouring ones turn negative (Geyer 1992).
     """

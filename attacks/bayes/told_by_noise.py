@@ -8,13 +8,13 @@ clipped to 1. Both are densities over the same rows q (Jacobians s^(m-1) and s^m
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr
 
 from attacks.bayes.told import diagonal
 from vfl.arrays import FloatArray, IntArray
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
-_DEVIATIONS = 8.0
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_DEVIATIONS = 5.0
 # Scores below this were clipped, or have gone through a temperature since.
 _NOTHING = 1e-200
 _TINY = 1e-300
@@ -80,7 +80,7 @@ class NoisyRow:
         ) ** 2
         rest = np.where(positive, before - centre[:, None] * kept, 0.0)
         constant = -0.5 * (rest**2).sum(axis=1) / self.sigma**2 - count[:, 0] * np.log(self.sigma * np.sqrt(2 * np.pi))
-        integral: FloatArray = logsumexp(exponent, b=_WEIGHTS, axis=1) + np.log(np.maximum((high - low) / 2, _TINY))
+        integral: FloatArray = _log_integral(exponent, high - low)
         return integral + constant
 
 
@@ -125,7 +125,7 @@ class NoisyIntervals:
         below = np.where(low <= 0.0, -np.inf, (sums * low - scores) / self.sigma)
         above = np.where(sums * high >= 1.0, np.inf, (sums * high - scores) / self.sigma)
         entries = _log_between(below, above).sum(axis=2) - np.log(np.maximum(sums[:, :, 0], _TINY))
-        integral: FloatArray = logsumexp(entries, b=_WEIGHTS, axis=1) + np.log(np.maximum((end - start) / 2, _TINY))
+        integral: FloatArray = _log_integral(entries, end - start)
         return integral
 
     def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
@@ -158,9 +158,7 @@ class NoisyWinner:
         low, high = np.maximum(0.0, own - _DEVIATIONS * self.sigma), np.minimum(1.0, own + _DEVIATIONS * self.sigma)
         tops = (low + high) / 2 + (high - low) / 2 * _NODES
         behind = np.where(others[:, None], log_ndtr((tops[:, :, None] - before[:, None]) / self.sigma), 0.0).sum(axis=2)
-        inside = logsumexp(behind + _log_normal(tops - own, self.sigma), b=_WEIGHTS, axis=1) + np.log(
-            (high - low)[:, 0] / 2
-        )
+        inside = _log_integral(behind + _log_normal(tops - own, self.sigma), (high - low)[:, 0])
         at_one = np.where(earlier, log_ndtr((1.0 - before) / self.sigma), 0.0).sum(axis=1)
         at_one += log_ndtr((own[:, 0] - 1.0) / self.sigma)
         nothing = np.where(chosen[:, 0] == 0, log_ndtr(-before / self.sigma).sum(axis=1), -np.inf)
@@ -181,10 +179,18 @@ def _log_normal(deviation: FloatArray, sigma: float) -> FloatArray:
     return logarithm
 
 
+def _log_integral(log_values: FloatArray, length: FloatArray) -> FloatArray:
+    """log of an integral from log values at the nodes of an interval of this length: (m,)."""
+    largest = np.maximum(log_values.max(axis=1), -1e300)
+    total = np.exp(log_values - largest[:, None]) @ _WEIGHTS
+    integral: FloatArray = largest + np.log(np.maximum(total, _TINY)) + np.log(np.maximum(length / 2, _TINY))
+    return integral
+
+
 def _window(centre: FloatArray, spread: FloatArray, bound: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Where a Gaussian cut to [0, bound] has its mass: beyond the bound it falls off exponentially."""
     high = np.minimum(bound, np.maximum(centre + _DEVIATIONS * spread, 2 * _DEVIATIONS * spread))
-    tail = 5 * _DEVIATIONS * spread**2 / np.maximum(centre - high, _TINY)
+    tail = 8 * _DEVIATIONS * spread**2 / np.maximum(centre - high, _TINY)
     low = high - np.minimum(2 * _DEVIATIONS * spread, np.where(centre > high, tail, np.inf))
     return np.clip(np.minimum(low, np.maximum(centre, 0)), 0.0, high), high
 
