@@ -69,6 +69,8 @@ class RecoveredLabels:
         epsilon: the bound behind it.
         reason: why there is no label at all; empty when there is one.
         steps_per_epoch: the plan's; None where steps count as one epoch.
+        noise: standard deviation of the noise on shares, as they show it; None where none shows. Then nothing is
+            guaranteed, and labels are what shares tell together.
     """
 
     kind: ClassVar[str] = "labels"
@@ -80,6 +82,7 @@ class RecoveredLabels:
     epsilon: float
     reason: str = ""
     steps_per_epoch: int | None = None
+    noise: float | None = None
 
     def facts(self) -> Mapping[str, Json]:
         """How far theory promises labels, and rank and condition number of every step's equations."""
@@ -88,6 +91,7 @@ class RecoveredLabels:
             "rank": [one.rank for one in self.steps],
             "condition_number": [one.condition_number for one in self.steps],
             "unresolved": len(self.unresolved),
+            "noise": self.noise,
             "reason": self.reason,
         }
 

@@ -2,7 +2,8 @@
 
     python -m benchmarks.guard_thresholds
 
-Labels: breast_cancer, the label party's 15 columns and bias, Xavier weights, 15 sums of the first step, seeds 0 to 19.
+Labels: breast_cancer, the label party's 15 columns and bias, Xavier and normal weights, 15 sums of the first step.
+Mean of seeds 0 to 19.
 Standing still: 200 rows in 4 steps of 50, 20 equations about the passive party's shares in each, 3 epochs: enough to
 solve for one value per row, if it stayed what it was in the first epoch. By ridge regression about the mean, with
 the best of some penalties. Mean of seeds 0 to 9.
@@ -20,17 +21,19 @@ from vfl.learning import BatchSchedule, ResidualScheme, initial_weights
 
 SUMS = 15
 STILL_EPOCHS, STILL_EQUATIONS = 3, 20
+# What all shares may have in common besides labels, by initialisation.
+_LARGEST = {"xavier": 1.9, "normal": 0.1}
 _PENALTIES = 10.0 ** np.arange(-8, 4)
 
 
-def labels_told(sums: FloatArray, per_equation: int) -> FloatArray:
+def labels_told(sums: FloatArray, per_equation: int, largest: float = 1.9) -> FloatArray:
     """Labels in {-1, 1} of groups of rows from one (groups,) sum of shares each, with coefficients 1, 1/2, 1/4, ...
 
-    What all rows' shares have in common besides -2 y is searched for: it is the same for all groups.
+    What all rows' shares have in common besides -2 y is searched for, up to ``largest``: it is the same for all groups.
     """
     coefficients = 2.0 ** -np.arange(per_equation)
     candidates = np.array(list(itertools.product([-1.0, 1.0], repeat=per_equation)))
-    common = np.linspace(-1.9, 1.9, 761)
+    common = np.linspace(-largest, largest, round(400 * largest) + 1)
     expected = common[:, None] * coefficients.sum() - 2.0 * (candidates @ coefficients)
     distances = np.abs(sums[None, :, None] - expected[:, None, :])
     best = np.minimum(distances.min(axis=2), 0.5).sum(axis=1).argmin()
@@ -38,24 +41,24 @@ def labels_told(sums: FloatArray, per_equation: int) -> FloatArray:
     return labels
 
 
-def first_shares(rows: int, seed: int) -> tuple[FloatArray, IntArray]:
+def first_shares(rows: int, seed: int, initialisation: str = "xavier") -> tuple[FloatArray, IntArray]:
     """The label party's (rows, 1) shares of the first step on breast_cancer, and the labels in {-1, 1}."""
     features, labels = load_breast_cancer(return_X_y=True)
     low, high = features.min(axis=0), features.max(axis=0)
     own = np.hstack([((features - low) / (high - low))[:, :15], np.ones((len(features), 1))])
     generator = np.random.default_rng(seed)
-    weights = initial_weights("xavier", 16, 1, total_features=31, generator=generator)
+    weights = initial_weights(initialisation, 16, 1, total_features=31, generator=generator)
     batch = generator.choice(len(own), rows, replace=False)
     return ResidualScheme(2).active_share(own[batch] @ weights, labels[batch]), 2 * labels[batch] - 1
 
 
-def labels_right(per_equation: int, seeds: int = 20) -> float:
+def labels_right(per_equation: int, seeds: int = 20, initialisation: str = "xavier") -> float:
     """The share of labels that 15 sums tell, mean over seeds, with so many rows per sum."""
     right = []
     for seed in range(seeds):
-        shares, labels = first_shares(SUMS * per_equation, seed)
+        shares, labels = first_shares(SUMS * per_equation, seed, initialisation)
         sums = shares.reshape(SUMS, per_equation) @ 2.0 ** -np.arange(per_equation)
-        right.append((labels_told(sums, per_equation) == labels).mean())
+        right.append((labels_told(sums, per_equation, _LARGEST[initialisation]) == labels).mean())
     return float(np.mean(right))
 
 
@@ -95,9 +98,11 @@ def main() -> None:
     """Print both tables."""
     labels = Table(title="15 sums of the first step, the larger class has 63 % of the labels")
     labels.add_column("rows per equation", justify="right")
-    labels.add_column("labels right", justify="right")
-    for per_equation in (2, 3, 4, 5):
-        labels.add_row(str(per_equation), f"{labels_right(per_equation):.0%}")
+    labels.add_column("labels right, from Xavier weights", justify="right")
+    labels.add_column("from normal weights", justify="right")
+    for per_equation in (2, 3, 4, 5, 6, 7, 8):
+        near_zero = labels_right(per_equation, initialisation="normal")
+        labels.add_row(str(per_equation), f"{labels_right(per_equation):.0%}", f"{near_zero:.0%}")
     still = Table(title="12 steps taken for one")
     still.add_column("learning rate x steps", justify="right")
     still.add_column("error / spread", justify="right")

@@ -14,6 +14,7 @@ from defences.base import (
     ScoreContext,
     ScoreDefence,
     TrainingTerms,
+    UpdateDefence,
     channel_of,
     disclosure_of,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "ScoreDefence",
     "TrainingTerms",
     "UnknownDefence",
+    "UpdateDefence",
     "channel_of",
     "defence_class",
     "disclosure_of",

@@ -105,8 +105,8 @@ def verdict_sentences(findings: PredictionFindings, most: int = 5) -> list[str]:
     if len(found) > most:
         sentences.append(f"{len(found) - most} more columns are exposed; the report has all of them.")
     if rest := len(findings.columns) - len(found):
-        others = "columns" if rest > 1 else "column"
-        beyond = f"of the other {rest} {others}" if found else "of any column"
+        others = f"the other {rest} columns" if rest > 1 else "the other column"
+        beyond = f"of {others}" if found else "of any column"
         sentences.append(
             f"Beyond chance, no attack told more {beyond} than is known without a score at level {HEADLINE}."
         )

@@ -180,7 +180,7 @@ class RunFolder:
         return _arrays_as(FoundLabels, self._training_file(party, attack))
 
     def found_values(self, party: str, attack: str) -> dict[str, FoundValues]:
-        """Read the same file of an attack of the kind ``features`` or ``readings``, by the peer's name."""
+        """Read the same file of an attack of the kind features, readings or products, by the peer's name."""
         arrays = _read_arrays(self._training_file(party, attack))
         peers = [name.removeprefix(VALUES_OF) for name in arrays if name.startswith(VALUES_OF)]
         return {peer: FoundValues(arrays[VALUES_OF + peer], arrays.get(ROWS_OF + peer)) for peer in peers}

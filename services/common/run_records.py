@@ -112,6 +112,7 @@ class PartyRecord:
         predictions: what theory expects of them.
         channels: decryption channels of the keys that this party holds.
         guard: sentences about channels with room for too much.
+        remarks: sentences about promises of this party's defences that the training didn't keep.
         epochs: every epoch in order; the active party's.
         kept_epoch: number of the epoch whose weights were kept; the active party's.
         validation_rows: number of validation rows; the active party's.
@@ -134,6 +135,7 @@ class PartyRecord:
     predictions: tuple[DefencePrediction, ...] | None = None
     channels: tuple[ChannelRecord, ...] | None = None
     guard: tuple[str, ...] | None = None
+    remarks: tuple[str, ...] | None = None
     epochs: tuple[EpochRecord, ...] | None = None
     kept_epoch: int | None = None
     validation_rows: int | None = None
@@ -276,11 +278,11 @@ class FoundLabels:
 
 @dataclass(frozen=True, eq=False)
 class FoundValues:
-    """What an attack of the kind ``features`` or ``readings`` found of one peer.
+    """What an attack of the kind ``features``, ``readings`` or ``products`` found of one peer.
 
     Attributes:
         values: ``features``: (n,) one column in the common order, up to sign, NaN without an answer. ``readings``:
-            (m, d) rows of the peer's features.
+            (m, d) rows of the peer's features. ``products``: (n, columns), the peer's part of the logits.
         rows: ``readings``: (m,) which records, as rows of the common order.
     """
 

@@ -51,7 +51,7 @@ def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, nois
     for channel in channels:
         warnings += _standstill_warnings(agreement, channel)
     if any(channel.key_holder == agreement.active.name for channel in channels):
-        warnings += _first_step_warnings(agreement)
+        warnings += _first_step_warnings(agreement, channels)
     if warnings and mode == "refuse" and not noisy:
         raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
     return warnings
@@ -199,15 +199,20 @@ def _truncating(agreement: Agreement, name: str) -> Agreement:
 # -- what several steps tell together ----------------------------------------------------------------------------------
 
 
-def _first_step_warnings(agreement: Agreement) -> list[str]:
+def _first_step_warnings(agreement: Agreement, channels: Sequence[Channel]) -> list[str]:
     """From zero weights the label party's first shares are its labels, exactly and from very few equations."""
     if agreement.plan.initialisation != "zero":
         return []
     name = agreement.active.name
+    widest = max(channels, key=lambda channel: (channel.labels_from_zero, sum(channel.capacity.answer_bits)))
+    # A label takes one bit of an answer whose sender has chosen what to ask for.
+    asked = max(widest.labels_from_zero, sum(widest.capacity.answer_bits))
     return [
         f"Every other party could learn labels of {name}'s records from the answers of the first step. "
-        f"With initialisation=zero its first residuals are labels alone, and exact signs follow from far fewer "
-        "equations than there are rows (Hu, Theorem 4.1). To prevent it, choose initialisation=xavier."
+        f"With initialisation=zero its first residuals are labels alone, and these follow from far fewer equations "
+        f"than there are records (Hu, Theorem 4.1): {widest.peer}'s {widest.capacity.sums} honest sums can hold the "
+        f"labels of {widest.labels_from_zero} records, those that it chooses for itself of {asked}, and a batch has "
+        f"{widest.rows}. To prevent it, choose initialisation=xavier."
     ]
 
 

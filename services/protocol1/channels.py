@@ -7,9 +7,12 @@ from services.common.agreement import Agreement, PartyDescription
 from services.common.run_records import ChannelRecord
 from vfl.crypto import AnswerCapacity, FixedPoint, PackingLayout, StepProduct, answer_capacity, count_equations
 from vfl.learning import smallest_batch
+from vfl.theory.label_sums import most_labels_told
 
-# One equation tells several labels while weights are near their start. Measured: docs/decisions/0005.
+# One equation tells several labels while weights are near their start, more where that is all but zero. Measured:
+# docs/decisions/0005. From zero itself the first step tells most, and has its own count: labels_from_zero.
 LABELS_PER_EQUATION = 4
+LABELS_PER_EQUATION_NEAR_ZERO = 7
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,8 @@ class Channel:
         peer: the party that asks for decryptions.
         rows: records of the smallest batch. A column of residuals has as many unknowns.
         capacity: how many equations the answers of one step hold.
-        unknowns_per_equation: 1 for residuals, LABELS_PER_EQUATION where they tell labels.
+        unknowns_per_equation: 1 for residuals, LABELS_PER_EQUATION or more where they tell labels.
+        labels_from_zero: the most records whose labels the honest sums determine if residuals are labels alone.
     """
 
     key_holder: str
@@ -29,6 +33,7 @@ class Channel:
     rows: int
     capacity: AnswerCapacity
     unknowns_per_equation: int
+    labels_from_zero: int
 
     @property
     def is_solvable(self) -> bool:
@@ -97,17 +102,19 @@ def feature_format(agreement: Agreement) -> FixedPoint:
 
 def channel(agreement: Agreement, layout: PackingLayout | None, key_holder: str, peer: str) -> Channel:
     """Count the channel from a key holder to a peer under one layout; None is one sum per answer."""
-    holder = agreement.party(key_holder)
+    holder, features = agreement.party(key_holder), agreement.party(peer).feature_count
+    encoding = feature_format(agreement)
     return Channel(
         key_holder,
         peer,
         smallest_batch(agreement.training_rows, agreement.plan.batch_size),
         answer_capacity(
-            _product(agreement, layout, agreement.party(peer).feature_count),
+            _product(agreement, layout, features),
             key_bits=agreement.plan.key_bits,
             truncated=holder.truncates_answers,
         ),
         _unknowns_per_equation(agreement, holder),
+        most_labels_told(features, encoding.fraction_bits + encoding.integer_bits, agreement.classes),
     )
 
 
@@ -141,4 +148,6 @@ def _product(agreement: Agreement, layout: PackingLayout | None, features: int) 
 
 
 def _unknowns_per_equation(agreement: Agreement, key_holder: PartyDescription) -> int:
-    return LABELS_PER_EQUATION if key_holder == agreement.active else 1
+    if key_holder != agreement.active:
+        return 1
+    return LABELS_PER_EQUATION_NEAR_ZERO if agreement.plan.initialisation == "normal" else LABELS_PER_EQUATION

@@ -233,6 +233,7 @@ def house(
     passive_defences: PartyDefences | None = None,
     score_defences: Sequence[ScoreDefence] = (),
     passive_adversary: Mapping[str, TrainingAttack] | None = None,
+    active_adversary: Mapping[str, TrainingAttack] | None = None,
 ) -> Iterator[House]:
     settings = settings or small_settings()
     passive = [party_data(rows=range(59, 4, -1))] if passive is None else passive
@@ -276,7 +277,7 @@ def house(
                 peers=peers_of("active"),
                 record=RunRecord(folder, "active", TrafficMeter()),
                 executor=stack.enter_context(ThreadPoolExecutor(16)),
-                adversary=TrainingAdversary({}, "active", None),
+                adversary=TrainingAdversary(active_adversary or {}, "active", folder),
                 defences=active_defences or PartyDefences(),
             ),
             {name: DirectPassive(party) for name, party in passive_parties.items()},

@@ -60,12 +60,25 @@ def test_batches_with_more_rows_than_features_are_reported_as_not_possible(tmp_p
     settings = {**SMALL, "batch_size": 40, "initialisation": "xavier"}
     found = finding(audit(tmp_path, settings, attacks=("label_recovery",)), "label_recovery")
     assert found["resolved"] == 0.0
-    assert "40" in found["reason"]
+    assert "40 rows" in found["reason"]
+    assert "active's weights started at private random values (initialisation=xavier)" in found["reason"]
 
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return audit(tmp_path_factory.mktemp("honest"), WHOLE_ANSWERS)
+    """An honest federation at 2,048 bits, whose passive party remembers what it was answered."""
+    return audit(tmp_path_factory.mktemp("honest"), WHOLE_ANSWERS, attacks=("label_recovery",))
+
+
+def test_one_honest_answer_of_15_sums_gives_all_labels_of_the_first_batch_at_2048_bits(honest: dict[str, Any]) -> None:
+    """From zero weights: 438 training records in batches of 109 or 110, and the first one's labels follow, every one."""
+    pytest.importorskip("flint")
+    found = finding(honest, "label_recovery")
+    assert found["by_epoch"] == [found["success"], 0.0]
+    assert found["success"] == found["resolved"] == pytest.approx(0.25, abs=0.002)
+    assert found["details"]["rank"] == [15] * 8
+    (warning,) = (text for text in honest["warnings"] if "answers of the first step" in text)
+    assert "passive's 15 honest sums can hold the labels of 318 records" in warning
 
 
 def test_auxiliary_ciphertexts_give_all_labels_of_large_batches_at_2048_bits_and_do_not_show(

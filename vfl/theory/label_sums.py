@@ -27,3 +27,27 @@ def log2_other_labels(rows: int, rank: int, log2_volume: float, share: float) ->
 def binary_entropy(share: float) -> float:
     """Bits of one draw that is 1 with probability ``share``, in (0, 1)."""
     return -share * math.log2(share) - (1 - share) * math.log2(1 - share)
+
+
+def most_labels_told(sums: int, feature_bits: int, classes: int = 2) -> int:
+    """Bound the rows whose labels so many sums of features over the rows of each class determine, whoever computes.
+
+    A sum over s labels that are drawn evenly has a variance of at most s 4^b / 4, and no whole number of variance v has
+    more entropy than log2(2 pi e (v + 1/12)) / 2. Together they must hold s log2(k) bits. The sums of one class follow
+    from those of the others.
+
+    Args:
+        sums: of each class, so many as features.
+        feature_bits: b, of the largest feature on its grid.
+        classes: k.
+    """
+    if sums == 0:
+        return 0
+    rows = float(sums)
+    # From below, the fixed point is approached from one side; a whole row is soon too small a step.
+    while True:
+        entropy = feature_bits + math.log2(2 * math.pi * math.e * (rows / 4 + 1 / 12)) / 2
+        told = sums * (classes - 1) * entropy / math.log2(classes)
+        if told - rows < 0.5:
+            return math.floor(told)
+        rows = told

@@ -114,10 +114,8 @@ class Adversaries:
     def _undoing(self, undone: Undone) -> Iterator[Estimate]:
         """Attack what is left once a defence was taken off, by those who know as much as that takes."""
         awareness: Awareness = "undoes it by records" if undone.level == "records" else "undoes it"
-        attackers = {label: self._published[label] for label in _UNDOING}
-        attackers |= {f"posterior, {prior}": posterior for prior, posterior in self._posteriors.items()}
-        for label, attack in attackers.items():
-            found = _estimate(label, attack, undone.view, awareness)
+        for label in _UNDOING:
+            found = _estimate(label, self._published[label], undone.view, awareness)
             yield replace(found, level=highest(found.level, undone.level))
 
     def refused(self, view: attacks.PredictionView, ask: Ask) -> Iterator[Estimate]:

@@ -14,7 +14,8 @@ import pandas as pd
 from plumbline.figures.defences.canary_trials import CanarySession, on_the_wire, simulated
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
-from vfl.theory.dp_noise import LABEL_TERM, PrivacyBudget, gaussian_epsilon, noise_levels
+from vfl.theory.dp_noise import LABEL_TERM, sensitivities
+from vfl.theory.gaussian_mechanism import gaussian_epsilon
 from vfl.theory.empirical_epsilon import epsilon_lower_bound
 
 if TYPE_CHECKING:
@@ -90,14 +91,13 @@ def default_delta(session: CanarySession) -> float:
 
 def sensitivity(session: CanarySession) -> float:
     """Delta, by how much one changed record can move all of the label party's shares (Hu, Lemma D.3)."""
-    levels = noise_levels(
-        PrivacyBudget(0.5, default_delta(session)),
+    moved = sensitivities(
         epochs=session.epochs,
         steps=len(session.batches),
         rows=session.batch_size,
         learning_rate=session.learning_rate,
     )
-    return levels.sensitivity_active
+    return moved.active
 
 
 def _notes(data: pd.DataFrame, key_bits: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""``dp_noise`` at work: Hu, Figures 2 to 4, with both readings of (71)-(72) and what theory predicts of each.
+"""``dp_noise`` at work: Hu, Figures 2 to 4, with every calibration of sigma and what theory predicts of each.
 
 SIMULATION, as in ``hu.experiments``: training runs in one place in float64, and the label attack is given f + Z^A as
 its equations determine it. The noise is seeded.
@@ -33,15 +33,17 @@ _FALLBACK = NoiseCase("breast_cancer", "Breast cancer", Reading("bounded rows", 
 
 
 def noise_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
-    """Measure accuracy, the label attack and ||theta|| without noise and at epsilon 0.1, 0.2, 0.5, for both readings.
+    """Measure accuracy, the label attack and ||theta|| without noise and at epsilon 0.1, 0.2, 0.5.
 
-    Five seeds from ``seed`` on, batches and epochs of the paper. quick: two seeds, three epochs, one preparation per
-        data set. Without the raw files of MNIST and credit, breast_cancer takes their place.
+    For each: the exact mechanism (with and without keeping the norm that it assumes), the lemma and the printed
+    formula, at delta = 0.1 as in the paper and at 1 / (10 n). Five seeds from ``seed`` on, batches and epochs of the
+    paper. quick: two seeds, three epochs, one preparation per data set. Without the raw files of MNIST and credit,
+    breast_cancer takes their place.
 
-    ``data`` has one row per training and epoch. success_step is Criterion 4.2 on f + Z^A in that epoch,
-    success_averaged on the sum of all of a record's so far, success_kept the majority over steps (``LabelRecovery``'s);
-    each predicted one is the probability given the true f. From first_product_step on, columns are of the whole
-    training.
+    ``data`` has one row per training and epoch. success_step is Criterion 4.2 on f + Z^A in that epoch, success_summed
+    on the sum of the label party's shares of a record so far (``label_recovery``'s), success_kept the majority of the
+    steps' signs; each predicted one is the probability given the true f. From first_product_step on, columns are of the
+    whole training. ``summary`` has 95 % intervals over seeds (Student's t).
     """
     cases, records, missing = _available(data_dir)
     if quick:

@@ -13,6 +13,7 @@ from attacks.known_moments import known_moments
 from defences import load
 from services.adversary.knowledge import Beforehand
 from services.adversary.predictions import AttackHost
+from services.common.agreement import Agreement
 from services.common.run_folder import RunFolder
 from services.coordinator.kept_sessions import DATABASE
 from services.party.model_file import packed, unpacked
@@ -20,7 +21,7 @@ from services.party.served_models import SERVED
 from tests.harness.parties import active_data, party_data
 from tests.harness.restarts import IDS, Town, town
 from vfl.arrays import FloatArray
-from vfl.channels import Distorted, Rounding, Temperature, Undeclared
+from vfl.channels import Distorted, Rounding, ScoreChannel, Temperature, Undeclared
 from vfl.data import Table
 
 WORDS = ["setosa", "versicolor", "virginica"]
@@ -186,8 +187,13 @@ def test_attacks_that_read_no_channel_run_once_more_on_what_knowing_the_defences
 def test_an_idle_host_asks_for_no_channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """A purifier may have to be trained for it: nothing of that where no attack is mounted."""
     asked: list[str] = []
-    monkeypatch.setattr("services.adversary.knowledge.score_channels", lambda _: (asked.append("channel"), ())[1])
+
+    def asking(agreement: Agreement) -> tuple[ScoreChannel, ...]:
+        asked.append(agreement.session_id)
+        return ()
+
+    monkeypatch.setattr("services.adversary.knowledge.score_channels", asking)
     with town(tmp_path, attacks={f"spy {number}": Spy() for number in range(count)}, disclose=True) as home:
         home.train()
-    assert asked == ["channel"] * min(count, 1)
+    assert len(asked) == min(count, 1)
     assert AttackHost({}, None).is_idle

@@ -250,7 +250,8 @@ def test_terms_are_those_of_the_session(tmp_path: Path) -> None:
     with house(tmp_path, settings=small_settings(), active_defences=reading, passive_defences=reading) as home:
         home.train(learning_rate=0.25, residual_integer_bits=8)
     # 38 of 55 common records are for training: five steps of seven or eight.
-    expected = TrainingTerms("active", epochs=2, steps=10, rows=7, learning_rate=0.25, residual_limit=256.0)
+    public = {"records": 38, "features": 3, "all_features": 6, "parties": 2}
+    expected = TrainingTerms("active", epochs=2, steps=10, rows=7, learning_rate=0.25, residual_limit=256.0, **public)
     assert set(seen) == {"active", "passive"}
     assert replace(seen["active"], row_norm=1.0) == expected
     assert replace(seen["passive"], row_norm=1.0) == replace(expected, role="passive")

@@ -157,7 +157,13 @@ def test_zero_weights_are_warned_of_by_the_party_whose_labels_they_show() -> Non
     agreement = trained_on(agreed(plan, truncating=("active", "passive")), 121)
     (warning,) = guard(agreement, channels_of(agreement, "active"), "warn")
     assert warning.startswith("Every other party could learn labels of active's records from the answers of the first")
-    assert "exact signs follow from far fewer equations" in warning
+    assert "labels alone, and these follow from far fewer equations than there are records" in warning
+    # 15 sums of 16 bits and some five for as many records; 15 answers of 63 bits.
+    assert (
+        "passive's 15 honest sums can hold the labels of 318 records, those that it chooses for itself of 945"
+        in warning
+    )
+    assert "and a batch has 121." in warning
     assert "choose initialisation=xavier" in warning
     assert guard(agreement, channels_of(agreement, "passive"), "warn") == []
     with pytest.raises(OutOfOrder, match=r"Theorem 4\.1"):

@@ -12,7 +12,7 @@ from benchmarks.guard_thresholds import SUMS, error_of_stillness, first_shares, 
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.guard import STANDSTILL, channels_of, guard, steps_until_told
-from services.protocol1.channels import LABELS_PER_EQUATION
+from services.protocol1.channels import LABELS_PER_EQUATION, LABELS_PER_EQUATION_NEAR_ZERO
 from services.protocol1.cipher import DecryptedVector
 from services.protocol1.formats import CipherFormats
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
@@ -61,6 +61,14 @@ def test_five_rows_per_equation_tell_little_more_than_the_larger_class() -> None
     assert labels_right(2) > 0.9
     assert labels_right(LABELS_PER_EQUATION) > 0.75
     assert labels_right(LABELS_PER_EQUATION + 1) < 0.75
+
+
+def test_weights_that_start_all_but_at_zero_let_an_equation_tell_more_labels() -> None:
+    assert labels_right(LABELS_PER_EQUATION_NEAR_ZERO, seeds=8, initialisation="normal") > 0.75
+    agreement = agreed(replace(UNPACKED, batch_size=300), truncating=("active",))
+    near_zero = replace(agreement, plan=replace(agreement.plan, initialisation="normal"))
+    # Fifteen answers of 63 bits, 30 equations.
+    assert [channel(one, rows=300).most_rows_told for one in (agreement, near_zero)] == [4 * 30, 7 * 30]
 
 
 # -- weights that stand still -----------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def test_who_knows_a_scheme_is_where_it_was_without(lab: Lab) -> None:
     assert np.abs(given(found["half_star", "knows nothing of it"]) - before).max() > 1e-3
     for prior in ("half", "covariance"):
         expected = given(plain[f"posterior, {prior}", "expects it"])
-        np.testing.assert_allclose(given(found[f"posterior, {prior}", "undoes it"]), expected, atol=1e-6)
+        np.testing.assert_allclose(given(found[f"posterior, {prior}", "expects it"]), expected, atol=1e-6)
 
 
 def test_a_share_that_is_balanced_leaves_scores_even_where_the_guess_is_right(lab: Lab) -> None:

@@ -6,7 +6,7 @@ import pytest
 from plumbline.figures.defences.canaries import SIGMAS, canaries_section, default_delta, measured, sensitivity
 from plumbline.figures.defences.canary_trials import CANARY, CanarySession, on_the_wire, simulated
 from plumbline.figures.page.section import Section
-from vfl.theory.dp_noise import gaussian_epsilon
+from vfl.theory.gaussian_mechanism import gaussian_epsilon
 
 
 @pytest.fixture(scope="module")
