@@ -27,7 +27,7 @@ SECTIONS: dict[str, str] = {
     "scores": "plumbline.figures.defences.scores:scores_section",
 }
 # About how long each takes beside the others, for the time that is left.
-_SHARES = {"matrix": 12.0, "cost": 2.0, "noise": 2.0, "transform": 1.0, "rotation": 1.0, "scores": 4.0}
+_SHARES = {"matrix": 15.0, "cost": 2.0, "noise": 2.0, "canaries": 1.0, "transform": 1.0, "rotation": 1.0, "scores": 4.0}
 
 _VERSIONS = ("plumbline", "numpy", "scipy", "scikit-learn", "pymanopt", "torch", "opacus")
 
@@ -55,7 +55,7 @@ def run_defences(
         seed: of everything that is simulated.
         quick: small samples and few repetitions, to see that everything works.
         sections: names; all by default.
-        console: for progress.
+        console: for progress, and the time that is left.
 
     Raises:
         ValueError: for a section that isn't known, and as ``stored_sections``.
@@ -70,17 +70,14 @@ def run_defences(
     with _progress(console) as progress, _without_chatter():
         bar = progress.add_task("", total=sum(_SHARES[name] for name in chosen))
         for number, name in enumerate(chosen):
-            before = sum(_SHARES[done] for done in chosen[:number])
-            progress.update(bar, description=name, completed=before)
+            behind = sum(_SHARES[one] for one in chosen[:number])
+            progress.update(bar, description=name, completed=behind)
             start = time.perf_counter()
-            section = _function(name)(
-                data_dir,
-                seed=seed,
-                quick=quick,
-                done=lambda share, before=before, name=name: progress.update(
-                    bar, completed=before + share * _SHARES[name]
-                ),
-            )
+
+            def done(share: float, behind: float = behind, name: str = name) -> None:
+                progress.update(bar, completed=behind + share * _SHARES[name])
+
+            section = _function(name)(data_dir, seed=seed, quick=quick, done=done)
             made = datetime.now().isoformat(" ", "minutes")
             settings = {"seed": seed, "quick": quick, "made": made, "versions": _versions()}
             # Written each time: what is done stays when a later section fails or is stopped.
