@@ -15,8 +15,8 @@ from plumbline.figures.defences.canary_trials import CanarySession, on_the_wire,
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
 from vfl.theory.dp_noise import LABEL_TERM, sensitivities
-from vfl.theory.gaussian_mechanism import gaussian_epsilon
 from vfl.theory.empirical_epsilon import epsilon_lower_bound
+from vfl.theory.gaussian_mechanism import gaussian_epsilon
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
