@@ -65,7 +65,8 @@ class Forward:
             case Purifier():
                 return normalised(stage.network.partial_scores(np.exp(values)))
             case Rounding(decimals):
-                return logits_of(np.round(np.exp(values), decimals))
+                scores: FloatArray = np.exp(values)
+                return logits_of(scores.round(decimals))
         return normalised(self._shifted(values, stage))
 
     def _shifted(self, values: FloatArray, stage: StrongestDirection) -> FloatArray:

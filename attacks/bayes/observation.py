@@ -13,7 +13,7 @@ from attacks.bayes.forward import Forward
 from attacks.bayes.told import NARROWEST, Differences, Exactly, Intervals, Near, Told, Winner
 from attacks.bayes.told_by_noise import NoisyIntervals, NoisyRow, NoisyWinner
 from attacks.views import PredictionView, ViewError
-from vfl.arrays import FloatArray
+from vfl.arrays import BoolArray, FloatArray
 from vfl.channels import Decision, Noise, Purifier, Rounding, ScoreChannel, StrongestDirection, Temperature, Undeclared
 from vfl.learning.networks import DenseNetwork
 from vfl.theory.logit_schemes import logits_of, without_shift, without_temperature
@@ -35,7 +35,6 @@ class Observation:
         told: what the delivered scores tell of the scores after ``forward``.
         forward: what stands between the logits and ``told``; nothing for ``Exactly``.
         error: (k, k) covariance of what the class rows get wrong of a record's logits; None where they are right.
-        notes: sentences about how this came about.
     """
 
     known: FloatArray
@@ -43,7 +42,6 @@ class Observation:
     told: Told | Exactly
     forward: Forward = field(default_factory=Forward)
     error: FloatArray | None = None
-    notes: tuple[str, ...] = ()
 
     @property
     def is_linear(self) -> bool:
@@ -57,14 +55,23 @@ class Observation:
         return equations(self.model), np.diff(self.told.logits - self.known, axis=1)
 
 
-def observe(view: PredictionView) -> Observation:
+def nothing_observed(n: int, d: int) -> Observation:
+    """What is left where no score is seen: a model of which nothing is told."""
+    return Observation(np.zeros((n, 2)), np.zeros((2, d)), Exactly(np.zeros((n, 2))))
+
+
+def observe(view: PredictionView, error: FloatArray | None = None) -> Observation:
     """Undo what can be undone of a view's channel.
+
+    Args:
+        view: with the parameters that scores follow from.
+        error: (k, k) covariance of what these get wrong of a record's logits; None where they are right.
 
     Raises:
         ViewError: without scores or a model, and for a channel that tells nothing usable, with the stage's name.
     """
     if view.scores is None:
-        raise ViewError("There are no scores to learn from: run predictions first.")
+        raise ViewError("posterior needs scores, which this view lacks: run predictions first.")
     known, model = _shares(view)
     gram = model @ model.T if isinstance(model, np.ndarray) else None
     if gram is None and any(isinstance(stage, StrongestDirection) for stage in view.channel):
@@ -72,7 +79,7 @@ def observe(view: PredictionView) -> Observation:
     forward, told = told_by(view.scores, view.channel, gram)
     if isinstance(told, Exactly) and isinstance(model, DenseNetwork):
         told = Near(forward.log_scores(told.logits))
-    return Observation(known, model, told, forward)
+    return Observation(known, model, told, forward, error)
 
 
 def told_by(
@@ -109,10 +116,13 @@ def told_by(
 def _shares(view: PredictionView) -> tuple[FloatArray, FloatArray | DenseNetwork]:
     """The known part of the logits, and the passive model."""
     shift = 0.0 if view.own_shift is None else view.own_shift
-    if view.network is not None and not view.network.passive.is_linear:
-        return view.network.active.partial_scores(view.features_active) + shift, view.network.passive
+    if view.network is not None:
+        own, passive = view.network.active.partial_scores(view.features_active), view.network.passive
+        if passive.is_linear:
+            return own + passive.biases[0] + shift, passive.weights[0].T
+        return own + shift, passive
     if view.weights_active is None or view.weights_passive is None or view.bias is None:
-        raise ViewError("The model's parameters aren't disclosed: without complete records, scores tell nothing.")
+        raise ViewError("posterior needs the model's parameters, which this view lacks: disclose them.")
     return view.features_active @ view.weights_active.T + view.bias + shift, view.weights_passive
 
 
@@ -128,7 +138,7 @@ def _exactly(logits: FloatArray, scores: FloatArray) -> Exactly | Differences:
     return Differences(reference, np.where(nothing, -np.inf, low), np.where(nothing, smallest, high))
 
 
-def _between(logits: FloatArray, decided: FloatArray, lowest: FloatArray, highest: FloatArray) -> Differences:
+def _between(logits: FloatArray, decided: BoolArray, lowest: FloatArray, highest: FloatArray) -> Differences:
     """All differences but the decision's, which lies between its ends."""
     others = np.where(decided, -np.inf, logits)
     reference = others.argmax(axis=1)

@@ -12,6 +12,7 @@ contradicted.
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import chi2
 
 from attacks.bayes.frame import Frame, frame_of
 from attacks.bayes.moves import Target, Walkers, box_moves, slice_moves
@@ -23,6 +24,8 @@ from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.theory.prediction import equations, row_space
 
 INTERVAL = (0.05, 0.95)
+# Answers less likely than this under the prior contradict it.
+_UNLIKELY = 1e-6
 # Records walk together in groups whose draws fit a processor's cache.
 _GROUP = 500
 _STAGES, _LEAST_STAGES = 80, 10
@@ -37,7 +40,8 @@ class SampledPosterior(Posterior):
     """A posterior by sampling.
 
     Attributes:
-        contradicted: (n,), records whose answers nothing explains: they have the nearest that something does.
+        contradicted: (n,), records whose answers are all but impossible beforehand; where nothing in the box explains
+            them, it is the nearest that something does which was sampled.
     """
 
     contradicted: BoolArray | None = None
@@ -57,8 +61,12 @@ def sampled_posterior(
     """
     frame = frame_of(prior, observation)
     target = Target(frame, observation)
-    seeds = np.random.SeedSequence(seed).spawn(-(-len(prior.mean) // _GROUP))
-    groups = [np.arange(start, min(start + _GROUP, len(prior.mean))) for start in range(0, len(prior.mean), _GROUP)]
+    n = len(prior.mean)
+    seeds = np.random.SeedSequence(seed).spawn(-(-n // _GROUP))
+    groups = [np.arange(start, min(start + _GROUP, n)) for start in range(0, n, _GROUP)]
+    if not n:
+        nothing = np.zeros((0, frame.features))
+        return SampledPosterior(nothing, nothing, nothing, nothing, np.zeros(0), np.zeros(0, dtype=np.bool_))
     parts = [
         _of_group(target, rows, np.random.default_rng(each), box=box, draws=draws)
         for rows, each in zip(groups, seeds, strict=True)
@@ -78,10 +86,12 @@ def _of_group(
         _sweep(walkers, target, generator, box=box)
         seen[sweep] = walkers.told
     _adapt(walkers, seen[warm_up // 4 :])
-    kept = np.empty((draws, len(rows), target.frame.features))
+    kept, told = np.empty((draws, len(rows), target.frame.features)), np.zeros_like(walkers.told)
     for draw in range(draws):
         _sweep(walkers, target, generator, box=box)
+        told += walkers.told / draws
         kept[draw] = target.frame.points(walkers.told, walkers.untold, walkers.rows)
+    contradicted |= chi2.sf((told**2).sum(axis=1), max(1, told.shape[1])) < _UNLIKELY
     return (*_summary(kept, target.frame, generator, box=box), contradicted)
 
 
@@ -128,7 +138,8 @@ def _started(target: Target, rows: IntArray, *, box: bool) -> tuple[Walkers, Boo
     """Walkers near the prior's mean, on solutions of what is known exactly; and those for which there is none."""
     frame, told = target.frame, target.observation.told
     r, q = frame.told.shape[1], frame.untold.shape[1]
-    coordinates, unsolved = np.zeros((len(rows), r + q)), np.zeros(len(rows), dtype=np.bool_)
+    coordinates: FloatArray = np.zeros((len(rows), r + q))
+    unsolved: BoolArray = np.zeros(len(rows), dtype=np.bool_)
     if isinstance(told, Exactly):
         coordinates, unsolved = _solved(target, rows, coordinates, told.logits[rows], box=box)
     elif isinstance(told, Intervals | Differences):
@@ -177,8 +188,7 @@ def _columns(frame: Frame, rows: IntArray, coordinates: FloatArray) -> FloatArra
 
 def _coordinates(frame: Frame, rows: IntArray, columns: FloatArray) -> FloatArray:
     basis = np.hstack([frame.told, frame.untold])
-    coordinates: FloatArray = np.linalg.lstsq(basis, (columns - frame.centre[rows]).T, rcond=None)[0].T
-    return coordinates
+    return np.asarray(np.linalg.lstsq(basis, (columns - frame.centre[rows]).T, rcond=None)[0].T, dtype=np.float64)
 
 
 def _led_inside(walkers: Walkers, target: Target, generator: np.random.Generator, *, box: bool) -> BoolArray:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from attacks.bayes.told import diagonal
-from vfl.arrays import FloatArray, IntArray
+from vfl.arrays import BoolArray, FloatArray, IntArray
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _DEVIATIONS = 5.0
@@ -56,9 +56,7 @@ class NoisyRow:
         row = self.delivered[rows]
         return diagonal(np.where(row > _NOTHING, (np.exp(log_scores) / self.sigma) ** 2, 0.0))
 
-    def _clipped_at_one(
-        self, before: FloatArray, row: FloatArray, positive: FloatArray, full: FloatArray
-    ) -> FloatArray:
+    def _clipped_at_one(self, before: FloatArray, row: FloatArray, positive: BoolArray, full: BoolArray) -> FloatArray:
         scale = 1.0 / row.max(axis=1, keepdims=True)
         between = _log_normal(row * scale - before, self.sigma)
         above = log_ndtr((before - 1.0) / self.sigma)
@@ -67,7 +65,7 @@ class NoisyRow:
         term: FloatArray = entries + count * np.log(scale[:, 0])
         return term
 
-    def _unclipped(self, before: FloatArray, row: FloatArray, positive: FloatArray) -> FloatArray:
+    def _unclipped(self, before: FloatArray, row: FloatArray, positive: BoolArray) -> FloatArray:
         """log of the integral over s from 0 to 1 / max(q) of s^(m-1) prod N(s q_i; p_i, sigma)."""
         kept = np.where(positive, row, 0.0)
         squared = (kept**2).sum(axis=1)
@@ -80,8 +78,9 @@ class NoisyRow:
         ) ** 2
         rest = np.where(positive, before - centre[:, None] * kept, 0.0)
         constant = -0.5 * (rest**2).sum(axis=1) / self.sigma**2 - count[:, 0] * np.log(self.sigma * np.sqrt(2 * np.pi))
-        integral: FloatArray = _log_integral(exponent, high - low)
-        return integral + constant
+        integral = _log_integral(exponent, high - low)
+        total: FloatArray = integral + constant
+        return total
 
 
 @dataclass(frozen=True, eq=False)

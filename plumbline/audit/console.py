@@ -126,7 +126,7 @@ def _print_attacks(console: Console, done: Sequence[AttackFinding]) -> None:
         caption="Mean squared error per feature, by attacks that saw scores. Covered: cells within an attack's own "
         "90 % intervals.",
     )
-    table.add_column("attack", no_wrap=True)
+    table.add_column("attack", overflow="fold")
     table.add_column("knows", no_wrap=True)
     for heading in ("MSE", "95 %", "accuracy", "covered"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -144,7 +144,7 @@ def _print_attacks(console: Console, done: Sequence[AttackFinding]) -> None:
 
 def _print_baselines(console: Console, baselines: Sequence[BaselineFinding]) -> None:
     table = Table(title="Baselines: guesses without a score", caption="Mean squared error per feature.")
-    table.add_column("guess", no_wrap=True)
+    table.add_column("guess")
     table.add_column("knows", no_wrap=True)
     for heading in ("MSE", "95 %"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -161,13 +161,12 @@ def _print_columns(console: Console, findings: PredictionFindings) -> None:
     levels = [level for level in distinct_levels(findings) if level != HEADLINE]
     table = Table(
         title="The federation's part, by what the adversary knows beforehand",
-        caption="What scores remove of the error of the best guess without any. Errors, attack and 95 % interval are "
-        f"those of level {HEADLINE}; n/a: known without a score.",
+        caption="What scores remove of the error of the best guess without any. Errors and 95 % interval are those of "
+        f"level {HEADLINE}; n/a: known without a score.",
     )
-    table.add_column("column")
+    table.add_column("column", overflow="fold")
     for heading in ("guess", "attack"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("by")
     for heading in (HEADLINE, *levels):
         table.add_column(heading, justify="right", no_wrap=True)
     for column in ranked(findings)[:_MOST_COLUMNS]:
@@ -176,7 +175,6 @@ def _print_columns(console: Console, findings: PredictionFindings) -> None:
             _text(column_name(column, findings)),
             f"{headline.e0:.4f}",
             "" if headline.error is None else f"{headline.error:.4f}",
-            _text(headline.attack),
             part_words(headline),
             *(part_words(at(column.squared, level)).partition(" (")[0] for level in levels),
         )
@@ -193,10 +191,10 @@ def _print_categories(console: Console, findings: PredictionFindings) -> None:
         caption=f"Share of records at level {HEADLINE}, by the best guess without a score and the best attack; more: "
         "in points, with the 95 % interval.",
     )
-    table.add_column("column")
+    table.add_column("column", overflow="fold")
     for heading in ("values", "guess", "attack"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("by")
+    table.add_column("by", overflow="fold")
     table.add_column("more", justify="right", no_wrap=True)
     for one in findings.categories[:_MOST_COLUMNS]:
         verdict = at(one.wrong)

@@ -26,7 +26,7 @@ class AuditRequest:
         defences: names of the defences to apply, in this order.
         adversary: ``active`` or ``passive``: who mounts attacks that either can.
         black_box: whether passive parties keep their parameters to themselves.
-        auxiliary: number of complete records that the adversary is given.
+        auxiliary: number of complete records that the adversary of predictions is given, neither trained on nor judged.
         hidden: layer sizes of a network that is trained in the lab and installed; None trains in the federation.
         activation: the network's activation.
         settings: settings of every process, by field name, on top of the PLUMBLINE_* variables.

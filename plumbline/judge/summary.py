@@ -175,9 +175,12 @@ def _auc(labels: np.ndarray[Any, Any], scores: np.ndarray[Any, Any]) -> float:
     classes = scores.shape[1] if scores.ndim == 2 else 0
     if len(np.unique(labels)) < max(2, classes):
         return float("nan")
-    return float(
-        roc_auc_score(labels, scores[:, 1]) if classes == 2 else roc_auc_score(labels, scores, multi_class="ovr")
-    )
+    if classes == 2:
+        return float(roc_auc_score(labels, scores[:, 1]))
+    # Defended rows need not sum to 1, or to anything.
+    total = scores.sum(axis=1, keepdims=True)
+    shares = np.where(total > 0, scores / np.where(total > 0, total, 1.0), 1 / classes)
+    return float(roc_auc_score(labels, shares, multi_class="ovr"))
 
 
 def _timing(name: str, record: PartyRecord, steps: Sequence[StepRecord]) -> PartyTiming:

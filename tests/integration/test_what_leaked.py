@@ -37,10 +37,10 @@ def check_baselines_get_no_verdict(results: dict[str, Any], printed: str, page: 
     chosen = {level["attack"] for column in results["columns"] for level in column["squared"]}
     assert chosen <= {"half_star", "rcc2"}
     assert {one["attack"] for one in results["attacks"] if not one["sees_scores"]} == BASELINES
-    assert BASELINES <= {one["name"] for one in results["baselines"]}
+    assert {one["name"] for one in results["baselines"]} >= BASELINES
     for name in BASELINES:
-        assert f"by {name}" not in printed
-        assert f"by {name}" not in page
+        assert f"by {name}." not in printed
+        assert f"by {name}." not in page
         assert f"<code>{name}</code>" not in page
 
 

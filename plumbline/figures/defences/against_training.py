@@ -122,7 +122,7 @@ def _rows_of(setting: Setting, defence: str, options: str, run: LiveRun, plain: 
                 "case": f"{DATASET}, live: {setting.title}",
                 "defence": defence,
                 "options": options,
-                "adversary": "unaware",
+                "awareness": "knows nothing of it",
                 "attack": attack,
                 "status": "measured",
                 "reason": found.reason,

@@ -13,6 +13,7 @@ import pandas as pd
 from plumbline.figures.defences.noise_page import noise_notes, noise_plot, summary_of_noise
 from plumbline.figures.defences.noise_trainings import NoiseCase, run_case
 from plumbline.figures.page.section import Section
+from plumbline.figures.simulation.progress import Done, told, unwatched
 from plumbline.figures.simulation.records import Reading, Records
 from vfl.data import DatasetNotFound, encode_labels, load_dataset
 
@@ -31,7 +32,7 @@ _CASES = (
 _FALLBACK = NoiseCase("breast_cancer", "Breast cancer", Reading("bounded rows", "bounded", False), 30, 32)
 
 
-def noise_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -> Section:
+def noise_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
     """Measure accuracy, the label attack and ||theta|| without noise and at epsilon 0.1, 0.2, 0.5.
 
     For each: the exact mechanism (with and without keeping the norm that it assumes), the lemma and the printed
@@ -49,7 +50,7 @@ def noise_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) 
         first = {name: next(case for case in cases if case.dataset == name) for name in _names(cases)}
         cases = [replace(case, epochs=_QUICK_EPOCHS) for case in first.values()]
     seeds = range(seed, seed + (_QUICK_SEEDS if quick else _SEEDS))
-    parts = [run_case(case, records[case.dataset], seeds) for case in cases]
+    parts = [run_case(case, records[case.dataset], seeds) for case in told(cases, done)]
     data = pd.concat(parts, ignore_index=True)
     summary = summary_of_noise(data)
     return Section(

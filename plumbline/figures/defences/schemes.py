@@ -14,19 +14,16 @@ from scipy.optimize import nnls
 
 import attacks
 import defences
-from defences import NoiseSource, ScoreContext
-from defences.score_schemes import ScoreScheme1, ScoreScheme2, ScoreScheme3
+from attacks.undone import undo_channel
+from defences import Defence, NoiseSource, ScoreContext, channel_of
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot
 from plumbline.figures.simulation.linear_models import TrainedModel
 from plumbline.figures.simulation.score_measures import mean_divergence, mean_where, score_utility
 from plumbline.judge.measures import mse_per_feature
-from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning import confidence_scores
+from vfl.arrays import FloatArray, IntArray
 from vfl.theory.prediction import moments
-from vfl.theory.score_noise import largest_noisy_error, strongest_noise
-
-_SCORE_FLOOR = 1e-300
+from vfl.theory.score_noise import largest_noisy_error
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ def _trade_off_at(model: TrainedModel, d: int, windows: int, records: int) -> pd
                 shared["kl"] = mean_divergence(scores, delivered)
                 seen = replace(view, scores=delivered)
                 limit = largest_noisy_error(weights, about_half, strength) if curve.name == "score_scheme1" else np.nan
-                aware = by_label if curve.name == "class_label" else undone(defence, seen)
+                aware = by_label if curve.name == "class_label" else _undone(defence, seen)
                 rows.append({**shared, **_measured(seen, truth, labels, scores, "unaware"), "theorem_4": limit})
                 rows.append(
                     {**shared, **score_utility(delivered, scores, labels), "adversary": "aware"}
@@ -122,52 +119,11 @@ def _disclosed(view: attacks.PredictionView) -> FloatArray:
     return view.weights_passive
 
 
-def undone(defence: ScoreScheme1 | ScoreScheme2 | ScoreScheme3, view: attacks.PredictionView) -> FloatArray:
-    """Estimate with half* as an adversary who knows the scheme, its options and W_pas: (n, d) in [0, 1].
-
-    Schemes 1 and 3 are taken off exactly. So is scheme 2, but for the decision's score where a lead of exactly delta
-    tells that it was overwritten: the adversary leaves that class out of the record's equations.
-    """
-    logits = np.log(np.maximum(_scores(view), _SCORE_FLOOR))
-    winners = np.arange(logits.shape[1]) == logits.argmax(axis=1)[:, None]
-    if isinstance(defence, ScoreScheme3):
-        return _clamped_half_star(view, logits / (1 - defence.alpha))
-    weights = _disclosed(view)
-    v = defence.sign * strongest_noise(weights @ weights.T).direction
-    if isinstance(defence, ScoreScheme1):
-        direction = np.where(winners, v.max(), v)
-        noise = direction / np.linalg.norm(direction, axis=1, keepdims=True)
-        return _clamped_half_star(view, logits - np.sqrt(defence.alpha) * noise)
-    lead = np.where(winners, logits, -np.inf).max(axis=1) - np.where(winners, -np.inf, logits).max(axis=1)
-    cleared = logits - np.sqrt(defence.alpha) * v
-    estimates = _clamped_half_star(view, cleared)
-    overwritten = np.abs(lead - defence.delta) < 1e-9
-    if logits.shape[1] == 2:  # no two other classes, no equation
-        estimates[overwritten] = 0.5
-        return estimates
-    for winner in range(logits.shape[1]):
-        rows = overwritten & winners[:, winner]
-        if rows.any():
-            others = np.delete(cleared[rows], winner, 1)
-            estimates[rows] = _clamped_half_star(_without_class(view, rows, winner), others)
-    return estimates
-
-
-def _clamped_half_star(view: attacks.PredictionView, logits: FloatArray) -> FloatArray:
-    estimates: FloatArray = attacks.load("half_star").reconstruct(replace(view, scores=confidence_scores(logits)))
+def _undone(defence: Defence, view: attacks.PredictionView) -> FloatArray:
+    """Estimate with half* as an adversary who knows the scheme, its options and W_pas: (n, d) in [0, 1]."""
+    known = undo_channel(replace(view, channel=(channel_of(defence, view.classes),)))
+    estimates: FloatArray = attacks.load("half_star").reconstruct(known)
     return estimates.clip(0, 1)
-
-
-def _without_class(view: attacks.PredictionView, rows: BoolArray, gone: int) -> attacks.PredictionView:
-    """The view of some rows by a model that lacks a class: ratios of the other classes' scores are as they were."""
-    if view.weights_active is None or view.bias is None:
-        raise AssertionError
-    return attacks.PredictionView(
-        features_active=view.features_active[rows],
-        weights_active=np.delete(view.weights_active, gone, 0),
-        weights_passive=np.delete(_disclosed(view), gone, 0),
-        bias=np.delete(view.bias, gone),
-    )
 
 
 def _half_space_estimates(view: attacks.PredictionView) -> FloatArray:

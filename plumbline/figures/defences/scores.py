@@ -10,6 +10,7 @@ from plumbline.figures.defences.inversion_page import utility_notes, utility_plo
 from plumbline.figures.defences.schemes import CURVES, trade_off, trade_off_notes, trade_off_plot
 from plumbline.figures.page.section import Section
 from plumbline.figures.simulation.linear_models import train
+from plumbline.figures.simulation.progress import Done, told, unwatched
 from vfl.data import DatasetNotFound, load_dataset
 
 
@@ -31,7 +32,7 @@ _FULL = _Plan(6, 1000, seeds=3, datasets=2, inversions=InversionPlan(100, 500, 1
 _QUICK = _Plan(2, 100, seeds=1, datasets=1, inversions=InversionPlan(20, 40, 60, epsilons=()))
 
 
-def scores_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -> Section:
+def scores_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
     """Measure what the coordinator's score defences cost the adversary and the active party.
 
     The trade-off (Rassouli, Figure 13): half* on a linear model of satellite, clamped to [0, 1] and as it is, by an
@@ -51,7 +52,8 @@ def scores_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False)
     names, missing = _available(data_dir)
     used = names[-plan.datasets :]
     traded = trade_off(train(used[0], data_dir, "adam", seed), windows=plan.windows, records=plan.records)
-    runs = [privacy_utility(name, data_dir, seed + run, plan.inversions) for name in used for run in range(plan.seeds)]
+    splits = [(name, seed + run) for name in used for run in range(plan.seeds)]
+    runs = [privacy_utility(name, data_dir, split, plan.inversions) for name, split in told(splits, done)]
     utility = pd.concat(runs, ignore_index=True)
     data = pd.concat([traded, utility], ignore_index=True)
     return Section(
