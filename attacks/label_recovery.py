@@ -13,13 +13,12 @@ import numpy as np
 
 from attacks.base import AttackSpec, require
 from attacks.label_search import (
-    LabelSums,
+    FoundLabels,
+    LabelSearch,
     SearchBudget,
     common_offset,
-    joined_labels,
     label_sums,
     label_terms,
-    search_labels,
 )
 from attacks.recovered_labels import UNRESOLVED, Method, RecoveredLabels, Source, StepLabels
 from attacks.summed_shares import assumed_squared_norm, first_product_bound, summed_over_epochs
@@ -92,18 +91,20 @@ class LabelRecovery:
             raise ViewError("label_recovery is a passive party's attack: the active party has the labels.")
         require(self, view)
         solutions = solve_steps(view, tolerance=self.tolerance)
+        budget = SearchBudget(self.free_signs, self.lattice_rows, self.lattice_tours)
+        search = LabelSearch(view.n, view.classes, budget)
         if view.linear and view.label_party_features == 0:
             epsilon, limit = 0.0, None
-            steps, open_sums = self._without_features(view, solutions)
+            steps = self._without_features(view, solutions, search)
         else:
             epsilon, limit = self._guarantee(view)
-            steps, open_sums = self._with_features(view, solutions, limit)
-        overall = _overall(view, _joined(view, steps, open_sums, self._budget), limit, epsilon)
+            steps = self._with_features(view, solutions, search, limit)
+        joined = search.joined()
+        told = tuple(
+            _with_known(view, step, joined[step.rows]) if step.step in search.open_steps else step for step in steps
+        )
+        overall = _overall(view, told, limit, epsilon)
         return summed_over_epochs(view, solutions, overall, norm=self.squared_norm, failure=self.failure)
-
-    @property
-    def _budget(self) -> SearchBudget:
-        return SearchBudget(self.free_signs, self.lattice_rows, self.lattice_tours)
 
     def _guarantee(self, view: TrainingView) -> tuple[float, int | None]:
         if view.approximation == "piecewise":
@@ -120,25 +121,21 @@ class LabelRecovery:
         return epsilon, limit
 
     def _with_features(
-        self, view: TrainingView, solutions: tuple[StepSolution, ...], limit: int | None
-    ) -> tuple[list[StepLabels], dict[int, LabelSums]]:
-        """Criterion 4.2 where shares are solved for; a search from zero weights else. And the sums still open."""
-        steps, open_sums = [], {}
+        self, view: TrainingView, solutions: tuple[StepSolution, ...], search: LabelSearch, limit: int | None
+    ) -> list[StepLabels]:
+        """Criterion 4.2 where shares are solved for; a search where residuals are labels alone."""
+        steps = []
         grouped = view.by_step()
-        nothing = np.zeros(view.columns)
         for solution in solutions:
             estimate = self._by_sign(view, solution, limit)
             equations = grouped[solution.own.step].get(str(view.label_party))
             if estimate.method == "none" and view.linear and equations is not None:
-                sums = label_sums(equations, nothing, view.classes) if view.initialisation == "zero" else None
-                if sums is not None or (view.initialisation == "zero" and solution.own.step == 0):
-                    estimate = self._search(view, solution, equations, nothing)
+                if _is_labels_alone(view, equations):
+                    estimate = _searched(view, solution, search.at_step(equations, np.zeros(view.columns)))
                 else:
                     estimate = replace(estimate, reason=f"{estimate.reason} {_what_stops_labels(view)}")
-                if estimate.method == "none" and sums is not None:
-                    open_sums[solution.own.step] = sums
             steps.append(estimate)
-        return steps, open_sums
+        return steps
 
     def _by_sign(self, view: TrainingView, solution: StepSolution, limit: int | None) -> StepLabels:
         values, source = _observed(view, solution)
@@ -157,13 +154,13 @@ class LabelRecovery:
     # -- Theorem 4.1 -----------------------------------------------------------------------------------------------
 
     def _without_features(
-        self, view: TrainingView, solutions: tuple[StepSolution, ...]
-    ) -> tuple[list[StepLabels], dict[int, LabelSums]]:
-        """Labels of each step from label terms and a bias, and the sums of the steps that don't tell alone."""
+        self, view: TrainingView, solutions: tuple[StepSolution, ...], search: LabelSearch
+    ) -> list[StepLabels]:
+        """Labels of each step from label terms and a bias."""
         party = str(view.label_party)
         grouped = view.by_step()
         offset = _initial_offset(view)
-        steps, open_sums = [], {}
+        steps = []
         expected = 0
         for solution in solutions:
             own, equations = solution.own, grouped[solution.own.step].get(party)
@@ -172,25 +169,13 @@ class LabelRecovery:
             if offset is None and equations is not None:
                 offset = common_offset(equations, view.classes, view.share_step)
             if solution.shares[party].values is None and offset is not None and equations is not None:
-                estimate = self._search(view, solution, equations, offset)
-                sums = label_sums(equations, offset, view.classes)
-                if estimate.method == "none" and sums is not None:
-                    open_sums[own.step] = sums
+                estimate = _searched(view, solution, search.at_step(equations, offset))
             else:
                 estimate = _by_offset(view, solution, offset)
             offset = _next_offset(view, solution, estimate, offset)
             expected = own.step + 1
             steps.append(estimate)
-        return steps, open_sums
-
-    def _search(
-        self, view: TrainingView, solution: StepSolution, equations: Equations, offset: FloatArray
-    ) -> StepLabels:
-        """Labels by signs or lattices, where the equations leave more than they determine."""
-        found = search_labels(equations, offset, view.classes, self._budget)
-        if found.labels is None:
-            return _nothing(solution, found.reason)
-        return _by_terms(view, solution, found.labels, found.method, certain=found.certain)
+        return steps
 
 
 # --- shares ---------------------------------------------------------------------------------------------------
@@ -227,13 +212,21 @@ def _decide(values: FloatArray) -> tuple[IntArray, FloatArray]:
     return values.argmin(axis=1).astype(np.int64), ordered[:, 1] - ordered[:, 0]
 
 
-def _by_terms(
-    view: TrainingView, solution: StepSolution, labels: IntArray, method: Method, *, certain: bool
-) -> StepLabels:
-    """Labels that were read off label terms: as far from others as the two terms are from their middle."""
+def _searched(view: TrainingView, solution: StepSolution, found: FoundLabels) -> StepLabels:
+    """A step's labels as a search found them: as far from others as the two label terms are from their middle."""
+    if found.labels is None:
+        return _nothing(solution, found.reason)
     low, high = label_terms(view.classes)
-    margin = np.full(len(labels), (high - low) / 2)
-    return _step(solution, labels, margin, np.full(len(labels), certain), method, "label_share")
+    margin = np.full(len(found.labels), (high - low) / 2)
+    sure = np.full(len(found.labels), found.certain)
+    return _step(solution, found.labels, margin, sure, found.method, "label_share")
+
+
+def _is_labels_alone(view: TrainingView, equations: Equations) -> bool:
+    """Whether the label party's weights are zero, or have moved by too little for any sum to show it."""
+    if view.initialisation != "zero":
+        return False
+    return equations.step == 0 or label_sums(equations, np.zeros(view.columns), view.classes) is not None
 
 
 def _what_stops_labels(view: TrainingView) -> str:
@@ -246,25 +239,8 @@ def _what_stops_labels(view: TrainingView) -> str:
     return f"Labels alone can't be searched for: {why}, so its residuals aren't two known values but numbers near them."
 
 
-def _joined(
-    view: TrainingView, steps: list[StepLabels], open_sums: dict[int, LabelSums], budget: SearchBudget
-) -> tuple[StepLabels, ...]:
-    """Add what the open steps' equations tell together, with the rows that others have told taken out."""
-    known = np.full(view.n, UNRESOLVED, dtype=np.int64)
-    for step in steps:
-        sure = step.guaranteed & (step.labels != UNRESOLVED)
-        known[step.rows[sure]] = step.labels[sure]
-    parts = [sums.without(known[sums.rows]) for sums in open_sums.values()]
-    parts = [part for part in parts if len(part.rows)]
-    # A single step has been searched already, unless others have told some of its rows.
-    if len(parts) > 1 or (parts and (known[next(iter(open_sums.values())).rows] != UNRESOLVED).any()):
-        together = joined_labels(parts, view.n, budget)
-        known = np.where(together == UNRESOLVED, known, together)
-    return tuple(_with_known(view, step, known[step.rows]) if step.step in open_sums else step for step in steps)
-
-
 def _with_known(view: TrainingView, step: StepLabels, labels: IntArray) -> StepLabels:
-    """An open step with the labels that other steps, or all of them together, have told of its rows."""
+    """A step whose sums tell too little alone with the labels that others, or all together, have told of its rows."""
     told = labels != UNRESOLVED
     if not told.any():
         return step

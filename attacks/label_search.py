@@ -4,7 +4,7 @@ Two searches, for the same question. Where the equations leave few signs open, a
 4.1): that proves that no other labels fit. Where they leave many, lattice reduction finds them from whole numbers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 import numpy as np
@@ -101,6 +101,72 @@ def label_terms(classes: int) -> tuple[float, float]:
     return (-2.0, 2.0) if classes == 2 else (1.0 - classes, 1.0)
 
 
+class LabelSearch:
+    """Searches one step after the other, and remembers what each has told.
+
+    Arguments:
+        rows: of the common order.
+        classes: how many the labels have.
+        budget: how much is searched. Once a step's search has failed, blocks are no longer reduced for others.
+    """
+
+    def __init__(self, rows: int, classes: int, budget: SearchBudget) -> None:
+        self._classes, self._budget = classes, budget
+        self._known = np.full(rows, UNRESOLVED, dtype=np.int64)
+        self._open: dict[int, LabelSums] = {}
+
+    @property
+    def open_steps(self) -> frozenset[int]:
+        """Steps whose sums are labels alone, and tell too little by themselves."""
+        return frozenset(self._open)
+
+    def at_step(self, equations: Equations, offset: FloatArray) -> FoundLabels:
+        """Find the labels of a step whose residuals are label terms plus a known offset (columns,)."""
+        found = search_labels(equations, offset, self._classes, self._budget, self._known[equations.rows])
+        if found.labels is not None and found.certain:
+            self._known[equations.rows] = found.labels
+        elif found.labels is None:
+            self._budget = replace(self._budget, lattice_tours=0)
+            sums = label_sums(equations, offset, self._classes)
+            if sums is not None:
+                self._open[equations.step] = sums
+        return found
+
+    def joined(self) -> IntArray:
+        """Find what the open steps' equations tell together: (rows,) labels of all steps, or UNRESOLVED.
+
+        Rows that several steps share have one label, so their equations add up.
+        """
+        parts = [sums.without(self._known[sums.rows]) for sums in self._open.values()]
+        # A single step has been searched already, unless others have told some of its rows.
+        is_new = len(parts) > 1 or any((self._known[sums.rows] != UNRESOLVED).any() for sums in self._open.values())
+        parts = [part for part in parts if len(part.rows)]
+        if parts and is_new:
+            together = joined_labels(parts, len(self._known), self._budget)
+            self._known = np.where(together == UNRESOLVED, self._known, together)
+        return self._known
+
+
+def joined_labels(parts: list[LabelSums], rows: int, budget: SearchBudget) -> IntArray:
+    """Find labels from the sums of several steps together; (rows,) in the common order, or UNRESOLVED."""
+    labels = np.full(rows, UNRESOLVED, dtype=np.int64)
+    seen = np.unique(np.concatenate([part.rows for part in parts]))
+    if len(seen) > _MOST_JOINED:
+        return labels
+    taken = _enough(parts, _ENOUGH_EQUATIONS * len(seen))
+    matrix = np.zeros((len(seen), sum(part.matrix.shape[1] for part in taken)), dtype=np.int64)
+    first = 0
+    for part in taken:
+        matrix[np.searchsorted(seen, part.rows), first : first + part.matrix.shape[1]] = part.matrix
+        first += part.matrix.shape[1]
+    found = labels_of_sums(LabelSums(seen, matrix, np.vstack([part.sums for part in taken])), budget, method="joined")
+    if found.labels is None or not found.certain:
+        return labels
+    labels[seen] = found.labels
+    fits = all((part.without(labels[part.rows]).sums == 0).all() for part in parts)
+    return labels if fits else np.full(rows, UNRESOLVED, dtype=np.int64)
+
+
 def search_labels(
     equations: Equations, offset: FloatArray, classes: int, budget: SearchBudget, known: IntArray | None = None
 ) -> FoundLabels:
@@ -156,29 +222,6 @@ def labels_of_sums(sums: LabelSums, budget: SearchBudget, *, method: Method = "l
     if labels is None:
         return FoundLabels(None, reason="the classes' rows contradict each other")
     return FoundLabels(labels, certain, method)
-
-
-def joined_labels(parts: list[LabelSums], rows: int, budget: SearchBudget) -> IntArray:
-    """Find labels from the sums of several steps together; (rows,) in the common order, or UNRESOLVED.
-
-    Rows that several steps share have one label, so their equations add up.
-    """
-    labels = np.full(rows, UNRESOLVED, dtype=np.int64)
-    seen = np.unique(np.concatenate([part.rows for part in parts]))
-    if len(seen) > _MOST_JOINED:
-        return labels
-    taken = _enough(parts, _ENOUGH_EQUATIONS * len(seen))
-    matrix = np.zeros((len(seen), sum(part.matrix.shape[1] for part in taken)), dtype=np.int64)
-    first = 0
-    for part in taken:
-        matrix[np.searchsorted(seen, part.rows), first : first + part.matrix.shape[1]] = part.matrix
-        first += part.matrix.shape[1]
-    found = labels_of_sums(LabelSums(seen, matrix, np.vstack([part.sums for part in taken])), budget, method="joined")
-    if found.labels is None or not found.certain:
-        return labels
-    labels[seen] = found.labels
-    fits = all((part.without(labels[part.rows]).sums == 0).all() for part in parts)
-    return labels if fits else np.full(rows, UNRESOLVED, dtype=np.int64)
 
 
 def _enough(parts: list[LabelSums], equations: float) -> list[LabelSums]:

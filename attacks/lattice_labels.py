@@ -19,8 +19,8 @@ MOST_OTHERS = -7.0
 CERTAIN = -30.0
 
 _BLOCK, _BLOCK_WIDTH = 30, 300
-# Bits per dimension that lattice vectors may have, and how near a column may come to the span of others.
-_VECTOR_BITS, _DEPENDENT = 36, 1e-9
+# Bits per dimension of the lattice with which labels are easily found, and how near a column may come to others' span.
+_VECTOR_BITS, _DEPENDENT = 5, 1e-9
 # Partial combinations that a search keeps: most batches need few.
 _WIDTHS = (1, 64, 4096)
 
@@ -145,17 +145,15 @@ class RowSums:
 
 
 def _telling_columns(matrix: IntArray) -> IntArray:
-    """Indices of columns that are independent, and no more than lattice vectors of ordinary size allow.
-
-    With almost as many equations as rows the vectors without any sums are huge, and fewer equations are plenty.
-    """
+    """Indices of independent columns, and of no more than are plenty: each makes the reduction take longer."""
     heights = _heights(matrix)
     told = 0.0
     chosen: list[int] = []
     for column in np.flatnonzero(heights > 0).tolist():
-        told += float(np.log2(heights[column]))
-        if told > _VECTOR_BITS * (len(matrix) - len(chosen) - 1):
+        plenty = max(_VECTOR_BITS * (len(matrix) - len(chosen)), len(matrix) - 2 * CERTAIN)
+        if told > plenty or len(chosen) == len(matrix) - 1:
             break
+        told += float(np.log2(heights[column]))
         chosen.append(column)
     return np.array(chosen, dtype=np.int64)
 

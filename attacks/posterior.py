@@ -73,6 +73,7 @@ class BayesianAdversary:
         knowledge="white_box",
         needs=("scores",),
         source="this project; half* of Rassouli Prop. 1 is its special case",
+        reads_channel=True,
     )
 
     prior: Literal["half", "mean", "covariance", "imputation"] = "half"

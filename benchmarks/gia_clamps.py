@@ -1,6 +1,6 @@
 """What keeping gradient inversion in [0, 1] costs or saves: each of gia's clamps, from 0 and from 1/2.
 
-    python -m benchmarks.gia_clamps [DATA_DIR]
+    python -m benchmarks.gia_clamps [DATA_DIR [MODELS]]
 
 Mean squared error per value of 50 held-out records, linear models trained by Adam as in the papers, the last half of
 the columns passive. Without raw files it measures breast_cancer only.
@@ -18,17 +18,17 @@ from plumbline.figures.simulation.linear_models import train
 from vfl.data import DatasetNotFound
 
 _DATASETS = ("satellite", "credit", "breast_cancer")
-_SEEDS, _RECORDS = 3, 50
+_MODELS, _RECORDS = 3, 50
 _CLAMPS = ("each_step", "straight_through", "at_end")
 
 
-def main(data_dir: Path | None) -> None:
+def main(data_dir: Path | None, models: int) -> None:
     """Print a row per data set, distance and start, a column per clamp."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{'':34}", *(f"{clamp:>20}" for clamp in _CLAMPS), f"{'half':>8} {'half*':>8}")
     for name in _DATASETS:
         try:
-            cases = [_case(name, data_dir, seed) for seed in range(_SEEDS)]
+            cases = [_case(name, data_dir, seed) for seed in range(models)]
         except DatasetNotFound as missing:
             console.print(f"{name} was left out. {missing}")
             continue
@@ -57,4 +57,4 @@ def _error(attack: attacks.PredictionAttack, view: attacks.PredictionView, truth
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None, int(sys.argv[2]) if len(sys.argv) > 2 else _MODELS)

@@ -25,6 +25,8 @@ _PENALTIES = (*(10.0 ** np.arange(-5, 3.1, 0.5)), np.inf)
 _LANDMARKS = 500
 # A column's own errors decide on its regressions together with so many times the mean over all columns.
 _SHARED = 3.0
+# A weight that isn't worth its residuals.
+_NOTHING = 1e-9
 
 # Maps (n, columns) to (n, what is seen).
 _Sight: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -52,18 +54,20 @@ class _Ridge:
         asked: (n, f), the others, alike.
         eigenvalues: (f,).
         targets: (t, c), centred.
+        products: (f, c), the mean over records of what is seen times the target.
     """
 
     seen: FloatArray
     asked: FloatArray
     eigenvalues: FloatArray
     targets: FloatArray
+    products: FloatArray
 
     def residuals(self, penalty: float) -> FloatArray:
         """Leave-one-out errors, (t, c): r / (1 - leverage)."""
         t, shrunk = len(self.seen), 1.0 / (self.eigenvalues + penalty * self.eigenvalues.mean())
         leverage = (self.seen**2 @ shrunk + 1.0) / t
-        fitted = self.seen @ self._coefficients(shrunk[:, None])
+        fitted = self.seen @ (shrunk[:, None] * self.products)
         errors: FloatArray = (self.targets - fitted) / np.maximum(1.0 - leverage, 1e-9)[:, None]
         return errors
 
@@ -71,12 +75,8 @@ class _Ridge:
         """Predictions less the targets' mean, (n, c), summed over penalties with weights (penalties, c)."""
         penalties = np.array(_PENALTIES)[:, None] * self.eigenvalues.mean()
         shrunk = (1.0 / (self.eigenvalues + penalties)).T @ weights
-        predictions: FloatArray = self.asked @ self._coefficients(shrunk)
+        predictions: FloatArray = self.asked @ (shrunk * self.products)
         return predictions
-
-    def _coefficients(self, shrunk: FloatArray) -> FloatArray:
-        coefficients: FloatArray = shrunk * (self.seen.T @ self.targets) / len(self.seen)
-        return coefficients
 
 
 def predict(
@@ -96,12 +96,16 @@ def predict(
     if len(known) == 1:
         return Predicted(np.tile(mean, (len(asked), 1)), np.zeros_like(targets))
     ridges = [_ridge(sight, known, targets - mean, asked, label) for sight, label in _sights(known, labels)]
-    errors = [ridge.residuals(penalty) for ridge in ridges for penalty in _PENALTIES]
-    weights = _weights(np.array([(error**2).sum(axis=0) for error in errors]), len(known))
-    values = np.tile(mean, (len(asked), 1))
+    regressions = [(ridge, penalty) for ridge in ridges for penalty in _PENALTIES]
+    errors = [(ridge.residuals(penalty) ** 2).sum(axis=0) for ridge, penalty in regressions]
+    weights = _weights(np.array(errors), len(known))
+    values, residuals = np.tile(mean, (len(asked), 1)), np.zeros_like(targets)
     for ridge, part in zip(ridges, weights.reshape(len(ridges), len(_PENALTIES), -1), strict=True):
         values += ridge.mixture(part)
-    residuals = sum((error * weight for error, weight in zip(errors, weights, strict=True)), np.zeros_like(targets))
+    # Made anew: all at once they would take memory for a hundred times the records.
+    for (ridge, penalty), weight in zip(regressions, weights, strict=True):
+        if weight.max() > _NOTHING:
+            residuals += weight * ridge.residuals(penalty)
     return Predicted(values, residuals)
 
 
@@ -133,7 +137,8 @@ def _ridge(
     eigenvalues, basis = np.linalg.eigh(seen.T @ seen / len(seen))
     # Where all is constant, an eigenvalue that nothing has keeps penalties apart from 0.
     eigenvalues = np.maximum(eigenvalues, 0.0) + (0.0 if eigenvalues.max(initial=0.0) > 1e-24 else 1.0)
-    return _Ridge(seen @ basis, looked_at @ basis, eigenvalues, targets)
+    seen = seen @ basis
+    return _Ridge(seen, looked_at @ basis, eigenvalues, targets, seen.T @ targets / len(seen))
 
 
 def _centred(known: FloatArray, asked: FloatArray) -> tuple[FloatArray, FloatArray]:

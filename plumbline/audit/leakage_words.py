@@ -38,7 +38,7 @@ def own(levels: Sequence[LevelVerdict]) -> LevelVerdict:
 
 def distinct_levels(findings: PredictionFindings) -> list[Level]:
     """Levels at which anything can differ from the level before: some attack or guess needs to know just that much."""
-    needed = {"nothing", HEADLINE, *(one.level for one in findings.attacks)}
+    needed = {"nothing", HEADLINE, *(one.level for one in findings.attacks if one.mse is not None)}
     needed |= {one.level for one in findings.baselines}
     return [level for level in LEVELS if level in needed]
 
@@ -102,8 +102,9 @@ def verdict_sentences(findings: PredictionFindings, most: int = 5) -> list[str]:
         return []
     found = exposed(findings)
     sentences = [_sentence(column, findings) for column in found[:most]]
-    if len(found) > most:
-        sentences.append(f"{len(found) - most} more columns are exposed; the report has all of them.")
+    if more := len(found[most:]):
+        exposed_too = "1 more column is" if more == 1 else f"{more} more columns are"
+        sentences.append(f"{exposed_too} exposed; the report has every column.")
     if rest := len(findings.columns) - len(found):
         others = f"the other {rest} columns" if rest > 1 else "the other column"
         beyond = f"of {others}" if found else "of any column"

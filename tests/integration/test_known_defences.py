@@ -78,6 +78,14 @@ def test_the_view_has_the_sessions_channel_and_the_bayesian_adversary_is_there_a
     outcomes = {one.attack: one.level for one in parties.prediction_outcomes()}
     priors = {"half": "nothing", "mean": "marginals", "covariance": "covariance", "imputation": "records"}
     assert {f"posterior(prior={prior})": level for prior, level in priors.items()}.items() <= outcomes.items()
+    # It reads the channel itself, and is not mounted again on what others make of it.
+    assert found["posterior(prior=imputation)"]["status"] == "done", found["posterior(prior=imputation)"]["reason"]
+    assert "low: posterior(prior=imputation)" in estimates.by_attack
+    assert "withheld: posterior(prior=imputation)" in estimates.by_attack
+    assert set(outcomes) - {f"posterior(prior={prior})" for prior in priors} == {
+        "witness",
+        "witness(knowing=feature_transform)",
+    }
     # Records that it was given are neither judged nor trained on.
     assert record.test_rows is not None
     assert estimates.auxiliary_rows is not None

@@ -39,8 +39,8 @@ def check_baselines_get_no_verdict(results: dict[str, Any], printed: str, page: 
     assert {one["attack"] for one in results["attacks"] if not one["sees_scores"]} == BASELINES
     assert {one["name"] for one in results["baselines"]} >= BASELINES
     for name in BASELINES:
-        assert f"by {name}" not in printed
-        assert f"by {name}" not in page
+        assert f"by {name}." not in printed
+        assert f"by {name}." not in page
         assert f"<code>{name}</code>" not in page
 
 
@@ -66,6 +66,6 @@ def test_bank_gives_away_the_number_employed_and_no_constant_column(tmp_path: Pa
     assert "nr.employed: the federation gives away" in printed
     (half_star,) = (one for one in results["attacks"] if one["attack"] == "half_star")
     (pdays,) = (one for one in half_star["columns"] if one["column"] == "pdays")
-    # As papers count it, half* gains; beside the mean it loses.
-    assert pdays["mse"]["mean"] < pdays["half"]
-    assert pdays["levels"][1]["removed"]["high"] < 0
+    # As papers count it, half* gains most of what there is; beside the mean it loses.
+    assert 1 - pdays["mse"]["mean"] / pdays["half"] > 0.8
+    assert pdays["levels"][1]["removed"]["mean"] < 0

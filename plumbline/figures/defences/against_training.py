@@ -61,8 +61,8 @@ SETTINGS = (
     Setting(
         LISTENING,
         "active",
-        ("label_recovery", "feature_order"),
-        (("label_recovery", "passive-2"), ("feature_order", "active")),
+        ("label_recovery", "feature_order", "averaged_products"),
+        (("label_recovery", "passive-2"), ("feature_order", "active"), ("averaged_products", "active")),
         (_NOISE, _TRUNCATION, _TRANSFORM),
         {"epochs": _EPOCHS, "batch_size": _LISTENING_BATCH},
     ),

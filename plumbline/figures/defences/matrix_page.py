@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _LIVE = {
     "label_recovery": "labels, listening",
     "feature_order": "a feature, listening",
+    "averaged_products": "logits, listening",
     "auxiliary_ciphertext": "labels, Algorithm 2",
     "randomiser_channel": "features, randomiser",
 }
@@ -195,6 +196,7 @@ def _mean_error(rows: pd.DataFrame) -> str:
 _SETTING_OF = {
     "label_recovery": LISTENING,
     "feature_order": LISTENING,
+    "averaged_products": LISTENING,
     "auxiliary_ciphertext": EXTENDED,
     "randomiser_channel": UNMASKED,
 }

@@ -35,8 +35,8 @@ _WITH_INTERVALS = ("accuracy_test", "success_summed", "success_kept")
 def summary_of_noise(data: pd.DataFrame) -> pd.DataFrame:
     """Summarise each training over seeds: the end of it, but for success_step, which is of all epochs.
 
-    _low and _high are the ends of 95 % intervals of the means over seeds, no further than 0 and 1. first_product_step and first_wrong_step are
-    the earliest over seeds, -1 when it never happened.
+    _low and _high are the ends of 95 % intervals of the means over seeds, no further than 0 and 1. first_product_step
+    and first_wrong_step are the earliest over seeds, -1 when it never happened.
     """
     last = data[data["epoch"] == data.groupby(["dataset", "preparation"])["epoch"].transform("max")]
     ends = last.groupby(KEYS, sort=False)

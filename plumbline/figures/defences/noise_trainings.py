@@ -283,6 +283,8 @@ def _train(problem: _Problem, variances: tuple[FloatArray, FloatArray]) -> Itera
     )
     plain = {column.initialisation: trained.weights[:, j] for j, column in enumerate(columns) if not column.noisy}
     by_epoch = {measure: getattr(trained, measure) for measure in MEASURES} | attack.measures
+    # How well they tell training labels apart is an area under the curve of 0.5 by chance.
+    own_parts = _own_parts(problem, trained.weights)
     for j, (column, bound) in enumerate(zip(columns, bounds, strict=True)):
         of_run = {
             "initialisation": column.initialisation,
@@ -294,7 +296,7 @@ def _train(problem: _Problem, variances: tuple[FloatArray, FloatArray]) -> Itera
             **_theory(problem, column, bound, plain[column.initialisation], variances),
             "first_product_step": int(attack.first_product_step[j]),
             "first_wrong_step": int(trained.first_wrong_step[j]),
-            "own_part_auc": _own_part_auc(problem, trained.weights[:, j]),
+            "own_part_auc": float(roc_auc_score(problem.labels[problem.train], own_parts[:, j])),
         }
         measured = {measure: values[:, j] for measure, values in by_epoch.items()}
         yield pd.DataFrame({"epoch": np.arange(1, problem.epochs + 1), **measured, **of_run})
@@ -326,8 +328,8 @@ def _theory(
     }
 
 
-def _own_part_auc(problem: _Problem, weights: FloatArray) -> float:
-    """How well the passive party's own part of the final model tells training labels apart: 0.5 is chance."""
+def _own_parts(problem: _Problem, weights: FloatArray) -> FloatArray:
+    """The passive party's own part of the final models' products of the training rows, (rows, c)."""
     passive = ~problem.active
-    products = problem.features[np.ix_(problem.train, passive)] @ weights[passive]
-    return float(roc_auc_score(problem.labels[problem.train], products))
+    products: FloatArray = problem.features[np.ix_(problem.train, passive)] @ weights[passive]
+    return products

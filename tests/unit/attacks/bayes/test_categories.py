@@ -1,7 +1,9 @@
 """Columns of few values: as statistics tell them, as records show them, and as a classifier predicts them."""
 
 import numpy as np
+import pytest
 
+from attacks.bayes import categories
 from attacks.bayes.categories import Category, classify, seen_categories, told_categories
 from attacks.views import PassiveMoments
 
@@ -51,6 +53,17 @@ def test_a_classifier_is_trusted_where_it_predicts_records_left_out() -> None:
     np.testing.assert_allclose(found.frequencies.sum(axis=1), 1)
     np.testing.assert_allclose(left_out.sum(axis=1), 1)
     assert (found.frequencies > 0).all()
+
+
+def test_a_classifier_of_the_first_records_serves_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(categories, "_MOST_RECORDS", 60)
+    rng = np.random.default_rng(2)
+    known, asked = rng.random((200, 1)), rng.random((300, 1))
+    rows = (known > 0.5).astype(np.float64)
+    (category,) = seen_categories(rows)
+    found, left_out = classify(category, rows, (known, asked), (np.full((200, 2), 0.5), np.full((300, 2), 0.5)))
+    assert ((found.mean[:, 0] > 0.5) == (asked[:, 0] > 0.5)).mean() > 0.95
+    assert (left_out.argmax(axis=1) == rows[:, 0]).mean() > 0.9
 
 
 def test_indicators_of_the_ridge_regressions_are_trusted_where_they_know_better() -> None:

@@ -13,7 +13,8 @@ def test_leave_one_out_errors_are_those_of_leaving_one_out() -> None:
     known, targets = rng.random((12, 3)), rng.random((12, 2))
     centred, mean = known - known.mean(axis=0), targets.mean(axis=0)
     eigenvalues, basis = np.linalg.eigh(centred.T @ centred / 12)
-    ridge = regression._Ridge(centred @ basis, centred @ basis, eigenvalues, targets - mean)
+    seen = centred @ basis
+    ridge = regression._Ridge(seen, seen, eigenvalues, targets - mean, seen.T @ (targets - mean) / 12)
     penalty = 0.3
     strength = 12 * penalty * eigenvalues.mean()
     expected = np.empty_like(targets)

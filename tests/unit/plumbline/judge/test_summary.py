@@ -26,6 +26,10 @@ def test_numbers_come_with_their_names_also_those_one_level_down() -> None:
     assert float(numbers["sigma"]) > 0
     assert numbers["epsilon"] == "0.5"
     assert "note" not in numbers
+    worth = {name: float(numbers[f"epsilon of {name}"]) for name in ("one epoch", "the run", "all parties")}
+    assert (
+        worth["one epoch"] < worth["the run"] == 0.5 < worth["all parties"] < float(numbers["epsilon of ten sessions"])
+    )
 
 
 def test_a_passive_partys_expectations_claim_no_protection_of_labels() -> None:

@@ -1,5 +1,6 @@
 """Training with noise on the residuals, whole parties in one process: what peers see, what is refused when."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -221,6 +222,29 @@ def test_dp_noise_that_may_overflow_is_refused_before_training_with_what_would_f
         assert "residual_integer_bits" in home.active.failure
         home.train(residual_integer_bits=12, learning_rate=0.01)
         assert home.active.stage == "serving"
+
+
+def test_dp_noise_by_itself_is_refused_with_the_bits_that_it_needs_and_starts_with_them(tmp_path: Path) -> None:
+    """And says what it is worth: with 38 records, delta is 1/380."""
+    settings, noise = small_settings(epochs=2, learning_rate=0.1), with_defences(load("dp_noise"))
+    with house(tmp_path, settings=settings, active_defences=noise, passive_defences=noise) as home:
+        bits = 7
+        for who in ("passive", "active"):  # whose noise is twice as large
+            with pytest.raises(FederationError, match=f"{who}: dp_noise would add noise"):
+                home.train(residual_integer_bits=bits)
+            (needed,) = re.findall(r"set residual_integer_bits to (\d+)", home.active.failure)
+            assert int(needed) > bits
+            bits = int(needed)
+        home.train(residual_integer_bits=bits)
+        assert home.active.stage == "serving"
+        records = home.record(), home.record("passive")
+    for record in records:
+        (prediction,) = record["predictions"]
+        worth = prediction["attained"]
+        assert worth["at_delta"] == prediction["levels"]["delta"] == pytest.approx(1 / 380)
+        assert worth["epsilon_of_the_run"] == pytest.approx(0.5, rel=1e-6)
+        assert worth["epsilon_of_one_epoch"] < 0.5 < worth["epsilon_of_all_parties"]
+        assert prediction["note"].startswith("This party's rows are up to")
 
 
 # -- refused when the session begins ----------------------------------------------------------------------------------

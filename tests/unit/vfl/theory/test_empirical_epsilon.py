@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from vfl.theory.gaussian_mechanism import gaussian_epsilon
 from vfl.theory.empirical_epsilon import epsilon_lower_bound
+from vfl.theory.gaussian_mechanism import gaussian_epsilon
 
 
 def worlds(ratio: float, trials: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
