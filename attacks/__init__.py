@@ -7,6 +7,7 @@ estimate = attacks.load("half_star").reconstruct(view)   # (n, d)
 from attacks.base import (
     LEVELS,
     AttackSpec,
+    BaselinedAttack,
     Json,
     Level,
     PredictionAttack,
@@ -32,6 +33,7 @@ __all__ = [
     "LEVELS",
     "AttackSpec",
     "AuxiliaryRows",
+    "BaselinedAttack",
     "HonestFactory",
     "Json",
     "Level",

@@ -29,6 +29,7 @@ from attacks.label_recovery import LabelRecovery
 from attacks.recovered_labels import RecoveredLabels
 from attacks.training import HonestFactory, SessionTerms
 from attacks.training_views import TrainingView
+from attacks.truncated_answers import CutMessages, CutPlan, cut_plan
 from vfl.arrays import FloatArray
 from vfl.crypto import CipherVector, FixedPoint, InvalidAnswer, LayoutMismatch, Mask, PackingLayout, mask_vector
 from vfl.crypto.fixed_point import decode
@@ -90,6 +91,8 @@ class AuxiliaryCiphertext:
             and wide parties need few: 2 suffice for half of MNIST at 256 rows.
         squared_norm: as ``LabelRecovery`` has it.
         tolerance: as ``LabelRecovery`` has it.
+        largest_share: what a single party's |theta^T x| is assumed to stay below, where answers are truncated; initial
+            weights keep it below 2. A larger one makes residuals longer and fewer.
     """
 
     iota: int = 64
@@ -97,6 +100,7 @@ class AuxiliaryCiphertext:
     most_copies: int | None = None
     squared_norm: float = 1.0
     tolerance: float = 1e-6
+    largest_share: float = 2.0
 
     name: ClassVar[str] = "auxiliary_ciphertext"
     spec: ClassVar[AttackSpec] = AttackSpec(
@@ -111,8 +115,11 @@ class AuxiliaryCiphertext:
     def messages(self, terms: SessionTerms, honest: HonestFactory) -> "AuxiliaryMessages":
         """Algorithm 2's messages of one session; raises NotPossible under terms that it can't work with.
 
-        Where every peer cuts its answers it sends honest messages, and its result says why.
+        Peers that cut their answers are asked for single residuals. Where these don't help, they get honest messages,
+        and the result says why.
         """
+        if not self.largest_share > 0:
+            raise ValueError(f"Expected largest_share > 0, got {self.largest_share}.")
         if all(bits is not None for bits in terms.formats.asked_bits.values()):
             return AuxiliaryMessages(self, None, terms, honest)
         return AuxiliaryMessages(self, self._plan_for(terms), terms, honest)
@@ -172,7 +179,8 @@ class AuxiliaryMessages:
     """Extends its features with random ones and hides their sums in the honest number of ciphertexts.
 
     Where the session packs, they go into the slots that an honest answer leaves free. A peer that truncates its answers
-    gives the honest sums only, and this adversary knows it.
+    is asked for single residuals. The label party, who wants products of whole batches, sends it honest messages where
+    its answers tell a part of a batch only.
     """
 
     def __init__(
@@ -182,17 +190,30 @@ class AuxiliaryMessages:
         terms: SessionTerms,
         honest: HonestFactory,
     ) -> None:
-        self._attack, self._plan, self._formats = attack, plan, terms.formats
+        self._attack, self._plan, self._formats, self._terms = attack, plan, terms.formats, terms
         self._truncating = sorted(peer for peer, bits in terms.formats.asked_bits.items() if bits is not None)
+        told = cut_plan(terms, attack.largest_share)
+        self._told = 0 if told is None else told.rows
+        self._cut = self._cut_messages(told, terms)
         self._honest = honest()
         self.private_key = self._honest.private_key
         self.encrypt = self._honest.encrypt
         self.answer = self._honest.answer
 
+    @staticmethod
+    def _cut_messages(told: CutPlan | None, terms: SessionTerms) -> CutMessages | None:
+        if told is None or (terms.role == "active" and told.rows < terms.batch_size):
+            return None
+        return CutMessages(told, terms.batches, rerandomise=terms.formats.rerandomise)
+
     def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
-        """Multiply the residuals by the extended features."""
-        if self._plan is None or peer in self._truncating:
-            return self._honest.combine(step, peer, features, residuals)
+        """Multiply the residuals by the extended features, or pick single ones."""
+        if peer in self._truncating:
+            if self._cut is None or not self._cut.reads(step):
+                return self._honest.combine(step, peer, features, residuals)
+            exponent = residuals.exponent + self._formats.feature.exponent
+            return self._cut.combine(step, features, residuals, exponent)
+        assert self._plan is not None  # noqa: S101 - made where any peer answers modulo n
         matrix = extend(features, self._plan, self._formats.feature, self._attack.generator(step))
         if isinstance(self._plan, PackedPlan):
             return self._honest.combine(step, peer, matrix, replace(residuals, layout=self._plan.layout))
@@ -202,22 +223,30 @@ class AuxiliaryMessages:
     def mask(self, step: int, peer: str, combination: Combination) -> Question:
         """Hide the sums as an honest party does; the answer is read slot by slot."""
         plan = self._plan
-        if plan is None or peer in self._truncating or isinstance(plan, PackedPlan):
+        if peer in self._truncating:
+            if self._cut is None or not self._cut.reads(step):
+                return self._honest.mask(step, peer, combination)
+            return self._cut.mask(step, combination)
+        if plan is None or isinstance(plan, PackedPlan):
             return self._honest.mask(step, peer, combination)
         masked, mask = mask_vector(combination.encrypted, rerandomise=self._formats.rerandomise)
         return Question(masked, lambda residues: split(mask, residues, plan))
 
     def result(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
-        """What the extended equations tell. Where nothing follows since peers cut their answers, it says so."""
-        found = self._attack.attack(view)
-        return replace(found, reason=self._refusal) if found.reason and self._truncating else found
+        """What the equations tell. Where nothing follows since peers cut their answers, it says so."""
+        if self._cut is None:
+            found = self._attack.attack(view)
+            return replace(found, reason=self._refusal) if found.reason and self._truncating else found
+        found = self._attack.attack(self._cut.restricted(view, self._truncating))
+        return found.over(view) if isinstance(found, RecoveredLabels) else found
 
     @property
     def _refusal(self) -> str:
         names, one = " and ".join(self._truncating), len(self._truncating) == 1
         return (
-            f"Not possible: {names} {'cuts its' if one else 'cut their'} answers to their honest width, which has no "
-            f"room for further sums. Set truncate_answers=false at {names} (INSECURE) to study it."
+            f"Not possible: {names} {'cuts its' if one else 'cut their'} answers to their honest width, which tells "
+            f"the shares of {self._told} rows, and a batch has {self._terms.batch_size}: a peer's feature follows from "
+            f"whole batches. Set truncate_answers=false at {names} (INSECURE) to study it."
         )
 
 

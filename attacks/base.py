@@ -77,6 +77,8 @@ class AttackSpec:
         level: what the adversary knows beforehand of the passive columns. An attack whose options decide has a property
             ``level`` (``level_of``).
         sees_scores: False for a guess that no score or parameter enters. It is a baseline, never a verdict.
+        reads_channel: whether it works with the view's channel and disclosure itself. Others are mounted once more on
+            what ``attacks.undone`` makes of the view, where a session has defences.
 
     Raises ValueError for a word that a field doesn't know: it would be an attack that nobody calls.
     """
@@ -89,6 +91,7 @@ class AttackSpec:
     conduct: Conduct = "listens"
     level: Level = "nothing"
     sees_scores: bool = True
+    reads_channel: bool = False
 
     def __post_init__(self) -> None:
         words: dict[str, Any] = {

@@ -18,7 +18,11 @@ from vfl.learning.torch_training import as_tensor, torch_layers, torch_partial_s
 
 Distance = Literal["mse", "kld"]
 
-_CHOICES = {"distance": ("mse", "kld"), "init": ("zero", "half", "random"), "clamp": ("each_step", "at_end")}
+_CHOICES = {
+    "distance": ("mse", "kld"),
+    "init": ("zero", "half", "random"),
+    "clamp": ("each_step", "straight_through", "at_end"),
+}
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,9 @@ class GradientInversion:
     Attributes:
         distance: "mse" (eq. 18) or "kld" (eq. 19 with its sign put right: sum c log(c / c_hat) is what shrinks to 0).
         init: where x_hat starts: all "zero" (Algorithm 1), all "half", or "random", uniform on [0, 1] from `seed`.
-        clamp: "each_step" keeps x_hat in the feature space [0, 1] throughout, as eq. 16 asks; "at_end" searches freely
-            and clamps the result.
+        clamp: "each_step" keeps x_hat in the feature space [0, 1] throughout, as eq. 16 asks; "straight_through", which
+            the authors' code does, scores the clamped x_hat but moves the free one by its gradient, so that a value
+            that went out comes back only after as many steps; "at_end" searches freely and clamps the result.
         steps: most rounds T. All records are returned as they are after the last round: a record that did not converge
             is never dropped.
         learning_rate: lambda of Adam. Jiang uses 0.001 without telling T; 0.01 needs a tenth of the rounds. Far above,
@@ -56,7 +61,7 @@ class GradientInversion:
 
     distance: Distance = "mse"
     init: Literal["zero", "half", "random"] = "zero"
-    clamp: Literal["each_step", "at_end"] = "each_step"
+    clamp: Literal["each_step", "straight_through", "at_end"] = "each_step"
     steps: int = 5000
     learning_rate: float = 0.01
     tolerance: float = 0.0
@@ -84,8 +89,9 @@ class GradientInversion:
         optimiser = torch.optim.Adam([estimate], lr=self.learning_rate)
         for _ in range(self.steps):
             # The sum over records: each record's gradient is what it would be alone.
-            remaining = distances(known + torch_partial_scores(layers, activation, estimate))
-            (estimate.grad,) = torch.autograd.grad(remaining.sum(), [estimate])
+            scored = self._scored(estimate)
+            remaining = distances(known + torch_partial_scores(layers, activation, scored))
+            (estimate.grad,) = torch.autograd.grad(remaining.sum(), [scored])
             with torch.no_grad():
                 done = remaining <= self.tolerance
                 if bool(done.all()):
@@ -97,6 +103,12 @@ class GradientInversion:
                 estimate[done] = before[done]
         result: FloatArray = estimate.detach().clamp(0.0, 1.0).numpy()
         return result
+
+    def _scored(self, estimate: torch.Tensor) -> torch.Tensor:
+        """The point whose distance is measured, and whose gradient moves the estimate."""
+        if self.clamp != "straight_through":
+            return estimate
+        return estimate.detach().clamp(0.0, 1.0).requires_grad_()
 
     def _start(self, n: int, d: int) -> torch.Tensor:
         if self.init == "random":

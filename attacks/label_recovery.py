@@ -21,6 +21,7 @@ from attacks.label_search import (
     label_terms,
 )
 from attacks.recovered_labels import UNRESOLVED, Method, RecoveredLabels, Source, StepLabels
+from attacks.summed_shares import assumed_squared_norm, first_product_bound, summed_over_epochs
 from attacks.training_views import (
     ORACLE,
     Equations,
@@ -34,7 +35,6 @@ from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.theory.training import (
     gradient_scale,
     guaranteed_steps,
-    initial_product_bound,
     residual,
 )
 
@@ -59,6 +59,8 @@ class LabelRecovery:
       shares does. Labels follow for any weights, and from s > D equations as well.
     - Zero weights: at the first step g^A is 0 whatever features the label party has, so that the labels of the first
       batch follow from fewer equations than it has rows. So they do later, as long as no sum shows a weight that moved.
+    - Noise on the label party's shares (``dp_noise``) shows by their size. Nothing is guaranteed then, and a record's
+      label is what the sum of its shares over all epochs tells (``attacks.summed_shares``).
     - One passive party is enough; with several, all of its peers' sums give f, the label party's alone g^A - 2 y.
 
     How labels follow from fewer equations: by a search over signs where few are open (Theorem 4.1), which proves that
@@ -101,22 +103,14 @@ class LabelRecovery:
         told = tuple(
             _with_known(view, step, joined[step.rows]) if step.step in search.open_steps else step for step in steps
         )
-        return _overall(view, told, limit, epsilon)
+        overall = _overall(view, told, limit, epsilon)
+        return summed_over_epochs(view, solutions, overall, norm=self.squared_norm, failure=self.failure)
 
     def _guarantee(self, view: TrainingView) -> tuple[float, int | None]:
         if view.approximation == "piecewise":
             return float("nan"), None
-        # What the adversary can see for itself: its own part of ||x||^2, and the label party's constant 1.
-        visible = float((view.features**2).sum(axis=1).max()) + view.label_party_bias
-        squared_norm = max(self.squared_norm, visible)
-        epsilon = initial_product_bound(
-            view.initialisation,
-            view.features.shape[1] + sum(view.peer_features.values()),
-            view.n,
-            columns=view.columns,
-            squared_norm=squared_norm,
-            failure=self.failure,
-        )
+        squared_norm = assumed_squared_norm(view, self.squared_norm)
+        epsilon = first_product_bound(view, squared_norm, self.failure)
         limit = guaranteed_steps(
             view.learning_rate,
             epsilon,

@@ -1,13 +1,14 @@
 """What an attack on labels found, over a whole training and step by step."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attacks.base import Json
+from attacks.training_views import TrainingView
 from vfl.arrays import BoolArray, FloatArray, IntArray
 
 UNRESOLVED = -1
@@ -43,6 +44,17 @@ class StepLabels:
     source: Source
     reason: str = ""
 
+    def over(self, rows: IntArray) -> "StepLabels":
+        """The same step over more rows, of which those are UNRESOLVED that it didn't read."""
+        if len(rows) == len(self.rows):
+            return self
+        place = {row: i for i, row in enumerate(rows.tolist())}
+        read = np.array([place[row] for row in self.rows.tolist()])
+        labels, margin = np.full(len(rows), UNRESOLVED, dtype=np.int64), np.zeros(len(rows))
+        guaranteed = np.zeros(len(rows), dtype=np.bool_)
+        labels[read], margin[read], guaranteed[read] = self.labels, self.margin, self.guaranteed
+        return replace(self, rows=rows, labels=labels, margin=margin, guaranteed=guaranteed)
+
 
 @dataclass(frozen=True, eq=False)
 class RecoveredLabels:
@@ -57,6 +69,8 @@ class RecoveredLabels:
         epsilon: the bound behind it.
         reason: why there is no label at all; empty when there is one.
         steps_per_epoch: the plan's; None where steps count as one epoch.
+        noise: standard deviation of the noise on shares, as they show it; None where none shows. Then nothing is
+            guaranteed, and labels are what shares tell together.
     """
 
     kind: ClassVar[str] = "labels"
@@ -68,6 +82,7 @@ class RecoveredLabels:
     epsilon: float
     reason: str = ""
     steps_per_epoch: int | None = None
+    noise: float | None = None
 
     def facts(self) -> Mapping[str, Json]:
         """How far theory promises labels, and rank and condition number of every step's equations."""
@@ -76,6 +91,7 @@ class RecoveredLabels:
             "rank": [one.rank for one in self.steps],
             "condition_number": [one.condition_number for one in self.steps],
             "unresolved": len(self.unresolved),
+            "noise": self.noise,
             "reason": self.reason,
         }
 
@@ -88,6 +104,12 @@ class RecoveredLabels:
             "step_rows": np.concatenate([one.rows for one in self.steps]),
             "step_labels": np.concatenate([one.labels for one in self.steps]),
         }
+
+    def over(self, view: TrainingView) -> "RecoveredLabels":
+        """The same labels over all rows of a view's steps, of which each of these steps may have read some only."""
+        steps = tuple(one.over(own.rows) for one, own in zip(self.steps, view.steps, strict=True))
+        seen = np.unique(np.concatenate([one.rows for one in steps]))
+        return replace(self, steps=steps, unresolved=seen[self.labels[seen] == UNRESOLVED])
 
     def _epoch_of(self, step: int) -> int:
         return 0 if self.steps_per_epoch is None else step // self.steps_per_epoch

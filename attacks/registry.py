@@ -15,6 +15,7 @@ _BUILT_IN = {
     "zero": "attacks.baselines:Zero",
     "random_guess": "attacks.baselines:RandomGuess",
     "half": "attacks.baselines:Half",
+    "imputation": "attacks.imputation:Imputation",
     "ls": "attacks.equation_solving:LeastSquares",
     "half_star": "attacks.equation_solving:HalfStar",
     "clamped_ls": "attacks.equation_solving:ClampedLeastSquares",
@@ -26,8 +27,10 @@ _BUILT_IN = {
     "one_feature": "attacks.one_feature:OneFeature",
     "shadow": "attacks.shadow:ShadowModel",
     "agnostic": "attacks.agnostic:Agnostic",
+    "posterior": "attacks.posterior:BayesianAdversary",
     "feature_order": "attacks.feature_order:FeatureOrder",
     "label_recovery": "attacks.label_recovery:LabelRecovery",
+    "averaged_products": "attacks.averaged_products:AveragedProducts",
     "auxiliary_ciphertext": "attacks.auxiliary_ciphertext:AuxiliaryCiphertext",
     "randomiser_channel": "attacks.randomiser_channel:RandomiserChannel",
 }

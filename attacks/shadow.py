@@ -48,6 +48,7 @@ class ShadowModel:
         knowledge="black_box",
         needs=("scores", "auxiliary"),
         source="Jiang Algorithm 2, eq. 21-22",
+        level="records",
     )
 
     hidden: tuple[int, ...] = ()

@@ -22,7 +22,7 @@ from vfl.crypto.messages import MessageFormats, Messages
 
 
 class TrainingResult(Protocol):
-    """What an attack on training found. The judge scores the kinds labels, features and readings."""
+    """What an attack on training found. The judge scores the kinds labels, features, readings and products."""
 
     @property
     def kind(self) -> str:

@@ -14,11 +14,12 @@ from defences.base import (
     ScoreContext,
     ScoreDefence,
     TrainingTerms,
+    UpdateDefence,
     channel_of,
     disclosure_of,
 )
 from defences.noise import NoiseSource
-from defences.registry import UnknownDefence, load, load_all, names
+from defences.registry import UnknownDefence, defence_class, load, load_all, names
 
 __all__ = [
     "Defence",
@@ -32,7 +33,9 @@ __all__ = [
     "ScoreDefence",
     "TrainingTerms",
     "UnknownDefence",
+    "UpdateDefence",
     "channel_of",
+    "defence_class",
     "disclosure_of",
     "load",
     "load_all",

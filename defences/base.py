@@ -4,6 +4,8 @@ The service where a defence sits calls the methods of its stages:
 
     residuals    protect_residuals     a party's residual shares, before they are encrypted;
                  check, prediction     when a session begins: whether it can work, and what to expect
+    updates      project_parameters    a party's own parameters, at the start and after each step of training
+                 remark                when training has ended: what they came to that a promise doesn't hold for
     answers      (none)                a key holder's decrypted answers: who names one answers modulo 2^w
     features     transform_features    a party's own features, before a session uses them
     parameters   disclose              a passive party's parameters, when they are disclosed
@@ -25,7 +27,7 @@ from vfl.arrays import FloatArray
 from vfl.channels import ParameterChannel, ScoreChannel, Undeclared
 
 Place = Literal["active", "passive", "coordinator", "lab"]
-Stage = Literal["residuals", "answers", "features", "parameters", "scores", "training"]
+Stage = Literal["residuals", "updates", "answers", "features", "parameters", "scores", "training"]
 Kept = Literal["scores", "decision", "nothing"]
 Need = Literal["parameter_gram", "unit_features"]
 Replaced = Literal["scores", "disclosed parameters", ""]
@@ -33,12 +35,15 @@ Replaced = Literal["scores", "disclosed parameters", ""]
 # What a service calls of a defence of each stage; of the others nothing.
 METHODS: Mapping[Stage, tuple[str, ...]] = {
     "residuals": ("check", "prediction", "protect_residuals"),
+    "updates": ("project_parameters", "remark"),
     "features": ("transform_features",),
     "parameters": ("disclose",),
     "scores": ("protect_scores",),
 }
 # What a defence of each stage may have besides: what all parties know of it.
 DECLARATIONS: Mapping[Stage, str] = {"features": "disclosure", "parameters": "disclosure", "scores": "channel"}
+# Of defences that change what disclosed parameters mean.
+DISCLOSING: tuple[Stage, ...] = tuple(stage for stage, method in DECLARATIONS.items() if method == "disclosure")
 
 
 class DefenceError(ValueError):
@@ -112,6 +117,10 @@ class TrainingTerms:
         residual_limit: the magnitude that fixed point holds, exclusive; infinite without encryption.
         columns: of the residuals, 1 for two classes.
         row_norm: the largest 2-norm of this party's own rows; no other party is told.
+        records: n, how many records are trained on; None for as many as such batches hold at most.
+        features: d of this party, the label party's constant 1 included.
+        all_features: of all parties.
+        parties: how many there are.
     """
 
     role: Literal["active", "passive"]
@@ -122,6 +131,15 @@ class TrainingTerms:
     residual_limit: float
     columns: int = 1
     row_norm: float = 1.0
+    records: int | None = None
+    features: int = 1
+    all_features: int = 1
+    parties: int = 2
+
+    @property
+    def most_records(self) -> int:
+        """n; where it isn't given, one more row in every batch of an epoch than in the smallest."""
+        return max(1, self.steps // self.epochs) * (self.rows + 1) if self.records is None else self.records
 
 
 class ResidualDefence(Defence, Protocol):
@@ -139,6 +157,16 @@ class ResidualDefence(Defence, Protocol):
 
     def protect_residuals(self, residuals: FloatArray, terms: TrainingTerms, noise: NoiseSource) -> FloatArray:
         """Change the residual shares of one step, (rows, columns), that this party will encrypt."""
+
+
+class UpdateDefence(Defence, Protocol):
+    """A defence that keeps a party's own parameters where its promise holds."""
+
+    def project_parameters(self, weights: FloatArray, terms: TrainingTerms) -> FloatArray:
+        """Change the party's own (d, columns) parameters, before the first step and after each."""
+
+    def remark(self, largest_norm: float, terms: TrainingTerms) -> str:
+        """Say, of the largest norm that the party's parameters had, what doesn't hold then; empty where all does."""
 
 
 class FeatureDefence(Defence, Protocol):
@@ -227,7 +255,7 @@ def channel_of(defence: Defence, classes: int) -> ScoreChannel:
 
 def disclosure_of(defence: Defence) -> ParameterChannel | None:
     """How a defence changes what disclosed parameters mean; None when it doesn't. Raises DefenceError."""
-    if not {"features", "parameters"} & set(defence.spec.stages):
+    if not set(DISCLOSING) & set(defence.spec.stages):
         return None
     if not isinstance(defence, DeclaresDisclosure):
         return Undeclared(defence.name)

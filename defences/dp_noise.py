@@ -5,26 +5,37 @@ import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from defences.base import DefenceError, DefenceSpec, TrainingTerms
 from defences.noise import NoiseSource
 from vfl.arrays import FloatArray
 from vfl.theory.dp_noise import (
     LABEL_TERM,
+    AttainedPrivacy,
+    Calibration,
     NoiseLevels,
     PrivacyBudget,
-    Reading,
+    Sensitivities,
+    attained_privacy,
     best_success,
     check_gradient_bound,
-    check_reading,
     largest_deviation,
     noise_levels,
     noisy_guaranteed_steps,
+    norm_bound,
+    sensitivities,
 )
+from vfl.theory.gaussian_mechanism import gaussian_epsilon
 from vfl.theory.noisy_training import (
     error_bound,
 )
 
 DEFAULT_EPSILON = 0.5
+# Of the default delta: ten times below 1/n, at which publishing one record of n would do.
+_DELTA_TIMES_RECORDS = 0.1
+# No larger epsilon is recommended: it would promise next to nothing.
+_LARGEST_RECOMMENDED = 10.0
 
 # Of one column of residuals over a whole run: a hundred columns together stay below one in a million.
 _OVERFLOW_CHANCE = 1e-8
@@ -32,7 +43,11 @@ _OVERFLOW_CHANCE = 1e-8
 _MOST_INTEGER_BITS = 14
 _BOUND_FAILURE = 0.01
 _TWO_CLASSES = "dp_noise computes sigma for two classes only, as the paper's formula does: give sigma for more."
-_GIVEN = "Sigma was given, not computed: it stands for no epsilon and no delta."
+_GIVEN = "Sigma was given, not computed from an epsilon: {}"
+_WORTH = "what it is worth stands beside it."
+_WORTHLESS = "it stands for no epsilon and no delta."
+# Rows of unit norm on a fixed-point grid, and projected weights, are longer by rounding.
+_ROUNDING = 1.001
 
 
 @dataclass(frozen=True)
@@ -45,17 +60,20 @@ class NoisePrediction:
     Attributes:
         sigma: of this party's shares.
         levels: both parties' noise with its assumptions; None when sigma was given.
+        attained: what the noise is worth, exactly; None where the sensitivity isn't known (more than two classes, or
+            terms that the formula doesn't cover).
         first_step_success: how often the sign of a noisy f tells its label at the first step, Phi(2 / sigma).
         best_success: the most that all noisy shares of a record, one per epoch, tell of its label.
         gradient_error: at most sigma / (4 sqrt(s)), the root mean square per step of what this party's noise adds to
             the gradient of the others.
         guaranteed_steps: T~ of Theorem 6.6, but for a chance of 1 %, with the noise of the noisier party (this party's
             where sigma was given). It bounds theta^T x, not what is seen of it.
-        note: that sigma was given, or that this party's rows are too long for epsilon to hold; else empty.
+        note: sentences on what doesn't hold in this session; empty without any.
     """
 
     sigma: float
     levels: NoiseLevels | None
+    attained: AttainedPrivacy | None
     first_step_success: float | None
     best_success: float | None
     gradient_error: float
@@ -72,20 +90,23 @@ class DpNoise:
     probability at most Phi(2 / sigma) at a step, and ``NoisePrediction.best_success`` with all steps of a record
     together.
 
-    The default is the reading that Lemma D.4 proves, at an epsilon that costs little accuracy. Its sigma exceeds what
-    the
-    default fixed point holds: ``check`` says which residual_integer_bits to set.
+    The default is the least noise that the Gaussian mechanism needs, at an epsilon that costs little accuracy. Its
+    sigma exceeds what the default fixed point holds: ``check`` says which residual_integer_bits to set.
 
     It does not stop a party from using its own part of the trained model, which predicts labels as well as it was
     meant to, nor anything after training. The parties' parameters are noisy, and so are the scores.
 
     Attributes:
-        epsilon: of the shares of one run (Hu 71-72), in (0, 1); 0.5 unless said otherwise.
-        delta: of the same, in (0, 1).
+        epsilon: of this party's shares of one run (Hu 71-72); 0.5 unless said otherwise. In (0, 1) unless the
+            calibration is exact.
+        delta: of the same, in (0, 1); 1 / (10 n) for n training records unless said otherwise. The paper takes 0.1.
         gradient_bound: G, so that ||theta|| <= 4 G - 2.
-        reading: of the formula, "lemma" or "printed" (``vfl.theory.dp_noise``).
+        calibration: how sigma follows: "exact", "lemma" or "printed" (``vfl.theory.dp_noise``).
         steps: T, the session's own number of steps unless given. The paper takes 30.
         sigma: the noise itself, instead of epsilon; needed for more than two classes, for which (71)-(72) say nothing.
+        project: whether this party shortens its part of theta, whenever it is longer, to its share of 4 G - 2: as its
+            features are of all. Where every party does so, the whole keeps the bound, and no step moves two
+            neighbouring runs further apart: projections on convex sets bring nothing further from each other.
 
     Raises:
         ValueError: for options out of range, and for sigma together with epsilon.
@@ -94,22 +115,22 @@ class DpNoise:
     name: ClassVar[str] = "dp_noise"
     spec: ClassVar[DefenceSpec] = DefenceSpec(
         sits=("active", "passive"),
-        stages=("residuals",),
+        stages=("residuals", "updates"),
         keeps="nothing",
         source="Hu Algorithm 3, eq. 71-72",
     )
 
     epsilon: float | None = None
-    delta: float = 0.1
+    delta: float | None = None
     gradient_bound: float = 1.0
-    reading: Reading = "lemma"
+    calibration: Calibration = "exact"
     steps: int | None = None
     sigma: float | None = None
+    project: bool = False
 
     def __post_init__(self) -> None:
-        PrivacyBudget(self._epsilon, self.delta)
+        PrivacyBudget(self._epsilon, 0.5 if self.delta is None else self.delta, self.calibration)
         check_gradient_bound(self.gradient_bound)
-        check_reading(self.reading)
         if self.steps is not None and self.steps < 1:
             raise ValueError(f"Expected steps to be at least 1, got {self.steps}.")
         if self.sigma is None:
@@ -124,7 +145,7 @@ class DpNoise:
         return DEFAULT_EPSILON if self.epsilon is None else self.epsilon
 
     def levels(self, terms: TrainingTerms) -> NoiseLevels | None:
-        """Compute both parties' noise by (71)-(72) for a session; None when sigma was given.
+        """Compute both parties' noise for a session; None when sigma was given.
 
         Raises:
             DefenceError: for terms that the formula doesn't cover: a learning rate above 1, fewer steps than epochs.
@@ -149,16 +170,18 @@ class DpNoise:
             DefenceError: as ``levels``.
         """
         levels, sigma = self.levels(terms), self.sigma_for(terms)
+        attained = self._attained(levels, terms)
         largest = sigma if levels is None else max(levels.sigma_active, levels.sigma_passive)
         u = error_bound(largest, terms.rows, terms.steps, _BOUND_FAILURE)
         return NoisePrediction(
             sigma=sigma,
             levels=levels,
+            attained=attained,
             first_step_success=best_success(sigma, 1) if terms.role == "active" else None,
             best_success=best_success(sigma, terms.epochs) if terms.role == "active" else None,
             gradient_error=sigma / (4 * math.sqrt(terms.rows)),
             guaranteed_steps=noisy_guaranteed_steps(terms.learning_rate, 0.0, u),
-            note=_GIVEN if levels is None else _too_long(terms.row_norm),
+            note=" ".join(filter(None, self._notes(attained is not None, terms))),
         )
 
     def check(self, terms: TrainingTerms) -> None:
@@ -186,7 +209,7 @@ class DpNoise:
         bits = math.floor(math.log2(needed)) + 1
         agreeable = bits <= _MOST_INTEGER_BITS
         wider = [f"set residual_integer_bits to {bits}"] if agreeable else []
-        weaker = self._weaker((terms.residual_limit - signal) / deviation, sigma)
+        weaker = self._weaker((terms.residual_limit - signal) / deviation, terms)
         remedies = [*wider, *weaker] or ["give a larger epsilon, a smaller sigma or a smaller gradient_bound"]
         raise DefenceError(
             f"dp_noise would add noise of standard deviation {sigma:.4g} to residuals whose fixed point ends at "
@@ -205,48 +228,132 @@ class DpNoise:
             raise DefenceError(_TWO_CLASSES)
         return residuals + self.sigma_for(terms) * noise.gaussian(residuals.shape)
 
+    def project_parameters(self, weights: FloatArray, terms: TrainingTerms) -> FloatArray:
+        """Shorten (d, columns) parameters to this party's share of the norm that the proof assumes, if asked to."""
+        norm = float(np.linalg.norm(weights))
+        if not self.project or norm <= self._own_norm_bound(terms):
+            return weights
+        shortened: FloatArray = weights * (self._own_norm_bound(terms) / norm)
+        return shortened
+
+    def remark(self, largest_norm: float, terms: TrainingTerms) -> str:
+        """Say that this party's parameters were longer than their share of the bound; empty where they weren't.
+
+        What the others' came to, no party sees: where each keeps its share, the whole keeps the bound.
+        """
+        share = self._own_norm_bound(terms)
+        if largest_norm <= share * _ROUNDING or terms.columns > 1:
+            return ""
+        enough = (norm_bound(self.gradient_bound) * largest_norm / share + 2) / 4
+        return (
+            f"dp_noise: this party's part of the model reached a norm of {largest_norm:.3g}. Its share of the "
+            f"{norm_bound(self.gradient_bound):g} that epsilon rests on is {share:.3g}, so epsilon and delta may not "
+            "hold. Set project=true for dp_noise at every party, or a gradient_bound of "
+            f"{math.ceil(enough * 100) / 100:g} or more."
+        )
+
+    def _own_norm_bound(self, terms: TrainingTerms) -> float:
+        return norm_bound(self.gradient_bound) * math.sqrt(terms.features / terms.all_features)
+
+    def _delta_for(self, terms: TrainingTerms) -> float:
+        return _DELTA_TIMES_RECORDS / terms.most_records if self.delta is None else self.delta
+
     def _computed(self, terms: TrainingTerms) -> NoiseLevels:
         try:
             return noise_levels(
-                PrivacyBudget(self._epsilon, self.delta),
+                PrivacyBudget(self._epsilon, self._delta_for(terms), self.calibration),
                 epochs=terms.epochs,
-                steps=terms.steps if self.steps is None else self.steps,
+                steps=self._steps(terms),
                 rows=terms.rows,
                 learning_rate=terms.learning_rate,
                 gradient_bound=self.gradient_bound,
-                reading=self.reading,
             )
         except ValueError as error:
             raise DefenceError(f"dp_noise can't compute sigma for this session. {error}") from error
+
+    def _moved(self, terms: TrainingTerms) -> Sensitivities | None:
+        """By how much a record moves the shares; None for terms that the formula doesn't cover."""
+        try:
+            moved = sensitivities(
+                epochs=terms.epochs,
+                steps=self._steps(terms),
+                rows=terms.rows,
+                learning_rate=terms.learning_rate,
+                gradient_bound=self.gradient_bound,
+            )
+        except ValueError:
+            return None
+        return moved if terms.columns == 1 and moved.active < math.inf else None
+
+    def _attained(self, levels: NoiseLevels | None, terms: TrainingTerms) -> AttainedPrivacy | None:
+        moved = self._moved(terms)
+        if moved is None:
+            return None
+        own = self.sigma_for(terms)
+        sigmas = (own, own) if levels is None else (levels.sigma_active, levels.sigma_passive)
+        return attained_privacy(
+            Sensitivities(moved.active / sigmas[0], moved.passive / sigmas[1]),
+            role=terms.role,
+            epochs=terms.epochs,
+            parties=terms.parties,
+            delta=self._delta_for(terms),
+            asked=math.inf if levels is None else levels.epsilon,
+        )
+
+    def _steps(self, terms: TrainingTerms) -> int:
+        return terms.steps if self.steps is None else self.steps
+
+    def _notes(self, has_worth: bool, terms: TrainingTerms) -> list[str]:
+        """What doesn't hold in this session, in sentences; empty ones for what does."""
+        given = "" if self.sigma is None else _GIVEN.format(_WORTH if has_worth else _WORTHLESS)
+        return [given, _too_long(terms.row_norm), _too_likely(self._delta_for(terms), terms.most_records)]
 
     def _largest_share(self, terms: TrainingTerms) -> float:
         """|theta^T x| is at most 4 G - 2 for ||x|| <= 1 (eq. 41); the label party adds 2.
 
         Longer rows give larger ones, but how long this party's are must not show in a refusal that others read.
         """
-        products = 4 * self.gradient_bound - 2
+        products = norm_bound(self.gradient_bound)
         return products + LABEL_TERM if terms.role == "active" else products
 
-    def _weaker(self, fitting: float, sigma: float) -> list[str]:
+    def _weaker(self, fitting: float, terms: TrainingTerms) -> list[str]:
         """How to come from a sigma down to one that fits, in words; empty where none is positive."""
         if fitting <= 0:
             return []
         given = f"give a sigma of {_rounded_down(fitting)} or less instead"
-        factor = sigma / fitting
-        epsilon = self._epsilon * (factor if self.reading == "lemma" else factor * factor)
-        # From 1 on the formula says nothing, nor to who gave sigma.
-        if self.sigma is not None or epsilon > 0.999:
+        # What sigma would be worth is not what a given one was asked for.
+        if self.sigma is not None or (epsilon := self._epsilon_for(fitting, terms)) is None:
             return [given]
         return [f"set epsilon to {math.ceil(epsilon * 1000) / 1000:g} or more", given]
 
+    def _epsilon_for(self, sigma: float, terms: TrainingTerms) -> float | None:
+        """The least epsilon whose noise is at most sigma; None where none that is worth its name is."""
+        levels = self._computed(terms)
+        if self.calibration == "exact":
+            moved = levels.sensitivity_active if terms.role == "active" else levels.sensitivity_passive
+            epsilon = gaussian_epsilon(moved, sigma, levels.delta)
+            return epsilon if epsilon <= _LARGEST_RECOMMENDED else None
+        factor = self.sigma_for(terms) / sigma
+        epsilon = self._epsilon * (factor if self.calibration == "lemma" else factor * factor)
+        return epsilon if epsilon <= 0.999 else None
+
 
 def _too_long(row_norm: float) -> str:
-    # Rows of unit norm on a fixed-point grid are longer by rounding.
-    if row_norm <= 1.001:
+    if row_norm <= _ROUNDING:
         return ""
     return (
         f"This party's rows are up to {row_norm:.3g} long in the 2-norm, where (71)-(72) take all parties' features "
         "together to be at most 1: epsilon and delta don't hold. Scale the rows to unit norm, or read sigma for itself."
+    )
+
+
+def _too_likely(delta: float, records: int) -> str:
+    if delta <= _DELTA_TIMES_RECORDS / records:
+        return ""
+    return (
+        f"Delta is {delta:.3g}, and there are {records} training records: publishing each of them with a chance of "
+        f"{delta:.3g}, {delta * records:.3g} in all, would keep it too. Leave delta out for one of 1 in 10 times the "
+        "number of records."
     )
 
 

@@ -28,7 +28,7 @@ from services.common.statuses import error_of
 from services.common.transport import Transport, is_serving
 
 if TYPE_CHECKING:
-    from plumbline.judge.predictions import AttackFinding
+    from plumbline.judge.predictions import AttackFinding, PredictionFindings
     from plumbline.judge.training import TrainingFinding
 
 _START_SECONDS = 60.0
@@ -237,16 +237,25 @@ class Federation:
 
         Raises FederationFailed for a federation elsewhere, RunFolderError when a party left a file out or a broken one.
         """
-        from plumbline.judge.predictions import read_prediction_findings
         from plumbline.judge.training import read_training_findings
 
-        settings = self.processes.settings
-        run_dir = settings[Role.ACTIVE].run_dir
+        return [*self.leakage().attacks, *read_training_findings(self._records())]
+
+    def leakage(self) -> PredictionFindings:
+        """Judge what predictions gave away of each passive column, beyond what is guessed without a score.
+
+        Raises FederationFailed for a federation elsewhere, RunFolderError when a party left a file out or a broken one.
+        """
+        from plumbline.judge.predictions import read_prediction_findings
+
+        passive = [name for name in self.processes.settings if role_of(name) is Role.PASSIVE]
+        return read_prediction_findings(self._records(), passive)
+
+    def _records(self) -> RunFolder:
+        run_dir = self.processes.settings[Role.ACTIVE].run_dir
         if run_dir is None:
             raise FederationFailed("The parties of this federation write no records: start them with a run_dir.")
-        folder = RunFolder(run_dir)
-        passive = [name for name in settings if role_of(name) is Role.PASSIVE]
-        return [*read_prediction_findings(folder, passive), *read_training_findings(folder)]
+        return RunFolder(run_dir)
 
     def status(self) -> active_pb2.StatusReply:
         """Ask the active party for its stage, classes and warnings, and what stands against a prediction now.

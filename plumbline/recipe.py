@@ -9,10 +9,11 @@ import numpy as np
 
 import attacks as attack_plugins
 from defences import Defence, load_all
+from defences.base import Stage
 from services.adversary.load import load_attacks
 from services.common.applied_defences import load_defences
 from services.common.identity import Role, role_of
-from services.common.settings import Settings, environment_values, settings_of
+from services.common.settings import AttackOptions, Settings, environment_values, settings_of
 from services.party.party_defences import check_defences
 from services.roles import check_role
 
@@ -32,10 +33,21 @@ _OF_ONE_PARTY = frozenset(
         "label_column",
         "model",
         "auxiliary",
+        "prior_knowledge",
         "private_seed",
         "state_dir",
     }
 )
+# The prior of the Bayesian adversary at each level of what is known beforehand.
+_PRIORS: Mapping[attack_plugins.Level, str] = {
+    "nothing": "half",
+    "marginals": "mean",
+    "covariance": "covariance",
+    "records": "imputation",
+}
+_BAYESIAN = "posterior"
+# What stands between a model and what the adversary of predictions sees.
+_MET: frozenset[Stage] = frozenset({"scores", "parameters", "features"})
 # Addresses are found when processes start.
 _ANY_ADDRESS = "127.0.0.1:1"
 
@@ -48,6 +60,8 @@ class Recipe:
         tables: settings of each party's own data, by the party's name; the active party is first.
         attacks: attacks to mount, each by the parties that can.
         adversary: ``active`` or ``passive``: who mounts attacks that either can.
+        levels: what adversaries of predictions may know beforehand: the Bayesian one is mounted at each of them, also
+            unasked where other attacks meet a defence. Empty: attacks as they are named.
         defences: defences to apply, in this order, each by the services that it sits with.
         disclose: whether passive parties disclose their parameters (white box).
         is_repeatable: whether every process draws its secrets from the seed of the settings.
@@ -60,6 +74,7 @@ class Recipe:
     tables: Mapping[str, Mapping[str, Any]]
     attacks: tuple[str, ...] = ()
     adversary: str = Role.ACTIVE
+    levels: tuple[attack_plugins.Level, ...] = ()
     defences: tuple[str, ...] = ()
     disclose: bool = False
     is_repeatable: bool = False
@@ -71,6 +86,7 @@ class Recipe:
         """Make the settings of every process and load the defences; raises ValueError for what can't work."""
         common = self._common()
         loaded = self._loaded_defences(common)
+        mounted = self._mounted(common, loaded)
         names = [*self.tables, str(Role.COORDINATOR)]
         seeds = np.random.SeedSequence(common.seed).generate_state(len(names)).tolist()
         chosen = {name: getattr(common, name) for name in common.model_fields_set - _OWN}
@@ -79,7 +95,7 @@ class Recipe:
         chosen["record_features"] = common.record_features or bool(self.attacks)
         made = {}
         for name, seed in zip(names, seeds, strict=True):
-            own = {**self._attacks_of(name, common), **_defences_of(name, loaded, common)}
+            own = {**self._attacks_of(name, mounted), **_defences_of(name, loaded, common)}
             if self.is_repeatable:
                 own["private_seed"] = seed
             if role_of(name) is Role.PASSIVE:
@@ -103,14 +119,25 @@ class Recipe:
             )
         return loaded
 
-    def _attacks_of(self, name: str, common: Settings) -> dict[str, Any]:
+    def _mounted(self, common: Settings, loaded: Sequence[Defence]) -> dict[str, AttackOptions]:
+        """The attacks to mount, in their order, with their options."""
+        mounted = {name: common.attack_options.get(name, {}) for name in self.attacks}
+        if not self.levels or _BAYESIAN not in attack_plugins.names():
+            return mounted
+        on_predictions = any(attack_plugins.spec_of(name).phase == "prediction" for name in mounted)
+        if on_predictions and any(_MET & set(defence.spec.stages) for defence in loaded):
+            mounted.setdefault(_BAYESIAN, {})
+        if mounted.get(_BAYESIAN) == {}:
+            mounted[_BAYESIAN] = [{"prior": _PRIORS[level]} for level in self.levels]
+        return mounted
+
+    def _attacks_of(self, name: str, mounted: Mapping[str, AttackOptions]) -> dict[str, Any]:
         """The attacks that this party mounts, and their options."""
-        sides = {attack: attack_plugins.spec_of(attack).adversary for attack in self.attacks}
-        mounted = [
+        sides = {attack: attack_plugins.spec_of(attack).adversary for attack in mounted}
+        own = [
             attack for attack, side in sides.items() if role_of(name) == (self.adversary if side == "either" else side)
         ]
-        options = {one: common.attack_options[one] for one in mounted if one in common.attack_options}
-        return {"attacks": tuple(mounted), "attack_options": options}
+        return {"attacks": tuple(own), "attack_options": {one: mounted[one] for one in own if mounted[one]}}
 
 
 @dataclass(frozen=True)

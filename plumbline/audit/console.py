@@ -1,23 +1,36 @@
 """What an audit shows on the console: progress, then its results as tables."""
 
+import math
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from defences import Defence
-from plumbline.judge.predictions import AttackFinding
+from plumbline.audit.leakage_words import (
+    HEADLINE,
+    at,
+    category_name,
+    column_name,
+    distinct_levels,
+    label_sentences,
+    more_words,
+    part_words,
+    ranked,
+    verdict_sentences,
+)
+from plumbline.judge.measures import Interval
+from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
 from plumbline.judge.summary import RunSummary, expectations
 from plumbline.judge.training import TrainingFinding
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.run_records import STAGES, ChannelRecord
 from services.common.words import escaped
 
-# What attacks on predictions work with.
-_MET = frozenset({"scores", "parameters", "features"})
 # Of what a terminal shows of a name or a sentence that another party may have chosen.
 _MOST_SHOWN = 2_000
+# Rows of a table of columns.
+_MOST_COLUMNS = 20
 
 
 def _text(words: str, style: str = "") -> Text:
@@ -87,28 +100,19 @@ def print_predictions(console: Console, summary: RunSummary) -> None:
             console.print(_text(f"{prediction.defence} at {party} expects: {numbers}."), highlight=False)
 
 
-def print_prediction_findings(console: Console, findings: list[AttackFinding], unaware: str) -> None:
-    """Show what attacks on predictions reconstruct, one line each; the report has every column.
-
-    ``unaware``: a sentence on the defences that these attacks meet without knowing of them.
-    """
-    done = [finding for finding in findings if finding.mse is not None]
+def print_prediction_findings(console: Console, findings: PredictionFindings) -> None:
+    """Show what attacks on predictions reconstruct, and what of it the federation gave away; the report has more."""
+    done = [finding for finding in findings.attacks if finding.mse is not None and finding.sees_scores]
     if done:
-        if unaware:
-            console.print(unaware, style="yellow", highlight=False, markup=False)
-        table = Table(
-            title="What the active party reconstructs",
-            caption=f"Mean squared error per feature; guessing one half: {done[0].half:.4f}, zero: {done[0].zero:.4f}. "
-            "Gain: the part of one half's error that is gone.",
-        )
-        table.add_column("attack", no_wrap=True)
-        for heading in ("MSE", "95 %", "accuracy"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("most exposed column and its gain")
-        for finding in done:
-            table.add_row(*_prediction_cells(finding))
-        console.print(table)
-    for finding in findings:
+        _print_attacks(console, done)
+    if findings.baselines:
+        _print_baselines(console, findings.baselines)
+    if done:
+        _print_columns(console, findings)
+        _print_categories(console, findings)
+        for sentence in verdict_sentences(findings):
+            console.print(_text(sentence, "bold"), highlight=False)
+    for finding in findings.attacks:
         for note in finding.notes:
             console.print(_text(f"{finding.attack}: {note}"), highlight=False)
         if finding.mse is None:
@@ -117,11 +121,103 @@ def print_prediction_findings(console: Console, findings: list[AttackFinding], u
             console.print(_text(f"{finding.attack}: {finding.status}: {words}"), highlight=False)
 
 
+def _print_attacks(console: Console, done: Sequence[AttackFinding]) -> None:
+    table = Table(
+        title="What the active party reconstructs",
+        caption="Mean squared error per feature, by attacks that saw scores. Covered: cells within an attack's own "
+        "90 % intervals.",
+    )
+    table.add_column("attack", overflow="fold")
+    table.add_column("knows", no_wrap=True)
+    for heading in ("MSE", "95 %", "accuracy", "covered"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for finding in done:
+        coverage = "" if finding.coverage is None else f"{finding.coverage:.0%}"
+        table.add_row(
+            _text(finding.attack),
+            finding.level,
+            *_error_cells(finding.mse),
+            f"{finding.accuracy:.2f}",
+            coverage,
+        )
+    console.print(table)
+
+
+def _print_baselines(console: Console, baselines: Sequence[BaselineFinding]) -> None:
+    table = Table(title="Baselines: guesses without a score", caption="Mean squared error per feature.")
+    table.add_column("guess")
+    table.add_column("knows", no_wrap=True)
+    for heading in ("MSE", "95 %"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in baselines:
+        table.add_row(_text(one.name), one.level, *_error_cells(one.mse))
+    console.print(table)
+
+
+def _error_cells(error: Interval | None) -> tuple[str, str]:
+    return ("", "") if error is None else (f"{error.mean:.4f}", f"{error.low:.3f} to {error.high:.3f}")
+
+
+def _print_columns(console: Console, findings: PredictionFindings) -> None:
+    levels = [level for level in distinct_levels(findings) if level != HEADLINE]
+    table = Table(
+        title="The federation's part, by what the adversary knows beforehand",
+        caption="What scores remove of the error of the best guess without any. Errors and 95 % interval are those of "
+        f"level {HEADLINE}; n/a: known without a score.",
+    )
+    table.add_column("column", overflow="fold")
+    for heading in ("guess", "attack"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in (HEADLINE, *levels):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for column in ranked(findings)[:_MOST_COLUMNS]:
+        headline = at(column.squared)
+        table.add_row(
+            _text(column_name(column, findings)),
+            f"{headline.e0:.4f}",
+            "" if headline.error is None else f"{headline.error:.4f}",
+            part_words(headline),
+            *(part_words(at(column.squared, level)).partition(" (")[0] for level in levels),
+        )
+    console.print(table)
+    if (more := len(findings.columns) - _MOST_COLUMNS) > 0:
+        console.print(f"The report has {more} more columns.", highlight=False)
+
+
+def _print_categories(console: Console, findings: PredictionFindings) -> None:
+    if not findings.categories:
+        return
+    table = Table(
+        title="Columns of few values: named right",
+        caption=f"Share of records at level {HEADLINE}, by the best guess without a score and the best attack; more: "
+        "in points, with the 95 % interval.",
+    )
+    table.add_column("column", overflow="fold")
+    for heading in ("values", "guess", "attack"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("by", overflow="fold")
+    table.add_column("more", justify="right", no_wrap=True)
+    for one in findings.categories[:_MOST_COLUMNS]:
+        verdict = at(one.wrong)
+        table.add_row(
+            _text(category_name(one)),
+            str(one.values),
+            f"{1 - verdict.e0:.1%}",
+            "" if verdict.error is None else f"{1 - verdict.error:.1%}",
+            _text(verdict.attack),
+            more_words(verdict),
+        )
+    console.print(table)
+
+
 def print_training_findings(console: Console, findings: list[TrainingFinding]) -> None:
     """Show what attacks on training found, one line each."""
     if not findings:
         return
-    table = Table(title="What training gave away", caption="Right: of what was attacked. Answered: right or not.")
+    table = Table(
+        title="What training gave away",
+        caption="Right: of what was attacked. Answered: right or not.",
+    )
     for heading in ("attack", "by", "of", "right", "answered", "first and last epoch"):
         table.add_column(heading, justify="right" if heading in ("right", "answered") else "left")
     for finding in findings:
@@ -134,6 +230,8 @@ def print_training_findings(console: Console, findings: list[TrainingFinding]) -
                 epochs,
             )
     console.print(table)
+    for sentence in label_sentences(findings):
+        console.print(_text(sentence, "bold"), highlight=False)
     for finding in findings:
         if finding.kind and not finding.is_scored:
             words = f"{finding.attack} by {finding.party} found {finding.kind}: {finding.facts}"
@@ -142,37 +240,22 @@ def print_training_findings(console: Console, findings: list[TrainingFinding]) -
             console.print(_text(f"{finding.attack} by {finding.party}: {finding.reason}"), highlight=False)
 
 
-def _prediction_cells(finding: AttackFinding) -> tuple[str | Text, ...]:
-    assert finding.mse is not None  # noqa: S101 - the caller has picked those that ran
-    worst = max(finding.columns, key=lambda column: column.gain)
-    return (
-        _text(finding.attack),
-        f"{finding.mse.mean:.4f}",
-        f"{finding.mse.low:.3f} to {finding.mse.high:.3f}",
-        f"{finding.accuracy:.2f}",
-        _text(f"{worst.column} {worst.gain:.0%}" if worst.gain > 0 else "none"),
-    )
-
-
-def unaware_words(applied: Sequence[Defence]) -> str:
-    """Name in one sentence the defences that attacks on predictions meet without knowing of them; empty without any."""
-    met = [defence.name for defence in applied if not _MET.isdisjoint(defence.spec.stages)]
-    if not met:
-        return ""
-    return (
-        f"These attacks don't know of {' and '.join(met)}: an adversary who does may get more; see docs/defences.md, "
-        '"What each one does not stop".'
-    )
-
-
 def channel_words(channel: ChannelRecord, agreement: Agreement) -> str:
     """Say how many equations one decryption channel has room for, and whether its answers are cut."""
     holder = channel.key_holder
     cut = f"{holder} cuts them" if agreement.party(holder).truncates_answers else f"INSECURE: {holder} gives them whole"
     return (
         f"{cut}, {channel.peer} can fit {channel.equations} equations about {channel.rows} residuals of {holder} "
-        f"({channel.spare_bits} bits spare)"
+        f"({channel.spare_bits} bits spare){session_words(channel)}"
     )
+
+
+def session_words(channel: ChannelRecord) -> str:
+    """Say after how many epochs a peer that sends other messages can have been told a residual of each record."""
+    if not 0 < channel.equations < channel.rows:
+        return ""
+    epochs = math.ceil(channel.rows / channel.equations)
+    return f"; one that sends other messages than the protocol's can ask for each record's within {epochs} epochs"
 
 
 def cipher_words(plan: TrainingPlan) -> str:

@@ -37,6 +37,11 @@ class AuditFolder:
         return self.path / "auxiliary.parquet"
 
     @property
+    def prior_knowledge(self) -> Path:
+        """Statistics of the passive columns that the adversary was given."""
+        return self.path / "prior-knowledge.json"
+
+    @property
     def config(self) -> Path:
         """The request, versions and duration."""
         return self.path / "config.json"

@@ -6,9 +6,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from plumbline.audit import leakage_words
+from plumbline.audit.console import session_words
 from plumbline.figures.page.elements import inline, svg_text
 from plumbline.html import template
-from plumbline.judge.predictions import AttackFinding
+from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.summary import RunSummary, assumptions, expectations
 from plumbline.judge.training import TrainingFinding
 from services.common.durable import write_durably
@@ -18,20 +20,18 @@ from services.common.run_records import STAGES
 def write_report(
     path: Path,
     summary: RunSummary,
-    on_predictions: list[AttackFinding],
+    on_predictions: PredictionFindings,
     on_training: list[TrainingFinding],
     facts: dict[str, Any],
-    unaware: str = "",
 ) -> None:
     """Render a run's results into one page.
 
     Arguments:
         path: where to write the page.
         summary: the run's terms, quality, times and traffic.
-        on_predictions: what attacks on predictions reconstruct.
+        on_predictions: what predictions gave away.
         on_training: what attacks on training found.
         facts: the run's request, versions and duration.
-        unaware: a sentence on the defences that attacks on predictions meet without knowing of them.
     """
     page = template("report.html").render(
         summary=summary,
@@ -42,7 +42,8 @@ def write_report(
         stages=STAGES,
         expectations=expectations,
         assumptions=assumptions,
-        unaware=unaware,
+        words=leakage_words,
+        session_words=session_words,
         loss_curve=_loss_curve(summary),
         stage_bars=_stage_bars(summary) if summary.timings else None,
     )

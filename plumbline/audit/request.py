@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from attacks import LEVELS, Level, spec_of
 from plumbline.recipe import Recipe, own_tables, party_names, shares_of
 from vfl.data import column_blocks, dataset
 
@@ -25,7 +26,7 @@ class AuditRequest:
         defences: names of the defences to apply, in this order.
         adversary: ``active`` or ``passive``: who mounts attacks that either can.
         black_box: whether passive parties keep their parameters to themselves.
-        auxiliary: number of complete records that the adversary is given.
+        auxiliary: number of complete records that the adversary of predictions is given, neither trained on nor judged.
         hidden: layer sizes of a network that is trained in the lab and installed; None trains in the federation.
         activation: the network's activation.
         settings: settings of every process, by field name, on top of the PLUMBLINE_* variables.
@@ -61,13 +62,28 @@ class AuditRequest:
                 f"--name is part of the name of the run's folder, got {self.name!r}: leave out / and \\; "
                 "--runs says where the folder goes."
             )
+        if self.auxiliary and not self.attacks_predictions:
+            raise ValueError(
+                "--auxiliary gives records to the adversary of predictions, and no attack on predictions is asked for: "
+                "add one with --attacks, or drop it."
+            )
         if self.data:
             column_blocks(dataset(self.data).features, self.parties)
 
     @property
     def passive_names(self) -> tuple[str, ...]:
-        """Names of the passive parties."""
-        return party_names(self.parties if self.data else 1 + len(self.passive))[1:]
+        """Names of the passive parties, in the agreement's order."""
+        return tuple(sorted(party_names(self.parties if self.data else 1 + len(self.passive))[1:]))
+
+    @property
+    def attacks_predictions(self) -> bool:
+        """Whether an attack on predictions is asked for."""
+        return any(spec_of(name).phase == "prediction" for name in self.attacks)
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """What adversaries of predictions may know beforehand: complete records only where they are asked for."""
+        return LEVELS if self.auxiliary else LEVELS[:-1]
 
     def recipe(self) -> Recipe:
         """The federation that this request asks for."""
@@ -79,6 +95,7 @@ class AuditRequest:
             tables=tables,
             attacks=self.attacks,
             adversary=self.adversary,
+            levels=self.levels,
             defences=self.defences,
             disclose=bool(self.attacks) and not self.black_box,
             is_repeatable=True,

@@ -17,15 +17,15 @@ from plumbline.audit.console import (
     print_predictions,
     print_summary,
     print_training_findings,
-    unaware_words,
 )
 from plumbline.audit.folder import AuditFolder
-from plumbline.audit.installed_models import install_network, write_auxiliary
+from plumbline.audit.installed_models import install_network
+from plumbline.audit.known_beforehand import write_knowledge
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.federation import Federation
 from plumbline.job_progress import JobWatcher, job_progress
-from plumbline.judge.predictions import AttackFinding, read_prediction_findings
+from plumbline.judge.predictions import PredictionFindings, read_prediction_findings
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.processes import LocalProcesses
@@ -56,9 +56,9 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
             training=next((one for one in recipe.defences if isinstance(one, DpSgd)), None),
         )
         settings |= {name: changed(name, settings[name], model=part) for name, part in parts.items()}
-    if request.auxiliary:
-        table = write_auxiliary(settings, run.auxiliary, request.auxiliary)
-        settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], auxiliary=str(table))
+    if request.attacks_predictions:
+        known = write_knowledge(settings, run, request.auxiliary)
+        settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], **known)
     # Keys stay outside the run's folder and go with the run.
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
         run.logs.mkdir()
@@ -72,10 +72,9 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
         summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
     on_predictions = read_prediction_findings(run.parties, request.passive_names)
     on_training = read_training_findings(run.parties)
-    unaware = unaware_words(recipe.defences)
-    _write(run, request, summary, on_predictions, on_training, elapsed, unaware)
+    _write(run, request, summary, on_predictions, on_training, elapsed)
     print_summary(console, summary, elapsed)
-    print_prediction_findings(console, on_predictions, unaware)
+    print_prediction_findings(console, on_predictions)
     print_training_findings(console, on_training)
     print_predictions(console, summary)
     console.print(f"Report: {run.report}", highlight=False)
@@ -103,10 +102,9 @@ def _write(
     run: AuditFolder,
     request: AuditRequest,
     summary: RunSummary,
-    on_predictions: list[AttackFinding],
+    on_predictions: PredictionFindings,
     on_training: list[TrainingFinding],
     elapsed: float,
-    unaware: str,
 ) -> None:
     facts = {
         "request": {key: str(value) if isinstance(value, Path) else value for key, value in asdict(request).items()},
@@ -117,8 +115,8 @@ def _write(
     results = {
         **asdict(summary),
         "predictions": content_of(summary.predictions),
-        "attacks": [asdict(finding) for finding in on_predictions],
+        **asdict(on_predictions),
         "training_attacks": [asdict(finding) for finding in on_training],
     }
     write_durably(run.results, json.dumps(results, indent=1).encode())
-    write_report(run.report, summary, on_predictions, on_training, facts, unaware)
+    write_report(run.report, summary, on_predictions, on_training, facts)

@@ -10,6 +10,7 @@ from plumbline.cli import benchmarks, datasets, papers, state
 from plumbline.cli.audits import audit
 from plumbline.cli.operators import cancel, predict, status, train
 from plumbline.cli.output import console_errors, console_out
+from plumbline.cli.preflight import preflight
 from plumbline.cli.services import certs, serve, settings_help
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
@@ -38,7 +39,7 @@ def plumbline(
 
 # In this order in the help.
 app.command(epilog=settings_help())(serve)
-for command in (certs, audit, train, cancel, predict, status):
+for command in (certs, preflight, audit, train, cancel, predict, status):
     app.command()(command)
 app.add_typer(state.app, name="state")
 app.add_typer(datasets.app, name="datasets")

@@ -31,7 +31,7 @@ def audit(
     adversary: Annotated[str, typer.Option(help="Who mounts what either side can: active or passive.")] = "active",
     black_box: Annotated[bool, typer.Option("--black-box", help="Passive parties disclose no parameters.")] = False,
     auxiliary: Annotated[
-        int, typer.Option(min=0, help="Complete training records that the adversary is given (SIMULATION).")
+        int, typer.Option(min=0, help="Complete records that the adversary has, neither trained on nor judged.")
     ] = 0,
     hidden: Annotated[
         str | None, typer.Option(help="Install a network trained in the lab, such as 8,8 (SIMULATION); '' is linear.")

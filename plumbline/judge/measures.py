@@ -8,6 +8,8 @@ from vfl.arrays import FloatArray, IntArray
 
 # A column with at most this many values counts as discrete.
 _DISCRETE_VALUES = 20
+# What counts as equal.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -25,16 +27,36 @@ class Interval:
     high: float
 
 
-def bootstrap_mean(values: FloatArray, *, generator: np.random.Generator, resamples: int = 1000) -> Interval:
-    """Mean of (n,) values over records with its percentile bootstrap interval; one value has no width."""
-    counts = generator.multinomial(len(values), np.full(len(values), 1 / len(values)), size=resamples)
-    low, high = np.quantile(counts @ values / len(values), [0.025, 0.975])
-    return Interval(float(values.mean()), float(low), float(high))
-
-
 def mse_per_feature(truth: FloatArray, estimate: FloatArray) -> float:
     """Mean squared error per feature of (n, d) reconstructions (Rassouli eq. 7, Jiang eq. 23)."""
     return float(((truth - estimate) ** 2).mean())
+
+
+def squared_errors(truth: FloatArray, estimate: FloatArray) -> FloatArray:
+    """Squared error of every cell of (n, d) reconstructions."""
+    errors: FloatArray = (truth - estimate) ** 2
+    return errors
+
+
+def misses(truth: FloatArray, estimate: FloatArray, tolerance: FloatArray) -> FloatArray:
+    """1 where (n, d) reconstructions are off by more than their column's (d,) tolerance, else 0.
+
+    What is off by the tolerance itself is within, whatever floating point makes of it.
+    """
+    return (np.abs(truth - estimate) > tolerance + _ROUNDING).astype(np.float64)
+
+
+def r_squared(truth: FloatArray, estimate: FloatArray) -> FloatArray:
+    """R^2 of each column of (n, d) reconstructions, (d,): 1 is exact, 0 as good as the mean; NaN for a constant."""
+    spread, error = truth.var(axis=0), squared_errors(truth, estimate).mean(axis=0)
+    explained: FloatArray = 1 - np.divide(error, spread, out=np.full_like(spread, np.nan), where=spread > 0)
+    return explained
+
+
+def covered(truth: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Share of each column's cells that lie in an attack's (n, d) intervals, (d,)."""
+    inside: FloatArray = ((low - _ROUNDING <= truth) & (truth <= high + _ROUNDING)).mean(axis=0)
+    return inside
 
 
 def attack_accuracy(

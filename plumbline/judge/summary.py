@@ -54,7 +54,7 @@ class RunSummary:
         bytes_by_message: bytes by call and message over all parties, largest first.
         agreement: the session's public terms.
         class_names: names of the classes, in the order of scores.
-        warnings: sentences about insecure settings and about answers with room for too much.
+        warnings: sentences about insecure settings, answers with room for too much, and promises not kept.
         simulation: sentences about what is simulated.
         transport: ``mtls`` or ``insecure``.
         defences: names of the applied defences, by service.
@@ -128,7 +128,7 @@ def read_summary(folder: RunFolder, name: str) -> RunSummary:
         bytes_by_message={message: size for message, size in traffic.most_common() if size},
         agreement=active.agreement,
         class_names=active.class_names or (),
-        warnings=(*(active.warnings or ()), *(text for record in records.values() for text in record.guard or ())),
+        warnings=(*(active.warnings or ()), *_said_by_parties(records)),
         simulation=active.simulation or (),
         transport=active.transport or "",
         defences=_defences(active.agreement, records),
@@ -157,6 +157,12 @@ def assumptions(prediction: DefencePrediction) -> list[str]:
     return [*notes, *(text for part in (prediction.facts, *inner) for text in part.get("assumptions", ()))]
 
 
+def _said_by_parties(records: dict[str, PartyRecord]) -> list[str]:
+    """What answers have room for; and, by the party that says it, which of a defence's promises weren't kept."""
+    guards = [text for record in records.values() for text in record.guard or ()]
+    return guards + [f"{name}: {text}" for name, record in records.items() for text in record.remarks or ()]
+
+
 def _defences(agreement: Agreement, records: dict[str, PartyRecord]) -> dict[str, tuple[str, ...]]:
     """What each service applied, where it applied anything."""
     applied = {str(Role.COORDINATOR): agreement.score_defences}
@@ -169,9 +175,12 @@ def _auc(labels: np.ndarray[Any, Any], scores: np.ndarray[Any, Any]) -> float:
     classes = scores.shape[1] if scores.ndim == 2 else 0
     if len(np.unique(labels)) < max(2, classes):
         return float("nan")
-    return float(
-        roc_auc_score(labels, scores[:, 1]) if classes == 2 else roc_auc_score(labels, scores, multi_class="ovr")
-    )
+    if classes == 2:
+        return float(roc_auc_score(labels, scores[:, 1]))
+    # Defended rows need not sum to 1, or to anything.
+    total = scores.sum(axis=1, keepdims=True)
+    shares = np.where(total > 0, scores / np.where(total > 0, total, 1.0), 1 / classes)
+    return float(roc_auc_score(labels, shares, multi_class="ovr"))
 
 
 def _timing(name: str, record: PartyRecord, steps: Sequence[StepRecord]) -> PartyTiming:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.labels import label_verdicts
 from services.common.run_folder import RunFolder
 from services.common.run_records import TrainingAttackOutcome
 
@@ -19,12 +21,15 @@ class TrainingFinding:
         party: name of the party that mounted it.
         reason: why it was not done, or found less than it might; empty without one.
         seconds: duration of the attack.
-        kind: what it looks for: ``labels`` of training rows, ``features`` (a peer's only column) or ``readings`` (rows
-            of a peer's features), which are scored, or another package's own; empty when it was not done.
+        kind: what it looks for: ``labels`` of training rows, ``features`` (a peer's only column), ``readings`` (rows
+            of a peer's features) or ``products`` (a peer's part of the logits), which are scored, or another package's
+            own; empty when it was not done.
         success: share of what it attacked that it got right: labels; a column's values to 1e-4, up to sign; exact
-            features among those that it read.
+            features among those that it read; of products, the part of their variance.
         resolved: share of what it attacked that it gave an answer for.
         by_epoch: of labels, the share that each epoch's own answers got right; no answer counts as wrong.
+        levels: of labels, what the federation gave away of them, level by level of what the party knows of the labels
+            beforehand; answers that the attack left out are guessed as at that level.
         details: the attack's own numbers.
     """
 
@@ -36,6 +41,7 @@ class TrainingFinding:
     success: float = float("nan")
     resolved: float = float("nan")
     by_epoch: tuple[float, ...] = ()
+    levels: tuple[LevelVerdict, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -77,6 +83,7 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
         "success": float((found.labels[rows] == truth[rows]).mean()),
         "resolved": float((found.labels[rows] >= 0).mean()),
         "by_epoch": tuple(float(right[found.step_epoch == epoch].mean()) for epoch in np.unique(found.step_epoch)),
+        "levels": label_verdicts(attack, found.labels, truth, rows, folder.features(party).features),
     }
 
 
@@ -105,4 +112,19 @@ def _readings(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     return {"success": right / read if read else 0.0, "resolved": read / total if total else 0.0}
 
 
-_JUDGES = {"labels": _labels, "features": _features, "readings": _readings}
+def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
+    """Which part of the variance of the peers' logits, about their mean, was told."""
+    left, whole, resolved, total = 0.0, 0.0, 0, 0
+    for peer, found in folder.found_values(party, attack).items():
+        known = np.isfinite(found.values.sum(axis=1))
+        truth = (folder.features(peer).features @ folder.weights(peer).weights)[known]
+        if truth.shape[1] > 1:  # of several classes, only differences between them are told
+            truth = truth - truth.mean(axis=1, keepdims=True)
+        left += float(((found.values[known] - truth) ** 2).sum())
+        whole += float(((truth - truth.mean(axis=0)) ** 2).sum()) if len(truth) else 0.0
+        resolved += int(known.sum())
+        total += len(known)
+    return {"success": max(0.0, 1 - left / whole) if whole else 0.0, "resolved": resolved / total if total else 0.0}
+
+
+_JUDGES = {"labels": _labels, "features": _features, "readings": _readings, "products": _products}

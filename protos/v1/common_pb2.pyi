@@ -118,6 +118,37 @@ class TrainingPlan(_message.Message):
 Global___TrainingPlan: _TypeAlias = TrainingPlan  # noqa: Y015
 
 @_typing.final
+class AnnouncedDefence(_message.Message):
+    """A defence as the service that applies it tells of it. Names and options are public, secrets are not part of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    WITHHELD_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    options: _builtins.str
+    """A JSON object, at most 4,096 bytes; no path of a file, and nothing else that is private."""
+    @_builtins.property
+    def withheld(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of options that have a value which nobody is told."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        options: _builtins.str = ...,
+        withheld: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "options", b"options", "withheld", b"withheld"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnnouncedDefence: _TypeAlias = AnnouncedDefence  # noqa: Y015
+
+@_typing.final
 class PartyDescription(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -127,6 +158,7 @@ class PartyDescription(_message.Message):
     FEATURES_SIGNED_FIELD_NUMBER: _builtins.int
     ALIGNED_ROWS_FIELD_NUMBER: _builtins.int
     TRUNCATES_ANSWERS_FIELD_NUMBER: _builtins.int
+    DISCLOSURE_DEFENCES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     feature_count: _builtins.int
     feature_integer_bits: _builtins.int
@@ -136,6 +168,10 @@ class PartyDescription(_message.Message):
     aligned_rows: _builtins.int
     truncates_answers: _builtins.bool
     """This party decrypts modulo 2^w, w the bits of an honest answer (truncate_answers)."""
+    @_builtins.property
+    def disclosure_defences(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnnouncedDefence]:
+        """A passive party's defences that change what its parameters mean when it discloses them, in order."""
+
     def __init__(
         self,
         *,
@@ -145,10 +181,11 @@ class PartyDescription(_message.Message):
         features_signed: _builtins.bool = ...,
         aligned_rows: _builtins.int = ...,
         truncates_answers: _builtins.bool = ...,
+        disclosure_defences: _abc.Iterable[Global___AnnouncedDefence] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "feature_count", b"feature_count", "feature_integer_bits", b"feature_integer_bits", "features_signed", b"features_signed", "name", b"name", "truncates_answers", b"truncates_answers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "disclosure_defences", b"disclosure_defences", "feature_count", b"feature_count", "feature_integer_bits", b"feature_integer_bits", "features_signed", b"features_signed", "name", b"name", "truncates_answers", b"truncates_answers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -166,6 +203,7 @@ class Agreement(_message.Message):
     PARTIES_FIELD_NUMBER: _builtins.int
     SCORE_DEFENCES_FIELD_NUMBER: _builtins.int
     WANTS_PARAMETER_GRAM_FIELD_NUMBER: _builtins.int
+    ANNOUNCED_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     classes: _builtins.int
     wants_parameter_gram: _builtins.bool
@@ -180,6 +218,10 @@ class Agreement(_message.Message):
     def score_defences(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What the coordinator does to scores before it delivers them, by name and in order."""
 
+    @_builtins.property
+    def announced(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnnouncedDefence]:
+        """The same as score_defences, with their options; empty from a coordinator that doesn't tell them."""
+
     def __init__(
         self,
         *,
@@ -189,10 +231,11 @@ class Agreement(_message.Message):
         parties: _abc.Iterable[Global___PartyDescription] | None = ...,
         score_defences: _abc.Iterable[_builtins.str] | None = ...,
         wants_parameter_gram: _builtins.bool = ...,
+        announced: _abc.Iterable[Global___AnnouncedDefence] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classes", b"classes", "parties", b"parties", "plan", b"plan", "score_defences", b"score_defences", "session_id", b"session_id", "wants_parameter_gram", b"wants_parameter_gram"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["announced", b"announced", "classes", b"classes", "parties", b"parties", "plan", b"plan", "score_defences", b"score_defences", "session_id", b"session_id", "wants_parameter_gram", b"wants_parameter_gram"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -239,6 +239,7 @@ class Job:
         self._record.note(
             epochs=tuple(EpochRecord(**vars(outcome)) for outcome in outcomes),
             kept_epoch=kept,
+            remarks=training.remarks,
             validation_rows=len(training.rows.validation),
         )
         return JobOutcome(self.session_id, len(self.order), len(outcomes), kept)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from services.adversary.predictions import Knowledge
+from services.adversary.knowledge import Knowledge
 from services.party.model_file import KeptModel
 from services.party.party_model import PartyModel
 

@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from services.active.job import Job, Labels
 from services.active.model import TrainedModel
 from services.active.scoring import Scoring
 from services.active.serving import Serving
-from services.adversary.predictions import AttackHost, Knowledge
+from services.adversary.knowledge import Beforehand, Knowledge
+from services.adversary.predictions import AttackHost
 from services.common.agreement import TrainingPlan
 from services.common.errors import (
     Cancelled,
@@ -59,7 +61,7 @@ class ActiveParty:
         context: PartyContext,
         passive_parties: Mapping[str, PassiveParty],
         attack_host: AttackHost,
-        auxiliary: Table | None = None,
+        beforehand: Beforehand | None = None,
     ) -> None:
         """Hold the labels of ``context.data`` and the ways to the passive parties, by name.
 
@@ -67,7 +69,7 @@ class ActiveParty:
             context: what this party works with.
             passive_parties: the ways to them, by name.
             attack_host: runs the attacks on scores.
-            auxiliary: complete records that this party holds besides, for attacks.
+            beforehand: what its adversary knows before any session, for attacks; None for nothing.
 
         Raises:
             ValueError: when the table has no labels.
@@ -82,7 +84,7 @@ class ActiveParty:
         self._passive_parties = dict(passive_parties)
         self._scoring = Scoring(context.coordinator, passive_parties, context.executor)
         self._attack_host = attack_host
-        self._auxiliary = auxiliary
+        self._beforehand = beforehand or Beforehand()
         self._attacking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attacks")
         # Predictions have threads and a bound of their own: however many operators ask, a job's messages to the same
         # parties find a thread here, and a stream of the connection there.
@@ -208,27 +210,34 @@ class ActiveParty:
         """Collect what the passive parties disclose. One that discloses nothing makes it a black box."""
         parts = [party.disclose_parameters(model.session_id) for party in self._passive_parties.values()]
         disclosed = tuple(part for part in parts if part is not None)
-        known = Knowledge(model.model, disclosed if len(disclosed) == len(parts) else None)
-        if self._auxiliary is not None:
-            auxiliary = self._query_auxiliary(model, known, self._auxiliary)
-            known = Knowledge(known.model, known.disclosed, auxiliary)
+        known = Knowledge(
+            model.model, disclosed if len(disclosed) == len(parts) else None, moments=self._beforehand.moments
+        )
         _log.info("White box." if known.disclosed is not None else "Black box: nothing is disclosed.")
-        return known
+        if self._beforehand.records is None:
+            return known
+        return self._with_auxiliary(model, known, self._beforehand.records)
 
-    def _query_auxiliary(self, model: TrainedModel, knowledge: Knowledge, known: Table) -> AuxiliaryRows:
+    def _with_auxiliary(self, model: TrainedModel, known: Knowledge, records: Table) -> Knowledge:
         """Ask for the scores of the auxiliary records, as an active party may for any aligned one."""
-        ids = [record for record in known.ids if record in model.row_of_id]
+        ids = [record for record in records.ids if record in model.row_of_id]
         if not ids:
             raise InvalidMessage("None of the auxiliary records is aligned: PLUMBLINE_AUXILIARY needs common ids.")
         rows = [model.row_of_id[record] for record in ids]
-        return AuxiliaryRows(
-            features_active=knowledge.own_features(np.array(rows)),
-            features_passive=known.features[rows_of(known.ids, ids)],
+        indices = np.array(rows)
+        auxiliary = AuxiliaryRows(
+            features_active=known.own_features(indices),
+            features_passive=records.features[rows_of(records.ids, ids)],
             scores=self._scoring.scores(model.model, rows),
+            labels=model.model.labels_of(indices),
         )
+        return replace(known, auxiliary=auxiliary, auxiliary_rows=indices)
 
     def _attack(self, model: TrainedModel, rows: Sequence[int], scores: FloatArray | None) -> None:
-        if model.knowledge is not None and scores is not None and len(rows):
+        if model.knowledge is None or scores is None:
+            return
+        rows, scores = model.knowledge.unknown_of(rows, scores)
+        if rows:
             self._attack_host.attack(model.knowledge, rows, scores)
 
     def _attack_prediction(self, session_id: str, rows: Sequence[int], scores: FloatArray) -> None:

@@ -11,8 +11,10 @@ from services.active import servicer
 from services.active.interfaces import EpochOutcome
 from services.active.party import ActiveParty
 from services.active.passive_link import PassiveLink
+from services.adversary.knowledge import Beforehand
 from services.adversary.load import load_attacks
 from services.adversary.predictions import AttackHost
+from services.adversary.prior_knowledge import read_moments
 from services.adversary.training import TrainingAdversary
 from services.common.agreement import TrainingPlan
 from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
@@ -58,6 +60,15 @@ def train_unasked(party: ActiveParty, plan: TrainingPlan, await_others: Callable
             log_unexpected(error)
 
 
+def known_beforehand(settings: Settings) -> Beforehand:
+    """What the settings let this party's adversary know before any session; raises ValueError for a broken file."""
+    table, moments = settings.auxiliary, settings.prior_knowledge
+    return Beforehand(
+        load_table(table, id_column=settings.id_column, label_column=None) if table else None,
+        read_moments(moments) if moments else None,
+    )
+
+
 def run(settings: Settings) -> None:
     """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
     transport = make_transport(settings, Role.ACTIVE)
@@ -85,7 +96,7 @@ def run(settings: Settings) -> None:
         ),
         {peer: PassiveLink(peer, channels[peer], timeout) for peer in passive_names},
         AttackHost(on_predictions, settings.run_dir, record.lost),
-        load_table(settings.auxiliary, id_column=settings.id_column, label_column=None) if settings.auxiliary else None,
+        known_beforehand(settings),
     )
     exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
     active = servicer.ActiveServicer(party, settings.plan())

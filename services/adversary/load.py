@@ -1,19 +1,25 @@
-"""Which attacks a service mounts: those named in its settings that its party can play."""
+"""Which attacks a service mounts: those named in its settings that its party can play, each with its options."""
 
+import json
 import logging
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attacks
 from services.common.identity import Role
+from services.common.settings import AttackOptions
 
 _log = logging.getLogger(__name__)
 
+# Of an attack on training, whose files bear its label.
+_FILE_NAME = re.compile(r"[\w(),.=+ -]{1,120}")
+
 
 def load_attacks(
-    names: Sequence[str], options: Mapping[str, Mapping[str, Any]], role: Role
+    names: Sequence[str], options: Mapping[str, AttackOptions], role: Role
 ) -> tuple[dict[str, attacks.PredictionAttack], dict[str, attacks.TrainingAttack]]:
-    """The named attacks that a party of this role can mount, on predictions and in training.
+    """The named attacks that a party of this role can mount, on predictions and in training, by their labels.
 
     Others are ignored, with a line in the log.
 
@@ -23,18 +29,46 @@ def load_attacks(
     prediction: dict[str, attacks.PredictionAttack] = {}
     training: dict[str, attacks.TrainingAttack] = {}
     for name in names:
-        spec, chosen = attacks.spec_of(name), options.get(name, {})
+        spec = attacks.spec_of(name)
         is_played = _is_played(name, spec, role)
-        # An ignored attack is loaded, too: its options are checked wherever it is named.
-        if spec.phase == "prediction":
-            on_predictions = attacks.load_prediction(name, **chosen)
-            if is_played:
-                prediction[name] = on_predictions
-        else:
-            in_training = attacks.load_training(name, **chosen)
-            if is_played:
-                training[name] = in_training
+        for label, chosen in instances(name, options.get(name, {})):
+            if label in (*prediction, *training):
+                raise ValueError(f"{label} is mounted twice: name each attack, and each of its options, once.")
+            # An ignored attack is loaded, too: its options are checked wherever it is named.
+            if spec.phase == "prediction":
+                on_predictions = attacks.load_prediction(name, **chosen)
+                if is_played:
+                    prediction[label] = on_predictions
+            else:
+                if not _FILE_NAME.fullmatch(label):
+                    raise ValueError(
+                        f"{label[:120]} can't be part of a file's name: give {name} one object of options."
+                    )
+                in_training = attacks.load_training(name, **chosen)
+                if is_played:
+                    training[label] = in_training
     return prediction, training
+
+
+def instances(name: str, options: AttackOptions) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The label and the options of each time that an attack is mounted: once for an object, or for each of a list."""
+    if isinstance(options, Mapping):
+        yield name, options
+        return
+    for one in options:
+        yield labelled(name, **one), one
+
+
+def labelled(label: str, **options: Any) -> str:
+    """A label with options in parentheses, behind those that it has: ``gia(init=half, distance=kld)``."""
+    if not options:
+        return label
+    words = ", ".join(f"{option}={_word(value)}" for option, value in options.items())
+    return f"{label[:-1]}, {words})" if label.endswith(")") else f"{label}({words})"
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _is_played(name: str, spec: attacks.AttackSpec, role: Role) -> bool:

@@ -2,80 +2,30 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import attacks
+from attacks.base import BaselinedAttack
+from attacks.undone import Undone, highest, undo
+from services.adversary.knowledge import Knowledge
+from services.adversary.load import labelled
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, Estimates, PredictionAttackOutcome
-from services.party.party_model import PartyModel
-from vfl.arrays import FloatArray, IntArray
-from vfl.learning import class_rows
-from vfl.learning.networks import DenseNetwork, VerticalNetwork
+from vfl.arrays import FloatArray
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Knowledge:
-    """What the active party knows of one session besides scores.
-
-    Attributes:
-        model: its own part.
-        disclosed: each passive party's parameters in the agreement's order. None in black box.
-        auxiliary: complete records that this party holds besides, with the scores that it got for them.
-    """
-
-    model: PartyModel
-    disclosed: tuple[DenseNetwork, ...] | None
-    auxiliary: attacks.AuxiliaryRows | None = None
-
-    def own_features(self, rows: IntArray) -> FloatArray:
-        """This party's features of these rows, without the bias that training adds."""
-        features = self.model.features_of(rows)
-        return features if self.model.agreement.plan.installed_model else features[:, :-1]
-
-    def view(self, rows: IntArray, scores: FloatArray) -> attacks.PredictionView:
-        """The view of predictions of ``rows``, (n, classes) scores.
-
-        Raises:
-            ViewError: when the pieces don't fit.
-        """
-        own_bias = not self.model.agreement.plan.installed_model
-        train_rows = self.model.rows.train
-        pieces: dict[str, Any] = {
-            "features_active": self.own_features(rows),
-            "scores": scores,
-            "auxiliary": self.auxiliary,
-            "labels": self.model.labels_of(train_rows),
-            "features_train": self.own_features(train_rows),
-            "passive_features": sum(party.feature_count for party in self.model.agreement.peers_of(self.model.name)),
-        }
-        own, others = self.model.parameters, self.disclosed
-        if own.is_linear and own_bias:
-            rows_by_class = class_rows(own.weights[0])
-            pieces["weights_active"], pieces["bias"] = rows_by_class[:, :-1], rows_by_class[:, -1]
-        elif own.is_linear:
-            pieces["weights_active"] = class_rows(own.weights[0])
-        else:
-            pieces["network_active"] = own
-        if others is not None and all(part.is_linear for part in (own, *others)):
-            pieces["weights_passive"] = np.hstack([class_rows(part.weights[0]) for part in others])
-            pieces.setdefault("bias", sum((part.biases[0] for part in others), own.biases[0]))
-        elif others is not None and len(others) == 1:
-            pieces["network"] = VerticalNetwork(own, others[0])
-        return attacks.PredictionView(**pieces)
 
 
 class AttackHost:
     """Runs the switched-on attacks on scores as they arrive and writes what they found to the run folder.
 
-    An attack that can't be mounted is reported as not applicable, with the reason. The federation goes on.
+    An attack that can't be mounted is reported as not applicable, with the reason. The federation goes on. Where the
+    session has defences, those that read no channel run once more on what knowing the defences makes of the view.
     """
 
     def __init__(
@@ -84,7 +34,7 @@ class AttackHost:
         """Mount attacks.
 
         Args:
-            mounted: the attacks, by name.
+            mounted: the attacks, by label.
             folder: where what they found is written. None writes nothing.
             lost: where it is noted what could not be written.
         """
@@ -111,35 +61,100 @@ class AttackHost:
 
     def attack(self, knowledge: Knowledge, rows: Sequence[int], scores: FloatArray) -> None:
         """Mount every attack on one batch of predictions: rows of the common order and their (n, classes) scores."""
-        batch = self._batch
-        self._batch += 1
         indices = np.asarray(rows, dtype=np.int64)
-        estimates: dict[str, FloatArray] = {}
-        for name, attack in self._mounted.items():
-            start = time.perf_counter()
-            status, reason, notes = DONE, None, tuple[str, ...]()
-            try:
-                found = attacks.reconstruct(attack, knowledge.view(indices, scores))
-                estimates[name], notes = found.estimate, found.notes
-                _log.info("Attack %s reconstructed %d records.", name, len(indices))
-            except ValueError as error:  # a ViewError, or a problem that the attack can't solve: its text says which
-                status, reason = NOT_APPLICABLE, str(error)
-                _log.warning("Attack %s is not applicable: %s", name, error)
-            except Exception as error:  # an attack is a guest: its bugs are reported and the federation goes on
-                status, reason = FAILED, f"{name} failed with {type(error).__name__}: {error}"
-                _log.exception("Attack %s failed.", name)
-            self._outcomes.append(
-                PredictionAttackOutcome(
-                    attack=name,
-                    batch=batch,
-                    records=len(indices),
-                    status=status,
-                    reason=reason,
-                    notes=notes or None,
-                    seconds=time.perf_counter() - start,
-                )
-            )
+        batch = _Batch(self._batch, len(indices))
+        self._batch += 1
+        # A view for each: an attack is a guest, and may write into its own.
+        for label, attack in self._mounted.items():
+            batch.mount(label, attack, lambda: knowledge.view(indices, scores))
+        if (knowing := _knowing(knowledge, lambda: knowledge.view(indices, scores))) is not None:
+            defences, undone = knowing
+            for label, attack in self._mounted.items():
+                if attack.spec.sees_scores and not attack.spec.reads_channel:
+                    batch.mount(labelled(label, knowing=defences), attack, lambda: replace(undone.view), undone.level)
+        self._outcomes += batch.outcomes
         if self._folder is not None:
             with self._lost.noting("What attacks on predictions found"):
-                self._folder.write_estimates(batch, Estimates(indices, estimates))
+                self._folder.write_estimates(batch.number, Estimates(indices, batch.arrays, knowledge.auxiliary_rows))
                 self._folder.write_prediction_outcomes(self._outcomes)
+
+
+def _knowing(knowledge: Knowledge, view: Callable[[], attacks.PredictionView]) -> tuple[str, Undone] | None:
+    """The view with all taken off that the session's defences added, and their names; None where nothing is."""
+    if not knowledge.is_defended:
+        return None
+    try:
+        undone = undo(view())
+    except Exception as error:  # of one with pieces that don't fit, each attack tells
+        _log.warning("The session's defences can't be taken off what was seen: %s", error)
+        return None
+    return ("+".join(knowledge.undone_names(undone)), undone) if undone.is_changed else None
+
+
+@dataclass
+class _Batch:
+    """One batch of predictions, and what attacks made of it.
+
+    Attributes:
+        number: of the batch.
+        records: how many there are.
+        arrays: estimates, and what stands beside them.
+        outcomes: one per mounted attack.
+    """
+
+    number: int
+    records: int
+    arrays: dict[str, FloatArray] = field(default_factory=dict)
+    outcomes: list[PredictionAttackOutcome] = field(default_factory=list)
+
+    def mount(
+        self,
+        label: str,
+        attack: attacks.PredictionAttack,
+        view: Callable[[], attacks.PredictionView],
+        level: attacks.Level = "nothing",
+    ) -> None:
+        """Run an attack. ``level``: what making the view took to know beforehand."""
+        start = time.perf_counter()
+        status, reason, notes = DONE, None, tuple[str, ...]()
+        try:
+            found = attacks.reconstruct(attack, view())
+            self._keep(label, found)
+            notes = (*found.notes, *self._keep_baseline(label, attack, view))
+            _log.info("Attack %s reconstructed %d records.", label, self.records)
+        except ValueError as error:  # a ViewError, or a problem that the attack can't solve: its text says which
+            status, reason = NOT_APPLICABLE, str(error)
+            _log.warning("Attack %s is not applicable: %s", label, error)
+        except Exception as error:  # an attack is a guest: its bugs are reported and the federation goes on
+            status, reason = FAILED, f"{label} failed with {type(error).__name__}: {error}"
+            _log.exception("Attack %s failed.", label)
+        self.outcomes.append(
+            PredictionAttackOutcome(
+                attack=label,
+                batch=self.number,
+                records=self.records,
+                status=status,
+                reason=reason,
+                level=highest(attacks.level_of(attack), level),
+                sees_scores=attack.spec.sees_scores,
+                notes=notes or None,
+                seconds=time.perf_counter() - start,
+            )
+        )
+
+    def _keep(self, label: str, found: attacks.Reconstruction) -> None:
+        self.arrays[label] = found.estimate
+        if found.low is not None and found.high is not None:
+            self.arrays |= {f"low: {label}": found.low, f"high: {label}": found.high}
+
+    def _keep_baseline(
+        self, label: str, attack: attacks.PredictionAttack, view: Callable[[], attacks.PredictionView]
+    ) -> tuple[str, ...]:
+        """Keep what the attack would estimate had it seen no score; returns why that isn't there, in a note."""
+        if isinstance(attack, BaselinedAttack):
+            try:
+                self.arrays[f"withheld: {label}"] = attack.without_scores(view())
+            except Exception as error:  # a guest's; its estimate stands
+                _log.exception("Attack %s can't say what it would estimate without scores.", label)
+                return (f"What it would estimate without scores is unknown: {type(error).__name__}: {error}",)
+        return ()

@@ -1,11 +1,12 @@
 """The public terms of a session as immutable values, their checks, and their place on the wire."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from protos.v1 import common_pb2
 from services.common import limits
+from services.common.announced import AnnouncedDefence
 from services.common.errors import InvalidMessage, one_line
 from services.common.identity import Role, role_of
 from vfl.learning import INITIALISATIONS, RowCounts, count_rows, residual_columns
@@ -142,6 +143,7 @@ class PartyDescription:
         features_signed: whether a feature may be negative.
         aligned_rows: records that every party holds, as this one counts them.
         truncates_answers: whether the party cuts its decrypted answers to their honest width.
+        disclosure_defences: what changes the meaning of the parameters that it discloses, in order.
     """
 
     name: str
@@ -150,6 +152,7 @@ class PartyDescription:
     features_signed: bool
     aligned_rows: int
     truncates_answers: bool = True
+    disclosure_defences: tuple[AnnouncedDefence, ...] = ()
 
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first field that cannot work."""
@@ -162,6 +165,11 @@ class PartyDescription:
             raise InvalidMessage(
                 f"{self.name} has features up to 2^{self.feature_integer_bits}. Scale them first: encoder=minmax."
             )
+        limits.check_count(
+            self.disclosure_defences, limits.DISCLOSURE_DEFENCES, f"defences of {self.name}'s parameters"
+        )
+        for defence in self.disclosure_defences:
+            defence.check()
 
     def to_message(self) -> common_pb2.PartyDescription:
         """Write the description as a message."""
@@ -170,7 +178,10 @@ class PartyDescription:
     @classmethod
     def from_message(cls, message: common_pb2.PartyDescription) -> "PartyDescription":
         """Read and check a description; raises InvalidMessage."""
-        party = cls(**{name: getattr(message, name) for name in cls.__dataclass_fields__})
+        values: dict[str, Any] = {name: getattr(message, name) for name in cls.__dataclass_fields__}
+        limits.check_count(message.disclosure_defences, limits.DISCLOSURE_DEFENCES, "defences of a party's parameters")
+        values["disclosure_defences"] = _announced(message.disclosure_defences)
+        party = cls(**values)
         party.check()
         return party
 
@@ -186,6 +197,7 @@ class Agreement:
         parties: the active party first.
         score_defences: names of what the coordinator applies to scores, in order.
         wants_parameter_gram: whether one of them needs W W^T of the passive parties' parameters.
+        announced: the same defences with their options; empty where the coordinator doesn't tell them.
     """
 
     session_id: str
@@ -194,6 +206,7 @@ class Agreement:
     parties: tuple[PartyDescription, ...]
     score_defences: tuple[str, ...] = ()
     wants_parameter_gram: bool = False
+    announced: tuple[AnnouncedDefence, ...] = ()
 
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first term that no session has."""
@@ -205,6 +218,10 @@ class Agreement:
         limits.check_count(self.score_defences, limits.SCORE_DEFENCES, "defences of scores")
         for name in self.score_defences:
             limits.check_name(name)
+        for defence in self.announced:
+            defence.check()
+        if self.announced and tuple(one.name for one in self.announced) != self.score_defences:
+            raise InvalidMessage("The agreement announces other defences of scores than it names.")
 
     @property
     def active(self) -> PartyDescription:
@@ -251,6 +268,7 @@ class Agreement:
             parties=[party.to_message() for party in self.parties],
             score_defences=self.score_defences,
             wants_parameter_gram=self.wants_parameter_gram,
+            announced=[one.to_message() for one in self.announced],
         )
 
     @classmethod
@@ -258,6 +276,7 @@ class Agreement:
         """Read and check terms; raises InvalidMessage."""
         limits.check_count(message.parties, 1 + limits.PASSIVE_PARTIES, "parties in a session", least=2)
         limits.check_count(message.score_defences, limits.SCORE_DEFENCES, "defences of scores")
+        limits.check_count(message.announced, limits.SCORE_DEFENCES, "announced defences of scores")
         plan = TrainingPlan.from_message(message.plan)
         if plan.batch_size == 0:
             raise InvalidMessage("The agreement leaves the batch size open: the coordinator fixes it.")
@@ -268,9 +287,14 @@ class Agreement:
             tuple(PartyDescription.from_message(party) for party in message.parties),
             tuple(message.score_defences),
             message.wants_parameter_gram,
+            _announced(message.announced),
         )
         agreement.check()
         return agreement
+
+
+def _announced(messages: Iterable[common_pb2.AnnouncedDefence]) -> tuple[AnnouncedDefence, ...]:
+    return tuple(AnnouncedDefence.from_message(message) for message in messages)
 
 
 def check_classes(classes: int) -> None:

@@ -40,8 +40,12 @@ VECTOR_BYTES = 256 << 20
 PASSIVE_PARTIES = 32
 # A certificate's common name has no more.
 NAME_LETTERS = 64
-# Names of defences that a coordinator announces.
+# Defences that a coordinator, or a passive party, announces.
 SCORE_DEFENCES = 32
+DISCLOSURE_DEFENCES = 32
+# Bytes of the JSON of one defence's options, and how many options may be withheld: ours have a few numbers and words.
+OPTIONS_BYTES = 4_096
+OPTIONS = 32
 # Layers of a disclosed model; their sizes are bounded by one message.
 LAYERS = 32
 # Of a share of a logit, a Gram matrix's entry, and a disclosed weight: the square of the sum of all parties' shares is

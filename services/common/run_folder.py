@@ -37,6 +37,8 @@ from vfl.arrays import IntArray, write_arrays
 
 _ATTACKS = "attacks"
 _OUTCOMES = "outcomes.json"
+# An array of estimates: no attack's label has a colon.
+_KNOWN_ROWS = "known: rows"
 _AGAIN = "Run it again, into a new folder."
 # What a disk must have room for at least: a record of a short session.
 _PROBED_BYTES = 64 << 10
@@ -137,7 +139,8 @@ class RunFolder:
 
     def write_estimates(self, batch: int, estimates: Estimates) -> None:
         """Write ``attacks/estimates-<batch>.npz``."""
-        _write_arrays(self._estimates_file(batch), {"rows": estimates.rows, **estimates.by_attack})
+        known = {} if estimates.auxiliary_rows is None else {_KNOWN_ROWS: estimates.auxiliary_rows}
+        _write_arrays(self._estimates_file(batch), {"rows": estimates.rows, **known, **estimates.by_attack})
 
     def estimates(self, batch: int) -> Estimates:
         """Read ``attacks/estimates-<batch>.npz``."""
@@ -145,7 +148,7 @@ class RunFolder:
         arrays = _read_arrays(path)
         if "rows" not in arrays:
             raise RunFolderError(f"{path} is broken: it lacks the array rows. {_AGAIN}")
-        return Estimates(arrays.pop("rows"), arrays)
+        return Estimates(arrays.pop("rows"), arrays, auxiliary_rows=arrays.pop(_KNOWN_ROWS, None))
 
     def _estimates_file(self, batch: int) -> Path:
         return self.path / _ATTACKS / f"estimates-{batch}.npz"
@@ -177,7 +180,7 @@ class RunFolder:
         return _arrays_as(FoundLabels, self._training_file(party, attack))
 
     def found_values(self, party: str, attack: str) -> dict[str, FoundValues]:
-        """Read the same file of an attack of the kind ``features`` or ``readings``, by the peer's name."""
+        """Read the same file of an attack of the kind features, readings or products, by the peer's name."""
         arrays = _read_arrays(self._training_file(party, attack))
         peers = [name.removeprefix(VALUES_OF) for name in arrays if name.startswith(VALUES_OF)]
         return {peer: FoundValues(arrays[VALUES_OF + peer], arrays.get(ROWS_OF + peer)) for peer in peers}

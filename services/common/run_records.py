@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attacks import Level
 from services.common.agreement import Agreement
 from vfl.arrays import BoolArray, FloatArray, IntArray
 
@@ -111,6 +112,7 @@ class PartyRecord:
         predictions: what theory expects of them.
         channels: decryption channels of the keys that this party holds.
         guard: sentences about channels with room for too much.
+        remarks: sentences about promises of this party's defences that the training didn't keep.
         epochs: every epoch in order; the active party's.
         kept_epoch: number of the epoch whose weights were kept; the active party's.
         validation_rows: number of validation rows; the active party's.
@@ -133,6 +135,7 @@ class PartyRecord:
     predictions: tuple[DefencePrediction, ...] | None = None
     channels: tuple[ChannelRecord, ...] | None = None
     guard: tuple[str, ...] | None = None
+    remarks: tuple[str, ...] | None = None
     epochs: tuple[EpochRecord, ...] | None = None
     kept_epoch: int | None = None
     validation_rows: int | None = None
@@ -149,11 +152,15 @@ class PredictionAttackOutcome:
 
     Attributes:
         schema: version of this format.
-        attack: name of the attack.
+        attack: label of the attack: its name, with its options where it is mounted several times, and with
+            ``knowing=`` the defences that it has taken off what it saw.
         batch: number of the batch, from 0; 0 is the test records.
         records: number of attacked records.
         status: ``done``, ``not applicable`` or ``failed``.
         reason: why it is not done, a sentence.
+        level: what its adversary knew beforehand of the passive columns: ``nothing``, ``marginals``, ``covariance`` or
+            ``records``; absent from older runs.
+        sees_scores: false for a guess that no score or parameter enters; absent from older runs.
         notes: what the attack says of how its estimates came about, such as the solver that settled each record.
         seconds: duration.
     """
@@ -164,6 +171,8 @@ class PredictionAttackOutcome:
     records: int
     status: str
     reason: str | None = None
+    level: Level | None = None
+    sees_scores: bool | None = None
     notes: tuple[str, ...] | None = None
     seconds: float
 
@@ -237,11 +246,15 @@ class Estimates:
 
     Attributes:
         rows: (n,) attacked records, as rows of the common order.
-        by_attack: (n, d) estimates of the passive parties' features, by the attack's name; one array each.
+        by_attack: (n, d) estimates of the passive parties' features, by the attack's label; one array each. Beside
+            an attack's own may stand ``low: <label>`` and ``high: <label>``, the ends of a 90 % interval of each cell,
+            and ``withheld: <label>``, what it would estimate had it seen no score.
+        auxiliary_rows: (t,) records that the adversary holds in full, as rows of the common order; none is attacked.
     """
 
     rows: IntArray
     by_attack: dict[str, FloatArray]
+    auxiliary_rows: IntArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,11 +278,11 @@ class FoundLabels:
 
 @dataclass(frozen=True, eq=False)
 class FoundValues:
-    """What an attack of the kind ``features`` or ``readings`` found of one peer.
+    """What an attack of the kind ``features``, ``readings`` or ``products`` found of one peer.
 
     Attributes:
         values: ``features``: (n,) one column in the common order, up to sign, NaN without an answer. ``readings``:
-            (m, d) rows of the peer's features.
+            (m, d) rows of the peer's features. ``products``: (n, columns), the peer's part of the logits.
         rows: ``readings``: (m,) which records, as rows of the common order.
     """
 

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import ErrorDetails
@@ -28,6 +28,10 @@ _ELSEWHERE = frozenset({"PLUMBLINE_PORT", "PLUMBLINE_TEST_POSTGRES_URL"})
 
 # What the plan asks of settings; installed_model follows from one.
 _TERMS = tuple(name for name in TrainingPlan.__dataclass_fields__ if name != "installed_model")
+
+
+# Of one attack; a list mounts it once for each entry.
+AttackOptions: TypeAlias = dict[str, Any] | Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
 class SettingsError(ValueError):
@@ -107,8 +111,9 @@ class Settings(BaseSettings):
     model: Path | None = Field(None, description="This party's part of a model trained elsewhere; nothing is trained.")
     disclose: bool = Field(False, description="Passive party: disclose parameters after training (white box).")
     attacks: Annotated[tuple[str, ...], NoDecode] = Field((), description="Attacks to mount here, NAME,NAME.")
-    attack_options: Annotated[dict[str, dict[str, Any]], NoDecode] = Field(
-        default_factory=dict, description='Their options as JSON: {"gia": {"init": "half"}}.'
+    attack_options: Annotated[dict[str, AttackOptions], NoDecode] = Field(
+        default_factory=dict,
+        description='Their options as JSON: {"gia": {"init": "half"}}; a list of objects mounts an attack for each.',
     )
     defences: Annotated[tuple[str, ...], NoDecode] = Field((), description="Defences to apply here, in this order.")
     defence_options: Annotated[dict[str, dict[str, Any]], NoDecode] = Field(
@@ -127,6 +132,9 @@ class Settings(BaseSettings):
 
     auxiliary: str = Field(
         "", description="Complete records that the adversary holds: a table of ids and passive features."
+    )
+    prior_knowledge: Path | None = Field(
+        None, description="Statistics of the passive columns that the adversary knows beforehand: a JSON file."
     )
 
     run_dir: Path | None = Field(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from defences import DefenceError, NoiseSource, ScoreContext, ScoreDefence
+from services.common.announced import AnnouncedDefence
 from services.common.errors import OutOfOrder
 from vfl.arrays import FloatArray
 
@@ -18,10 +19,12 @@ class Protection:
 
     Attributes:
         names: of all of them.
+        announced: what parties are told of them.
     """
 
     def __init__(self, defences: Sequence[ScoreDefence], noise: NoiseSource) -> None:
         self.names = tuple(defence.name for defence in defences)
+        self.announced = tuple(AnnouncedDefence.of(defence) for defence in defences)
         self._defences = tuple(defences)
         self._noise = noise
 

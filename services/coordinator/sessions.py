@@ -161,6 +161,7 @@ class Sessions:
                     tuple(session.joined[name] for name in session.party_names),
                     self._protection.names,
                     self._protection.wants_gram,
+                    self._protection.announced,
                 )
             )
             check_steps(agreement.plan, rows.train)

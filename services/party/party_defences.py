@@ -1,4 +1,4 @@
-"""One party's defences, called where each acts: on residuals, answers, features or parameters."""
+"""One party's defences, called where each acts: on residuals, updates, answers, features or parameters."""
 
 import logging
 from collections.abc import Sequence
@@ -12,7 +12,10 @@ from defences import (
     ParameterDefence,
     ResidualDefence,
     TrainingTerms,
+    UpdateDefence,
 )
+from defences.base import DISCLOSING
+from services.common.announced import AnnouncedDefence
 from services.common.applied_defences import load_defences, noise_source
 from services.common.identity import Role
 from services.common.run_records import DefencePrediction
@@ -27,12 +30,17 @@ class PartyDefences:
 
     Attributes:
         names: of all of them. ``response_truncation`` has nothing to do here: ``truncate_answers`` says the same.
+        announced: what other parties are told of those that change what disclosed parameters mean.
     """
 
     def __init__(self, chosen: Sequence[Defence] = (), noise: NoiseSource | None = None) -> None:
         self.names = tuple(defence.name for defence in chosen)
+        self.announced = tuple(
+            AnnouncedDefence.of(defence) for defence in chosen if set(DISCLOSING) & set(defence.spec.stages)
+        )
         self._noise = noise or NoiseSource()
         self._residuals = cast(tuple[ResidualDefence, ...], _of_stage(chosen, "residuals"))
+        self._updates = cast(tuple[UpdateDefence, ...], _of_stage(chosen, "updates"))
         self._features = cast(tuple[FeatureDefence, ...], _of_stage(chosen, "features"))
         self._parameters = cast(tuple[ParameterDefence, ...], _of_stage(chosen, "parameters"))
 
@@ -63,6 +71,17 @@ class PartyDefences:
         for defence in self._residuals:
             residuals = defence.protect_residuals(residuals, terms, self._noise)
         return residuals
+
+    def project_parameters(self, weights: FloatArray, terms: TrainingTerms) -> FloatArray:
+        """Keep this party's own parameters, (d, columns), where its defences' promises hold."""
+        for defence in self._updates:
+            weights = defence.project_parameters(weights, terms)
+        return weights
+
+    def remarks(self, largest_norm: float, terms: TrainingTerms) -> list[str]:
+        """What doesn't hold after a training in which this party's parameters had this norm, in sentences."""
+        said = [defence.remark(largest_norm, terms) for defence in self._updates]
+        return [sentence for sentence in said if sentence]
 
     def transform_features(self, features: FloatArray) -> FloatArray:
         """Transform this party's features before any session sees them: (n, d)."""

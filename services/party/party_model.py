@@ -108,7 +108,7 @@ class PartyModel:
             raise InvalidMessage(str(error)) from error
         if parameters.outputs > 1:
             return DenseNetwork((rows.T,), parameters.biases)
-        # One column where that says the same: how many there are must not tell that something was distorted.
+        # One column where that says the same, as of parameters that nothing distorted.
         weights = 2 * rows[1][:, None] if np.array_equal(rows[0], -rows[1]) else rows.T
         return DenseNetwork((weights,), (np.zeros(weights.shape[1]),))
 

@@ -1,5 +1,6 @@
 """One party's training in one session: its weights and its epochs of Protocol 1. Knows no network."""
 
+import logging
 import math
 import secrets
 import threading
@@ -28,6 +29,8 @@ from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, smallest_batch
 from vfl.learning.networks import DenseNetwork
+
+_log = logging.getLogger(__name__)
 
 
 class TrainingObserver(Protocol):
@@ -141,7 +144,13 @@ class PartyTraining:
             residual_limit=math.inf if plan.cipher == "plain" else 2.0**plan.residual_integer_bits,
             columns=agreement.residual_columns,
             row_norm=float(np.linalg.norm(features, axis=1).max()),
+            records=len(self.rows.train),
+            features=features.shape[1],
+            all_features=agreement.total_features,
+            parties=len(agreement.parties),
         )
+        self._largest_norm = 0.0
+        self._move_to(self.weights)
         self._rehearse()
         self.exchange = GradientExchange(
             means.cipher(agreement, name),
@@ -200,6 +209,8 @@ class PartyTraining:
             self._kept_epoch = epoch
             self.weights = self._weights_after_epoch[epoch]
             self.exchange.end("training is complete.")
+        for remark in self.remarks:
+            _log.warning("%s", remark)
 
     @property
     def model(self) -> PartyModel:
@@ -238,6 +249,16 @@ class PartyTraining:
         """What theory expects of this party's defences in this session."""
         return [] if self._installed is not None else self._defences.predictions(self._terms)
 
+    @property
+    def remarks(self) -> list[str]:
+        """What of this party's defences' promises doesn't hold after this training, as far as it sees for itself."""
+        return [] if self._installed is not None else self._defences.remarks(self._largest_norm, self._terms)
+
+    def _move_to(self, weights: FloatArray) -> None:
+        """Take weights, kept where the party's defences want them."""
+        self.weights = self._defences.project_parameters(weights, self._terms)
+        self._largest_norm = max(self._largest_norm, float(np.linalg.norm(self.weights)))
+
     def _run_step(self, step: int, batch: IntArray) -> StageTimer:
         timer = StageTimer()
         session_id = self.agreement.session_id
@@ -261,7 +282,7 @@ class PartyTraining:
                 sent.result()
         with timer.stage("update"):
             gradient = self._scheme.gradient_scale(len(batch)) * total + self._penalty * self.weights
-            self.weights = self.weights - self.agreement.plan.learning_rate * gradient
+            self._move_to(self.weights - self.agreement.plan.learning_rate * gradient)
             self.exchange.complete_step(step)
         return timer
 

@@ -1,7 +1,7 @@
 """How a party enters a session: it joins, consents, gets ready to train, counts what its answers tell, and records."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -110,7 +110,8 @@ def join(context: PartyContext, session_id: str, rows: IntArray) -> Agreement:
 
 
 def _description(context: PartyContext, rows: IntArray) -> PartyDescription:
-    return context.data.describe(context.name, len(rows), truncates_answers=context.settings.truncate_answers)
+    described = context.data.describe(context.name, len(rows), truncates_answers=context.settings.truncate_answers)
+    return replace(described, disclosure_defences=context.defences.announced)
 
 
 def _training_of(context: PartyContext, agreement: Agreement, rows: IntArray, labels: IntArray | None) -> PartyTraining:

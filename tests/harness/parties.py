@@ -4,7 +4,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from services.active.party import ActiveParty
 from services.adversary.predictions import AttackHost
 from services.adversary.training import TrainingAdversary
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
+from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
 from services.common.scores import PartialScores
@@ -33,6 +34,7 @@ from services.protocol1.exchange import GradientExchange
 from tests.harness.exchanges import DirectPeer, ignore_step, names_of
 from vfl.arrays import FloatArray
 from vfl.data import BlindedIds
+from vfl.learning.networks import DenseNetwork
 
 # -- level 2: whole parties in one process ----------------------------------------------------------------------------
 
@@ -117,8 +119,11 @@ class DirectPassive:
     def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None:
         self.party.contribute_scores(self.caller, session_id, request_id, list(rows))
 
-    def disclose_parameters(self, session_id: str) -> None:
-        """These parties keep their parameters to themselves."""
+    def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
+        """None from a party that keeps its parameters to itself."""
+        with suppress(OutOfOrder):
+            return self.party.disclose_parameters(self.caller, session_id)
+        return None
 
     def end_session(self, session_id: str, reason: str) -> None:
         self.party.end_session(self.caller, session_id, reason)
@@ -228,6 +233,7 @@ def house(
     passive_defences: PartyDefences | None = None,
     score_defences: Sequence[ScoreDefence] = (),
     passive_adversary: Mapping[str, TrainingAttack] | None = None,
+    active_adversary: Mapping[str, TrainingAttack] | None = None,
 ) -> Iterator[House]:
     settings = settings or small_settings()
     passive = [party_data(rows=range(59, 4, -1))] if passive is None else passive
@@ -271,7 +277,7 @@ def house(
                 peers=peers_of("active"),
                 record=RunRecord(folder, "active", TrafficMeter()),
                 executor=stack.enter_context(ThreadPoolExecutor(16)),
-                adversary=TrainingAdversary({}, "active", None),
+                adversary=TrainingAdversary(active_adversary or {}, "active", folder),
                 defences=active_defences or PartyDefences(),
             ),
             {name: DirectPassive(party) for name, party in passive_parties.items()},

@@ -12,6 +12,7 @@ import numpy as np
 from attacks import PredictionAttack
 from defences import NoiseSource, ScoreDefence
 from services.active.party import ActiveParty
+from services.adversary.knowledge import Beforehand
 from services.adversary.predictions import AttackHost
 from services.adversary.training import TrainingAdversary
 from services.common.errors import PeerVanished
@@ -57,6 +58,7 @@ class Town:
         score_defences: what the coordinator applies.
         disclosing: what passive parties apply to parameters, made anew with the party's secret at each start.
         attacks: what the active party mounts on predictions.
+        beforehand: what its adversary knows before any session.
     """
 
     folder: Path
@@ -66,6 +68,7 @@ class Town:
     score_defences: Sequence[ScoreDefence] = ()
     disclosing: Sequence[Any] = ()
     attacks: Mapping[str, PredictionAttack] = field(default_factory=dict)
+    beforehand: Beforehand | None = None
     running: dict[str, Any] = field(default_factory=dict)
     states: dict[str, StateFolder] = field(default_factory=dict)
 
@@ -121,7 +124,9 @@ class Town:
             for name in self.data
             if name != "active"
         }
-        return ActiveParty(self._context("active", state), passive, AttackHost(self.attacks, self.folder))
+        return ActiveParty(
+            self._context("active", state), passive, AttackHost(self.attacks, self.folder), self.beforehand
+        )
 
     def _context(self, name: str, state: StateFolder) -> PartyContext:
         role = Role.ACTIVE if name == "active" else Role.PASSIVE
@@ -161,6 +166,7 @@ def town(
     score_defences: Sequence[ScoreDefence] = (),
     disclosing: Sequence[Any] = (),
     attacks: Mapping[str, PredictionAttack] | None = None,
+    beforehand: Beforehand | None = None,
     **settings: Any,
 ) -> Iterator[Town]:
     """A federation that runs."""
@@ -168,7 +174,7 @@ def town(
     chosen = small_settings(**{"cipher": "plain", "private_seed": None, **settings})
     with ThreadPoolExecutor(64) as executor:
         data = dict(zip(names_of(parties), tables, strict=True))
-        made = Town(folder, executor, chosen, data, score_defences, disclosing, attacks or {})
+        made = Town(folder, executor, chosen, data, score_defences, disclosing, attacks or {}, beforehand)
         made.start(*made.names)
         try:
             yield made

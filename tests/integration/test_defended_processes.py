@@ -45,8 +45,8 @@ def weights_of(run: Path) -> bytes:
 
 
 def reconstruction(results: dict[str, Any]) -> dict[str, Any]:
-    """What the active party's half_star found."""
-    (found,) = results["attacks"]
+    """What the active party's half_star found, which knows of no defence."""
+    (found,) = (finding for finding in results["attacks"] if finding["attack"] == "half_star")
     assert found["mse"] is not None, found["reason"]
     return dict(found)
 
@@ -99,28 +99,42 @@ def test_reconstruction_gets_worse_and_the_model_does_not(
     # The auditor's truth is that of the untransformed features.
     assert on["half"] == off["half"]
     assert off["mse"]["mean"] < off["half"] < on["mse"]["mean"]
-    # The very same model, for keys and masks that are others: nothing here touches training, and decisions are kept.
-    assert weights_of(defended[0]) == weights_of(undefended[0])
-    assert defended[1]["accuracy"] == undefended[1]["accuracy"] > 0.6
+    # The defences don't touch training. What truncation leaves to the attack does: its party estimates its gradients.
+    assert weights_of(defended[0]) != weights_of(undefended[0])
+    assert abs(defended[1]["accuracy"] - undefended[1]["accuracy"]) < 0.1
     off_scores, on_scores = (
         np.array(json.loads((run / "parties/active.json").read_text())["test_scores"])
         for run in (undefended[0], defended[0])
     )
-    np.testing.assert_array_equal(on_scores.argmax(axis=1), off_scores.argmax(axis=1))
+    assert (on_scores.argmax(axis=1) == off_scores.argmax(axis=1)).mean() > 0.9
     assert np.abs(on_scores - off_scores).max() > 0.05
 
 
-def test_algorithm_2_reads_all_labels_off_the_wire_and_none_where_answers_are_truncated(
+def test_algorithm_2_reads_all_labels_off_the_wire_and_of_truncated_answers_a_part_in_each_epoch(
     undefended: tuple[Path, dict[str, Any], str], defended: tuple[Path, dict[str, Any], str]
 ) -> None:
     off, on = labels(undefended[1]), labels(defended[1])
     assert (off["success"], off["resolved"], off["by_epoch"][0]) == (1.0, 1.0, 1.0)
-    assert (on["success"], on["resolved"]) == (0.0, 0.0)
-    assert "Not possible: active cuts its answers to their honest width" in on["reason"]
-    assert "Set truncate_answers=false at active (INSECURE) to study it" in on["reason"]
-    assert "truncate_answers=false at active" in (defended[0] / "report.html").read_text()
+    # 30 of 87 or 88 records of a batch in each of two epochs, none of them twice.
+    assert on["success"] == on["resolved"] == pytest.approx(60 / 87, abs=0.01)
+    assert on["by_epoch"] == pytest.approx([30 / 87] * 2, abs=0.01)
     sizes = [results["bytes_by_message"]["Decrypt: DecryptedVectorPart"] for results in (undefended[1], defended[1])]
     assert sizes[1] < 0.25 * sizes[0]
+
+
+def test_at_2048_bits_truncated_answers_tell_every_label_where_the_guard_counts_enough_equations(
+    tmp_path: Path,
+) -> None:
+    """One packed answer of 15 sums tells 26 residuals to the last bit and five bits of another."""
+    settings = {"epochs": 1, "batch_size": 27, "validation_fraction": 0.0}
+    _, results, _ = audit(tmp_path, settings, attacks=("auxiliary_ciphertext",), adversary="passive")
+    found = labels(results)
+    assert (found["success"], found["resolved"], found["reason"]) == (1.0, 1.0, "")
+    (channel,) = [one for one in results["channels"] if one["key_holder"] == "active"]
+    assert channel["rows"] <= channel["equations"] == 27
+    assert channel["answer_bits"] == channel["sums"] * channel["sum_bits"], "they were cut"
+    # Training went on with what was read.
+    assert results["accuracy"] > 0.6
 
 
 def test_the_guard_warns_of_what_the_attack_did_and_where_nothing_is_spare_of_labels_only(

@@ -71,7 +71,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_one_honest_answer_of_15_sums_gives_all_labels_of_the_first_batch_at_2048_bits(honest: dict[str, Any]) -> None:
-    """From zero weights: 438 training records in batches of 109 or 110, and all labels of the first one follow."""
+    """From zero weights: of 438 training records in batches of 110, the first batch is told, every label."""
     pytest.importorskip("flint")
     found = finding(honest, "label_recovery")
     assert found["by_epoch"] == [found["success"], 0.0]

@@ -98,4 +98,8 @@ def test_tables_of_ones_own_train_and_predict(tmp_path: Path) -> None:
         assert least_squares.mse is not None
         assert least_squares.mse.mean < 1e-12
         assert half.attack == "half"
+        (column,) = federation.leakage().columns
+        part = column.squared[1].part
+        assert part is not None
+        assert part.low == part.mean == pytest.approx(1.0)
         assert "512-bit" in federation.status().warnings[0]

@@ -46,9 +46,8 @@ class AnswerCapacity:
 
         The peer chooses the coefficients. With a single one, of one row, an equation takes no more bits than a
         residual, and all equations may be about one column. Bits left over count as one more equation per answer, since
-        they tell a part of
-        a residual. Truncated answers have that part too: a multiple a = 0 mod 2^w of a residual g, taken modulo n and
-            then 2^w, leaves -floor(a g / n) n, the leading bits of g, beside a full residual.
+        they tell a part of a residual. Truncated answers have that part too: a multiple a = 0 mod 2^w of a residual g,
+        taken modulo n and then 2^w, leaves -floor(a g / n) n, the leading bits of g, beside a full residual.
         """
         return sum(-(-bits // self.residual_bits) for bits in self.answer_bits)
 

@@ -53,8 +53,8 @@ class Combination:
     """Encrypted sums on their way to be masked.
 
     Attributes:
-        matrix: (s, D), what the residuals were multiplied by. Its first d columns are the party's own features: their
-            sums are what its training goes on with.
+        matrix: (s, D), what the residuals were multiplied by. Its first d columns are the party's own features, or
+            stand for them: their sums are what its training goes on with.
         encrypted: matrix.T @ residuals under the peer's key, as it will be masked.
     """
 

@@ -5,9 +5,14 @@ Binary models in Hu's form: f = theta^T x - 2 y with y in {-1, +1}, gradient 1/(
 adds N(0, sigma_A^2) to its shares of f before it encrypts them, every other party B N(0, sigma_B^2). Hence A's half of
 the gradient carries B's noise, and the other way round. What B can solve for is f + N(0, sigma_A^2).
 
-*Two readings of (71)-(72).* "lemma" is what Lemma D.4 proves: sigma = sqrt(2 ln(5 / (4 delta))) Delta / epsilon.
-"printed" is the formula as typeset, where the root also covers Delta / epsilon. It is not a multiple of Delta, as noise
-that hides a change of Delta must be. ``gaussian_epsilon`` says what it is worth.
+*Three calibrations.* "exact" is the least sigma of the Gaussian mechanism (``vfl.theory.gaussian_mechanism``). "lemma"
+is what Lemma D.4 proves: sigma = sqrt(2 ln(5 / (4 delta))) Delta / epsilon; it is two to eight times as much at the
+paper's budgets. "printed" is (71)-(72) as typeset, where the root also covers Delta / epsilon. It is not a multiple of
+Delta, as noise that hides a change of Delta must be. ``attained_privacy`` says what each is worth.
+
+*What the theorem counts.* Delta is of all shares of one party in the whole run: every epoch and every step is in it.
+Not in it: the other parties' shares of the same records, and further sessions on them. Each of those is a Gaussian
+mechanism of its own; together they have the root of the sum of the squares of Delta / sigma.
 
 *T* is the number of steps, m e for m batches in each of e epochs: that is how (117) comes to (118). The paper takes
 T = 30, its number of epochs, which changes sigma little.
@@ -19,12 +24,13 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
 from vfl.arrays import FloatArray, IntArray
+from vfl.theory.gaussian_mechanism import composed, gaussian_delta, gaussian_epsilon, gaussian_sigma
 
-Reading = Literal["lemma", "printed"]
-READINGS: tuple[Reading, ...] = get_args(Reading)
+Calibration = Literal["exact", "lemma", "printed"]
+CALIBRATIONS: tuple[Calibration, ...] = get_args(Calibration)
 
 # The largest |f| at zero initialisation, and the label's own part of f.
 LABEL_TERM = 2.0
@@ -34,24 +40,80 @@ LABEL_TERM = 2.0
 
 
 @dataclass(frozen=True)
+class PrivacyBudget:
+    """What the noise may cost in privacy, and how sigma follows from it.
+
+    Attributes:
+        epsilon: positive; below 1 unless the calibration is exact (Lemma D.4).
+        delta: in (0, 1).
+        calibration: "exact", "lemma" or "printed".
+
+    Raises:
+        ValueError: for a number out of range, or an unknown calibration.
+    """
+
+    epsilon: float
+    delta: float
+    calibration: Calibration = "exact"
+
+    def __post_init__(self) -> None:
+        if self.calibration not in CALIBRATIONS:
+            raise ValueError(f"Expected calibration to be one of {', '.join(CALIBRATIONS)}, got {self.calibration!r}.")
+        # Compared with the largest float, which a whole number may exceed without being infinite.
+        if not 0 < self.epsilon <= sys.float_info.max:
+            raise ValueError(f"Expected epsilon to be a positive, finite number, got {self.epsilon}.")
+        if self.calibration != "exact" and not self.epsilon < 1:
+            raise ValueError(
+                f"Expected epsilon to be between 0 and 1, exclusive, got {self.epsilon}: Lemma D.4 holds there only. "
+                'For less noise choose the calibration "exact", or give sigma.'
+            )
+        if not 0 < self.delta < 1:
+            raise ValueError(f"Expected delta to be between 0 and 1, exclusive, got {self.delta}.")
+
+    def sigma(self, sensitivity: float) -> float:
+        """Compute the noise that hides a change of ``sensitivity`` as far as the budget asks; infinite beyond float64's
+        range.
+        """
+        if self.calibration == "exact":
+            return gaussian_sigma(sensitivity, self.epsilon, self.delta)
+        # The logarithm of 5 / (4 delta), which the quotient of a tiny delta has no number for.
+        squared = 2 * (math.log(5 / 4) - math.log(self.delta))
+        if self.calibration == "lemma":
+            return math.sqrt(squared) * sensitivity / self.epsilon
+        return math.sqrt(squared * sensitivity) / math.sqrt(self.epsilon)
+
+
+@dataclass(frozen=True)
+class Sensitivities:
+    """By how much one changed record can move all of a party's shares of the run, in the 2-norm: Delta of (71)-(72).
+
+    Attributes:
+        active: of the label party (A).
+        passive: of every other one (B).
+    """
+
+    active: float
+    passive: float
+
+
+@dataclass(frozen=True)
 class NoiseLevels:
     """Standard deviations of the noise, what they were computed from, and what must hold for them to mean anything.
 
     Active is the label party (A), passive every other one (B).
 
     Attributes:
-        reading: of the formula.
+        calibration: how sigma follows from the budget.
         epsilon: of the budget.
         delta: of the budget.
-        sensitivity_active: Delta: by how much one changed record can move all of a party's shares of the run, in the
-            2-norm.
-        sensitivity_passive: the same for B.
+        sensitivity_active: Delta of A (``Sensitivities``).
+        sensitivity_passive: Delta of B.
         sigma_active: of the noise on each share of A.
         sigma_passive: of the noise on each share of B.
         assumptions: sentences for the report.
     """
 
-    reading: Reading
+    calibration: Calibration
     epsilon: float
     delta: float
     sensitivity_active: float
@@ -60,31 +122,63 @@ class NoiseLevels:
     sigma_passive: float
     assumptions: tuple[str, ...]
 
-    @property
-    def attained_epsilon(self) -> float:
-        """The epsilon that the Gaussian mechanism has, exactly, with the active party's sigma, Delta and delta."""
-        return gaussian_epsilon(self.sensitivity_active, self.sigma_active, self.delta)
-
 
 @dataclass(frozen=True)
-class PrivacyBudget:
-    """What the noise may cost in privacy: epsilon and delta, both in (0, 1), where Lemma D.4 holds.
+class AttainedPrivacy:
+    """What noise is worth by the Gaussian mechanism, exactly, whichever calibration gave it.
 
-    Raises:
-        ValueError: for either out of range.
+    Attributes:
+        at_delta: what the epsilons hold at.
+        delta_at_the_asked_epsilon: of this party's shares of the run; None where no epsilon was asked for.
+        epsilon_of_one_epoch: of this party's shares of an average epoch.
+        epsilon_of_the_run: of its shares of all epochs, which is what Theorem D.5 counts.
+        epsilon_of_all_parties: of all parties' shares of the run together, each with the noise that this one would have
+            in its place.
+        epsilon_of_ten_sessions: of all parties' shares of ten such runs on the same records.
     """
 
-    epsilon: float
-    delta: float
+    at_delta: float
+    delta_at_the_asked_epsilon: float | None
+    epsilon_of_one_epoch: float
+    epsilon_of_the_run: float
+    epsilon_of_all_parties: float
+    epsilon_of_ten_sessions: float
 
-    def __post_init__(self) -> None:
-        if not 0 < self.epsilon < 1:
-            raise ValueError(
-                f"Expected epsilon to be between 0 and 1, exclusive, got {self.epsilon}: the bound that gives sigma "
-                "holds there only (Lemma D.4). For less noise, give sigma."
-            )
-        if not 0 < self.delta < 1:
-            raise ValueError(f"Expected delta to be between 0 and 1, exclusive, got {self.delta}.")
+
+def sensitivities(
+    *, epochs: int, steps: int, rows: int, learning_rate: float, gradient_bound: float = 1.0
+) -> Sensitivities:
+    """Compute Delta of both kinds of party, the root in Hu (71)-(72) (eq. 118-119).
+
+    Args:
+        epochs: e.
+        steps: T, of the whole run.
+        rows: s, of the smallest batch.
+        learning_rate: eta, at most 1 (Lemma D.2).
+        gradient_bound: G, above 1/2 (eq. 41).
+
+    Returns:
+        Both, infinite beyond float64's range.
+
+    Raises:
+        ValueError: for an argument out of range, or fewer steps than epochs.
+    """
+    check_gradient_bound(gradient_bound)
+    if not 0 < learning_rate <= 1:
+        raise ValueError(
+            f"Expected a learning rate in (0, 1], as Lemma D.2 needs, got {learning_rate}: lower it, or give sigma."
+        )
+    if epochs < 1 or rows < 1 or steps < epochs:
+        raise ValueError(
+            f"Expected epochs >= 1, rows >= 1 and no fewer steps than epochs, got {epochs}, {rows} and {steps}."
+        )
+    try:
+        drift = 8 * (gradient_bound * epochs * learning_rate) ** 2 * steps / rows
+        active = math.sqrt(drift + (8 * gradient_bound) ** 2 * epochs)
+        passive = math.sqrt(drift + (8 * gradient_bound - 4) ** 2 * epochs)
+    except OverflowError:
+        return Sensitivities(math.inf, math.inf)
+    return Sensitivities(active, passive)
 
 
 def noise_levels(
@@ -95,74 +189,56 @@ def noise_levels(
     rows: int,
     learning_rate: float,
     gradient_bound: float = 1.0,
-    reading: Reading = "lemma",
 ) -> NoiseLevels:
-    """Compute sigma_A and sigma_B of Hu (71)-(72).
-
-    Args:
-        budget: epsilon and delta.
-        epochs: e.
-        steps: T, of the whole run.
-        rows: s, of the smallest batch.
-        learning_rate: eta, at most 1 (Lemma D.2).
-        gradient_bound: G, above 1/2 (eq. 41).
-        reading: of the formula, "lemma" or "printed".
+    """Compute sigma_A and sigma_B for the sensitivities of Hu (71)-(72); arguments as of ``sensitivities``.
 
     Raises:
-        ValueError: for an argument out of range, fewer steps than epochs, an unknown reading, or a sigma beyond
-            float64's range.
+        ValueError: as ``sensitivities``, and for a sigma beyond float64's range.
     """
-    epsilon, delta = budget.epsilon, budget.delta
-    check_reading(reading)
-    check_gradient_bound(gradient_bound)
-    if not 0 < learning_rate <= 1:
-        raise ValueError(
-            f"Expected a learning rate in (0, 1], as Lemma D.2 needs, got {learning_rate}: lower it, or give sigma."
-        )
-    if epochs < 1 or rows < 1 or steps < epochs:
-        raise ValueError(
-            f"Expected epochs >= 1, rows >= 1 and no fewer steps than epochs, got {epochs}, {rows} and {steps}."
-        )
-    # The logarithm of 5 / (4 delta), which the quotient of a tiny delta has no number for.
-    squared = 2 * (math.log(5 / 4) - math.log(delta))
-
-    def sigma(sensitivity: float) -> float:
-        if reading == "lemma":
-            return math.sqrt(squared) * sensitivity / epsilon
-        return math.sqrt(squared * sensitivity) / math.sqrt(epsilon)
-
-    try:
-        drift = 8 * (gradient_bound * epochs * learning_rate) ** 2 * steps / rows
-        active = math.sqrt(drift + (8 * gradient_bound) ** 2 * epochs)
-        passive = math.sqrt(drift + (8 * gradient_bound - 4) ** 2 * epochs)
-        sigmas = sigma(active), sigma(passive)
-    except OverflowError:
-        sigmas = math.inf, math.inf
+    moved = sensitivities(
+        epochs=epochs, steps=steps, rows=rows, learning_rate=learning_rate, gradient_bound=gradient_bound
+    )
+    sigmas = [budget.sigma(one) if one < math.inf else math.inf for one in (moved.active, moved.passive)]
     if not all(map(math.isfinite, sigmas)):
         raise ValueError(
-            f"Sigma for epsilon = {epsilon:g} and gradient_bound = {gradient_bound:g} exceeds every float64: raise "
-            "epsilon, or lower gradient_bound or the number of steps."
+            f"Sigma for epsilon = {budget.epsilon:g} and gradient_bound = {gradient_bound:g} exceeds every float64: "
+            "raise epsilon, or lower gradient_bound or the number of steps."
         )
     return NoiseLevels(
-        reading=reading,
-        epsilon=epsilon,
-        delta=delta,
-        sensitivity_active=active,
-        sensitivity_passive=passive,
+        calibration=budget.calibration,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        sensitivity_active=moved.active,
+        sensitivity_passive=moved.passive,
         sigma_active=sigmas[0],
         sigma_passive=sigmas[1],
-        assumptions=_assumptions(gradient_bound, reading),
+        assumptions=_assumptions(gradient_bound, budget.calibration),
     )
 
 
-def check_reading(reading: str) -> None:
-    """Accept only a known reading.
+def attained_privacy(
+    ratios: Sensitivities, *, role: Literal["active", "passive"], epochs: int, parties: int, delta: float, asked: float
+) -> AttainedPrivacy:
+    """Compute what noise is worth, over epochs, parties and sessions.
 
-    Raises:
-        ValueError: for another.
+    Args:
+        ratios: Delta / sigma of the label party and of every other.
+        role: of the party whose own shares are meant.
+        epochs: of the run.
+        parties: how many there are, this one included.
+        delta: in (0, 1), for all the epsilons.
+        asked: the epsilon that the noise was computed for; infinite for none.
     """
-    if reading not in READINGS:
-        raise ValueError(f"Expected reading to be one of {', '.join(READINGS)}, got {reading!r}.")
+    own = ratios.active if role == "active" else ratios.passive
+    everyone = composed([ratios.active, *[ratios.passive] * (parties - 1)])
+    return AttainedPrivacy(
+        at_delta=delta,
+        delta_at_the_asked_epsilon=gaussian_delta(own, 1.0, asked) if asked < math.inf else None,
+        epsilon_of_one_epoch=gaussian_epsilon(own / math.sqrt(epochs), 1.0, delta),
+        epsilon_of_the_run=gaussian_epsilon(own, 1.0, delta),
+        epsilon_of_all_parties=gaussian_epsilon(everyone, 1.0, delta),
+        epsilon_of_ten_sessions=gaussian_epsilon(composed([everyone] * 10), 1.0, delta),
+    )
 
 
 def check_gradient_bound(gradient_bound: float) -> None:
@@ -176,51 +252,27 @@ def check_gradient_bound(gradient_bound: float) -> None:
         raise ValueError(f"Expected gradient_bound to be a finite number above 1/2, got {gradient_bound}.")
 
 
-def _assumptions(gradient_bound: float, reading: Reading) -> tuple[str, ...]:
-    longest = 4 * gradient_bound - 2
+def norm_bound(gradient_bound: float) -> float:
+    """Compute the norm that all parties' parameters together must keep: 4 G - 2 (eq. 41)."""
+    return 4 * gradient_bound - 2
+
+
+def _assumptions(gradient_bound: float, calibration: Calibration) -> tuple[str, ...]:
     said = (
         "Every record has ||x|| <= 1 over the features of all parties, an intercept's constant 1 included.",
-        f"||theta|| stays within 4 G - 2 = {longest:g} (G = {gradient_bound:g}); nobody checks it during training.",
+        f"||theta|| stays within 4 G - 2 = {norm_bound(gradient_bound):g} (G = {gradient_bound:g}). With project=true "
+        "at every party it does; without, a party that sees its own part exceed its share says so.",
         "The learning rate is at most 1, and there are two classes.",
         "Neighbouring data sets differ in one record, which is used once per epoch; both have the same batches.",
-        "epsilon is below 1 and is spent once on all of one party's shares of the run; the other party's shares, and "
-        "those of further sessions on the same records, spend their own.",
-        "Delta is that of a run without noise: by how much the noise on the changed record moves theta is not counted.",
+        "epsilon is spent once on all of one party's shares of the run, over all its epochs and steps; the other "
+        "parties' shares, and those of further sessions on the same records, spend their own.",
+        "Delta is that of a run without noise. For records that differ in the label only it holds with noise too; "
+        "where features differ, by how much the noise on the changed record moves theta is not counted.",
         "This is not privacy of membership: the parties know whose records they train on. The paper says so too.",
     )
-    if reading == "lemma":
+    if calibration != "printed":
         return said
     return (*said, "The printed formula is not what Lemma D.4 proves: epsilon is a name here, not a guarantee.")
-
-
-def gaussian_delta(sensitivity: float, sigma: float, epsilon: float) -> float:
-    """Compute the smallest delta of the Gaussian mechanism at epsilon >= 0 (Balle and Wang 2018, Theorem 8); exact."""
-    ratio = sensitivity / sigma
-    near = ndtr(ratio / 2 - epsilon / ratio)
-    far = math.exp(epsilon + log_ndtr(-ratio / 2 - epsilon / ratio))
-    return float(max(near - far, 0.0))
-
-
-def gaussian_epsilon(sensitivity: float, sigma: float, delta: float) -> float:
-    """Compute the smallest epsilon >= 0 of the Gaussian mechanism at delta, to 1e-9 of it; the inverse of
-    ``gaussian_delta``.
-
-    Raises:
-        ValueError: unless sensitivity and sigma are positive and delta is in (0, 1).
-    """
-    if not (sensitivity > 0 and sigma > 0 and 0 < delta < 1):
-        raise ValueError(
-            f"Expected sensitivity > 0, sigma > 0 and 0 < delta < 1, got {sensitivity}, {sigma} and {delta}."
-        )
-    low, high = 0.0, 1.0
-    if gaussian_delta(sensitivity, sigma, low) <= delta:
-        return 0.0
-    while gaussian_delta(sensitivity, sigma, high) > delta:
-        low, high = high, 2 * high
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_delta(sensitivity, sigma, middle) > delta else (low, middle)
-    return high
 
 
 def largest_deviation(draws: int, failure: float) -> float:

@@ -193,7 +193,9 @@ class PreflightBounds:
         nullity: d - rank, the number of directions that stay hidden.
         least_squares: bounds of the attack's error, whatever parameters training arrives at.
         half_star: the same for half*.
-        floor: what neither attack can beat, whatever A (eq. 52 with the bound of eq. 56).
+        mean_star: the same for mu + A^+ (b - A mu) of an adversary that knows the features' mean mu beforehand.
+        floor: what none of these attacks can beat, whatever A (eq. 52 with the bound of eq. 56).
+        mean: exact MSE per feature of a blind guess of mu: the mean variance.
         half: exact MSE per feature of a blind guess of 1/2.
         zero: of a blind guess of 0.
         random_guess: of a blind uniform guess.
@@ -203,7 +205,9 @@ class PreflightBounds:
     nullity: int
     least_squares: Interval
     half_star: Interval
+    mean_star: Interval
     floor: float
+    mean: float
     half: float
     zero: float
     random_guess: float
@@ -239,7 +243,9 @@ def preflight_bounds(features: FloatArray, classes: int) -> PreflightBounds:
         nullity=d - rank,
         least_squares=Interval(*_trace_bounds(own.about_zero, d - rank)),
         half_star=Interval(*_trace_bounds(own.about_half, d - rank)),
+        mean_star=Interval(*_trace_bounds(own.about_mean, d - rank)),
         floor=_trace_bounds(own.about_mean, d - rank)[0],
+        mean=float(np.trace(own.about_mean)) / d,
         half=half,
         zero=float(np.trace(own.about_zero)) / d,
         # A uniform guess adds its variance to the error of its mean (Lemma 1).

@@ -1,20 +1,26 @@
 """Advice on what to use against what: of the defences that held in measurements, those that cost least."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from plumbline.figures.defences.against_predictions import BLIND, PSI
+from attacks import LEVELS, Level
+from plumbline.figures.defences.cases import NONE
+from plumbline.figures.defences.matrix_page import interval_words
 from plumbline.figures.page.elements import PageTable
 
-NONE = "none"
-GUESS = "guessing 1/2"
 # What a coin gets right; of values, guessing gets none.
 _CHANCE = {"label_recovery": 0.5, "auxiliary_ciphertext": 0.5}
 # What a session's own settings close before any defence is needed.
 _CLOSED = {"randomiser_channel": " (the default rerandomise=on closes it)"}
-_WHO = {"unaware": "doesn't know the defence", "strongest": "knows the defence and has complete records"}
+_KNOWS: dict[Level, str] = {
+    "nothing": "nothing",
+    "marginals": "each column's mean and variance",
+    "covariance": "the columns' covariance",
+    "records": "complete records",
+}
 _SAME = 5e-4
 
 
@@ -25,85 +31,98 @@ class _Held:
     trial: str
     defence: str
     leaves: str
-    accuracy: float
-    accuracy_before: float
+    accuracy_change: float
     kl: float
 
     @property
     def price(self) -> tuple[float, float]:
         """What is cheaper comes first: by lost accuracy, then by how far scores are from the original ones."""
-        lost = self.accuracy_before - self.accuracy
-        return max(0.0, lost) if lost > _SAME else 0.0, self.kl if self.kl > _SAME else 0.0
+        return max(0.0, -self.accuracy_change) if -self.accuracy_change > _SAME else 0.0, self._moved
 
     @property
     def words(self) -> str:
-        change = f"accuracy {self.accuracy_before:.3f} to {self.accuracy:.3f}"
-        parts = [change] if abs(self.accuracy - self.accuracy_before) > _SAME else []
-        if self.kl > _SAME:
+        change = f"accuracy {self.accuracy_change:+.3f}"
+        parts = [change] if abs(self.accuracy_change) > _SAME else []
+        if self._moved:
             parts.append(f"scores move by a KL of {self.kl:.2g}" if np.isfinite(self.kl) else "some scores become 0")
         return ", ".join(parts) or "nothing: accuracy and scores as before"
 
+    @property
+    def _moved(self) -> float:
+        return self.kl if self.kl > _SAME else 0.0
 
-def advice(data: pd.DataFrame, cases: list[str]) -> PageTable:
-    """Write a row per adversary and case of ``matrix_section``'s data: the cheapest defence that holds, and the others.
 
-    A defence holds an adversary who gets at most half-way from guessing to what is to be had without it.
+def advice(parts: pd.DataFrame, costs: pd.DataFrame, trained: pd.DataFrame) -> PageTable:
+    """Write a row per level and case, and per attack on training: the cheapest defence that holds, and the others.
+
+    A defence holds an adversary when, whichever optimiser trained the model, at most half of the federation's part
+    remains, the interval's upper end included; of training, at most half-way from guessing to what is to be had.
+
+    Args:
+        parts: of ``remaining_parts``.
+        costs: of ``prediction_costs``.
+        trained: of ``training_rows``; empty without federations.
     """
-    predicted = data[data["phase"] == "prediction"]
-    rows = [_prediction_row(predicted[predicted["case"] == case], case, who) for who in _WHO for case in cases]
-    # A case's row belongs to the adversary above it.
-    rows = [row if not number % len(cases) else ("", *row[1:]) for number, row in enumerate(rows)]
-    live = data[(data["phase"] == "training") & (data["status"] == "measured")]
-    rows += [_training_row(live[live["attack"] == attack], str(attack)) for attack in live["attack"].unique()]
+    rows = list(_prediction_rows(parts, costs))
+    if len(trained):
+        rows += [
+            _training_row(trained[trained["attack"] == attack], str(attack)) for attack in trained["attack"].unique()
+        ]
     return PageTable(
-        "Held: the adversary gets at most half-way from guessing to what it gets without a defence. Of the defences "
-        "that hold, the one that costs the model and its scores least; errors are mean squared errors per feature. "
-        "Training attacks ran in federations of few steps, whose models are far from converged: there a change of "
-        "accuracy says little.",
+        "Held: at most half of the federation's part remains, the upper end of its 95 % interval included, whichever "
+        "optimiser trained the model; in training, the attack gets at most half-way from guessing to what it gets "
+        "without a defence. Of the defences that hold, the one that costs the model and its scores least. Training "
+        "attacks ran in federations of few steps, whose models are far from converged: there a change of accuracy says "
+        "little.",
         ("against", "on", "without a defence", "use", "what is left", "what it costs", "these hold as well"),
         rows,
     )
 
 
-def best_errors(at: pd.DataFrame, trial: str) -> dict[str, float]:
-    """Find the least errors of attacks that look at scores or parameters: the unaware adversary's and the strongest
-    one's.
-
-    The unaware take what they get at its word and have no complete records. The strongest is of all whom a federation
-    answers.
-    """
-    if trial == GUESS:
-        return {"unaware": float(at[at["attack"] == "half"]["mse"].iloc[0])}
-    # With PSI alone, as all federations are, is what undefended means.
-    mine = at[(at["trial"] == (PSI if trial == NONE else trial)) & ~at["attack"].isin(BLIND)]
-    mine = mine[mine["status"] != "refused"]
-    simple = (mine["adversary"] == "unaware") & (mine["attack"] != "shadow")
-    return {"unaware": float(mine[simple]["mse"].min()), "strongest": float(mine["mse"].min())}
+def _prediction_rows(parts: pd.DataFrame, costs: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    # A single feature is a drawing's matter.
+    cases = [case for case in parts["case"].unique() if not str(case).endswith("d = 1")]
+    for level in LEVELS:
+        for number, case in enumerate(cases):
+            at = parts[(parts["case"] == case) & (parts["level"] == level)]
+            # A case's row belongs to the adversary above it.
+            against = "" if number else f"reconstruction by who knows {_KNOWS[level]} beforehand"
+            yield _prediction_row(against, at, costs[costs["case"] == case])
 
 
-def _prediction_row(at: pd.DataFrame, case: str, who: str) -> tuple[str, ...]:
-    before, guess = best_errors(at, NONE)[who], best_errors(at, GUESS)["unaware"]
-    held, most = [], (0.0, "")
-    for trial, part in at[at["status"] == "measured"].groupby("trial", sort=False):
-        error = best_errors(at, str(trial))[who]
-        most = max(most, (error, str(trial)))
-        if error >= (before + guess) / 2:
-            held.append(_held(str(trial), part.iloc[0], f"error {error:.3f}"))
-    best_of_none = f"none holds; {most[1]} comes closest" if most[0] > before + _SAME else "none holds"
-    return _row(
-        f"reconstruction from scores by who {_WHO[who]}",
-        case,
-        f"error {before:.3f}, guessing {guess:.3f}",
-        held,
-        (best_of_none, f"error {most[0]:.3f}"),
-    )
+def _prediction_row(against: str, at: pd.DataFrame, costs: pd.DataFrame) -> tuple[str, ...]:
+    case = str(at["case"].iloc[0])
+    plain = at[at["trial"] == NONE].set_index("optimiser")
+    without = "; ".join(f"{_words(row)} ({optimiser})" for optimiser, row in plain.iterrows())
+    if not (plain["low"] > 0).all():
+        return _row(against, case, without, [], ("nothing: the federation adds nothing for certain", ""))
+    held, least = [], (np.inf, "")
+    for trial, own in at[at["trial"] != NONE].groupby("trial", sort=False):
+        limits = plain.loc[own["optimiser"], "part"].to_numpy() / 2
+        worst = own.iloc[int(own["part"].to_numpy().argmax())]
+        least = min(least, (float(worst["part"]), str(trial)))
+        if (own["high"].to_numpy() <= limits).all():
+            price = costs[costs["trial"] == trial]
+            leaves, change, kl = _words(worst), price["accuracy_change"].min(), price["kl"].max()
+            held.append(_Held(str(trial), str(price["defence"].iloc[0]), leaves, float(change), float(kl)))
+    return _row(against, case, without, held, (f"none holds; {least[1]} comes closest", f"{least[0]:.2f}"))
+
+
+def _words(row: "pd.Series[float]") -> str:
+    return interval_words(row["part"], row["low"], row["high"])
 
 
 def _training_row(of: pd.DataFrame, attack: str) -> tuple[str, ...]:
     before, chance = float(of["right_undefended"].iloc[0]), _CHANCE.get(attack, 0.0)
     held = [
-        _held(row["trial"], row, f"{row['right']:.0%} right")
-        for _, row in of[of["defence"] != NONE].iterrows()
+        _Held(
+            row["defence"],
+            row["defence"],
+            f"{row['right']:.0%} right",
+            row["model_accuracy"] - row["model_accuracy_undefended"],
+            0.0,
+        )
+        for row in of[of["defence"] != NONE].to_dict("records")
         if row["right"] <= (before + chance) / 2
     ]
     case = str(of["case"].iloc[0]).replace(", live:", ", real federations:")
@@ -111,23 +130,12 @@ def _training_row(of: pd.DataFrame, attack: str) -> tuple[str, ...]:
     return _row(against, case, f"{before:.0%} right", held, ("none holds", ""))
 
 
-def _held(trial: str, row: "pd.Series[float]", leaves: str) -> _Held:
-    divergence = float(row["kl"])
-    return _Held(
-        trial,
-        str(row["defence"]),
-        leaves,
-        float(row["model_accuracy"]),
-        float(row["model_accuracy_undefended"]),
-        0.0 if np.isnan(divergence) else divergence,
-    )
-
-
-def _row(against: str, on: str, without: str, held: list[_Held], none: tuple[str, str]) -> tuple[str, ...]:
+def _row(against: str, on: str, without: str, held: Iterable[_Held], none: tuple[str, str]) -> tuple[str, ...]:
     """One row of text; none: what to say, and what is left, where nothing holds."""
-    if not held:
+    by_price = sorted(held, key=lambda one: one.price)
+    if not by_price:
         return (against, on, without, *none, "", "")
-    first, *others = sorted(held, key=lambda one: one.price)
+    first, *others = by_price
     # One set of options stands for its defence.
     names = dict.fromkeys(one.defence for one in others if one.defence != first.defence)
     return (against, on, without, first.trial, first.leaves, first.words, ", ".join(names))

@@ -23,6 +23,7 @@ from plumbline.audit.request import AuditRequest
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
 from plumbline.figures.simulation.live import LiveRun, residual_integer_bits, run_live
+from plumbline.figures.simulation.progress import Done, told, unwatched
 from vfl.crypto.capacity import truncate
 from vfl.data import fit_encoder, load_dataset
 
@@ -48,7 +49,7 @@ class _Trial:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def cost_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -> Section:
+def cost_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
     """Measure milliseconds of an iteration, bytes, and own work of every defence. Times are not repeatable, bytes
     nearly.
 
@@ -64,10 +65,9 @@ def cost_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -
     rounds, single = _trials(bits)
     if quick:
         rounds, single = [trial for trial in rounds if trial.defence != "feature_transform"], []
-    runs = [
-        (number, trial, _run(trial)) for number in range(1 if quick else _ROUNDS) for trial in _rotated(rounds, number)
-    ]
-    runs += [(_ROUNDS, trial, _run(trial)) for trial in single]
+    planned = [(number, trial) for number in range(1 if quick else _ROUNDS) for trial in _rotated(rounds, number)]
+    planned += [(_ROUNDS, trial) for trial in single]
+    runs = [(number, trial, _run(trial)) for number, trial in told(planned, done)]
     live = _live_rows(runs)
     own = _own_work([trial for trial in (*rounds, *single) if trial.defence], data_dir, seed)
     data = pd.concat([live, own], ignore_index=True)

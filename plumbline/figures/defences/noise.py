@@ -1,4 +1,4 @@
-"""``dp_noise`` at work: Hu, Figures 2 to 4, with both readings of (71)-(72) and what theory predicts of each.
+"""``dp_noise`` at work: Hu, Figures 2 to 4, with every calibration of sigma and what theory predicts of each.
 
 SIMULATION, as in ``hu.experiments``: training runs in one place in float64, and the label attack is given f + Z^A as
 its equations determine it. The noise is seeded.
@@ -13,6 +13,7 @@ import pandas as pd
 from plumbline.figures.defences.noise_page import noise_notes, noise_plot, summary_of_noise
 from plumbline.figures.defences.noise_trainings import NoiseCase, run_case
 from plumbline.figures.page.section import Section
+from plumbline.figures.simulation.progress import Done, told, unwatched
 from plumbline.figures.simulation.records import Reading, Records
 from vfl.data import DatasetNotFound, encode_labels, load_dataset
 
@@ -31,23 +32,25 @@ _CASES = (
 _FALLBACK = NoiseCase("breast_cancer", "Breast cancer", Reading("bounded rows", "bounded", False), 30, 32)
 
 
-def noise_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -> Section:
-    """Measure accuracy, the label attack and ||theta|| without noise and at epsilon 0.1, 0.2, 0.5, for both readings.
+def noise_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
+    """Measure accuracy, the label attack and ||theta|| without noise and at epsilon 0.1, 0.2, 0.5.
 
-    Five seeds from ``seed`` on, batches and epochs of the paper. quick: two seeds, three epochs, one preparation per
-        data set. Without the raw files of MNIST and credit, breast_cancer takes their place.
+    For each: the exact mechanism (with and without keeping the norm that it assumes), the lemma and the printed
+    formula, at delta = 0.1 as in the paper and at 1 / (10 n). Five seeds from ``seed`` on, batches and epochs of the
+    paper. quick: two seeds, three epochs, one preparation per data set. Without the raw files of MNIST and credit,
+    breast_cancer takes their place.
 
-    ``data`` has one row per training and epoch. success_step is Criterion 4.2 on f + Z^A in that epoch,
-    success_averaged on the sum of all of a record's so far, success_kept the majority over steps (``LabelRecovery``'s);
-    each predicted one is the probability given the true f. From first_product_step on, columns are of the whole
-    training.
+    ``data`` has one row per training and epoch. success_step is Criterion 4.2 on f + Z^A in that epoch, success_summed
+    on the sum of the label party's shares of a record so far (``label_recovery``'s), success_kept the majority of the
+    steps' signs; each predicted one is the probability given the true f. From first_product_step on, columns are of the
+    whole training. ``summary`` has 95 % intervals over seeds (Student's t).
     """
     cases, records, missing = _available(data_dir)
     if quick:
         first = {name: next(case for case in cases if case.dataset == name) for name in _names(cases)}
         cases = [replace(case, epochs=_QUICK_EPOCHS) for case in first.values()]
     seeds = range(seed, seed + (_QUICK_SEEDS if quick else _SEEDS))
-    parts = [run_case(case, records[case.dataset], seeds) for case in cases]
+    parts = [run_case(case, records[case.dataset], seeds) for case in told(cases, done)]
     data = pd.concat(parts, ignore_index=True)
     summary = summary_of_noise(data)
     return Section(

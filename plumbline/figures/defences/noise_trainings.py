@@ -1,4 +1,4 @@
-"""The trainings behind Hu, Figures 2 to 4: with noise of both formulas, under the label attack, beside theory."""
+"""The trainings behind Hu, Figures 2 to 4: with noise of every calibration, under the label attack, beside theory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,14 +24,15 @@ from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data import column_blocks
 from vfl.learning import BatchSchedule, GradientDescent, initial_weights
 from vfl.theory.dp_noise import (
-    READINGS,
+    Calibration,
     PrivacyBudget,
     best_success,
-    gaussian_epsilon,
     noise_levels,
     noisy_guaranteed_steps,
+    norm_bound,
     sign_success,
 )
+from vfl.theory.gaussian_mechanism import gaussian_epsilon
 from vfl.theory.noisy_training import (
     error_bound,
     expected_accuracy,
@@ -41,9 +42,27 @@ from vfl.theory.noisy_training import (
 from vfl.theory.training import guaranteed_steps, initial_product_bound
 
 EPSILONS = (0.1, 0.2, 0.5)
-DELTA = 0.1
+# The paper's delta, and the one that dp_noise takes by itself: 1 / (10 n).
+PAPER, DEFAULT = "0.1", "1/(10 n)"
+DELTAS = (PAPER, DEFAULT)
 GRADIENT_BOUND = 1.0
 INITIALISATIONS = ("zero", "xavier")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How sigma is computed, and whether the parties keep the norm that the computation assumes."""
+
+    calibration: Calibration
+    project: bool = False
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return f"{self.calibration}, projected" if self.project else self.calibration
+
+
+VARIANTS = (Variant("exact"), Variant("exact", project=True), Variant("lemma"), Variant("printed"))
 
 
 # Keeps secret initial weights and noise apart from the public streams of the same seed.
@@ -63,18 +82,24 @@ class NoiseCase:
 
 @dataclass(frozen=True)
 class _Column:
-    """One of the trainings that run side by side. formula "none": without noise, epsilon is infinite."""
+    """One of the trainings that run side by side; without a variant, without noise."""
 
     initialisation: str
-    formula: str
-    epsilon: float
-    sigma_active: float
-    sigma_passive: float
-    sensitivity: float
+    variant: Variant | None = None
+    delta_name: str = "none"
+    epsilon: float = float("inf")
+    delta: float = float("nan")
+    sigma_active: float = 0.0
+    sigma_passive: float = 0.0
+    sensitivity: float = 0.0
 
     @property
     def noisy(self) -> bool:
-        return self.formula != "none"
+        return self.variant is not None
+
+    @property
+    def norm_bound(self) -> float:
+        return norm_bound(GRADIENT_BOUND) if self.variant and self.variant.project else float("inf")
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,18 +134,24 @@ class _Problem:
 
 
 class _LabelAttack:
-    """Watches a training: the attack on sums over epochs, and the probability of each success, given f."""
+    """Watches a training: the attack on sums of shares over epochs, and the probability of each success, given f.
 
-    def __init__(self, labels: IntArray, train: IntArray, sigma: FloatArray) -> None:
-        self._labels, self._train, self._sigma = labels[:, None], train, sigma
-        shape = (len(labels), len(sigma))
+    A passive party knows its own product and leaves it out: what it sums is the label party's share, of which theta^T x
+    takes less away from -2 y than of the whole f.
+    """
+
+    def __init__(self, problem: "_Problem", sigma: FloatArray) -> None:
+        self._labels, self._train, self._sigma = problem.labels[:, None], problem.train, sigma
+        self._own = problem.features[:, ~problem.active]
+        self._is_own = ~problem.active
+        shape = (len(problem.labels), len(sigma))
         self._true, self._seen = np.zeros(shape), np.zeros(shape)
         self._steps = 0
         self._right = np.zeros(len(sigma))
         # The first step, from 0, at which some |theta^T x| of the batch reaches 2; -1 for never.
         self.first_product_step = np.full(len(sigma), -1, dtype=np.int64)
         self._epochs: dict[str, list[FloatArray]] = {
-            name: [] for name in ("success_step_predicted", "success_averaged", "success_averaged_predicted")
+            name: [] for name in ("success_step_predicted", "success_summed", "success_summed_predicted")
         }
 
     @property
@@ -128,11 +159,11 @@ class _LabelAttack:
         """By name, (epochs, c)."""
         return {name: np.array(values) for name, values in self._epochs.items()}
 
-    def observe(self, rows: IntArray, residual: FloatArray, seen: FloatArray) -> None:
+    def observe(self, rows: IntArray, residual: FloatArray, seen: FloatArray, theta: FloatArray) -> None:
         """Attack one step; see ``train_side_by_side``."""
-        labels = self._labels[rows]
-        self._true[rows] += residual
-        self._seen[rows] += seen
+        labels, own = self._labels[rows], self._own[rows] @ theta[self._is_own]
+        self._true[rows] += residual - own
+        self._seen[rows] += seen - own
         self._right += sign_success(residual, labels, self._sigma).sum(axis=0)
         outside = (np.abs(residual + np.where(labels == 1, 2.0, -2.0)) >= 2).any(axis=0)
         self.first_product_step[outside & (self.first_product_step < 0)] = self._steps
@@ -141,11 +172,11 @@ class _LabelAttack:
     def end_epoch(self) -> None:
         """Measure after every row was used once more."""
         labels = self._labels[self._train]
-        uses = len(self._epochs["success_averaged"]) + 1
+        uses = len(self._epochs["success_summed"]) + 1
         predicted = sign_success(self._true[self._train], labels, self._sigma * np.sqrt(uses))
         self._epochs["success_step_predicted"].append(self._right / len(self._train))
-        self._epochs["success_averaged"].append(((self._seen[self._train] < 0) == (labels == 1)).mean(axis=0))
-        self._epochs["success_averaged_predicted"].append(predicted.mean(axis=0))
+        self._epochs["success_summed"].append(((self._seen[self._train] < 0) == (labels == 1)).mean(axis=0))
+        self._epochs["success_summed_predicted"].append(predicted.mean(axis=0))
         self._right = np.zeros_like(self._right)
 
 
@@ -197,19 +228,19 @@ def _unit_variances(problem: _Problem) -> tuple[FloatArray, FloatArray]:
 def _columns(problem: _Problem) -> list[_Column]:
     columns = []
     for start in INITIALISATIONS:
-        columns.append(_Column(start, "none", float("inf"), 0.0, 0.0, 0.0))
-        for formula, epsilon in product(READINGS, EPSILONS):
+        columns.append(_Column(start))
+        for variant, delta_name, epsilon in product(VARIANTS, DELTAS, EPSILONS):
+            delta = 0.1 if delta_name == PAPER else 0.1 / len(problem.train)
             levels = noise_levels(
-                PrivacyBudget(epsilon, DELTA),
+                PrivacyBudget(epsilon, delta, variant.calibration),
                 epochs=problem.epochs,
                 steps=problem.steps,
                 rows=problem.rows,
                 learning_rate=LEARNING_RATE,
                 gradient_bound=GRADIENT_BOUND,
-                reading=formula,
             )
             sigmas = levels.sigma_active, levels.sigma_passive
-            columns.append(_Column(start, formula, epsilon, *sigmas, levels.sensitivity_active))
+            columns.append(_Column(start, variant, delta_name, epsilon, delta, *sigmas, levels.sensitivity_active))
     return columns
 
 
@@ -238,8 +269,9 @@ def _train(problem: _Problem, variances: tuple[FloatArray, FloatArray]) -> Itera
         np.array([column.sigma_active for column in columns]),
         np.array([column.sigma_passive for column in columns]),
         np.random.default_rng((_NOISE_STREAM, problem.seed)),
+        np.array([column.norm_bound for column in columns]),
     )
-    attack = _LabelAttack(problem.labels, problem.train, noise.sigma_active)
+    attack = _LabelAttack(problem, noise.sigma_active)
     trained = train_side_by_side(
         problem.features,
         problem.labels,
@@ -251,17 +283,20 @@ def _train(problem: _Problem, variances: tuple[FloatArray, FloatArray]) -> Itera
     )
     plain = {column.initialisation: trained.weights[:, j] for j, column in enumerate(columns) if not column.noisy}
     by_epoch = {measure: getattr(trained, measure) for measure in MEASURES} | attack.measures
+    # How well they tell training labels apart is an area under the curve of 0.5 by chance.
+    own_parts = _own_parts(problem, trained.weights)
     for j, (column, bound) in enumerate(zip(columns, bounds, strict=True)):
         of_run = {
             "initialisation": column.initialisation,
-            "formula": column.formula,
+            "calibration": column.variant.name if column.variant else "none",
+            "delta": column.delta_name,
             "epsilon": column.epsilon,
             "sigma_active": column.sigma_active,
             "sigma_passive": column.sigma_passive,
             **_theory(problem, column, bound, plain[column.initialisation], variances),
             "first_product_step": int(attack.first_product_step[j]),
             "first_wrong_step": int(trained.first_wrong_step[j]),
-            "own_part_auc": _own_part_auc(problem, trained.weights[:, j]),
+            "own_part_auc": float(roc_auc_score(problem.labels[problem.train], own_parts[:, j])),
         }
         measured = {measure: values[:, j] for measure, values in by_epoch.items()}
         yield pd.DataFrame({"epoch": np.arange(1, problem.epochs + 1), **measured, **of_run})
@@ -284,7 +319,7 @@ def _theory(
     spread = column.sigma_active**2 * variances[0] + column.sigma_passive**2 * variances[1]
     u = error_bound(column.sigma_active, problem.rows, problem.steps, FAILURE)
     return {
-        "attained_epsilon": gaussian_epsilon(column.sensitivity, column.sigma_active, DELTA)
+        "attained_epsilon": gaussian_epsilon(column.sensitivity, column.sigma_active, column.delta)
         if column.noisy
         else float("inf"),
         "accuracy_test_predicted": expected_accuracy(products, problem.labels[problem.test], spread),
@@ -293,8 +328,8 @@ def _theory(
     }
 
 
-def _own_part_auc(problem: _Problem, weights: FloatArray) -> float:
-    """How well the passive party's own part of the final model tells training labels apart: 0.5 is chance."""
+def _own_parts(problem: _Problem, weights: FloatArray) -> FloatArray:
+    """The passive party's own part of the final models' products of the training rows, (rows, c)."""
     passive = ~problem.active
-    products = problem.features[np.ix_(problem.train, passive)] @ weights[passive]
-    return float(roc_auc_score(problem.labels[problem.train], products))
+    products: FloatArray = problem.features[np.ix_(problem.train, passive)] @ weights[passive]
+    return products

@@ -20,6 +20,8 @@ _OPEN_ROWS = 40
 _WIDE, _KEPT_LEADING = 12, 2
 # What the page is made of.
 _STORED = {"title", "settings", "data", "rows", "table", "advice", "plots", "notes"}
+# Of an interval.
+_ENDS = ("_low", "_high")
 # What is below this in magnitude is what rounding left.
 _ROUNDING = 1e-12
 
@@ -116,10 +118,11 @@ def _shown(folder: Path, name: str, stored: Mapping[str, Any]) -> dict[str, Any]
 def frame_table(frame: pd.DataFrame, caption: str = "") -> PageTable:
     """Turn a frame into text. Numbers are short and flush right; the leading columns of text show a value once per run.
 
-    A column NAME_se, a standard error, goes into the cells of NAME. Of a wide frame, all leading columns of text but
-    the last two go into rows of one cell, above the rows that they hold for.
+    A column NAME_se, a standard error, goes into the cells of NAME; so do NAME_low and NAME_high, an interval's ends.
+    Of a wide frame, all leading columns of text but the last two go into rows of one cell, above the rows that they
+    hold for.
     """
-    names = [str(name) for name in frame.columns if str(name).removesuffix("_se") not in set(frame.columns) - {name}]
+    names = [str(name) for name in frame.columns if not _belongs_to_another(str(name), frame)]
     numeric = [_is_numeric(frame[name]) for name in names]
     cells = [_cells_with_error(frame, name) for name in names]
     leading = numeric.index(True) if True in numeric else max(len(names) - 1, 0)
@@ -142,8 +145,16 @@ def _is_numeric(column: "pd.Series[Any]") -> bool:
     return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
 
 
+def _belongs_to_another(name: str, frame: pd.DataFrame) -> bool:
+    return any(name.endswith(ending) and name.removesuffix(ending) in frame for ending in ("_se", *_ENDS))
+
+
 def _cells_with_error(frame: pd.DataFrame, name: str) -> list[str]:
     cells = _column_cells(frame[name])
+    low, high = (f"{name}{end}" for end in _ENDS)
+    if low in frame and high in frame:
+        ends = zip(cells, _column_cells(frame[low]), _column_cells(frame[high]), strict=True)
+        return [cell if cell == least == most else f"{cell} ({least} to {most})" for cell, least, most in ends]
     if f"{name}_se" not in frame:
         return cells
     errors = _column_cells(frame[f"{name}_se"])

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from defences.parameter_rotation import Secret
-from plumbline.figures.defences.informed import CAUTIOUS
+from plumbline.figures.defences.informed import CAUTIOUS, KNOWING, WITH_RECORDS
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot
 
@@ -138,7 +138,6 @@ def rotation_notes(data: pd.DataFrame) -> list[str]:
     apart = float((errors[NAIVE] / errors[PREDICTED] - 1).abs().max())
     typical = errors[errors["epsilon"] == TYPICAL]
     more, two = typical[typical["classes"] > 2], typical[(typical["case"] == "iv")]
-    negation, records = (_column(typical, verb) for verb in ("tries", "regresses"))
     return [
         f"half*'s error on held-out records is within {apart:.1%} of what the closed forms say of the training "
         "records, for which they are exact.",
@@ -148,8 +147,8 @@ def rotation_notes(data: pd.DataFrame) -> list[str]:
         f"{two[NAIVE].mean():.2f}; who says 1/2 where no x in [0, 1] fits, by {more[CAUTIOUS].mean():.3f} and "
         f"{two[CAUTIOUS].mean():.3f}; 1/2 for all, by {more[HALF].mean():.3f} and {two[HALF].mean():.3f}. What is "
         "beyond the last is no protection: nobody has to err more.",
-        f"Who tries -I beside I, and keeps what more records fit, errs by {typical[negation].mean():.3f}; who has "
-        f"2 d + 2 complete records by {typical[records].mean():.3f}, for no W_n can change what those tell.",
+        f"Who tries -I beside I, and keeps what more records fit, errs by {typical[KNOWING].mean():.3f}; who has "
+        f"2 d + 2 complete records by {typical[WITH_RECORDS].mean():.3f}, for no W_n can change what those tell.",
         *_secret_notes(data[data["experiment"] == "secret"]),
         "Beside the paper: epsilon is in mean squared parameters, since g has their scale and the paper's weights "
         "aren't published; g is met exactly, without a penalty; cases iii and iv are global maxima; one window of "
@@ -204,8 +203,3 @@ def _secret_notes(data: pd.DataFrame) -> list[str]:
         f"for all by {means['none', HALF]:.4f}. No secret helps against who knows that features were scaled to [0, 1]: "
         f"whatever is disclosed, estimates are x but for a factor, which their extreme tells ({rescaled:.4f})."
     ]
-
-
-def _column(errors: pd.DataFrame, verb: str) -> str:
-    (column,) = [str(name) for name in errors.columns if str(name).startswith(verb)]
-    return column

@@ -14,19 +14,17 @@ from scipy.optimize import nnls
 
 import attacks
 import defences
-from defences import NoiseSource, ScoreContext
-from defences.score_schemes import ScoreScheme1, ScoreScheme2, ScoreScheme3
+from attacks.undone import undo_channel
+from defences import Defence, NoiseSource, ScoreContext, channel_of
+from plumbline.figures.defences.remaining import over_models
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot
 from plumbline.figures.simulation.linear_models import TrainedModel
 from plumbline.figures.simulation.score_measures import mean_divergence, mean_where, score_utility
 from plumbline.judge.measures import mse_per_feature
-from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning import confidence_scores
+from vfl.arrays import FloatArray, IntArray
 from vfl.theory.prediction import moments
-from vfl.theory.score_noise import largest_noisy_error, strongest_noise
-
-_SCORE_FLOOR = 1e-300
+from vfl.theory.score_noise import largest_noisy_error
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def _trade_off_at(model: TrainedModel, d: int, windows: int, records: int) -> pd
                 shared["kl"] = mean_divergence(scores, delivered)
                 seen = replace(view, scores=delivered)
                 limit = largest_noisy_error(weights, about_half, strength) if curve.name == "score_scheme1" else np.nan
-                aware = by_label if curve.name == "class_label" else undone(defence, seen)
+                aware = by_label if curve.name == "class_label" else _undone(defence, seen)
                 rows.append({**shared, **_measured(seen, truth, labels, scores, "unaware"), "theorem_4": limit})
                 rows.append(
                     {**shared, **score_utility(delivered, scores, labels), "adversary": "aware"}
@@ -122,52 +120,11 @@ def _disclosed(view: attacks.PredictionView) -> FloatArray:
     return view.weights_passive
 
 
-def undone(defence: ScoreScheme1 | ScoreScheme2 | ScoreScheme3, view: attacks.PredictionView) -> FloatArray:
-    """Estimate with half* as an adversary who knows the scheme, its options and W_pas: (n, d) in [0, 1].
-
-    Schemes 1 and 3 are taken off exactly. So is scheme 2, but for the decision's score where a lead of exactly delta
-    tells that it was overwritten: the adversary leaves that class out of the record's equations.
-    """
-    logits = np.log(np.maximum(_scores(view), _SCORE_FLOOR))
-    winners = np.arange(logits.shape[1]) == logits.argmax(axis=1)[:, None]
-    if isinstance(defence, ScoreScheme3):
-        return _clamped_half_star(view, logits / (1 - defence.alpha))
-    weights = _disclosed(view)
-    v = defence.sign * strongest_noise(weights @ weights.T).direction
-    if isinstance(defence, ScoreScheme1):
-        direction = np.where(winners, v.max(), v)
-        noise = direction / np.linalg.norm(direction, axis=1, keepdims=True)
-        return _clamped_half_star(view, logits - np.sqrt(defence.alpha) * noise)
-    lead = np.where(winners, logits, -np.inf).max(axis=1) - np.where(winners, -np.inf, logits).max(axis=1)
-    cleared = logits - np.sqrt(defence.alpha) * v
-    estimates = _clamped_half_star(view, cleared)
-    overwritten = np.abs(lead - defence.delta) < 1e-9
-    if logits.shape[1] == 2:  # no two other classes, no equation
-        estimates[overwritten] = 0.5
-        return estimates
-    for winner in range(logits.shape[1]):
-        rows = overwritten & winners[:, winner]
-        if rows.any():
-            others = np.delete(cleared[rows], winner, 1)
-            estimates[rows] = _clamped_half_star(_without_class(view, rows, winner), others)
-    return estimates
-
-
-def _clamped_half_star(view: attacks.PredictionView, logits: FloatArray) -> FloatArray:
-    estimates: FloatArray = attacks.load("half_star").reconstruct(replace(view, scores=confidence_scores(logits)))
+def _undone(defence: Defence, view: attacks.PredictionView) -> FloatArray:
+    """Estimate with half* as an adversary who knows the scheme, its options and W_pas: (n, d) in [0, 1]."""
+    known = undo_channel(replace(view, channel=(channel_of(defence, view.classes),)))
+    estimates: FloatArray = attacks.load("half_star").reconstruct(known)
     return estimates.clip(0, 1)
-
-
-def _without_class(view: attacks.PredictionView, rows: BoolArray, gone: int) -> attacks.PredictionView:
-    """The view of some rows by a model that lacks a class: ratios of the other classes' scores are as they were."""
-    if view.weights_active is None or view.bias is None:
-        raise AssertionError
-    return attacks.PredictionView(
-        features_active=view.features_active[rows],
-        weights_active=np.delete(view.weights_active, gone, 0),
-        weights_passive=np.delete(_disclosed(view), gone, 0),
-        bias=np.delete(view.bias, gone),
-    )
 
 
 def _half_space_estimates(view: attacks.PredictionView) -> FloatArray:
@@ -205,15 +162,15 @@ _CURVE_STYLES = {
 
 
 def trade_off_plot(results: pd.DataFrame) -> Plot:
-    """Draw the attacks' errors against what the scores lose."""
+    """Draw the attacks' errors against what the scores lose, means over splits."""
     from matplotlib.figure import Figure
 
-    sizes = list(results["d"].unique())
-    figure = Figure(figsize=(4.2 * len(sizes) + 1.8, 6.4), layout="constrained")
-    grid = figure.subplots(2, len(sizes), squeeze=False, sharex=True, sharey="row")
+    panels = _situations(results)
+    figure = Figure(figsize=(3.6 * len(panels) + 1.8, 6.4), layout="constrained")
+    grid = figure.subplots(2, len(panels), squeeze=False, sharex=True, sharey="row")
     for line, adversary in zip(grid, ("unaware", "aware"), strict=True):
-        for axes, d in zip(line, sizes, strict=True):
-            at = results[results["d"] == d]
+        for axes, (d, optimiser) in zip(line, panels, strict=True):
+            at = _means(results[(results["d"] == d) & (results["optimiser"] == optimiser)])
             for title, (colour, style) in _CURVE_STYLES.items():
                 curve = at[(at["defence"] == title) & (at["adversary"] == adversary)].sort_values("kl")
                 axes.plot(curve["kl"], curve["attack_error"], color=colour, linestyle=style, marker=".", label=title)
@@ -223,7 +180,7 @@ def trade_off_plot(results: pd.DataFrame) -> Plot:
                 axes.axhline(level, color="#666666", linewidth=0.9, linestyle=style, label=name)
             axes.set_xscale("log")
             axes.spines[["top", "right"]].set_visible(False)
-            axes.set_title(f"d = {d}, {adversary} of the defence", fontsize=10)
+            axes.set_title(f"d = {d}, {optimiser}, {adversary}", fontsize=10)
         line[0].set_ylabel("MSE per feature of half*")
     for axes in grid[-1]:
         axes.set_xlabel("mean KL divergence, nats")
@@ -238,6 +195,17 @@ def trade_off_plot(results: pd.DataFrame) -> Plot:
     )
 
 
+def _situations(results: pd.DataFrame) -> list[tuple[int, str]]:
+    """Every d with every optimiser."""
+    return [(int(d), str(optimiser)) for d in results["d"].unique() for optimiser in results["optimiser"].unique()]
+
+
+def _means(at: pd.DataFrame) -> pd.DataFrame:
+    """Means over splits."""
+    keys = ["defence", "strength", "adversary"]
+    return at.groupby(keys, sort=False, dropna=False)[["kl", "attack_error"]].mean().reset_index()
+
+
 # --- what the numbers say ------------------------------------------------------------------------------------------
 
 
@@ -245,21 +213,22 @@ def trade_off_notes(results: pd.DataFrame) -> list[str]:
     """Compare the measurements with what the paper says, in sentences."""
     kept = results.loc[results["strength"].notna(), "decisions_kept"].min()
     notes = [
-        f"Trade-off on {results['dataset'].iloc[0]}, means over windows of adjacent passive columns. Rassouli draws "
+        f"Trade-off on {results['dataset'].iloc[0]}, means over windows of adjacent passive columns and over "
+        f"{results['seed'].nunique()} splits, with 95 % intervals over these. Rassouli draws "
         "Figure 13 without numbers in the text and doesn't say for which d, nor whether half* is clamped: here it is. "
         "Unclamped errors are in the data.",
         f"Of the decisions, {kept:.1%} are kept, by schemes 1 to 3 and the class label at every strength. Rassouli's "
         "eq. 94 only ties the overtaker; scheme 2 adds a lead of delta.",
     ]
-    for d in results["d"].unique():
-        at = results[results["d"] == d]
-        errors = {name: mean_where(at, "attack_error", defence=name) for name in ("none", "guess")}
+    for d, optimiser in _situations(results):
+        at = results[(results["d"] == d) & (results["optimiser"] == optimiser)]
+        plain, guess = (_error(at[at["defence"] == name]) for name in ("none", "guess"))
+        shares = [_share_of_limit(at, f"scheme 1, {sign}v") for sign in "+-"]
         notes += [
-            f"d = {d}: half* errs by {errors['none']:.4f} without a defence, a guess of one half by "
-            f"{errors['guess']:.4f}. " + " ".join(_curve_sentence(at, curve) for curve in CURVES),
-            f"d = {d}: of the unclamped error that Theorem 4 lets noise of the same budget add at most, scheme 1 adds "
-            f"{_share_of_limit(at, 'scheme 1, +v'):.0%} with v_1 and {_share_of_limit(at, 'scheme 1, -v'):.0%} with "
-            "-v_1. The paper leaves the sign open.",
+            f"d = {d}, {optimiser}: half* errs by {plain} without a defence, a guess of one half by {guess}. "
+            + " ".join(_curve_sentence(at, curve) for curve in CURVES),
+            f"d = {d}, {optimiser}: of the unclamped error that Theorem 4 lets noise of the same budget add at most, "
+            f"scheme 1 adds {shares[0]:.0%} with v_1 and {shares[1]:.0%} with -v_1. The paper leaves the sign open.",
         ]
     return [
         *notes,
@@ -271,9 +240,15 @@ def trade_off_notes(results: pd.DataFrame) -> list[str]:
 
 def _curve_sentence(at: pd.DataFrame, curve: _Curve) -> str:
     own = at[(at["defence"] == curve.title) & (at["strength"] == curve.typical)]
-    unaware, aware = (mean_where(own, "attack_error", adversary=kind) for kind in ("unaware", "aware"))
+    unaware, aware = (_error(own[own["adversary"] == kind]) for kind in ("unaware", "aware"))
     divergence = mean_where(own, "kl")
-    return f"{curve.title}, {curve.label(curve.typical)}: {unaware:.4f} at KL {divergence:.3f}, {aware:.4f} if known."
+    return f"{curve.title}, {curve.label(curve.typical)}: {unaware} at KL {divergence:.3f}, {aware} if known."
+
+
+def _error(own: pd.DataFrame) -> str:
+    """One number per split, averaged, with its interval."""
+    error = over_models(own["attack_error"].to_numpy())
+    return f"{error.mean:.4f} ({error.low:.4f}–{error.high:.4f})"
 
 
 def _share_of_limit(at: pd.DataFrame, title: str) -> float:

@@ -9,34 +9,36 @@ from plumbline.figures.defences.inversion import MODELS, InversionPlan, privacy_
 from plumbline.figures.defences.inversion_page import utility_notes, utility_plot
 from plumbline.figures.defences.schemes import CURVES, trade_off, trade_off_notes, trade_off_plot
 from plumbline.figures.page.section import Section
-from plumbline.figures.simulation.linear_models import train
+from plumbline.figures.simulation.linear_models import TRAININGS, train
+from plumbline.figures.simulation.progress import Done, told, unwatched
 from vfl.data import DatasetNotFound, load_dataset
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """How much is run. windows, records: of the trade-off, on the first data set; all others: of the inversions.
+    """How much is run. windows, records, models: of the trade-off, on the first data set; others: of the inversions.
 
-    datasets: how many, the last ones.
+    models: splits, each trained by every optimiser. datasets: how many, the last ones.
     """
 
     windows: int
     records: int
+    models: int
     seeds: int
     datasets: int
     inversions: InversionPlan
 
 
-_FULL = _Plan(6, 1000, seeds=3, datasets=2, inversions=InversionPlan(100, 500, 1000, epsilons=(0.1, 1.0, 10.0)))
-_QUICK = _Plan(2, 100, seeds=1, datasets=1, inversions=InversionPlan(20, 40, 60, epsilons=()))
+_FULL = _Plan(3, 1000, 3, seeds=3, datasets=2, inversions=InversionPlan(100, 500, 1000, epsilons=(0.1, 1.0, 10.0)))
+_QUICK = _Plan(2, 100, 2, seeds=1, datasets=1, inversions=InversionPlan(20, 40, 60, epsilons=()))
 
 
-def scores_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -> Section:
+def scores_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
     """Measure what the coordinator's score defences cost the adversary and the active party.
 
     The trade-off (Rassouli, Figure 13): half* on a linear model of satellite, clamped to [0, 1] and as it is, by an
     adversary who doesn't know the defence ("unaware") and one who knows it with all its options ("aware"); means over
-    windows of adjacent passive columns.
+    windows of adjacent passive columns, of several splits, each trained by both optimisers.
 
     Privacy and utility (Jiang, Figures 14 and 15): gradient inversion of a linear model and a network on satellite and
     robot, half the columns passive, white box and by a shadow model; three splits from ``seed`` on.
@@ -50,8 +52,9 @@ def scores_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False)
     plan = _QUICK if quick else _FULL
     names, missing = _available(data_dir)
     used = names[-plan.datasets :]
-    traded = trade_off(train(used[0], data_dir, "adam", seed), windows=plan.windows, records=plan.records)
-    runs = [privacy_utility(name, data_dir, seed + run, plan.inversions) for name in used for run in range(plan.seeds)]
+    traded = _traded(used[0], data_dir, seed, plan)
+    splits = [(name, seed + run) for name in used for run in range(plan.seeds)]
+    runs = [privacy_utility(name, data_dir, split, plan.inversions) for name, split in told(splits, done)]
     utility = pd.concat(runs, ignore_index=True)
     data = pd.concat([traded, utility], ignore_index=True)
     return Section(
@@ -62,6 +65,17 @@ def scores_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False)
         plots=(trade_off_plot(traded), *(utility_plot(utility, model) for model in MODELS)),
         notes=(*missing, *trade_off_notes(traded), *utility_notes(utility)),
     )
+
+
+def _traded(name: str, data_dir: Path | None, seed: int, plan: _Plan) -> pd.DataFrame:
+    parts = [
+        trade_off(train(name, data_dir, training, seed + number), windows=plan.windows, records=plan.records).assign(
+            optimiser=training, seed=seed + number
+        )
+        for training in TRAININGS
+        for number in range(plan.models)
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def _available(data_dir: Path | None) -> tuple[list[str], list[str]]:
@@ -77,7 +91,7 @@ def _available(data_dir: Path | None) -> tuple[list[str], list[str]]:
     return found, said
 
 
-_KEYS = ["experiment", "dataset", "model", "access", "d", "defence", "option", "adversary"]
+_KEYS = ["experiment", "dataset", "model", "optimiser", "access", "d", "defence", "option", "adversary"]
 _MEASURES = ["model_accuracy", "decisions_kept", "kl", "attack_error", "attack_accuracy"]
 
 

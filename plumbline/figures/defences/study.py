@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from plumbline.figures.defences.page import stored_sections, write_defences
 from plumbline.figures.page.section import Section
@@ -20,10 +21,13 @@ SECTIONS: dict[str, str] = {
     "matrix": "plumbline.figures.defences.matrix:matrix_section",
     "cost": "plumbline.figures.defences.cost:cost_section",
     "noise": "plumbline.figures.defences.noise:noise_section",
+    "canaries": "plumbline.figures.defences.canaries:canaries_section",
     "transform": "plumbline.figures.defences.transform:transform_section",
     "rotation": "plumbline.figures.defences.rotation:rotation_section",
     "scores": "plumbline.figures.defences.scores:scores_section",
 }
+# About how long each takes beside the others, for the time that is left.
+_SHARES = {"matrix": 15.0, "cost": 2.0, "noise": 2.0, "canaries": 1.0, "transform": 1.0, "rotation": 1.0, "scores": 4.0}
 
 _VERSIONS = ("plumbline", "numpy", "scipy", "scikit-learn", "pymanopt", "torch", "opacus")
 
@@ -51,7 +55,7 @@ def run_defences(
         seed: of everything that is simulated.
         quick: small samples and few repetitions, to see that everything works.
         sections: names; all by default.
-        console: for progress.
+        console: for progress, and the time that is left.
 
     Raises:
         ValueError: for a section that isn't known, and as ``stored_sections``.
@@ -63,21 +67,40 @@ def run_defences(
         if name not in SECTIONS:
             raise ValueError(f"The evaluation has no section {name!r}: choose from {', '.join(SECTIONS)}.")
     stored_sections(folder)  # a folder that can't be used is refused before anything is measured
-    for name in chosen:
-        start = time.perf_counter()
-        with console.status(f"{name} ..."), _without_chatter():
-            section = _function(name)(data_dir, seed=seed, quick=quick)
-        made = datetime.now().isoformat(" ", "minutes")
-        settings = {"seed": seed, "quick": quick, "made": made, "versions": _versions()}
-        # Written each time: what is done stays when a later section fails or is stopped.
-        page = write_defences(folder, {name: section}, settings)
-        console.print(f"{name}: {time.perf_counter() - start:.0f} s", highlight=False)
-        if name == "matrix":
-            from plumbline.figures.defences.matrix import print_matrix
+    with _progress(console) as progress, _without_chatter():
+        bar = progress.add_task("", total=sum(_SHARES[name] for name in chosen))
+        for number, name in enumerate(chosen):
+            behind = sum(_SHARES[one] for one in chosen[:number])
+            progress.update(bar, description=name, completed=behind)
+            start = time.perf_counter()
 
-            print_matrix(console, section.data)
+            def done(share: float, behind: float = behind, name: str = name) -> None:
+                progress.update(bar, completed=behind + share * _SHARES[name])
+
+            section = _function(name)(data_dir, seed=seed, quick=quick, done=done)
+            made = datetime.now().isoformat(" ", "minutes")
+            settings = {"seed": seed, "quick": quick, "made": made, "versions": _versions()}
+            # Written each time: what is done stays when a later section fails or is stopped.
+            page = write_defences(folder, {name: section}, settings)
+            console.print(f"{name}: {time.perf_counter() - start:.0f} s", highlight=False)
+            if name == "matrix":
+                from plumbline.figures.defences.matrix_page import print_matrix
+
+                print_matrix(console, section.summary)
     console.print(f"Report: {page}", highlight=False)
     return page
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
 
 
 @contextmanager

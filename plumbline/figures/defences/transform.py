@@ -15,10 +15,19 @@ from sklearn.linear_model import LogisticRegression
 import attacks
 from defences import NoiseSource
 from defences.feature_transform import FeatureTransform
-from plumbline.figures.defences.informed import CAUTIOUS, given, half_where_nothing_fits, informed_errors, with_records
+from plumbline.figures.defences.informed import (
+    CAUTIOUS,
+    KNOWING,
+    WITH_RECORDS,
+    given,
+    half_where_nothing_fits,
+    informed_errors,
+    with_records,
+)
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
 from plumbline.figures.simulation.linear_models import TrainedModel, train
+from plumbline.figures.simulation.progress import Done, told, unwatched
 from plumbline.figures.simulation.score_measures import mean_divergence
 from plumbline.judge.measures import mse_per_feature
 from vfl.data import missing_files
@@ -60,12 +69,12 @@ _FULL = _Plan(datasets=4, sizes=5, windows=2, records=200, training_rows=4000)
 _QUICK = _Plan(datasets=2, sizes=1, windows=1, records=20, training_rows=250)
 
 
-def transform_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False) -> Section:
+def transform_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
     """Measure six attacks before and after feature_transform, against d, and adversaries who know it.
 
     Models are penalised logistic regressions (scikit-learn, C = 1, the intercept free), as Prop. 4 needs. At training
-    they are trained again on the transformed columns. Adversaries that know the defence are those of ``adaptive``, with
-    half* clamped to [0, 1]; and rcc2 that says 1/2 for records whose equations no x in [0, 1] fits. Where raw files are
+    they are trained again on the transformed columns. Adversaries that know the defence undo its channel, with half*
+    clamped to [0, 1]; and rcc2 that says 1/2 for records whose equations no x in [0, 1] fits. Where raw files are
     missing, data sets of scikit-learn take their places. quick: less of everything.
 
     ``data`` has one row per data set, d, defence and adversary, means over windows. mse: per feature; kl: mean KL
@@ -74,7 +83,7 @@ def transform_section(data_dir: Path | None, *, seed: int = 0, quick: bool = Fal
     plan = _QUICK if quick else _FULL
     names, missing = _available(data_dir, plan)
     models = [_penalised(_thinned(train(name, data_dir, "lbfgs", seed), plan.training_rows)) for name in names]
-    data = pd.concat([_measured(model, plan, seed) for model in models], ignore_index=True)
+    data = pd.concat([_measured(model, plan, seed) for model in told(models, done)], ignore_index=True)
     return Section(
         name="transform",
         title="A secret transform of the passive features (Rassouli VII-A)",
@@ -266,7 +275,7 @@ def _notes(data: pd.DataFrame) -> list[str]:
     worst = data[(data["defence"] == "H*, disclosed") & (data["adversary"] == "ls")]
     apart = float((worst["mse"] / worst["bound"] - 1).abs().max())
     means = errors.mean()
-    negation, sign, records = (_informed(means, verb) for verb in ("undoes", "tries", "regresses"))
+    knowing, records = (means.xs(who, level="adversary") for who in (KNOWING, WITH_RECORDS))
     bare = means[NONE, "half_star"]
     return [
         f"The paper: all attacks become less successful. Here in {more} of {total} (data set, d, defence, attack); in "
@@ -277,9 +286,9 @@ def _notes(data: pd.DataFrame) -> list[str]:
         f"H* against ls, on held-out records: at most {apart:.1%} from Theorem 3's value for the training records "
         "(with the 1/d that eq. 81 lacks).",
         f"Means over all data sets and d: half* without a defence {bare:.4f}, 1/2 for all {means[NONE, HALF]:.4f}. Who "
-        f"guesses -I is back at {negation['-I, retrained']:.4f} where it was -I. Who tries -I beside I, and keeps what "
-        f"more records fit, gets {sign['H*, disclosed']:.4f} against H* and {sign['random, disclosed']:.4f} against a "
-        "random H: what is worst for ls is the easier one to guess, for it is near -I where A looks.",
+        f"knows of -I is back at {knowing['-I, retrained']:.4f}. Who tries -I beside I, and keeps what "
+        f"more records fit, gets {knowing['H*, disclosed']:.4f} against H*, which is near -I where A looks; against a "
+        f"random H there is nothing to try: {knowing['random, disclosed']:.4f}.",
         "Under H*, hardly any x in [0, 1] fits the disclosed equations, and everybody can see it. Who then says 1/2 "
         f"errs by {means['H*, disclosed', CAUTIOUS]:.4f}: nobody has to settle for ls, at "
         f"{means['H*, disclosed', 'ls']:.2f}.",
@@ -288,9 +297,3 @@ def _notes(data: pd.DataFrame) -> list[str]:
         "must cost nothing. It normalises after -I and shows nothing else; a random H and H* are additions. Fewer "
         "records, training rows and windows; cls is the solution of minimum norm.",
     ]
-
-
-def _informed(means: "pd.Series[float]", verb: str) -> "pd.Series[float]":
-    """By defence, the error of the adversary who knows it and does this."""
-    chosen = means[[str(adversary).startswith(verb) for _, adversary in means.index]]
-    return chosen.droplevel("adversary")

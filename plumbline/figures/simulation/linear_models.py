@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from sklearn.datasets import make_classification
@@ -17,6 +17,9 @@ import attacks
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import encode_labels, fit_encoder, load_dataset
 from vfl.learning import confidence_scores
+
+Training = Literal["adam", "lbfgs"]
+TRAININGS: tuple[Training, ...] = get_args(Training)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +64,7 @@ class TrainedModel:
 
 
 def train(
-    name: str, data_dir: Path | None, training: Literal["adam", "lbfgs"] = "lbfgs", seed: int = 0
+    name: str, data_dir: Path | None, training: Training = "lbfgs", seed: int = 0, *, held_out: float = 0.2
 ) -> TrainedModel:
     """Train a logistic regression without regularisation on 80 % of a data set (Rassouli VIII).
 
@@ -71,9 +74,9 @@ def train(
         name: of a registered data set, or ``synthetic``: 50,000 records of scikit-learn's make_classification, 10
             features, 2 classes.
         data_dir: of the raw files.
-        training: "adam" stops early, as in the paper, and needs torch; "lbfgs" goes on for up to 200 iterations of
-            scikit-learn's, to larger weights. The levels of ls and cls depend on it.
+        training: of ``fit_parameters``.
         seed: of the split and of Adam.
+        held_out: the share of records that the model isn't trained on, in (0, 1).
 
     Raises:
         DatasetNotFound: when the raw files are missing.
@@ -84,17 +87,32 @@ def train(
         table = load_dataset(name, data_dir)
         raw, labels = table.features, encode_labels(table.labels)[0]
     features = fit_encoder("minmax", raw).transform(raw)
-    kept, held_out, kept_labels, held_out_labels = train_test_split(features, labels, test_size=0.2, random_state=seed)
+    kept, others, kept_labels, other_labels = train_test_split(features, labels, test_size=held_out, random_state=seed)
+    weights, bias = fit_parameters(kept, kept_labels, training, seed)
+    return TrainedModel(name, others, other_labels, weights, bias, kept, kept_labels)
+
+
+def fit_parameters(
+    features: FloatArray, labels: IntArray, training: Training, seed: int
+) -> tuple[FloatArray, FloatArray]:
+    """Fit a logistic regression without regularisation: (k, D) class rows and a (k,) bias.
+
+    Args:
+        features: (n, D).
+        labels: (n,) class indices.
+        training: "adam" stops early, as in the paper, and needs torch; "lbfgs" goes on for up to 200 iterations of
+            scikit-learn's, to larger weights. What attacks find depends on it.
+        seed: of Adam.
+    """
     if training == "adam":
         weights, bias = (
-            import_module("vfl.learning.torch_training").AdamTraining().train_linear(kept, kept_labels, seed=seed)
+            import_module("vfl.learning.torch_training").AdamTraining().train_linear(features, labels, seed=seed)
         )
-        weights, bias = weights.astype(np.float64), bias.astype(np.float64)
-        return TrainedModel(name, held_out, held_out_labels, weights, bias, kept, kept_labels)
+        return weights.astype(np.float64), bias.astype(np.float64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression(C=np.inf, max_iter=200).fit(kept, kept_labels)
+        model = LogisticRegression(C=np.inf, max_iter=200).fit(features, labels)
     weights, bias = model.coef_, model.intercept_
     if len(weights) == 1:
         weights, bias = np.vstack([-weights / 2, weights / 2]), np.concatenate([-bias / 2, bias / 2])
-    return TrainedModel(name, held_out, held_out_labels, weights, bias, kept, kept_labels)
+    return weights, bias

@@ -9,7 +9,7 @@ from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.learning import GradientDescent, ResidualScheme
 
 Advance = Callable[[], object]
-Observe = Callable[[IntArray, FloatArray, FloatArray], object]
+Observe = Callable[[IntArray, FloatArray, FloatArray, FloatArray], object]
 BATCH_SIZE = 256
 LEARNING_RATE = 0.01
 FAILURE = 0.01
@@ -17,7 +17,7 @@ MEASURES = ("accuracy_train", "accuracy_test", "success_step", "success_kept", "
 
 
 class KeptLabels:
-    """Keeps ``LabelRecovery``'s overall estimate, epoch by epoch: a row's guaranteed label, else what most steps say.
+    """Keeps ``LabelRecovery``'s overall estimate without noise: a row's guaranteed label, else what most steps say.
 
     One column per training. Tests compare it with ``LabelRecovery`` itself.
     """
@@ -55,25 +55,39 @@ class KeptLabels:
 
 @dataclass(frozen=True, eq=False)
 class ResidualNoise:
-    """The noise of Algorithm 3 on c trainings side by side.
+    """The noise of Algorithm 3 on c trainings side by side, and the norm that each keeps.
 
     Attributes:
         active: (d,), the columns of the label party.
         sigma_active: (c,), of the noise Z^A on the label party's shares of f.
         sigma_passive: (c,), of the noise Z^B on the other's.
         generator: of the noise.
+        norm_bounds: (c,), of ||theta||, of which each party keeps its share as ``dp_noise`` does; infinite for none.
+            None for none anywhere.
     """
 
     active: BoolArray
     sigma_active: FloatArray
     sigma_passive: FloatArray
     generator: np.random.Generator
+    norm_bounds: FloatArray | None = None
 
     def disturb(self, batch: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Add noise: f + Z^A (s, c), what the other party can solve for, and the sums (d, c) behind the gradient."""
         solved = residual + self.sigma_active * self.generator.standard_normal(residual.shape)
         known = residual + self.sigma_passive * self.generator.standard_normal(residual.shape)
         return solved, np.where(self.active[:, None], batch.T @ known, batch.T @ solved)
+
+    def kept(self, theta: FloatArray) -> FloatArray:
+        """Shorten each party's part of (d, c) weights to its share of the bounds."""
+        if self.norm_bounds is None:
+            return theta
+        theta = theta.copy()
+        for own in (self.active, ~self.active):
+            norms = np.linalg.norm(theta[own], axis=0)
+            shares = self.norm_bounds * np.sqrt(own.mean())
+            theta[own] *= np.minimum(1.0, shares / np.maximum(norms, np.finfo(np.float64).tiny))
+        return theta
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +99,8 @@ class Trajectory:
         accuracy_test: on test rows.
         success_step: share of the epoch's training rows whose label is -sign(f) at the step that uses them (Criterion
             4.2).
-        success_kept: share of training rows whose label ``LabelRecovery`` has after this epoch, from all steps so far.
+        success_kept: share of training rows whose label ``LabelRecovery`` has after this epoch where it sees no noise,
+            from all steps so far: the votes of the signs.
         theta_norm: ||theta||.
         first_wrong_step: (c,), the first step, from 0, at which Criterion 4.2 errs; -1 when it never does.
         weights: (d, c), final.
@@ -118,7 +133,7 @@ class Watch:
     """Who is told how far trainings are.
 
     Attributes:
-        step: gets every step's rows (s,), their f and what the attack has of it, both (s, c).
+        step: gets every step's rows (s,), their f and what the attack has of it, both (s, c), and the weights, (d, c).
         epoch: is called after every epoch.
     """
 
@@ -151,7 +166,7 @@ def train_side_by_side(
         watch: who is told after each step and epoch.
     """
     scheme = ResidualScheme(2)
-    theta = starts.weights.copy()
+    theta = starts.weights.copy() if noise is None else noise.kept(starts.weights)
     schedule = descent.schedule
     train = schedule.train_rows
     kept = KeptLabels(len(labels), starts.guaranteed)
@@ -169,9 +184,10 @@ def train_side_by_side(
             residual = scheme.active_share(batch @ theta, targets[part])
             seen, sums = (residual, batch.T @ residual) if noise is None else noise.disturb(batch, residual)
             if watch.step is not None:
-                watch.step(rows, residual, seen)
+                watch.step(rows, residual, seen, theta)
             told[part] = seen < 0
             theta = theta - descent.learning_rate * scheme.gradient_scale(len(batch)) * sums
+            theta = theta if noise is None else noise.kept(theta)
         steps = np.repeat(epoch * len(batches) + np.arange(len(batches)), np.diff(ends, prepend=0))
         kept.add(order, steps, told)
         right = told == truth[order]

@@ -19,6 +19,8 @@ from vfl.learning.torch_training import dense_network, initial_layers, scores_of
 
 torch.set_num_threads(1)
 
+CLAMPS = ("each_step", "straight_through", "at_end")
+
 
 def linear(n: int, k: int, d: int, seed: int = 0, scale: float = 1.0) -> tuple[PredictionView, FloatArray]:
     """A view of n exact predictions with 3 active features, and the truth."""
@@ -146,7 +148,7 @@ def test_a_linear_model_as_a_network_gives_the_same() -> None:
 
 
 @pytest.mark.parametrize("distance", ["mse", "kld"])
-@pytest.mark.parametrize("clamp", ["each_step", "at_end"])
+@pytest.mark.parametrize("clamp", CLAMPS)
 def test_saturated_and_distorted_scores_give_estimates_all_the_same(distance: str, clamp: str) -> None:
     view, _ = linear(5, 3, 4, scale=1000.0)
     scores = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [-0.3, 1.2, 0.4], [0.3, 0.3, 0.4]])
@@ -215,3 +217,62 @@ def test_a_network_that_does_not_fit() -> None:
     for network in (network_of((), "relu", 2, 4, 3), network_of((), "relu", 3, 4, 5)):
         with pytest.raises(ViewError, match="gia got a network"):
             attacks.load("gia").reconstruct(replace(view, network=network))
+
+
+@pytest.mark.parametrize("distance", ["mse", "kld"])
+@pytest.mark.parametrize("init", ["zero", "half"])
+def test_the_straight_through_clamp_scores_a_point_of_the_box(distance: str, init: str) -> None:
+    view, truth = linear(30, 5, 2)
+    attack = attacks.load("gia", distance=distance, init=init, clamp="straight_through", steps=1000, learning_rate=0.02)
+    estimate = attack.reconstruct(view)
+    assert ((estimate - truth) ** 2).mean() < 1e-3
+
+
+def test_a_value_that_went_out_straight_through_comes_back_as_late_as_it_left() -> None:
+    """By hand: one feature, log odds 2 x. At 9 nothing of the box explains the scores: x goes to its edge.
+
+    Clamped at each step it waits there; straight through it goes on as far as the steps reach, but is delivered as 1.
+    """
+    view = PredictionView(
+        features_active=np.zeros((1, 1)),
+        scores=confidence_scores(np.array([[0.0, 9.0]])),
+        weights_active=np.zeros((2, 1)),
+        weights_passive=np.array([[0.0], [2.0]]),
+        bias=np.array([0.0, 0.0]),
+    )
+    for clamp in CLAMPS:
+        attack = attacks.load("gia", distance="kld", init="half", clamp=clamp, steps=100)
+        assert attack.reconstruct(view)[0, 0] == 1.0
+    # What the point already explains moves nowhere, whichever the clamp.
+    inside = replace(view, scores=confidence_scores(np.array([[0.0, 1.0]])))
+    for clamp in CLAMPS:
+        attack = attacks.load("gia", distance="kld", init="half", clamp=clamp, steps=100)
+        assert attack.reconstruct(inside)[0, 0] == pytest.approx(0.5, abs=1e-9)
+
+
+def test_where_nothing_leaves_the_box_all_clamps_are_one() -> None:
+    view, _ = linear(20, 3, 4, scale=0.1)
+    estimates = [attacks.load("gia", init="half", clamp=clamp, steps=30).reconstruct(view) for clamp in CLAMPS]
+    assert 0 < estimates[0].min() < estimates[0].max() < 1
+    for other in estimates[1:]:
+        np.testing.assert_array_equal(other, estimates[0])
+
+
+def test_what_straight_through_delivers_explains_the_scores_and_a_free_search_that_is_clamped_does_not() -> None:
+    """From 0 the free search goes below it. Clamped in the end, it has lost what it had found there."""
+    view, _ = linear(20, 3, 6)
+    assert view.weights_active is not None
+    assert view.weights_passive is not None
+    assert view.bias is not None
+    assert view.scores is not None
+    off, estimates = {}, {}
+    for clamp in CLAMPS:
+        attack = attacks.load("gia", distance="kld", clamp=clamp, steps=600, learning_rate=0.02)
+        estimates[clamp] = attack.reconstruct(view)
+        logits = view.features_active @ view.weights_active.T + estimates[clamp] @ view.weights_passive.T + view.bias
+        off[clamp] = float(np.abs(confidence_scores(logits) - view.scores).max())
+    assert off["each_step"] < 1e-3
+    assert off["straight_through"] < 1e-3
+    assert off["at_end"] > 1e-2
+    # The two that explain the scores came by different ways to different points.
+    assert np.abs(estimates["straight_through"] - estimates["each_step"]).max() > 1e-3

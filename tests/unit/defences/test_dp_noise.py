@@ -18,7 +18,8 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from vfl.crypto.fixed_point import FixedPoint
 from vfl.learning import ResidualScheme
-from vfl.theory.dp_noise import PrivacyBudget, Reading, largest_deviation, noise_levels
+from vfl.theory.dp_noise import CALIBRATIONS, Calibration, PrivacyBudget, largest_deviation, noise_levels
+from vfl.theory.gaussian_mechanism import gaussian_epsilon
 
 TERMS = TrainingTerms(role="active", epochs=30, steps=1500, rows=256, learning_rate=0.01, residual_limit=2.0**14)
 
@@ -27,20 +28,19 @@ def test_it_sits_at_both_kinds_of_party_and_keeps_nothing() -> None:
     defence = defences.load("dp_noise")
     assert isinstance(defence, DpNoise)
     assert defence.spec.sits == ("active", "passive")
-    assert (defence.spec.stages, defence.spec.keeps) == (("residuals",), "nothing")
+    assert (defence.spec.stages, defence.spec.keeps) == (("residuals", "updates"), "nothing")
 
 
-@pytest.mark.parametrize("reading", ["lemma", "printed"])
-def test_each_role_gets_its_sigma_of_the_formula(reading: Reading) -> None:
-    defence = DpNoise(epsilon=0.2, delta=0.05, gradient_bound=1.5, reading=reading)
+@pytest.mark.parametrize("calibration", CALIBRATIONS)
+def test_each_role_gets_its_sigma_of_the_formula(calibration: Calibration) -> None:
+    defence = DpNoise(epsilon=0.2, delta=0.05, gradient_bound=1.5, calibration=calibration)
     levels = noise_levels(
-        PrivacyBudget(0.2, 0.05),
+        PrivacyBudget(0.2, 0.05, calibration),
         epochs=30,
         steps=1500,
         rows=256,
         learning_rate=0.01,
         gradient_bound=1.5,
-        reading=reading,
     )
     assert defence.levels(TERMS) == levels
     assert defence.sigma_for(TERMS) == levels.sigma_active
@@ -48,12 +48,23 @@ def test_each_role_gets_its_sigma_of_the_formula(reading: Reading) -> None:
 
 
 def test_the_defaults_and_the_papers_number_of_steps() -> None:
-    assert DpNoise() == DpNoise(delta=0.1, gradient_bound=1.0, reading="lemma")
+    assert DpNoise() == DpNoise(delta=None, gradient_bound=1.0, calibration="exact", project=False)
     assert DpNoise().sigma_for(TERMS) == DpNoise(epsilon=DEFAULT_EPSILON).sigma_for(TERMS)
-    assert DpNoise().sigma_for(TERMS) == pytest.approx(197.181, abs=1e-3)
-    assert DpNoise(steps=30).sigma_for(TERMS) == pytest.approx(196.969, abs=1e-3)
+    paper = DpNoise(delta=0.1, calibration="lemma")
+    assert paper.sigma_for(TERMS) == pytest.approx(197.181, abs=1e-3)
+    assert replace(paper, steps=30).sigma_for(TERMS) == pytest.approx(196.969, abs=1e-3)
     assert DpNoise(sigma=3.5).sigma_for(TERMS) == 3.5
     assert DpNoise(sigma=3.5).levels(TERMS) is None
+
+
+def test_delta_is_a_tenth_of_one_record_unless_it_is_given() -> None:
+    """At 1/n publishing one record of n would keep the promise; without n, as many as 50 batches hold are assumed."""
+    of_400 = replace(TERMS, records=400)
+    assert DpNoise(epsilon=0.1).sigma_for(of_400) == DpNoise(epsilon=0.1, delta=1 / 4000).sigma_for(of_400)
+    assert DpNoise().sigma_for(TERMS) == DpNoise(delta=0.1 / (50 * 257)).sigma_for(TERMS)
+    assert DpNoise(delta=0.1).prediction(of_400).note.startswith("Delta is 0.1, and there are 400 training records")
+    assert "40 in all" in DpNoise(delta=0.1).prediction(of_400).note
+    assert DpNoise(delta=1 / 4000).prediction(of_400).note == DpNoise().prediction(of_400).note == ""
 
 
 @pytest.mark.parametrize("columns", [1, 4])
@@ -86,14 +97,15 @@ def test_more_than_two_classes_need_a_sigma() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"epsilon": 0}, "epsilon.*between 0 and 1"),
-        ({"epsilon": 1.0}, "epsilon.*give sigma"),
+        ({"epsilon": 0}, "epsilon.*positive"),
+        ({"epsilon": 1.0, "calibration": "lemma"}, "epsilon.*between 0 and 1.*exact"),
+        ({"epsilon": 1.0, "calibration": "printed"}, "epsilon.*give sigma"),
         ({"epsilon": -0.5}, "epsilon"),
         ({"epsilon": math.nan}, "epsilon"),
         ({"delta": 0.0}, "delta"),
         ({"delta": 1.0}, "delta"),
         ({"gradient_bound": 0.5}, "gradient_bound"),
-        ({"reading": "literal"}, "reading.*lemma, printed"),
+        ({"calibration": "literal"}, "calibration.*exact, lemma, printed"),
         ({"steps": 0}, "steps"),
         ({"sigma": 0.0}, "sigma.*positive"),
         ({"sigma": -1.0}, "sigma"),
@@ -122,16 +134,22 @@ def test_terms_that_the_formula_does_not_cover_are_refused_unless_sigma_is_given
 
 def test_the_default_fixed_point_is_too_narrow_for_the_defaults_and_the_remedy_is_named() -> None:
     narrow = replace(TERMS, residual_limit=2.0**7)
-    with pytest.raises(DefenceError, match=r"set residual_integer_bits to 11, or give a sigma of 16\.2 or less"):
+    with pytest.raises(DefenceError, match=r"set residual_integer_bits to 12, or give a sigma of 16\.2 or less"):
         DpNoise().check(narrow)
+    at_a_tenth = DpNoise(delta=0.1)
+    with pytest.raises(DefenceError, match=r"bits to 10, or set epsilon to 6\.28 or more, or give a sigma of 16\.2"):
+        at_a_tenth.check(narrow)
+    with pytest.raises(DefenceError, match=r"set residual_integer_bits to 11, or give a sigma of 16\.2 or less"):
+        replace(at_a_tenth, calibration="lemma").check(narrow)
     with pytest.raises(DefenceError, match=r"integer_bits to 8, or set epsilon to 0\.837 or more, or give"):
-        DpNoise(reading="printed").check(narrow)
-    DpNoise().check(replace(TERMS, residual_limit=2.0**11))
+        replace(at_a_tenth, calibration="printed").check(narrow)
+    DpNoise().check(replace(TERMS, residual_limit=2.0**12))
 
 
 @given(
     epsilon=st.floats(0.01, 0.99),
-    reading=st.sampled_from(["lemma", "printed"]),
+    calibration=st.sampled_from(CALIBRATIONS),
+    delta=st.sampled_from([None, 0.1]),
     role=st.sampled_from(["active", "passive"]),
     bits=st.integers(1, 14),
     epochs=st.integers(1, 50),
@@ -139,9 +157,16 @@ def test_the_default_fixed_point_is_too_narrow_for_the_defaults_and_the_remedy_i
     bound=st.floats(0.6, 20),
 )
 def test_every_remedy_that_is_named_works(
-    epsilon: float, reading: Reading, role: Any, bits: int, epochs: int, rows: int, bound: float
+    epsilon: float,
+    calibration: Calibration,
+    delta: float | None,
+    role: Any,
+    bits: int,
+    epochs: int,
+    rows: int,
+    bound: float,
 ) -> None:
-    defence = DpNoise(epsilon=epsilon, reading=reading, gradient_bound=bound)
+    defence = DpNoise(epsilon=epsilon, delta=delta, calibration=calibration, gradient_bound=bound)
     terms = replace(TERMS, role=role, epochs=epochs, rows=rows, residual_limit=2.0**bits)
     try:
         defence.check(terms)
@@ -195,8 +220,8 @@ def test_what_is_checked_is_the_larger_batch_that_a_session_may_have() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"epsilon": 1e-310},
-        {"epsilon": 1e-320},
+        {"epsilon": 1e-310, "calibration": "lemma"},
+        {"epsilon": 1e-320, "calibration": "lemma"},
         {"gradient_bound": 1e200},
         {"gradient_bound": 1e308, "sigma": 1.0},
         {"sigma": 1e308},
@@ -218,12 +243,12 @@ def test_whole_numbers_beyond_every_float_are_refused_at_once(option: str) -> No
         defences.load("dp_noise", **options)
 
 
-@pytest.mark.parametrize("reading", ["lemma", "printed"])
+@pytest.mark.parametrize("calibration", CALIBRATIONS)
 @pytest.mark.parametrize("options", [{"delta": 1e-320}, {"epsilon": 1e-300}, {"epsilon": 1e-300, "delta": 5e-324}])
-def test_tiny_budgets_are_computed_where_float64_holds_them(options: dict[str, Any], reading: Reading) -> None:
+def test_tiny_budgets_are_computed_where_float64_holds_them(options: dict[str, Any], calibration: Calibration) -> None:
     """A refusal names a remedy, and without a limit nothing is in the way."""
     for bound in (1.0, 4095.999999999):
-        defence = DpNoise(gradient_bound=bound, reading=reading, **options)
+        defence = DpNoise(gradient_bound=bound, calibration=calibration, **options)
         assert math.isfinite(defence.sigma_for(TERMS))
         defence.check(replace(TERMS, residual_limit=math.inf))
         defence.prediction(TERMS)
@@ -267,7 +292,15 @@ def test_the_prediction_is_what_a_first_step_and_a_whole_run_show() -> None:
     squared = np.array([((features.T @ z) ** 2).sum() for z in noise]) / (4 * 256) ** 2
     assert math.sqrt(squared.mean()) == pytest.approx(predicted.gradient_error, rel=0.1)
     assert predicted.levels is None
-    assert "no epsilon" in predicted.note
+    assert predicted.note == "Sigma was given, not computed from an epsilon: what it is worth stands beside it."
+    assert predicted.attained is not None
+    assert predicted.attained.delta_at_the_asked_epsilon is None
+    assert predicted.attained.epsilon_of_the_run == pytest.approx(
+        gaussian_epsilon(43.86588, 9.0, 0.1 / 12_850), rel=1e-5
+    )
+    three = defence.prediction(replace(TERMS, columns=3))
+    assert three.attained is None
+    assert "no epsilon and no delta" in three.note
 
 
 def test_long_rows_are_noted_in_the_own_record_and_not_in_a_refusal_that_others_read() -> None:
@@ -284,12 +317,12 @@ def test_long_rows_are_noted_in_the_own_record_and_not_in_a_refusal_that_others_
 
 
 def test_the_prediction_of_a_budget_tells_what_it_assumes() -> None:
-    predicted = DpNoise().prediction(TERMS)
-    passive = DpNoise().prediction(replace(TERMS, role="passive"))
+    defence = DpNoise(delta=0.1, calibration="lemma")
+    predicted, passive = defence.prediction(TERMS), defence.prediction(replace(TERMS, role="passive"))
     assert predicted.levels is not None
-    assert predicted.note == ""
+    assert "Delta is 0.1" in predicted.note
     told = " ".join(predicted.levels.assumptions)
-    for word in ("||x|| <= 1", "4 G - 2 = 2", "learning rate", "one record", "epsilon is below 1", "not privacy of"):
+    for word in ("||x|| <= 1", "4 G - 2 = 2", "learning rate", "one record", "epsilon is spent once", "not privacy of"):
         assert word in told
     assert predicted.best_success == pytest.approx(norm.cdf(2 * math.sqrt(30) / 197.181), abs=1e-6)
     assert (predicted.guaranteed_steps, passive.guaranteed_steps) == (4, 4)
@@ -302,3 +335,48 @@ def test_a_passive_partys_prediction_says_nothing_of_labels(options: dict[str, A
     predicted = DpNoise(**options).prediction(replace(TERMS, role="passive"))
     assert (predicted.first_step_success, predicted.best_success) == (None, None)
     assert predicted.gradient_error > 0
+
+
+# --- projection ----------------------------------------------------------------------------------------------------
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=2, max_size=4),
+    bound=st.floats(0.51, 5),
+    scale=st.floats(1e-3, 1e3),
+    seed=st.integers(0, 999),
+)
+def test_parts_that_are_each_projected_keep_the_norm_of_the_whole(
+    sizes: list[int], bound: float, scale: float, seed: int
+) -> None:
+    """And bring no two models further from each other, which is all that Lemma D.2 needs of a step."""
+    rng = np.random.default_rng(seed)
+    defence = DpNoise(gradient_bound=bound, project=True)
+    terms = [replace(TERMS, features=size, all_features=sum(sizes)) for size in sizes]
+    models = [[scale * rng.normal(size=(size, 1)) for size in sizes] for _ in range(2)]
+    kept = [[defence.project_parameters(*pair) for pair in zip(model, terms, strict=True)] for model in models]
+    for model in kept:
+        assert np.linalg.norm(np.vstack(model)) <= (4 * bound - 2) * (1 + 1e-12)
+    apart, before = (np.linalg.norm(np.vstack(pair[0]) - np.vstack(pair[1])) for pair in (kept, models))
+    assert apart <= before * (1 + 1e-12)
+
+
+def test_only_parameters_that_are_too_long_are_shortened_and_only_where_asked() -> None:
+    terms = replace(TERMS, features=1, all_features=4)
+    short, long = np.array([[0.6], [0.8]]), np.array([[3.0], [4.0]])
+    projecting = DpNoise(project=True)
+    np.testing.assert_array_equal(projecting.project_parameters(short, terms), short)
+    np.testing.assert_allclose(projecting.project_parameters(long, terms), [[0.6], [0.8]])
+    np.testing.assert_array_equal(DpNoise().project_parameters(long, terms), long)
+
+
+def test_a_party_whose_part_was_too_long_is_told_what_to_do_and_it_helps() -> None:
+    """4 sqrt(1 / 4) = 2 would do for a part of 1 in 4 features; the bound that is named is enough."""
+    terms = replace(TERMS, features=1, all_features=4)
+    told = DpNoise().remark(2.61, terms)
+    assert "reached a norm of 2.61" in told
+    assert "Its share of the 2 that epsilon rests on is 1," in told
+    (enough,) = re.findall(r"gradient_bound of ([\d.]+) or more", told)
+    assert DpNoise(gradient_bound=float(enough)).remark(2.61, terms) == ""
+    assert DpNoise(gradient_bound=float(enough) - 0.02).remark(2.61, terms)
+    assert DpNoise().remark(1.0, terms) == DpNoise(sigma=5.0).remark(9.0, replace(terms, columns=3)) == ""

@@ -19,7 +19,7 @@ from defences.dp_sgd import DpSgd
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.networks import Activation
 from vfl.learning.torch_training import initial_layers, scores_of
-from vfl.theory.dp_noise import gaussian_epsilon
+from vfl.theory.gaussian_mechanism import gaussian_epsilon
 
 torch.set_num_threads(1)
 

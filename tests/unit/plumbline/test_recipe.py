@@ -1,5 +1,6 @@
 """From a request to every process's settings: both ways in give the same, and what is wrong starts no process."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,16 @@ def start_audit(folder: Path, **asked: Any) -> Mapping[str, Settings]:
         Federation.start(LocalProcesses(folder, request.recipe().checked().settings(folder / "parties")))
     settings: Mapping[str, Settings] = started.value.args[0]
     return settings
+
+
+def settings_of_the_process(settings: Settings) -> Settings:
+    """As the process reads them from its environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [one for one in os.environ if one.startswith("PLUMBLINE_")]:
+            patch.delenv(name)
+        for name, value in settings.environment().items():
+            patch.setenv(name, value)
+        return load_settings()
 
 
 def start_local(_: Path, **asked: Any) -> Mapping[str, Settings]:
@@ -97,7 +108,7 @@ def test_attacks_and_defences_go_where_they_belong_with_their_options(
     assert coordinator.defences == ("score_rounding",)
     assert coordinator.defence_options == {"score_rounding": {"decimals": 2}}
     assert active.defences == passive.defences == ("dp_noise",)
-    assert active.attack_options == {"gia": {"init": "half"}}
+    assert active.attack_options["gia"] == {"init": "half"}
     assert "gia" in active.attacks
     assert "gia" not in passive.attacks
     assert passive.disclose
@@ -105,6 +116,62 @@ def test_attacks_and_defences_go_where_they_belong_with_their_options(
     assert {one.epochs for one in settings.values()} == {3}
     assert active.id_column == passive.id_column == "client"
     assert (active.label_column, passive.label_column) == ("y", "")
+
+
+ALL_PRIORS = [{"prior": prior} for prior in ("half", "mean", "covariance", "imputation")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "mounted"),
+    [
+        ({"attacks": ("half_star",)}, {"half_star": None}),
+        ({"attacks": ("posterior",)}, {"posterior": ALL_PRIORS[:3]}),
+        ({"attacks": ("posterior",), "auxiliary": 9}, {"posterior": ALL_PRIORS}),
+        (
+            {"attacks": ("posterior",), "settings": {"attack_options": {"posterior": {"prior": "mean"}}}},
+            {"posterior": {"prior": "mean"}},
+        ),
+        # Unasked where attacks on predictions meet a defence, and only there.
+        ({"attacks": ("ls",), "defences": ("score_noise",)}, {"ls": None, "posterior": ALL_PRIORS[:3]}),
+        ({"attacks": ("ls",), "defences": ("feature_transform",)}, {"ls": None, "posterior": ALL_PRIORS[:3]}),
+        (
+            {
+                "attacks": ("ls",),
+                "defences": ("feature_transform",),
+                "settings": {"defence_options": TRAINED["defence_options"]},
+            },
+            {"ls": None, "posterior": ALL_PRIORS[:3]},
+        ),
+        ({"attacks": ("ls",), "defences": ("dp_noise",)}, {"ls": None}),
+        ({"attacks": ("feature_order",), "defences": ("score_noise",)}, {"feature_order": None}),
+        ({"defences": ("score_noise",)}, {}),
+    ],
+    ids=str,
+)
+def test_an_audit_mounts_the_bayesian_adversary_at_each_level_of_what_it_gives(
+    tmp_path: Path, asked: dict[str, Any], mounted: dict[str, Any]
+) -> None:
+    active = start_audit(tmp_path, **asked)["active"]
+    assert active.attacks == tuple(mounted)
+    assert active.attack_options == {name: options for name, options in mounted.items() if options}
+    assert settings_of_the_process(active).attack_options == active.attack_options
+
+
+def test_who_serves_a_federation_mounts_what_is_named(tmp_path: Path) -> None:
+    active = start_local(tmp_path, attacks=("posterior",), defences=("score_noise",))["active"]
+    assert (active.attacks, active.attack_options) == (("posterior",), {})
+
+
+def test_records_for_no_adversary_are_refused() -> None:
+    with pytest.raises(ValueError, match="no attack on predictions is asked for"):
+        AuditRequest(data="wine", auxiliary=5, attacks=("label_recovery",))
+
+
+def test_passive_parties_are_named_in_the_agreements_order() -> None:
+    """Columns of estimates follow the agreement, which sorts names: passive-10 before passive-2."""
+    named = AuditRequest(data="wine", parties=12).passive_names
+    assert list(named) == sorted(named)
+    assert named.index("passive-10") < named.index("passive-2")
 
 
 # What somebody who serves a party from the same shell has exported.

@@ -111,7 +111,7 @@ def test_the_sentence_says_what_was_expected_and_what_was_given(name: str, optio
         ("auxiliary_ciphertext", {"most_copies": None}),
         ("label_recovery", {"squared_norm": 2}),
         ("dp_noise", {"sigma": 5}),
-        ("dp_noise", {"epsilon": 0.2, "reading": "printed", "steps": 30}),
+        ("dp_noise", {"epsilon": 0.2, "calibration": "printed", "steps": 30}),
         ("feature_transform", {"at": "training", "kind": "negate"}),
         ("parameter_rotation", {"epsilon": None, "relative": False, "secret": "sign"}),
         ("score_rounding", {"decimals": 0}),

@@ -6,33 +6,19 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-import defences
-from plumbline.audit.console import print_prediction_findings, print_training_findings, unaware_words
+from plumbline.audit.console import print_prediction_findings, print_training_findings, session_words
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.training import TrainingFinding
-from services.common.run_records import FAILED, NOT_APPLICABLE
-from tests.harness.findings import SIZES, attack, column
+from services.common.run_records import FAILED, NOT_APPLICABLE, ChannelRecord
+from tests.harness.findings import SIZES, attack, column, findings
 
 
-def printed(findings: list[AttackFinding], training: list[TrainingFinding], unaware: str = "") -> str:
+def printed(found: list[AttackFinding], training: list[TrainingFinding]) -> str:
     text = io.StringIO()
     console = Console(file=text, width=200)
-    print_prediction_findings(console, findings, unaware)
+    print_prediction_findings(console, findings(*found))
     print_training_findings(console, training)
     return text.getvalue()
-
-
-def test_which_defences_the_attacks_do_not_know_is_said() -> None:
-    applied = [defences.load(name) for name in ("score_scheme1", "response_truncation", "feature_transform")]
-    words = unaware_words(applied)
-    assert "feature_transform" in unaware_words([defences.load("feature_transform", kind="negate", at="training")])
-    assert words.startswith("These attacks don't know of score_scheme1 and feature_transform: an adversary who does")
-    assert "What each one does not stop" in printed([attack("half_star", column("a", 0.9))], [], words)
-
-
-@pytest.mark.parametrize("names", [[], ["response_truncation"], ["dp_noise"]])
-def test_without_a_defence_that_they_meet_nothing_is_said(names: list[str]) -> None:
-    assert unaware_words([defences.load(name) for name in names]) == ""
 
 
 def test_what_attacks_say_of_their_results_is_shown_and_what_is_not_scored_is_no_number() -> None:
@@ -51,3 +37,14 @@ def test_an_attack_that_failed_is_not_said_to_be_inapplicable() -> None:
         "gia: failed: failed with TypeError: no",
         "half_star: not applicable: needs weights_passive",
     ]
+
+
+@pytest.mark.parametrize(
+    ("equations", "rows", "words"),
+    [(28, 127, "within 5 epochs"), (127, 127, ""), (200, 127, ""), (0, 127, "")],
+)
+def test_a_count_of_one_step_says_what_a_session_can_tell(equations: int, rows: int, words: str) -> None:
+    channel = ChannelRecord("active", "passive", rows, 1, 2048, 15, 63, 34, equations, 0, 0)
+    told = session_words(channel)
+    assert told.endswith(words)
+    assert bool(told) == bool(words)

@@ -10,13 +10,12 @@ from plumbline.judge.summary import PartyTiming, RunSummary
 from plumbline.judge.training import TrainingFinding
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.run_records import FAILED, NOT_APPLICABLE, STAGES, EpochRecord
-from tests.harness.findings import SIZES, attack, column
+from tests.harness.findings import SIZES, attack, column, findings
 
 
 def report(
     folder: Path,
     on_predictions: list[AttackFinding],
-    unaware: str = "",
     training: Sequence[TrainingFinding] = (),
     epochs: tuple[EpochRecord, ...] = (),
     timings: tuple[PartyTiming, ...] = (),
@@ -44,32 +43,31 @@ def report(
         predictions={},
     )
     facts = {"seconds": 1.0, "versions": {}}
-    write_report(folder / "report.html", summary, on_predictions, list(training), facts, unaware)
+    write_report(folder / "report.html", summary, findings(*on_predictions), list(training), facts)
     return (folder / "report.html").read_text()
 
 
-def test_a_column_that_leaked_is_shown_though_the_attack_errs_more_than_a_guess(tmp_path: Path) -> None:
+def test_a_column_that_leaked_is_named_though_the_attack_errs_more_than_a_guess(tmp_path: Path) -> None:
     # Once: hidden behind columns that were reconstructed worse than by guessing.
+    zero = replace(attack("zero", column("safe", 0.0)), sees_scores=False)
     html = report(
         tmp_path,
         [
-            attack("half_star", column("leaked", 0.08), column("safe", 0.9)),
-            attack("rcc2", column("x", 0.3)),
+            zero,
+            attack("half_star", column("leaked", 0.06), column("safe", 0.9)),
             AttackFinding("gia", NOT_APPLICABLE, "needs a network", 10, 0.0),
         ],
     )
+    assert (
+        "leaked: the federation gives away 40 % (35 to 45) of what was unknown at level marginals, by half_star."
+        in html
+    )
+    assert "safe: the federation" not in html
+    assert html.index("<td>leaked</td>") < html.index("<td>safe</td>")
     assert "<code>half_star</code>, column by column" in html
-    assert "<td>leaked</td>" in html
-    assert "20 %" in html
-    assert "<code>rcc2</code>, column by column" not in html
+    # What saw no score is a baseline.
+    assert "<code>zero</code>" not in html
     assert "<code>gia</code>, column by column" not in html
-
-
-def test_it_says_above_the_table_which_defences_the_attacks_do_not_know(tmp_path: Path) -> None:
-    html = report(tmp_path, [attack("half_star", column("a", 0.9))], "These attacks don't know of score_scheme1")
-    assert "don&#39;t know of score_scheme1" in html
-    assert html.index("know of score_scheme1") < html.index("95 % interval")
-    assert "know of" not in report(tmp_path, [attack("half_star", column("a", 0.9))])
 
 
 def test_what_attacks_say_of_their_results_is_shown_and_what_is_not_scored_is_no_number(tmp_path: Path) -> None:

@@ -23,20 +23,6 @@ def test_random_guess_costs_a_twelfth_more_than_half() -> None:
     assert gap == pytest.approx(1 / 12, abs=2e-3)
 
 
-def test_bootstrap_interval_covers_the_mean_about_95_times_of_100() -> None:
-    covered = 0
-    for trial in range(300):
-        generator = np.random.default_rng(trial)
-        interval = measures.bootstrap_mean(generator.exponential(size=200), generator=generator)
-        covered += interval.low <= 1.0 <= interval.high
-    assert 0.90 <= covered / 300 <= 0.98
-
-
-def test_bootstrap_of_a_constant_has_no_width() -> None:
-    interval = measures.bootstrap_mean(np.full(50, 0.25), generator=np.random.default_rng(0))
-    assert (interval.low, interval.high) == pytest.approx((0.25, 0.25))
-
-
 def test_attack_accuracy_is_one_for_the_truth_and_chance_for_noise() -> None:
     labels = RNG.integers(0, 2, 600)
     features = labels[:, None] + RNG.normal(0, 0.1, (600, 3))
@@ -84,3 +70,22 @@ def test_seeing_an_estimate_never_adds_entropy(truth: FloatArray, estimate: Floa
 def test_few_values_are_discrete_many_are_not() -> None:
     assert measures.is_discrete(np.repeat([0.0, 0.5, 1.0], 50))
     assert not measures.is_discrete(RNG.random(150))
+
+
+def test_r_squared_is_1_for_the_truth_0_for_the_mean_and_unknown_for_a_constant() -> None:
+    truth = np.column_stack([RNG.random((50, 2)), np.ones(50)])
+    estimate = truth.copy()
+    estimate[:, 1] = truth[:, 1].mean()
+    np.testing.assert_allclose(measures.r_squared(truth, estimate), [1.0, 0.0, np.nan], atol=1e-12)
+
+
+def test_cells_off_by_the_tolerance_itself_are_known() -> None:
+    # In floating point .35 - .3 is more than .05.
+    truth, estimate = np.array([[0.3], [0.3], [0.3]]), np.array([[0.35], [0.25], [0.351]])
+    assert measures.misses(truth, estimate, np.array([0.05])).ravel().tolist() == [0, 0, 1]
+
+
+def test_coverage_counts_cells_between_the_ends() -> None:
+    truth = np.array([[0.1, 0.5], [0.2, 0.5]])
+    low, high = np.array([[0.1, 0.6], [0.1, 0.4]]), np.array([[0.1, 0.7], [0.15, 0.6]])
+    assert measures.covered(truth, low, high).tolist() == [0.5, 0.5]

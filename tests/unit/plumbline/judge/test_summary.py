@@ -1,10 +1,17 @@
-"""What a report says of a defence's prediction."""
+"""What a report says of a defence's prediction, and of a model whose scores are defended."""
 
 from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
 
 from defences import TrainingTerms, load
-from plumbline.judge.summary import assumptions, expectations
-from services.common.run_records import DefencePrediction
+from plumbline.judge.summary import assumptions, expectations, read_summary
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.run_folder import RunFolder
+from services.common.run_records import DefencePrediction, PartyRecord
+from vfl.arrays import FloatArray
 
 TERMS = TrainingTerms(role="active", epochs=2, steps=12, rows=64, learning_rate=0.5, residual_limit=4096.0)
 
@@ -19,6 +26,10 @@ def test_numbers_come_with_their_names_also_those_one_level_down() -> None:
     assert float(numbers["sigma"]) > 0
     assert numbers["epsilon"] == "0.5"
     assert "note" not in numbers
+    worth = {name: float(numbers[f"epsilon of {name}"]) for name in ("one epoch", "the run", "all parties")}
+    assert (
+        worth["one epoch"] < worth["the run"] == 0.5 < worth["all parties"] < float(numbers["epsilon of ten sessions"])
+    )
 
 
 def test_a_passive_partys_expectations_claim_no_protection_of_labels() -> None:
@@ -34,3 +45,27 @@ def test_what_a_session_violates_stands_before_what_is_assumed() -> None:
     broken = assumptions(predicted(row_norm=3.0))
     assert broken[1:] == assumed
     assert "up to 3 long" in broken[0]
+
+
+def auc_of(folder: Path, scores: FloatArray, labels: list[int]) -> float:
+    parties = tuple(PartyDescription(name, 2, 0, False, 10) for name in ("active", "passive"))
+    record = PartyRecord(
+        agreement=Agreement("0123456789", TrainingPlan(cipher="plain", batch_size=8), scores.shape[1], parties),
+        steps=(),
+        test_labels=tuple(labels),
+        test_scores=tuple(map(tuple, scores.tolist())),
+        class_names=tuple("abc"),
+        transport="mtls",
+        bytes_by_message={},
+        peak_memory_bytes=0,
+    )
+    RunFolder(folder).write_record("active", record)
+    return read_summary(RunFolder(folder), "run").auc
+
+
+def test_rows_of_rounded_scores_that_do_not_sum_to_1_have_an_auc(tmp_path: Path) -> None:
+    # Once: an audit of three classes under score_rounding ended in scikit-learn's traceback.
+    labels = [0, 1, 2] * 4
+    sure = np.eye(3)[labels] * 0.9 + 0.05
+    assert auc_of(tmp_path, np.round(sure * 0.99, 2), labels) == pytest.approx(1.0)
+    assert auc_of(tmp_path, np.zeros((12, 3)), labels) == pytest.approx(0.5)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from attacks.recovered_values import value_arrays
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder
-from services.common.run_records import DONE, FAILED, PartyFeatures, TrainingAttackOutcome
+from services.common.run_records import DONE, FAILED, PartyFeatures, PartyWeights, TrainingAttackOutcome
 
 LABELS = np.array([0, 1, 1, 0, 1])
 COLUMN = np.array([0.5, -0.25, 0.0, 1.0, 0.75])
@@ -24,6 +24,7 @@ def judged(
     active = PartyFeatures(np.column_stack([COLUMN, COLUMN * 2]), np.array(["a", "b"]), LABELS)
     folder.write_features("active", active)
     folder.write_features("passive-1", PartyFeatures(COLUMN[:, None], np.array(["c"])))
+    folder.write_features("passive-2", PartyFeatures(COLUMN[:, None], np.array(["d"])))
     found = TrainingAttackOutcome(
         attack="x", party="passive-2", kind=kind, facts={"rank": 3}, status=status, reason=reason, seconds=1.0
     )
@@ -44,6 +45,10 @@ def test_labels_are_scored_over_the_rows_that_steps_had_and_by_epoch(tmp_path: P
     # Row 4 took part in no step; row 2 is wrong and row 3 has no answer.
     assert (found.success, found.resolved, found.by_epoch) == (0.5, 0.75, (0.5, 0.5))
     assert found.facts == "rank: 3"
+    # Two of four are in class 1, as named at random; row 3 is guessed: class 0 is as frequent, and right.
+    nothing, marginals = found.levels[:2]
+    assert (nothing.e0, nothing.error) == (0.5, 0.375)
+    assert (marginals.e0, marginals.error) == (0.5, 0.25)
 
 
 def test_a_single_feature_counts_up_to_sign_and_several_columns_do_not(tmp_path: Path) -> None:
@@ -60,6 +65,18 @@ def test_readings_count_features_that_are_exact(tmp_path: Path) -> None:
     found = judged(tmp_path, "readings", value_arrays({"active": read}, {"active": rows}))
     # Four of ten features were read, three of them exactly.
     assert (found.success, found.resolved) == (0.75, 0.4)
+
+
+@pytest.mark.parametrize(("error", "told"), [(0.0, 1.0), (0.5, 0.75), (2.0, 0.0)])
+def test_products_count_by_the_variance_that_they_tell(tmp_path: Path, error: float, told: float) -> None:
+    """An error of half a standard deviation leaves a quarter of the variance; more than one is worth nothing."""
+    RunFolder(tmp_path).write_weights("passive-1", PartyWeights(np.array([[-2.0]]), np.array(["c"])))
+    truth = -2 * COLUMN[:, None]
+    signs = np.array([1, -1, 1, -1, 0])[:, None]
+    known = np.where(signs != 0, truth + error * truth[:4].std() * signs, np.nan)
+    found = judged(tmp_path, "products", value_arrays({"passive-1": known}))
+    assert found.success == pytest.approx(told)
+    assert found.resolved == 0.8
 
 
 @pytest.mark.parametrize(

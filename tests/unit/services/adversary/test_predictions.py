@@ -11,9 +11,13 @@ import pytest
 
 import attacks
 from attacks.baselines import Half
-from services.adversary.load import load_attacks
-from services.adversary.predictions import AttackHost, Knowledge
+from attacks.undone import Undone
+from services.adversary.knowledge import Knowledge
+from services.adversary.load import labelled, load_attacks
+from services.adversary.predictions import AttackHost
 from services.common.identity import Role
+from services.common.run_folder import RunFolder
+from vfl.channels import Rounding, ScoreChannel, Temperature, Undeclared
 from vfl.learning import class_rows, confidence_scores
 
 
@@ -30,6 +34,9 @@ class Broken:
 
 class OneView:
     """Knowledge whose view is always the same two records of three passive features."""
+
+    is_defended = False
+    auxiliary_rows = None
 
     def view(self, rows: Any, scores: Any) -> attacks.PredictionView:
         return attacks.PredictionView(features_active=np.zeros((2, 1)), scores=scores, passive_features=3)
@@ -67,6 +74,113 @@ def test_what_an_attack_says_of_its_estimates_is_written_with_them(tmp_path: Pat
     assert (outcome["status"], outcome["notes"]) == ("done", ["One record was left out."])
     with np.load(tmp_path / "attacks" / "estimates-0.npz") as estimates:
         np.testing.assert_array_equal(estimates["annotated"], np.zeros((2, 3)))
+
+
+@dataclass(frozen=True)
+class Believing(Broken):
+    """A third party's attack with intervals, that says what it would estimate had it seen no score."""
+
+    level: attacks.Level = "marginals"
+    is_broken: bool = False
+
+    name: ClassVar[str] = "believing"
+
+    def reconstruct_with_notes(self, view: attacks.PredictionView) -> attacks.Reconstruction:
+        half = np.full((2, 3), 0.5)
+        return attacks.Reconstruction(half, low=half - 0.1, high=half + 0.1)
+
+    def without_scores(self, view: attacks.PredictionView) -> Any:
+        return self.reconstruct(view) if self.is_broken else np.full((2, 3), 0.25)
+
+
+def test_intervals_and_what_would_be_estimated_without_scores_stand_beside_the_estimate(tmp_path: Path) -> None:
+    label = "believing(level=marginals)"
+    outcomes = outcomes_of(
+        tmp_path, {label: Believing(), "half": attacks.load("half"), "broken": Believing("records", True)}
+    )
+    assert [(one["level"], one["sees_scores"]) for one in outcomes] == [
+        ("marginals", True),
+        ("nothing", False),
+        ("records", True),
+    ]
+    with np.load(tmp_path / "attacks" / "estimates-0.npz") as arrays:
+        found = {name: array[0, 0] for name, array in arrays.items() if name != "rows"}
+    assert found == {
+        label: 0.5,
+        f"low: {label}": 0.4,
+        f"high: {label}": 0.6,
+        f"withheld: {label}": 0.25,
+        "half": 0.5,
+        "broken": 0.5,
+        "low: broken": 0.4,
+        "high: broken": 0.6,
+    }
+    assert outcomes[2]["status"] == "done"
+    assert outcomes[2]["notes"] == ["What it would estimate without scores is unknown: KeyError: 'bug'"]
+
+
+class ScaledView(OneView):
+    """The same under a defence that scaled logits, or one that nobody knows."""
+
+    is_defended = True
+
+    def __init__(self, *channel: ScoreChannel) -> None:
+        self.channel = channel
+
+    def view(self, rows: Any, scores: Any) -> attacks.PredictionView:
+        return replace(super().view(rows, scores), channel=self.channel)
+
+    def undone_names(self, undone: Undone) -> list[str]:
+        return ["mild", "scaled"][-undone.channels :]
+
+
+@dataclass(frozen=True)
+class Greedy(Broken):
+    """Writes into the view that it is given, and gives back its scores."""
+
+    name: ClassVar[str] = "greedy"
+    spec: ClassVar[attacks.AttackSpec] = replace(Broken.spec)
+
+    def reconstruct(self, view: attacks.PredictionView) -> Any:
+        found = np.hstack([np.asarray(view.scores), np.zeros((view.n, 1))])
+        np.asarray(view.scores)[:] = 0.5
+        return found
+
+
+def test_who_reads_no_channel_runs_again_on_what_knowing_it_makes_of_the_view(tmp_path: Path) -> None:
+    known = cast(Knowledge, ScaledView(Rounding(3), Temperature(0.5)))
+    mounted = {"greedy(eager=true)": Greedy(), "half": attacks.load("half"), "greedy": Greedy()}
+    AttackHost(mounted, tmp_path).attack(known, [4, 7], np.array([[0.75, 0.25], [0.5, 0.5]]))
+    found = RunFolder(tmp_path).estimates(0).by_attack
+    assert set(found) == {*mounted, "greedy(eager=true, knowing=scaled)", "greedy(knowing=scaled)"}
+    for label in ("greedy(eager=true)", "greedy"):
+        np.testing.assert_allclose(found[label][:, 0], [0.75, 0.5])
+    for label in ("greedy(eager=true, knowing=scaled)", "greedy(knowing=scaled)"):
+        np.testing.assert_allclose(found[label][:, 0], [0.9, 0.5])
+
+
+def test_nobody_runs_again_where_knowing_takes_nothing_off(tmp_path: Path) -> None:
+    known = cast(Knowledge, ScaledView(Undeclared("velvet")))
+    AttackHost({"greedy": Greedy()}, tmp_path).attack(known, [4, 7], np.full((2, 2), 0.5))
+    assert set(RunFolder(tmp_path).estimates(0).by_attack) == {"greedy"}
+
+
+def test_an_attack_is_mounted_once_for_each_of_its_options() -> None:
+    listed = [{"init": "half"}, {"init": "zero", "distance": "kld"}, {}]
+    mounted, _ = load_attacks(["half", "gia", "ls"], {"gia": listed, "ls": {}}, Role.ACTIVE)
+    assert list(mounted) == ["half", "gia(init=half)", "gia(init=zero, distance=kld)", "gia", "ls"]
+    assert labelled("gia", steps=3, deep=True) == "gia(steps=3, deep=true)"
+    _, training = load_attacks(["feature_order"], {"feature_order": [{}]}, Role.PASSIVE)
+    assert list(training) == ["feature_order"]
+
+
+def test_two_of_one_label_and_labels_that_name_no_file_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"gia\(init=half\) is mounted twice"):
+        load_attacks(["gia"], {"gia": [{"init": "half"}, {"init": "half"}]}, Role.ACTIVE)
+    with pytest.raises(ValueError, match="half is mounted twice"):
+        load_attacks(["half", "half"], {}, Role.ACTIVE)
+    with pytest.raises(ValueError, match="be part of a file's name"):
+        load_attacks(["feature_order"], {"feature_order": [{"where": "../../x"}]}, Role.PASSIVE)
 
 
 def test_an_attack_without_its_pieces_is_not_applicable_with_the_remedy(tmp_path: Path) -> None:

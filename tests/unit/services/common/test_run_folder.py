@@ -109,6 +109,11 @@ def test_arrays_read_back_equal(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.rows, ROWS)
     assert set(found.by_attack) == {"half", "ls"}
     np.testing.assert_array_equal(found.by_attack["ls"], -NUMBERS)
+    assert found.auxiliary_rows is None
+    folder.write_estimates(4, Estimates(ROWS, {"posterior(prior=mean)": NUMBERS}, ROWS[:2]))
+    found = folder.estimates(4)
+    assert set(found.by_attack) == {"posterior(prior=mean)"}
+    np.testing.assert_array_equal(found.auxiliary_rows, ROWS[:2])
     labels = FoundLabels(ROWS, ROWS, ROWS, ROWS, ROWS > 0)
     folder.write_training_arrays("passive", "label_recovery", vars(labels))
     assert equal(folder.found_labels("passive", "label_recovery"), labels)
@@ -126,11 +131,14 @@ def test_outcomes_read_back_equal_and_there_are_none_without_attacks(tmp_path: P
     assert folder.training_outcomes() == ()
     predicted = (
         PredictionAttackOutcome(attack="half", batch=0, records=3, status="done", seconds=0.5),
+        PredictionAttackOutcome(
+            attack="imputation", batch=0, records=3, status="done", level="records", sees_scores=False, seconds=0.5
+        ),
         PredictionAttackOutcome(attack="gia", batch=0, records=3, status="failed", reason="No.", seconds=0.5),
     )
     folder.write_prediction_outcomes(predicted)
     assert folder.prediction_outcomes() == predicted
-    assert [one.is_done for one in predicted] == [True, False]
+    assert [one.is_done for one in predicted] == [True, True, False]
     trained = TrainingAttackOutcome(
         attack="x", party="passive", kind="labels", facts={"rank": [1]}, status="done", reason="", seconds=1.0
     )

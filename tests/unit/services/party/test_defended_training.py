@@ -1,5 +1,6 @@
 """Training with noise on the residuals, whole parties in one process: what peers see, what is refused when."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -223,6 +224,29 @@ def test_dp_noise_that_may_overflow_is_refused_before_training_with_what_would_f
         assert home.active.stage == "serving"
 
 
+def test_dp_noise_by_itself_is_refused_with_the_bits_that_it_needs_and_starts_with_them(tmp_path: Path) -> None:
+    """And says what it is worth: with 38 records, delta is 1/380."""
+    settings, noise = small_settings(epochs=2, learning_rate=0.1), with_defences(load("dp_noise"))
+    with house(tmp_path, settings=settings, active_defences=noise, passive_defences=noise) as home:
+        bits = 7
+        for who in ("passive", "active"):  # whose noise is twice as large
+            with pytest.raises(FederationError, match=f"{who}: dp_noise would add noise"):
+                home.train(residual_integer_bits=bits)
+            (needed,) = re.findall(r"set residual_integer_bits to (\d+)", home.active.failure)
+            assert int(needed) > bits
+            bits = int(needed)
+        home.train(residual_integer_bits=bits)
+        assert home.active.stage == "serving"
+        records = home.record(), home.record("passive")
+    for record in records:
+        (prediction,) = record["predictions"]
+        worth = prediction["attained"]
+        assert worth["at_delta"] == prediction["levels"]["delta"] == pytest.approx(1 / 380)
+        assert worth["epsilon_of_the_run"] == pytest.approx(0.5, rel=1e-6)
+        assert worth["epsilon_of_one_epoch"] < 0.5 < worth["epsilon_of_all_parties"]
+        assert prediction["note"].startswith("This party's rows are up to")
+
+
 # -- refused when the session begins ----------------------------------------------------------------------------------
 
 
@@ -250,7 +274,8 @@ def test_terms_are_those_of_the_session(tmp_path: Path) -> None:
     with house(tmp_path, settings=small_settings(), active_defences=reading, passive_defences=reading) as home:
         home.train(learning_rate=0.25, residual_integer_bits=8)
     # 38 of 55 common records are for training: five steps of seven or eight.
-    expected = TrainingTerms("active", epochs=2, steps=10, rows=7, learning_rate=0.25, residual_limit=256.0)
+    public = {"records": 38, "features": 3, "all_features": 6, "parties": 2}
+    expected = TrainingTerms("active", epochs=2, steps=10, rows=7, learning_rate=0.25, residual_limit=256.0, **public)
     assert set(seen) == {"active", "passive"}
     assert replace(seen["active"], row_norm=1.0) == expected
     assert replace(seen["passive"], row_norm=1.0) == replace(expected, role="passive")

@@ -152,23 +152,65 @@ def attacked(
 
 
 @pytest.mark.parametrize(("packing", "batch_size"), ATTACKED)
-def test_algorithm_2_reads_every_label_and_none_where_the_key_holder_truncates(
+def test_algorithm_2_reads_every_label_in_the_first_epoch_where_answers_are_whole(
     tmp_path: Path, packing: bool, batch_size: int
 ) -> None:
-    settings = small_settings(packing=packing, batch_size=batch_size, learning_rate=0.01, record_features=True)
-    attack = AuxiliaryCiphertext()
-    open_room = settings.model_copy(update={"truncate_answers": False})
-    found, without = attacked(tmp_path / "off", open_room, attack)
-    assert (found.kind, found.success, found.resolved, found.by_epoch) == ("labels", 1.0, 1.0, (1.0, 1.0))
-    defended, truncated = attacked(tmp_path / "on", settings, attack)
-    assert (defended.success, defended.resolved, defended.by_epoch) == (0.0, 0.0, (0.0, 0.0))
-    assert defended.reason == (
-        "Not possible: active cuts its answers to their honest width, which has no room for further sums. "
-        "Set truncate_answers=false at active (INSECURE) to study it."
+    settings = small_settings(
+        packing=packing, batch_size=batch_size, learning_rate=0.01, record_features=True, truncate_answers=False
     )
-    assert b"".join(one.tobytes() for one in without) == b"".join(one.tobytes() for one in truncated)
-    # What the key holder gives to an honest peer is the same, too.
-    assert (tmp_path / "on" / "passive-weights.npz").exists()
+    found, _ = attacked(tmp_path, settings, AuxiliaryCiphertext())
+    assert (found.kind, found.success, found.resolved, found.by_epoch) == ("labels", 1.0, 1.0, (1.0, 1.0))
+
+
+@pytest.mark.parametrize("packing", [False, True], ids=["unpacked", "packed"])
+def test_truncated_answers_tell_all_labels_of_a_batch_that_the_guard_counts_and_training_goes_on(
+    tmp_path: Path, packing: bool
+) -> None:
+    """Two residuals in each of three answers, or five in one: labels, and with them the honest sums."""
+    settings = small_settings(
+        packing=packing, batch_size=6 if not packing else 5, learning_rate=0.01, record_features=True
+    )
+    found, weights = attacked(tmp_path / "on", settings, AuxiliaryCiphertext())
+    assert (found.success, found.resolved, found.reason) == (1.0, 1.0, "")
+    if not packing:
+        assert found.by_epoch == (1.0, 1.0)
+    _, honest = attacked(tmp_path / "off", settings, LabelRecovery())
+    for one, other in zip(weights, honest, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("packing", [False, True], ids=["unpacked", "packed"])
+def test_truncated_answers_tell_labels_of_a_part_of_each_batch_until_all_are_known(
+    tmp_path: Path, packing: bool
+) -> None:
+    """The guard is silent about 38 rows; the attack reads other rows in every epoch, then sends honest messages."""
+    settings = small_settings(
+        packing=packing, batch_size=38, epochs=9, learning_rate=0.5, record_features=True, guard="refuse"
+    )
+    found, weights = attacked(tmp_path / "on", settings, AuxiliaryCiphertext())
+    assert (found.success, found.resolved) == (1.0, 1.0)
+    told, reading = 6, 7
+    assert found.by_epoch == (told / 38,) * reading + (0.0,) * (9 - reading)
+    # What it trained with stands for the batch on average: another model than the honest one, not another kind.
+    _, honest = attacked(tmp_path / "off", settings, LabelRecovery())
+    moved = [np.abs(one - other).max() for one, other in zip(weights, honest, strict=True)]
+    assert 1e-3 < max(moved) < 0.5
+
+
+def test_with_peers_of_both_kinds_each_is_asked_for_what_its_answers_hold(tmp_path: Path) -> None:
+    """The active party cuts its answers, the other passive one doesn't: all shares of the rows read follow."""
+    settings = small_settings(packing=False, batch_size=19, epochs=5, learning_rate=0.1, record_features=True)
+    with house(
+        tmp_path,
+        settings=settings,
+        passive_settings=settings.model_copy(update={"truncate_answers": False}),
+        active=active_data(labels=np.random.default_rng(8).permutation(["no", "yes"] * 30).tolist()),
+        passive=[party_data(rows=range(59, 4, -1), seed=seed) for seed in (1, 2)],
+        passive_adversary={"auxiliary_ciphertext": AuxiliaryCiphertext()},
+    ) as home:
+        home.train()
+    for found in read_training_findings(RunFolder(tmp_path)):
+        assert (found.success, found.resolved, found.reason) == (1.0, 1.0, "")
 
 
 def test_truncation_doesnt_help_where_the_honest_sums_are_enough(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
-"""The matrix of defences and attacks without its federations, and the advice that it gives."""
+"""The matrix of defences and attacks without its federations."""
 
 import io
+import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,33 +13,57 @@ from rich.console import Console
 import attacks
 import defences
 from plumbline.figures.defences import matrix as defences_matrix
-from plumbline.figures.defences.advice import advice
-from plumbline.figures.defences.against_predictions import PSI
-from plumbline.figures.defences.matrix import matrix_section, print_matrix
+from plumbline.figures.defences.adversaries import PUBLISHED
+from plumbline.figures.defences.against_predictions import prediction_rows
+from plumbline.figures.defences.cases import PSI, UNDEFENDED, Case, Plan, Trial, available
+from plumbline.figures.defences.matrix import matrix_section
+from plumbline.figures.defences.matrix_page import print_matrix
 from plumbline.figures.page.section import Section
 
-# --- matrix -------------------------------------------------------------------------------------------------------
+pytest.importorskip("torch")
+
+PLAN = Plan(
+    cases=(Case("breast_cancer", 15),),
+    trials=(
+        UNDEFENDED,
+        Trial("feature_transform", {"kind": "negate"}),
+        Trial("score_rounding"),
+        Trial("score_scheme1"),
+        Trial("class_label"),
+    ),
+    seeds=2,
+    records=30,
+    rounds=5,
+)
 
 
 def federations(*, quick: bool) -> pd.DataFrame:
     """What ``training_rows`` gives, made up."""
     shared = {"phase": "training", "dataset": "breast_cancer", "case": "live", "options": "defaults", "reason": ""}
-    shared |= {"adversary": "unaware", "status": "measured"}
+    shared |= {"awareness": "knows nothing of it", "status": "measured"}
     measured = [("none", "label_recovery", 1.0), ("dp_noise", "label_recovery", 0.5), ("none", "feature_order", 0.8)]
+    accuracy = {"model_accuracy": 0.5, "model_accuracy_undefended": 0.9}
     return pd.DataFrame(
         [
-            {**shared, "defence": defence, "attack": attack, "right": right, "right_undefended": 1.0, "answered": 1.0}
+            {**shared, **accuracy, "defence": defence, "attack": attack, "right": right, "right_undefended": 1.0}
+            | {"answered": 1.0}
             for defence, attack, right in measured
         ]
     )
 
 
 @pytest.fixture(scope="module")
-def matrix() -> Section:
-    """The quick matrix: its predictions are real, its federations made up."""
+def told() -> list[float]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def matrix(told: list[float]) -> Section:
+    """A small matrix in this process: its predictions are real, its federations made up."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(defences_matrix, "training_rows", federations)
-        return matrix_section(None, quick=True)
+        patched.setattr(os, "sched_getaffinity", lambda process: {0})
+        return matrix_section(None, plan=PLAN, done=told.append)
 
 
 def chosen(section: Section, **where: object) -> pd.DataFrame:
@@ -49,123 +75,103 @@ def chosen(section: Section, **where: object) -> pd.DataFrame:
 
 
 def test_each_pair_of_defence_and_attack_has_a_number_or_a_reason(matrix: Section) -> None:
-    data = matrix.data.assign(attack=matrix.data["attack"].str.removesuffix(" from 1/2"))
+    data = matrix.data
+    names = {label: name for label, name, _ in PUBLISHED}
+    training = {name for name in attacks.names() if attacks.load(name).spec.phase == "training"}
+    measured = {trial.defence for trial in PLAN.trials}
     for defence in (PSI, *defences.names()):
-        for attack in attacks.names():
+        for attack in {*names, *training} if defence in {*measured, PSI, "dp_noise"} else training:
             rows = data[(data["defence"] == defence) & (data["attack"] == attack)]
             assert len(rows), (defence, attack)
             has_number = rows["mse"].notna() | rows["right"].notna()
             assert (has_number | (rows["reason"] != "")).all(), (defence, attack)
     assert set(data["status"]) == {"measured", "unchanged", "not applicable", "refused"}
     assert (data[data["status"] != "measured"]["reason"] != "").all()
+    assert set(names.values()) | {"zero", "half", "random_guess", "imputation", "posterior"} == {
+        name for name in attacks.names() if attacks.load(name).spec.phase == "prediction"
+    }
 
 
-def test_alignment_and_truncation_change_no_prediction(matrix: Section) -> None:
-    for defence in (PSI, "response_truncation"):
-        rows = chosen(matrix, defence=defence, phase="prediction")
-        assert (rows["status"] == "unchanged").all()
-        pd.testing.assert_series_equal(rows["mse"], rows["mse_undefended"], check_names=False)
-        assert (rows["kl"] == 0).all()
+def test_all_models_are_measured_and_every_case_and_model_is_told_of(matrix: Section, told: list[float]) -> None:
+    predicted = chosen(matrix, phase="prediction", status="measured")
+    models = set(zip(predicted["optimiser"], predicted["seed"], strict=True))
+    assert models == {("adam", 0), ("adam", 1), ("lbfgs", 0), ("lbfgs", 1)}
+    assert told == pytest.approx([0.225, 0.45, 0.675, 0.9])
 
 
-def test_what_defences_keep_is_kept(matrix: Section) -> None:
-    for defence in ("score_scheme1", "score_scheme2", "score_scheme3", "class_label", "parameter_rotation"):
-        rows = chosen(matrix, defence=defence, phase="prediction")
-        assert (rows["model_accuracy"] == rows["model_accuracy_undefended"]).all()
-    assert (chosen(matrix, defence="parameter_rotation")["interpretability"].dropna() > 0).all()
-    assert (chosen(matrix, defence="score_noise", phase="prediction")["interpretability"] == 0).all()
+def test_an_error_is_the_mean_of_those_of_both_halves(matrix: Section) -> None:
+    rows = chosen(matrix, phase="prediction", status="measured")
+    means = (rows["mse_first"] + rows["mse_second"]) / 2
+    np.testing.assert_allclose(rows["mse"], means, rtol=1e-9)
 
 
-def test_repeating_a_query_gains_nothing_and_steering_undoes_noise_and_labels(matrix: Section) -> None:
-    def error(defence: str, adversary: str, attack: str = "clamped_ls") -> float:
-        rows = chosen(matrix, defence=defence, options="defaults", adversary=adversary, attack=attack)
-        return float(rows["mse"].iloc[0])
-
-    noise = {words for words in chosen(matrix, defence="score_noise")["adversary"] if words != "unaware"}
-    averaging = next(words for words in noise if "averages" in words)
-    steering = next(words for words in noise if "steers" in words)
-    assert error("score_noise", averaging) == pytest.approx(error("score_noise", "unaware"), abs=1e-12)
-    status = chosen(matrix, defence="score_noise").groupby("adversary")["status"].first()
-    assert (status[averaging], status[steering]) == ("measured", "refused")
-    undefended = float(chosen(matrix, defence=PSI, attack="clamped_ls")["mse"].iloc[0])
-    for defence in ("score_noise", "class_label", "score_rounding"):
-        assert error(defence, steering) == pytest.approx(undefended, abs=0.003)
-        assert error(defence, "unaware") > undefended + 0.01
-    assert error("score_scheme1", "subtracts the noise") == pytest.approx(undefended, abs=1e-9)
+def test_baselines_are_the_same_under_every_defence_and_never_the_best_attack(matrix: Section) -> None:
+    guesses = chosen(matrix, awareness="guesses")
+    assert (guesses.groupby(["optimiser", "seed", "attack"])["mse"].nunique() == 1).all()
+    assert not any("guesses" in str(row) for row in matrix.notes)
 
 
-def test_who_is_refused_is_not_the_strongest(matrix: Section) -> None:
-    summary = matrix.summary.set_index("defence")
-    for defence in ("score_noise", "class_label"):
-        refused = chosen(matrix, defence=defence, options="defaults", status="refused")["mse"].min()
-        assert summary.loc[defence, "breast_cancer, d = 15: strongest"] > refused
+def test_the_undefended_come_first_and_defences_leave_what_they_leave(matrix: Section) -> None:
+    summary = matrix.summary
+    assert next(iter(summary["trial"])) == "none"
+    shares = summary.set_index(["trial", "optimiser"])[["nothing", "marginals", "covariance", "records"]]
+    assert ((shares >= 0) & (shares <= 1)).all().all()
+    lows = summary[["nothing_low", "covariance_low"]].to_numpy()
+    assert (lows <= shares[["nothing", "covariance"]].to_numpy()).all()
+    # Who knows the options of these is where it was without.
+    covariance = {key: float(share) for key, share in shares["covariance"].items()}
+    for trial in ("score_scheme1", "feature_transform (kind=negate)"):
+        assert covariance[trial, "adam"] == pytest.approx(covariance["none", "adam"], 1e-3)
+    assert covariance["class_label", "adam"] < covariance["none", "adam"]
 
 
-def test_summary_plots_and_notes(matrix: Section) -> None:
-    summary = matrix.summary.set_index("defence")
-    assert summary.loc["dp_noise", "labels, listening"] == 0.5
-    strongest, unaware = (matrix.summary[f"breast_cancer, d = 15: {who}"] for who in ("strongest", "unaware"))
-    known = strongest.notna()
-    assert (strongest[known] <= unaware[known]).all()
+def test_costs_stand_beside_what_is_left(matrix: Section) -> None:
+    summary = matrix.summary
+    assert (summary["accuracy_change"] == 0).sum() >= 6  # rounding may turn a decision
+    assert (summary["kl"] >= 0).all()
+    moved = summary["trial"] == "feature_transform (kind=negate)"
+    assert (summary[moved]["interpretability"] > 0).all()
+    assert (summary[summary["trial"] == "score_scheme1"]["kl"] > 0).all()
+    assert (summary[moved | (summary["trial"] == "none")]["kl"] == 0).all()
+
+
+def test_plots_notes_and_advice(matrix: Section) -> None:
     assert {plot.name for plot in matrix.plots} == {"breast-cancer-d-15", "training"}
     assert all("<svg" in plot.svg and plot.caption for plot in matrix.plots)
-    assert any("label_recovery" in note and "50% with dp_noise" in note for note in matrix.notes)
-    assert any(note.startswith("Alignment by PSI does not help") for note in matrix.notes)
-
-
-def test_the_page_leads_with_what_holds_and_what_that_costs(matrix: Section) -> None:
+    notes = " ".join(matrix.notes)
+    assert "label_recovery" in notes
+    assert "50% with dp_noise" in notes
+    assert "4 models per case" in notes
+    assert "undefended: nothing, adam: " in notes
+    assert "The coordinator answers once." in notes
     assert matrix.advice is not None
-    rows = {row[0] or "strongest": row for row in matrix.advice.rows}
-    assert len(matrix.advice.rows) == 4
-    unaware = rows["reconstruction from scores by who doesn't know the defence"]
-    assert unaware[1] == "breast_cancer, d = 15"
-    assert unaware[2].endswith("guessing 0.097")
-    noise = rows["label_recovery in training"]
-    assert noise[2:5] == ("100% right", "dp_noise", "50% right")
-    # No federation had anything against it.
-    assert rows["feature_order in training"][3] == "none holds"
+    assert len(matrix.advice.rows) == 6
 
 
-def test_of_defences_that_hold_the_cheapest_is_advised() -> None:
-    def rows_of(trial: str, mse: float, kl: float, accuracy: float) -> list[dict[str, Any]]:
-        shared: dict[str, Any] = {
-            "phase": "prediction",
-            "case": "c",
-            "adversary": "unaware",
-            "status": "measured",
-            "trial": trial,
-        }
-        shared |= {"defence": trial, "kl": kl, "model_accuracy": accuracy, "model_accuracy_undefended": 0.9}
-        return [{**shared, "attack": "half_star", "mse": mse}, {**shared, "attack": "half", "mse": 0.1}]
-
-    data = pd.DataFrame(
-        [
-            *rows_of(PSI, 0.02, 0.0, 0.9),
-            *rows_of("dear", 0.2, 0.0, 0.5),
-            *rows_of("moves scores", 0.07, np.inf, 0.9),
-            *rows_of("little", 0.065, 0.2, 0.9),
-            *rows_of("too weak", 0.05, 0.0, 0.9),
-        ]
-    )
-    unaware, strongest = advice(data, ["c"]).rows
-    assert unaware[1:] == (
-        "c",
-        "error 0.020, guessing 0.100",
-        "little",
-        "error 0.065",
-        "scores move by a KL of 0.2",
-        "moves scores, dear",
-    )
-    assert strongest[3] == "little"
-    weak, _ = advice(data[data["trial"].isin([PSI, "too weak"])], ["c"]).rows
-    assert weak[3:5] == ("none holds; too weak comes closest", "error 0.050")
-
-
-def test_the_console_shows_the_change_of_error(matrix: Section) -> None:
-    console = Console(file=io.StringIO(), width=200)
-    print_matrix(console, matrix.data)
+def test_the_console_shows_the_part_that_remains(matrix: Section) -> None:
+    console = Console(file=io.StringIO(), width=250)
+    print_matrix(console, matrix.summary)
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
     assert "breast_cancer, d = 15" in shown
-    line = next(line for line in shown.splitlines() if "response_truncation" in line)
-    assert line.count("=") == 8
+    assert all(trial.title in shown for trial in PLAN.trials)
+
+
+def test_missing_data_has_a_stand_in_that_is_named() -> None:
+    cases, said = available(Plan(), None)
+    if any(case.dataset == "satellite" for case in cases):
+        pytest.skip("satellite is there")
+    assert [case.title for case in cases] == ["digits, d = 32", "breast_cancer, d = 15", "breast_cancer, d = 1"]
+    assert said[0].startswith("digits takes the place of satellite")
+
+
+def test_processes_give_the_same_rows_as_one(matrix: Section) -> None:
+
+    small = replace(PLAN, trials=PLAN.trials[2:3], trainings=("lbfgs",))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+        rows, _ = prediction_rows(None, small, seed=0, done=lambda share: None)
+    one = chosen(matrix, phase="prediction", trial="score_rounding", optimiser="lbfgs")
+    columns: list[Any] = ["attack", "awareness", "seed", "mse"]
+    two = rows[rows["status"] != "unchanged"]
+    pd.testing.assert_frame_equal(one[columns].reset_index(drop=True), two[columns].reset_index(drop=True), rtol=1e-6)

@@ -1,5 +1,6 @@
 """The evaluation of the defences: page and files, and the command that writes them."""
 
+import inspect
 import io
 import json
 from dataclasses import replace
@@ -162,6 +163,11 @@ def test_tables_show_a_group_once_and_numbers_short() -> None:
     frame = pd.DataFrame({"x": [0.5, 12.345, 1234.5, 2e-5, -0.25, 3.0e7], "ok": [True, False] * 3})
     assert [row[0] for row in frame_table(frame).rows] == ["0.5000", "12.3", "1,234", "2.0e-05", "-0.2500", "3.0e+07"]
     assert frame_table(frame).rows[1][1] == "no"
+    ends = pd.DataFrame(
+        {"part": [0.5, 1.0], "part_low": [0.25, 1.0], "part_high": [0.75, 1.0], "other_low": [2.5, 3.5]}
+    )
+    assert frame_table(ends).headings == ("part", "other low")
+    assert frame_table(ends).rows == [("0.5000 (0.2500 to 0.7500)", "2.500"), ("1.000", "3.500")]
     errors = pd.DataFrame({"set_name": ["a"], "x_y": [0.5], "x_y_se": [0.01], "b_c, d": [1], "z_se": [0.25]})
     assert frame_table(errors).rows == [("a", "0.5000 ± 0.0100", "1", "0.2500")]
     assert frame_table(errors).headings == ("set name", "x y", "b_c, d", "z se")
@@ -183,7 +189,10 @@ def test_chosen_sections_run_in_order_with_the_arguments_given(tmp_path: Path, m
     page = run_defences(
         tmp_path / "out", tmp_path, seed=7, quick=True, sections=["scores", "cost", "scores"], console=console
     )
-    assert called == [(name, {"seed": 7, "quick": True}) for name in ("scores", "cost")]
+    assert [name for name, _ in called] == ["scores", "cost"]
+    for _, arguments in called:
+        assert callable(arguments.pop("done"))
+        assert arguments == {"seed": 7, "quick": True}
     content = json.loads((page.parent / "defences.json").read_text())
     assert list(content["sections"]) == ["scores", "cost"]
     assert all(section["settings"]["seed"] == 7 for section in content["sections"].values())
@@ -211,9 +220,10 @@ def test_bad_sections_are_refused_before_anything_runs(tmp_path: Path, sections:
     assert not (tmp_path / "out").exists()
 
 
-def test_every_section_is_there() -> None:
+def test_every_section_is_there_and_has_its_share_of_the_bar() -> None:
     for name in SECTIONS:
-        assert callable(evaluation._function(name))
+        assert "done" in inspect.signature(evaluation._function(name)).parameters
+    assert set(evaluation._SHARES) == set(SECTIONS)
 
 
 def test_the_command_has_an_example_and_says_which_sections_there_are(tmp_path: Path) -> None:

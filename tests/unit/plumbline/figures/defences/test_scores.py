@@ -6,14 +6,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-import attacks
-import defences
-from defences import NoiseSource, ScoreContext
-from plumbline.figures.defences.schemes import undone
 from plumbline.figures.defences.scores import scores_section
 from plumbline.figures.page.section import Section
 from plumbline.figures.simulation.score_measures import mean_divergence
-from vfl.learning import confidence_scores
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +45,9 @@ def test_schemes_keep_decisions_and_hurt_only_the_unaware(section: Section) -> N
     trade_off = rows(section, experiment="trade-off")
     schemes = trade_off[trade_off["strength"].notna()]
     assert (schemes["decisions_kept"] == 1).all()
-    for d in schemes["d"].unique():
-        own = trade_off[trade_off["d"] == d].set_index(["defence", "strength", "adversary"])["attack_error"]
+    assert set(schemes["optimiser"]) == {"adam", "lbfgs"}
+    for _, part in trade_off[trade_off["optimiser"] == "adam"].groupby(["d", "seed"]):
+        own = part.set_index(["defence", "strength", "adversary"])["attack_error"]
         none, guess = own["none"].iloc[0], own["guess"].iloc[0]
         for name, strength in (("scheme 1, +v", 64.0), ("scheme 1, -v", 64.0), ("scheme 3", 0.9)):
             assert own[name, strength, "unaware"] > none + 0.01
@@ -93,22 +89,3 @@ def test_divergence_known_answers() -> None:
     )
     assert mean_divergence(scores, np.array([[1.0, 0.0], [1.0, 0.0]])) == np.inf
     assert mean_divergence(scores[:1], np.zeros((1, 2))) == 0  # zeros say as much as uniform scores
-
-
-@pytest.mark.parametrize("k", [2, 4])
-def test_scheme_2_is_undone_but_for_overtaken_decisions(k: int) -> None:
-    generator = np.random.default_rng(k)
-    active, passive = generator.random((60, 2)), generator.random((60, k - 1))
-    own, weights = generator.standard_normal((k, 2)), 2 * generator.standard_normal((k, k - 1))
-    scores = confidence_scores(active @ own.T + passive @ weights.T)
-    defence = defences.load("score_scheme2", alpha=1.0)
-    delivered = defence.protect_scores(scores, ScoreContext(NoiseSource(0), weights @ weights.T))
-    view = attacks.PredictionView(
-        features_active=active, scores=delivered, weights_active=own, weights_passive=weights, bias=np.zeros(k)
-    )
-    errors = np.abs(undone(defence, view) - passive).max(axis=1)
-    ranked = np.sort(np.log(delivered), axis=1)
-    overtaken = np.isclose(ranked[:, -1] - ranked[:, -2], defence.delta, atol=1e-9)
-    assert 0 < overtaken.sum() < 60
-    assert errors[~overtaken].max() < 1e-6
-    assert errors[overtaken].min() > 1e-6

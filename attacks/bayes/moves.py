@@ -1,0 +1,165 @@
+"""The two moves of the sampler, of many records at once; each leaves every record's posterior as it is.
+
+``slice_moves`` moves what scores tell of, along directions as wide as the posterior is (slice sampling by shrinking,
+Neal 2003), with any likelihood. ``box_moves`` moves what they don't tell of, one coordinate after the other, from its
+exact conditional, a Gaussian cut to an interval.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from attacks.bayes.frame import Frame
+from attacks.bayes.observation import Observation
+from attacks.bayes.told import Exactly
+from vfl.arrays import FloatArray, IntArray
+
+# The first bracket of a slice, in standard deviations.
+_BRACKET = 4.0
+# By then a bracket has the width of a float64's last bits.
+_MOST_SHRINKS = 200
+# A column that moves less than this stays in the box.
+_STILL = 1e-14
+
+
+@dataclass(eq=False)
+class Walkers:
+    """One state per record.
+
+    Attributes:
+        rows: (m,), which records.
+        told: (m, r), a.
+        untold: (m, q), w.
+        slack: (m,), by how much each record's region is softened.
+        scale: (m, r, r), a root of the covariance that directions are drawn with.
+    """
+
+    rows: IntArray
+    told: FloatArray
+    untold: FloatArray
+    slack: FloatArray
+    scale: FloatArray
+
+    def some(self, which: IntArray) -> "Walkers":
+        """Copies of some of them."""
+        return Walkers(self.rows[which], self.told[which], self.untold[which], self.slack[which], self.scale[which])
+
+    def put(self, which: IntArray, moved: "Walkers") -> None:
+        """Put copies back in their places."""
+        for name in ("told", "untold", "slack", "scale"):
+            getattr(self, name)[which] = getattr(moved, name)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The posterior in a frame's coordinates."""
+
+    frame: Frame
+    observation: Observation
+
+    def log_density(self, told: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """Prior and likelihood of a, without the box: (m,)."""
+        density: FloatArray = -0.5 * (told**2).sum(axis=1)
+        if isinstance(self.observation.told, Exactly):
+            return density
+        return density + self.observation.told.log_density(self.log_scores(told, rows), rows, slack)
+
+    def log_scores(self, told: FloatArray, rows: IntArray) -> FloatArray:
+        """What comes into the stage that can't be undone, (m, k)."""
+        return self.observation.forward.log_scores(self.frame.logits(told, rows))
+
+    def distance(self, told: FloatArray, rows: IntArray) -> FloatArray:
+        """How far from where the delivered rows are possible: (m,)."""
+        if isinstance(self.observation.told, Exactly):
+            return np.zeros(len(rows))
+        return self.observation.told.distance(self.log_scores(told, rows), rows)
+
+    def scale(self, told: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """A root of the posterior covariance of a, were the likelihood the Gaussian of the same width: (m, r, r)."""
+        r = told.shape[1]
+        if isinstance(self.observation.told, Exactly):
+            return np.zeros((len(rows), r, r))
+        precision = self.observation.told.precision(self.log_scores(told, rows), rows, slack)
+        slopes = self.observation.forward.jacobian(self.frame.logits(told, rows)) @ self.frame.slopes(told, rows)
+        posterior = np.eye(r) + np.swapaxes(slopes, 1, 2) @ precision @ slopes
+        values, vectors = np.linalg.eigh((posterior + np.swapaxes(posterior, 1, 2)) / 2)
+        root: FloatArray = vectors / np.sqrt(np.maximum(values, 1.0))[:, None, :]
+        return root
+
+
+def slice_moves(walkers: Walkers, target: Target, generator: np.random.Generator, *, box: bool) -> None:
+    """Move a of every record along each of its dimensions, turned at random."""
+    m, r = walkers.told.shape
+    if isinstance(target.observation.told, Exactly):
+        return
+    axes = np.linalg.qr(generator.standard_normal((r, r)))[0]
+    for axis in axes:
+        direction = walkers.scale @ axis
+        least, most = _reach(walkers, target.frame, direction) if box else (np.full(m, -np.inf), np.full(m, np.inf))
+        _slice(walkers, target, generator, (direction, least, most))
+
+
+def _reach(walkers: Walkers, frame: Frame, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How far the box lets a record go along a direction of a, backwards and forwards: both (m,)."""
+    points = frame.points(walkers.told, walkers.untold, walkers.rows)
+    return interval(points.T, (direction @ frame.told.T).T[: frame.features])
+
+
+def interval(points: FloatArray, steps: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The t with 0 <= points + t steps <= 1 for (d, m) points and (d, m) or (d, 1) steps; 0 is always among them."""
+    inverse = 1.0 / np.where(np.abs(steps) < _STILL, _STILL, steps)
+    zero = -points * inverse
+    low, high = (zero + np.minimum(inverse, 0.0)).max(axis=0), (zero + np.maximum(inverse, 0.0)).min(axis=0)
+    return np.minimum(low, 0.0), np.maximum(high, 0.0)
+
+
+def _slice(
+    walkers: Walkers,
+    target: Target,
+    generator: np.random.Generator,
+    line: tuple[FloatArray, FloatArray, FloatArray],
+) -> None:
+    direction, least, most = line
+    m = len(direction)
+    level = target.log_density(walkers.told, walkers.rows, walkers.slack) - generator.exponential(size=m)
+    left = -_BRACKET * generator.random(m)
+    left, right = np.maximum(left, least), np.minimum(left + _BRACKET, most)
+    left_over = np.arange(m)
+    for _ in range(_MOST_SHRINKS):
+        low, high = left[left_over], right[left_over]
+        step = low + (high - low) * generator.random(len(left_over))
+        proposed = walkers.told[left_over] + step[:, None] * direction[left_over]
+        density = target.log_density(proposed, walkers.rows[left_over], walkers.slack[left_over])
+        taken = density >= level[left_over]
+        walkers.told[left_over[taken]] = proposed[taken]
+        left_over, step = left_over[~taken], step[~taken]
+        if not len(left_over):
+            return
+        left[left_over] = np.where(step < 0, step, left[left_over])
+        right[left_over] = np.where(step < 0, right[left_over], step)
+
+
+def box_moves(walkers: Walkers, frame: Frame, generator: np.random.Generator) -> None:
+    """Move w of every record within the box, one coordinate after the other."""
+    if not walkers.untold.shape[1]:
+        return
+    # Columns by records: what is taken over columns then runs along the records.
+    points = np.ascontiguousarray(frame.points(walkers.told, walkers.untold, walkers.rows).T)
+    uniform = generator.random(walkers.untold.shape[::-1])
+    for column, step in enumerate(frame.untold[: frame.features].T[:, :, None]):
+        value = walkers.untold[:, column].copy()
+        low, high = interval(points, step)
+        moved = truncated_normal(value + low, value + high, uniform[column])
+        walkers.untold[:, column] = moved
+        points += (moved - value) * step
+
+
+def truncated_normal(low: FloatArray, high: FloatArray, uniform: FloatArray) -> FloatArray:
+    """Standard normal numbers cut to [low, high], by inversion from the tail that resolves them."""
+    turned = low > 0
+    below, above = np.where(turned, -high, low), np.where(turned, -low, high)
+    start, end = ndtr(below), ndtr(above)
+    drawn = ndtri(np.clip(start + uniform * (end - start), 1e-300, 1.0))
+    inside: FloatArray = np.clip(np.where(turned, -drawn, drawn), low, high)
+    return inside

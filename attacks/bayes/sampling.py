@@ -1,0 +1,229 @@
+"""Samples the posterior of a Gaussian prior under what a channel tells, in the box or without it, with its spread.
+
+Logits depend on at most k - 1 directions of a record (``frame``). Along these the posterior may be as narrow as a
+rounded score's interval; across them it is the prior, cut to the box. So each sweep moves the first by slices that are
+as narrow, and the second coordinate by coordinate (``moves``): a walk over the raw features stands still.
+
+A record's walk starts where its delivered row is possible. To get there its region is softened, less from stage to
+stage. Where nothing in the box is possible the region stays as soft as it must be, and the record counts as
+contradicted.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import chi2
+
+from attacks.bayes.frame import Frame, frame_of
+from attacks.bayes.moves import Target, Walkers, box_moves, slice_moves
+from attacks.bayes.observation import Observation
+from attacks.bayes.prior import GaussianPrior, Posterior
+from attacks.bayes.told import Differences, Exactly, Intervals
+from attacks.box_projection import project_onto_solutions
+from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.theory.prediction import equations, row_space
+
+# What a 90 % interval leaves out at either end.
+_TAIL = 0.05
+# Answers less likely than this under the prior contradict it.
+_UNLIKELY = 1e-6
+# Records walk together in groups whose draws fit a processor's cache.
+_GROUP = 500
+_STAGES, _LEAST_STAGES = 80, 10
+_PROJECTIONS = 30
+_COOLING = 0.4
+# Walks start this far from the box's faces; solutions of equations only as far as they may.
+_INSIDE, _MARGIN = 0.01, 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class SampledPosterior(Posterior):
+    """A posterior by sampling.
+
+    Attributes:
+        contradicted: (n,), records whose answers are all but impossible beforehand; where nothing in the box explains
+            them, it is the nearest that something does which was sampled.
+    """
+
+    contradicted: BoolArray | None = None
+
+
+def sampled_posterior(
+    prior: GaussianPrior, observation: Observation, *, box: bool, seed: int, draws: int
+) -> SampledPosterior:
+    """Sample the posterior of every record.
+
+    Args:
+        prior: of n records.
+        observation: of the same records.
+        box: whether features lie in [0, 1].
+        seed: of the walks; the same one gives the same answer.
+        draws: sweeps that are kept; a third as many go before them.
+    """
+    frame = frame_of(prior, observation)
+    target = Target(frame, observation)
+    n = len(prior.mean)
+    seeds = np.random.SeedSequence(seed).spawn(-(-n // _GROUP))
+    groups = [np.arange(start, min(start + _GROUP, n)) for start in range(0, n, _GROUP)]
+    if not n:
+        nothing = np.zeros((0, frame.features))
+        return SampledPosterior(nothing, nothing, nothing, nothing, np.zeros(0), np.zeros(0, dtype=np.bool_))
+    parts = [
+        _of_group(target, rows, np.random.default_rng(each), box=box, draws=draws)
+        for rows, each in zip(groups, seeds, strict=True)
+    ]
+    return SampledPosterior(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _of_group(
+    target: Target, rows: IntArray, generator: np.random.Generator, *, box: bool, draws: int
+) -> tuple[FloatArray | BoolArray, ...]:
+    """Mean, ends, spread, effective samples and contradictions of some records."""
+    walkers, contradicted = _started(target, rows, box=box)
+    contradicted |= _led_inside(walkers, target, generator, box=box)
+    warm_up = max(20, draws // 3)
+    seen = np.empty((warm_up, *walkers.told.shape))
+    for sweep in range(warm_up):
+        _sweep(walkers, target, generator, box=box)
+        seen[sweep] = walkers.told
+    _adapt(walkers, seen[warm_up // 4 :])
+    kept, told = np.empty((draws, len(rows), target.frame.features)), np.zeros_like(walkers.told)
+    for draw in range(draws):
+        _sweep(walkers, target, generator, box=box)
+        told += walkers.told / draws
+        kept[draw] = target.frame.points(walkers.told, walkers.untold, walkers.rows)
+    contradicted |= chi2.sf((told**2).sum(axis=1), max(1, told.shape[1])) < _UNLIKELY
+    return (*_summary(kept, target.frame, generator, box=box), contradicted)
+
+
+def _sweep(walkers: Walkers, target: Target, generator: np.random.Generator, *, box: bool) -> None:
+    slice_moves(walkers, target, generator, box=box)
+    if box:
+        box_moves(walkers, target.frame, generator)
+
+
+def _summary(
+    kept: FloatArray, frame: Frame, generator: np.random.Generator, *, box: bool
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    mean, variance, effective = kept.mean(axis=0), kept.var(axis=0), effective_samples(kept)
+    if not box:  # what scores don't tell of is drawn afresh for each draw, and its moments are known
+        beside = frame.untold[: frame.features]
+        kept += generator.standard_normal((*kept.shape[:2], beside.shape[1])) @ beside.T
+        variance = variance + (beside**2).sum(axis=1)
+    low, high = np.quantile(kept, _levels(float(np.median(effective))), axis=0)
+    return mean, low, high, np.sqrt(variance), effective.min(axis=1)
+
+
+def _levels(effective: float) -> tuple[float, float]:
+    """Sample quantiles that so few draws exceed as often as the interval says: plain ones are too narrow."""
+    low = max(0.0, (_TAIL * (effective + 1) - 1) / max(effective - 1, 1.0))
+    return low, 1.0 - low
+
+
+def effective_samples(draws: FloatArray) -> FloatArray:
+    """How many independent draws (t, n, d) consecutive ones are worth, for the mean of each cell: (n, d).
+
+    Sums autocorrelations over lags until pairs of neighbouring ones turn negative (Geyer 1992).
+    """
+    count = len(draws)
+    deviations = draws - draws.mean(axis=0)
+    spectrum = np.abs(np.fft.rfft(deviations, 2 * count, axis=0)) ** 2
+    lagged = np.fft.irfft(spectrum, axis=0)[:count]
+    constant = lagged[0] <= 1e-20 * count
+    correlations = lagged / np.where(constant, 1.0, lagged[0])
+    pairs = correlations[: count // 2 * 2].reshape(count // 2, 2, *draws.shape[1:]).sum(axis=1)
+    falling = np.maximum(np.minimum.accumulate(pairs, axis=0), 0.0)
+    time = np.maximum(2.0 * falling.sum(axis=0) - 1.0, 1.0)
+    effective: FloatArray = np.where(constant, count, count / time)
+    return effective
+
+
+# --- where walks start --------------------------------------------------------------------------------------------
+
+
+def _started(target: Target, rows: IntArray, *, box: bool) -> tuple[Walkers, BoolArray]:
+    """Walkers near the prior's mean, on solutions of what is known exactly; and those for which there is none."""
+    frame, told = target.frame, target.observation.told
+    r, q = frame.told.shape[1], frame.untold.shape[1]
+    coordinates: FloatArray = np.zeros((len(rows), r + q))
+    unsolved: BoolArray = np.zeros(len(rows), dtype=np.bool_)
+    if isinstance(told, Exactly):
+        coordinates, unsolved = _solved(target, rows, coordinates, told.logits[rows], box=box)
+    elif isinstance(told, Intervals | Differences):
+        for _ in range(_PROJECTIONS):
+            log_scores = target.log_scores(coordinates[:, :r], rows)
+            outside = told.distance(log_scores, rows) > 0
+            sought = target.observation.forward.undone(told.nearest(log_scores, rows))
+            if sought is None or frame.effect is None or not outside.any():
+                break
+            coordinates[outside] = _solved(target, rows[outside], coordinates[outside], sought[outside], box=box)[0]
+    if box:
+        columns = _columns(frame, rows, coordinates)
+        columns[:, : frame.features] = np.clip(columns[:, : frame.features], _MARGIN, 1 - _MARGIN)
+        coordinates = _coordinates(frame, rows, columns)
+    told_part, untold_part = coordinates[:, :r].copy(), coordinates[:, r:].copy()
+    return Walkers(rows, told_part, untold_part, np.zeros(len(rows)), np.zeros((len(rows), r, r))), unsolved
+
+
+def _solved(
+    target: Target, rows: IntArray, coordinates: FloatArray, logits: FloatArray, *, box: bool
+) -> tuple[FloatArray, BoolArray]:
+    """Coordinates with these logits, near those given, in the box if any are; and where none are."""
+    frame, observation = target.frame, target.observation
+    assert frame.effect is not None  # noqa: S101 - for the type checker
+    assert isinstance(observation.model, np.ndarray)  # noqa: S101 - as above
+    differences = np.diff(logits - frame.known[rows], axis=1) @ np.linalg.pinv(np.diff(frame.effect, axis=0)).T
+    moved = np.hstack([differences, coordinates[:, differences.shape[1] :]])
+    if not box:
+        return moved, np.zeros(len(rows), dtype=np.bool_)
+    d, columns = frame.features, _columns(frame, rows, moved)
+    if columns.shape[1] > d:  # the errors take up what is missing
+        features = np.clip(columns[:, :d], _INSIDE, 1 - _INSIDE)
+        errors = logits - observation.known[rows] - features @ observation.model.T
+        errors -= errors.mean(axis=1, keepdims=True)
+        return _coordinates(frame, rows, np.hstack([features, errors])), np.zeros(len(rows), dtype=np.bool_)
+    space = row_space(equations(observation.model))
+    aimed = np.diff(logits - observation.known[rows], axis=1) @ (space.left / space.singular_values)
+    solutions = project_onto_solutions(space, aimed, np.clip(columns, _INSIDE, 1 - _INSIDE))
+    return _coordinates(frame, rows, solutions.points), ~solutions.feasible
+
+
+def _columns(frame: Frame, rows: IntArray, coordinates: FloatArray) -> FloatArray:
+    columns: FloatArray = frame.centre[rows] + coordinates @ np.hstack([frame.told, frame.untold]).T
+    return columns
+
+
+def _coordinates(frame: Frame, rows: IntArray, columns: FloatArray) -> FloatArray:
+    basis = np.hstack([frame.told, frame.untold])
+    return np.asarray(np.linalg.lstsq(basis, (columns - frame.centre[rows]).T, rcond=None)[0].T, dtype=np.float64)
+
+
+def _led_inside(walkers: Walkers, target: Target, generator: np.random.Generator, *, box: bool) -> BoolArray:
+    """Soften regions until each walker is in its own, and less and less; tell which never get inside."""
+    moving = np.arange(len(walkers.rows))
+    for stage in range(_STAGES):
+        some = walkers.some(moving)
+        outside = target.distance(some.told, some.rows)
+        some.slack = outside * (_COOLING if stage else 1.0)
+        some.scale = target.scale(some.told, some.rows, some.slack)
+        for _ in range(2):
+            _sweep(some, target, generator, box=box)
+        walkers.put(moving, some)
+        if stage >= _LEAST_STAGES:
+            moving = moving[target.distance(some.told, some.rows) > 0]
+        if not len(moving):
+            break
+    outside = target.distance(walkers.told, walkers.rows)
+    walkers.slack = outside
+    walkers.scale = target.scale(walkers.told, walkers.rows, walkers.slack)
+    contradicted: BoolArray = outside > 0
+    return contradicted
+
+
+def _adapt(walkers: Walkers, seen: FloatArray) -> None:
+    """Let directions be as wide as what was seen, as far as so few draws tell; a fifth stays as it was."""
+    deviations = seen - seen.mean(axis=0)
+    covariance = np.einsum("tnr,tns->nrs", deviations, deviations) / max(1, len(seen) - 1)
+    before = walkers.scale @ np.swapaxes(walkers.scale, 1, 2)
+    values, vectors = np.linalg.eigh(0.8 * covariance + 0.2 * before)
+    walkers.scale = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]

@@ -1,0 +1,249 @@
+"""Conditions on equations A x = b where some columns take few values: sums over the combinations of these.
+
+A combination v is as likely as its values' frequencies, times the density of the equations' sides when the other
+columns are Gaussian given v, N(m + T (v - E v), C) with T = S_cv S_vv^+ as the belief's covariance has it. Given v
+these are conditioned in closed form; the posterior is the mixture over v. Where there are more than MOST_COMBINATIONS,
+categories are decided one after the other, most telling first, and the BEAM likeliest beginnings are kept, with what is
+undecided taken for Gaussian.
+
+A combination has to meet the equations to within rounding. Where none does, as with a value that nobody told of, the
+record's posterior is the Gaussian one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp, ndtr
+
+from attacks.bayes.categories import Category
+from attacks.bayes.exact import factorise
+from attacks.bayes.prior import Belief, Posterior
+from vfl.arrays import BoolArray, FloatArray, IntArray
+
+MOST_COMBINATIONS, BEAM = 4096, 512
+# The sides' rounding, in units of the largest row of A; and how likely it is that no combination told of holds.
+_ROUNDING, _UNTOLD = 1e-6, 1e-3
+# Components of a mixture whose quantiles are searched; the others weigh next to nothing.
+_COMPONENTS = 64
+_HALVINGS = 50
+# Numbers held at once.
+_BLOCK = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class SupportPosterior:
+    """What summing over supports gives.
+
+    Attributes:
+        posterior: of all columns.
+        explained: (n,), whether a combination of the supports' values meets the record's equations.
+        complete: whether all combinations were summed over; if not, the likeliest ones found by a beam search.
+    """
+
+    posterior: Posterior
+    explained: BoolArray
+    complete: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """Equations and a belief, taken apart into columns of categories (v) and the others (c); q equations, whitened.
+
+    Attributes:
+        others: the columns c.
+        base: (n, c), their mean where v were 0 and no equation known.
+        slope: T, (c, v).
+        covariance: C, of the others given v.
+        gain: (c, q), from whitened sides.
+        asked: (n, q), whitened sides less what the others' base explains.
+        steps: for each category (k, q), what each of its values adds.
+        evidence: the log-density's constant.
+    """
+
+    others: IntArray
+    base: FloatArray
+    slope: FloatArray
+    covariance: FloatArray
+    gain: FloatArray
+    asked: FloatArray
+    steps: tuple[FloatArray, ...]
+    evidence: float
+
+
+def condition_on_supports(belief: Belief, matrix: FloatArray, sides: FloatArray) -> SupportPosterior:
+    """Condition a belief with categories on A x = b_i, summing over what the categories' columns can be.
+
+    Args:
+        belief: with at least one category.
+        matrix: A, (m, d).
+        sides: b, (n, m).
+    """
+    split = _take_apart(belief, matrix, sides)
+    gaussian = factorise(belief.gaussian.covariance, matrix).posterior(belief.gaussian.mean, sides)
+    filled = tuple(np.array(part) for part in (gaussian.mean, gaussian.low, gaussian.high, gaussian.spread))
+    explained = np.zeros(len(sides), dtype=np.bool_)
+    least = _gaussian_evidence(belief, matrix, sides) + np.log(_UNTOLD)
+    complete = _combinations(belief.categories) <= MOST_COMBINATIONS
+    for rows in _blocks(belief.categories, len(sides), split.asked.shape[1], complete):
+        choices, logs = _search(belief.categories, split, rows, complete)
+        explained[rows] = split.evidence + logsumexp(logs, axis=1) >= least[rows]
+        found = _mixture(belief.categories, split, rows, choices, np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
+        for whole, part in zip(filled, (found.mean, found.low, found.high, found.spread), strict=True):
+            whole[rows[explained[rows]]] = part[explained[rows]]
+    return SupportPosterior(Posterior(*filled), explained, complete)
+
+
+def _combinations(categories: Sequence[Category]) -> float:
+    return float(np.prod([len(category.values) for category in categories], dtype=np.float64))
+
+
+def _blocks(categories: Sequence[Category], n: int, equations: int, complete: bool) -> Iterator[IntArray]:
+    """Indices of records that are searched at once."""
+    largest = max(len(category.values) for category in categories)
+    width = _combinations(categories) if complete else BEAM * largest
+    size = max(1, int(_BLOCK / (width * (equations + len(categories) + 1))))
+    for start in range(0, n, size):
+        yield np.arange(start, min(n, start + size))
+
+
+def _rounding(matrix: FloatArray) -> float:
+    return _ROUNDING * float(np.linalg.norm(matrix, axis=1).max(initial=0.0)) + 1e-300
+
+
+def _gaussian_evidence(belief: Belief, matrix: FloatArray, sides: FloatArray) -> FloatArray:
+    """The log-density of each record's sides under the Gaussian over all columns, less a constant: (n,)."""
+    whitening, evidence = _whiten(matrix, belief.gaussian.covariance)
+    left = (sides - belief.gaussian.mean @ matrix.T) @ whitening.T
+    densities: FloatArray = evidence - 0.5 * (left**2).sum(axis=1)
+    return densities
+
+
+def _whiten(matrix: FloatArray, covariance: FloatArray, rounding: float | None = None) -> tuple[FloatArray, float]:
+    """W with W (A C A^T + rounding^2 I) W^T = I, (q, q), and log |W|."""
+    noise = _rounding(matrix) if rounding is None else rounding
+    values, vectors = np.linalg.eigh(matrix @ covariance @ matrix.T)
+    scale = 1.0 / np.sqrt(np.maximum(values, 0.0) + noise**2)
+    return scale[:, None] * vectors.T, float(np.log(scale).sum())
+
+
+def _take_apart(belief: Belief, matrix: FloatArray, sides: FloatArray) -> _Split:
+    prior, categories = belief.gaussian, belief.categories
+    chosen = np.concatenate([category.columns for category in categories])
+    others = np.setdiff1d(np.arange(matrix.shape[1]), chosen)
+    among, across = prior.covariance[np.ix_(chosen, chosen)], prior.covariance[np.ix_(others, chosen)]
+    slope = across @ np.linalg.pinv(among, rcond=1e-9, hermitian=True)
+    covariance = prior.covariance[np.ix_(others, others)] - slope @ across.T
+    base = prior.mean[:, others] - prior.mean[:, chosen] @ slope.T
+    whitening, evidence = _whiten(matrix[:, others], covariance, _rounding(matrix))
+    seen = whitening @ matrix[:, others]
+    effects = (whitening @ matrix[:, chosen] + seen @ slope).T
+    ends = np.cumsum([len(category.columns) for category in categories])[:-1]
+    parts = zip(categories, np.split(effects, ends), strict=True)
+    return _Split(
+        others=others,
+        base=base,
+        slope=slope,
+        covariance=covariance,
+        gain=covariance @ seen.T,
+        asked=sides @ whitening.T - base @ seen.T,
+        steps=tuple(category.values @ effect for category, effect in parts),
+        evidence=evidence,
+    )
+
+
+# --- the search ------------------------------------------------------------------------------------------------------
+
+
+def _search(
+    categories: Sequence[Category], split: _Split, rows: IntArray, complete: bool
+) -> tuple[IntArray, FloatArray]:
+    """Combinations of the records in rows, as indices of values (r, w, categories), and their log-weights (r, w)."""
+    order = sorted(range(len(categories)), key=lambda one: -_told(categories[one], split.steps[one]))
+    choices = np.zeros((len(rows), 1, len(categories)), dtype=np.int64)
+    logs: FloatArray = np.zeros((len(rows), 1))
+    left: FloatArray = split.asked[rows][:, None]
+    for place, one in enumerate(order):
+        frequencies, steps = categories[one].of(len(split.asked))[rows], split.steps[one]
+        width, k = logs.shape[1], len(steps)
+        logs = (logs[:, :, None] + np.log(frequencies)[:, None]).reshape(len(rows), width * k)
+        left = (left[:, :, None] - steps).reshape(len(rows), width * k, -1)
+        choices = np.repeat(choices, k, axis=1)
+        choices[:, :, one] = np.tile(np.arange(k), width)
+        if not complete and width * k > BEAM:
+            undecided = [(categories[other], split.steps[other]) for other in order[place + 1 :]]
+            likely = logs + _outlook(undecided, left, rows, len(split.asked))
+            kept = np.argpartition(-likely, BEAM, axis=1)[:, :BEAM]
+            choices = np.take_along_axis(choices, kept[:, :, None], axis=1)
+            left = np.take_along_axis(left, kept[:, :, None], axis=1)
+            logs = np.take_along_axis(logs, kept, axis=1)
+    return choices, logs - 0.5 * (left**2).sum(axis=2)
+
+
+def _told(category: Category, steps: FloatArray) -> float:
+    """How much of the whitened sides' variance a category makes."""
+    frequencies = np.atleast_2d(category.frequencies).mean(axis=0)
+    return float(frequencies @ ((steps - frequencies @ steps) ** 2).sum(axis=1))
+
+
+def _outlook(undecided: Sequence[tuple[Category, FloatArray]], left: FloatArray, rows: IntArray, n: int) -> FloatArray:
+    """The log-density, less a constant, of what is left of the sides (r, w, q) if undecided categories are Gaussian."""
+    variance = np.eye(left.shape[2])
+    for category, steps in undecided:
+        likely = category.of(n)[rows]
+        left = left - (likely @ steps)[:, None]
+        shared = likely.mean(axis=0)
+        variance += (steps * shared[:, None]).T @ steps - np.outer(shared @ steps, shared @ steps)
+    densities: FloatArray = -0.5 * np.einsum("rwq,rwq->rw", left @ np.linalg.inv(variance), left)
+    return densities
+
+
+# --- the mixture -----------------------------------------------------------------------------------------------------
+
+
+def _mixture(
+    categories: Sequence[Category], split: _Split, rows: IntArray, choices: IntArray, weights: FloatArray
+) -> Posterior:
+    """The posterior of the records in rows: combinations (r, w, categories) with weights (r, w)."""
+    d = len(split.others) + sum(len(category.columns) for category in categories)
+    mean, low, high, spread = (np.empty((len(rows), d)) for _ in range(4))
+    for one, category in enumerate(categories):
+        indices = choices[:, :, one]
+        marginal = np.stack([(weights * (indices == value)).sum(axis=1) for value in range(len(category.values))], 1)
+        mean[:, category.columns] = middle = marginal @ category.values
+        spread[:, category.columns] = np.sqrt(np.maximum(marginal @ category.values**2 - middle**2, 0.0))
+        for place, column in enumerate(category.columns):
+            low[:, column], high[:, column] = _interval(category.values[:, place], marginal)
+    likeliest = np.argsort(-weights, axis=1)[:, :_COMPONENTS]
+    # Moments are of all combinations, quantiles of the likeliest.
+    values = np.concatenate([category.values[choices[:, :, one]] for one, category in enumerate(categories)], axis=2)
+    steps = sum(split.steps[one][choices[:, :, one]] for one in range(len(categories)))
+    centres = split.base[rows][:, None] + values @ split.slope.T + (split.asked[rows][:, None] - steps) @ split.gain.T
+    middle = np.einsum("rw,rwc->rc", weights, centres)
+    within = np.maximum(np.diag(split.covariance) - (split.gain**2).sum(axis=1), 0.0)
+    between = np.einsum("rw,rwc->rc", weights, (centres - middle[:, None]) ** 2)
+    mean[:, split.others], spread[:, split.others] = middle, np.sqrt(within + between)
+    kept = np.take_along_axis(weights, likeliest, axis=1)
+    parts = np.take_along_axis(centres, likeliest[:, :, None], axis=1), kept / kept.sum(axis=1, keepdims=True)
+    for ends, level in ((low, 0.05), (high, 0.95)):
+        ends[:, split.others] = _quantile(*parts, np.sqrt(within), level)
+    return Posterior(mean, low, high, spread)
+
+
+def _interval(values: FloatArray, marginal: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The 5 % and 95 % quantiles, (n,) each, of values (k,) with probabilities (n, k)."""
+    order = np.argsort(values)
+    below = np.cumsum(marginal[:, order], axis=1)[:, :-1]
+    return values[order][(below < 0.05).sum(axis=1)], values[order][(below < 0.95).sum(axis=1)]
+
+
+def _quantile(centres: FloatArray, weights: FloatArray, deviation: FloatArray, level: float) -> FloatArray:
+    """A quantile, (n, c), of mixtures of Gaussians with centres (n, w, c), weights (n, w) and deviations (c,)."""
+    deviation = np.maximum(deviation, 1e-12)
+    low, high = centres.min(axis=1) - 3 * deviation, centres.max(axis=1) + 3 * deviation
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        below = np.einsum("nw,nwc->nc", weights, ndtr((middle[:, None] - centres) / deviation)) < level
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    quantile: FloatArray = (low + high) / 2
+    return quantile

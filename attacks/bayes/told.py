@@ -1,0 +1,184 @@
+"""What a delivered row tells of the log scores that a lossy stage was given: intervals, a decision, differences.
+
+All kinds answer the same three questions, for some rows of the records at once. Inside a region the log density is 0.
+Outside it is minus infinity, or falls off with the distance where ``slack`` is positive: that is how a sampler finds
+the region, and what it stays with where there is none to be found.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from vfl.arrays import FloatArray, IntArray
+
+# Half of the narrowest interval of a log score: what float64 tells of one, with a margin.
+NARROWEST = 1e-9
+
+
+class Told(Protocol):
+    """The likelihood of delivered rows, given (m, k) log scores of the records ``rows``."""
+
+    def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """The log likelihood up to a constant per record, (m,); ``slack`` (m,) softens it, 0 does not."""
+
+    def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
+        """How far from where the delivered row is possible, in log scores: (m,), 0 inside and for every density."""
+
+    def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """Roughly the inverse covariance of the log scores that the row tells, (m, k, k)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exactly:
+    """All differences of the logits are known.
+
+    Attributes:
+        logits: (n, k), up to a constant per record.
+    """
+
+    logits: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Each log score lies in an interval, as rounding tells.
+
+    Attributes:
+        low: (n, k), minus infinity where the score may be 0.
+        high: (n, k).
+    """
+
+    low: FloatArray
+    high: FloatArray
+
+    def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """0 inside."""
+        return softened(self.distance(log_scores, rows), slack)
+
+    def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
+        """By how much the worst log score leaves its interval."""
+        beyond: FloatArray = np.maximum(self.low[rows] - log_scores, log_scores - self.high[rows]).max(axis=1)
+        return np.maximum(beyond, 0.0)
+
+    def nearest(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
+        """Each log score moved into its interval."""
+        return moved_inside(log_scores, self.low[rows], self.high[rows])
+
+    def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """That of independent uniform errors."""
+        return diagonal(12.0 / ((self.high[rows] - self.low[rows]) ** 2 + slack[:, None] ** 2))
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Each log score lies in an interval above that of a reference class, as scheme 2 tells where it raised a decision.
+
+    Attributes:
+        reference: (n,) classes.
+        low: (n, k), may be minus infinity.
+        high: (n, k).
+    """
+
+    reference: IntArray
+    low: FloatArray
+    high: FloatArray
+
+    def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """0 inside."""
+        return softened(self.distance(log_scores, rows), slack)
+
+    def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
+        """By how much the worst difference leaves its interval."""
+        lead = log_scores - np.take_along_axis(log_scores, self.reference[rows, None], axis=1)
+        beyond: FloatArray = np.maximum(self.low[rows] - lead, lead - self.high[rows]).max(axis=1)
+        return np.maximum(beyond, 0.0)
+
+    def nearest(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
+        """Each difference moved into its interval."""
+        base = np.take_along_axis(log_scores, self.reference[rows, None], axis=1)
+        return base + moved_inside(log_scores - base, self.low[rows], self.high[rows])
+
+    def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """That of independent uniform errors of the differences."""
+        k = self.low.shape[1]
+        lead = np.eye(k)[None] - np.eye(k)[self.reference[rows]][:, None, :]
+        told = 12.0 / ((self.high[rows] - self.low[rows]) ** 2 + slack[:, None] ** 2 + NARROWEST**2)
+        precise: FloatArray = np.swapaxes(lead, 1, 2) @ (told[:, :, None] * lead)
+        return precise
+
+
+@dataclass(frozen=True, eq=False)
+class Winner:
+    """One class has the largest score, the first of several that tie.
+
+    Attributes:
+        chosen: (n,) classes.
+    """
+
+    chosen: IntArray
+
+    def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """0 where the class wins."""
+        return softened(self.distance(log_scores, rows), slack)
+
+    def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
+        """By how much another class is ahead."""
+        chosen = self.chosen[rows, None]
+        lead = log_scores - np.take_along_axis(log_scores, chosen, axis=1)
+        earlier = np.arange(lead.shape[1]) < chosen
+        ahead: FloatArray = np.where(np.where(earlier, lead >= 0.0, lead > 0.0), lead + NARROWEST, 0.0).max(axis=1)
+        return ahead
+
+    def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """0: half-spaces have no width."""
+        return np.zeros((*log_scores.shape, log_scores.shape[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Near:
+    """Log scores are what was delivered, but for a Gaussian error: the stand-in for equality where none can be solved.
+
+    Attributes:
+        log_scores: (n, k), normalised.
+        width: standard deviation of the error of each. The narrower, the closer to equality and the slower.
+    """
+
+    log_scores: FloatArray
+    width: float = 3e-3
+
+    def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """Gaussian, as wide as the slack where that is wider."""
+        width = np.maximum(self.width, slack)
+        density: FloatArray = -0.5 * (((log_scores - self.log_scores[rows]) / width[:, None]) ** 2).sum(axis=1)
+        return density
+
+    def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
+        """Beyond five standard deviations."""
+        off = np.abs(log_scores - self.log_scores[rows]).max(axis=1)
+        return np.where(off > 5 * self.width, off, 0.0)
+
+    def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """That of the Gaussian."""
+        width = np.maximum(self.width, slack)[:, None]
+        return diagonal(np.broadcast_to(1.0 / width**2, log_scores.shape))
+
+
+def moved_inside(values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Values moved into [low, high], and a little away from its ends."""
+    margin = np.minimum(0.1 * (high - low), 0.1)
+    inside: FloatArray = np.clip(values, low + margin, high - margin)
+    return inside
+
+
+def softened(distance: FloatArray, slack: FloatArray) -> FloatArray:
+    """The log density of a region at a distance from it: (m,)."""
+    outside = np.where(slack > 0.0, -0.5 * (distance / np.where(slack > 0.0, slack, 1.0)) ** 2, -np.inf)
+    density: FloatArray = np.where(distance > 0.0, outside, 0.0)
+    return density
+
+
+def diagonal(values: FloatArray) -> FloatArray:
+    """(m, k) values on the diagonals of (m, k, k) matrices."""
+    matrices: FloatArray = values[:, :, None] * np.eye(values.shape[1])
+    return matrices

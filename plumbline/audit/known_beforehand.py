@@ -1,0 +1,71 @@
+"""What an audit lets the adversary of predictions know beforehand: statistics, and complete records where asked for.
+
+None of it is of a record that is trained on or judged. It is hypothetical: no party of the federation makes or reads it
+but the active party's attacks.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from attacks.known_moments import known_moments
+from plumbline.audit.folder import AuditFolder
+from plumbline.audit.joined_tables import JoinedTables
+from services.adversary.prior_knowledge import write_moments
+from services.common.durable import write_durably
+from services.common.identity import Role
+from services.common.settings import Settings
+from vfl.arrays import FloatArray, IntArray
+
+
+def write_knowledge(party_settings: Mapping[str, Settings], run: AuditFolder, records: int) -> dict[str, Any]:
+    """Write the files of what the adversary knows into a run's folder.
+
+    Args:
+        party_settings: settings of every process, by its party's name.
+        run: the folder.
+        records: how many complete records the adversary gets; 0 for none.
+
+    Returns:
+        The active party's settings that name these files.
+
+    Raises:
+        ValueError: where there are too few records that are neither trained on nor all that could be judged.
+    """
+    joined = JoinedTables(party_settings)
+    given = auxiliary_rows(joined, records)
+    others = np.setdiff1d(np.arange(len(joined.ids)), np.setdiff1d(joined.split.test, given))
+    write_moments(run.prior_knowledge, known_moments(_passive(joined, others)))
+    changes: dict[str, Any] = {"prior_knowledge": run.prior_knowledge.resolve()}
+    if records:
+        _write_records(joined, given, run)
+        changes["auxiliary"] = str(run.auxiliary.resolve())
+    return changes
+
+
+def auxiliary_rows(joined: JoinedTables, records: int) -> IntArray:
+    """Rows of the common order that the adversary is given in full: validation rows first, then test rows.
+
+    Raises:
+        ValueError: when no test row would be left to judge.
+    """
+    free: IntArray = np.concatenate([joined.split.validation, joined.split.test])
+    if records and records >= len(free):
+        raise ValueError(
+            f"--auxiliary {records}: there are {len(free)} validation and test records, and at least one must be left "
+            "to judge. Ask for fewer, or set validation_fraction and test_fraction higher."
+        )
+    return free[:records]
+
+
+def _passive(joined: JoinedTables, rows: IntArray) -> FloatArray:
+    return np.hstack([joined.features(name, rows) for name in joined.passive_names])
+
+
+def _write_records(joined: JoinedTables, rows: IntArray, run: AuditFolder) -> None:
+    names = [f"{name}: {column}" for name in joined.passive_names for column in joined.data[name].feature_names]
+    table = pd.DataFrame(_passive(joined, rows), columns=names)
+    table.insert(0, joined.settings[Role.ACTIVE].id_column, joined.ids_of(rows))
+    write_durably(run.auxiliary, lambda file: table.to_parquet(file, index=False))

@@ -1,0 +1,160 @@
+"""``plumbline preflight``: what a passive party's table will give away, before the party joins (Rassouli, Remark 4)."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from plumbline.cli.output import console_out, plain_errors
+from vfl.arrays import FloatArray
+from vfl.data.tables import Table
+from vfl.theory.prediction import Interval, PreflightBounds, preflight_bounds
+
+_ASSUMPTIONS = (
+    "Columns are scaled to [0, 1] by their own smallest and largest values (PLUMBLINE_ENCODER=minmax, the default).",
+    "The active party gets exact scores of a linear model and all of its parameters. With complete records of other "
+    "people it does better: `plumbline audit` measures that.",
+    "This is the only passive party, and all rows of the table are asked about.",
+)
+
+
+@dataclass(frozen=True)
+class ColumnGuesses:
+    """What is wrong with a column's blind guesses, as mean squared errors on the scale of 0 to 1.
+
+    Attributes:
+        name: of the column.
+        half: of guessing one half.
+        mean: of guessing the column's mean: its variance.
+    """
+
+    name: str
+    half: float
+    mean: float
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What can be said of one table.
+
+    Attributes:
+        rows: of the table.
+        features: d.
+        classes: k.
+        bounds: of the attacks' errors, mean over columns.
+        columns: one per feature.
+    """
+
+    rows: int
+    features: int
+    classes: int
+    bounds: PreflightBounds
+    columns: tuple[ColumnGuesses, ...]
+
+    @property
+    def verdict(self) -> str:
+        """What the bounds mean, in a sentence or two."""
+        bounds = self.bounds
+        if bounds.fully_determined:
+            return (
+                f"Every value of every record can be computed from its scores: {self.classes} classes give "
+                f"{self.classes - 1} equations, and there are {self.features} columns."
+            )
+        least, most = (1 - error / bounds.mean for error in (bounds.mean_star.upper, bounds.mean_star.lower))
+        known = f"{bounds.rank} {'is' if bounds.rank == 1 else 'are'}"
+        return (
+            f"Of the {self.features} directions in which records differ, {known} computed exactly, and "
+            f"{bounds.nullity} can't be. Whatever the model, who knows the columns' means learns "
+            f"{least:.0%} to {most:.0%} of what they leave open. That is of all columns together: of a single one more "
+            "may leak, up to all of it."
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        if self.bounds.fully_determined:
+            return (
+                f"Join with {self.classes} columns or more, or only where the coordinator answers with the bare label "
+                "(class_label) and nobody discloses parameters."
+            )
+        return (
+            "If that is too much: fewer classes or more columns hide more; don't disclose parameters "
+            "(PLUMBLINE_DISCLOSE=false), or ask the coordinator for a defence of scores. Then measure: plumbline audit."
+        )
+
+
+def preflight(
+    table: Annotated[str, typer.Argument(help="This party's own table (.csv, .parquet or a database URL).")],
+    classes: Annotated[int, typer.Option(help="How many classes the active party's labels have.")],
+    id_column: Annotated[str, typer.Option("--id", help="Its id column.")] = "id",
+    as_json: Annotated[bool, typer.Option("--json", help="Print numbers as JSON.")] = False,
+) -> None:
+    """Bound what a passive party's own table will leak of itself by predictions, before it joins.
+
+    Nothing is sent anywhere: it takes the table and the number of classes only.
+
+    Example: plumbline preflight laboratory.csv --classes 2 --id patient
+    """
+    from vfl.data import load_table
+
+    with plain_errors():
+        found = _examined(load_table(table, id_column=id_column, label_column=None), classes)
+    if as_json:
+        console_out.print(json.dumps(_facts(found), indent=1))
+    else:
+        _print(found)
+
+
+def _examined(table: Table, classes: int) -> Preflight:
+    from vfl.data import fit_encoder
+
+    for name, values in zip(table.feature_names, table.features.T, strict=True):
+        if values.min() == values.max():
+            raise ValueError(
+                f"Column {name!r} has the same value in every row, so that there is nothing to hide and nothing to "
+                "learn from: leave it out."
+            )
+    features = fit_encoder("minmax", table.features).transform(table.features)
+    columns = tuple(_guesses(name, values) for name, values in zip(table.feature_names, features.T, strict=True))
+    return Preflight(len(features), features.shape[1], classes, preflight_bounds(features, classes), columns)
+
+
+def _guesses(name: str, values: FloatArray) -> ColumnGuesses:
+    return ColumnGuesses(name, float(((values - 0.5) ** 2).mean()), float(values.var()))
+
+
+def _facts(found: Preflight) -> dict[str, Any]:
+    facts = asdict(found)
+    facts["bounds"]["fully_determined"] = found.bounds.fully_determined
+    return {**facts, "verdict": found.verdict, "advice": found.advice, "assumptions": list(_ASSUMPTIONS)}
+
+
+def _print(found: Preflight) -> None:
+    bounds, console = found.bounds, Console(highlight=False)
+    console.print(found.verdict, f"{found.advice}\n", sep="\n\n")
+    errors = RichTable(title="Mean squared error per value, on the scale of 0 to 1")
+    for heading, side in (("who guesses how", "left"), ("least", "right"), ("most", "right")):
+        errors.add_column(heading, justify="right" if side == "right" else "left")
+    for words, interval in (
+        ("half*: from the scores", bounds.half_star),
+        ("least squares: from the scores", bounds.least_squares),
+        ("from the scores and the columns' means", bounds.mean_star),
+        ("the columns' means, blindly", Interval(bounds.mean, bounds.mean)),
+        ("one half, blindly", Interval(bounds.half, bounds.half)),
+        ("zero, blindly", Interval(bounds.zero, bounds.zero)),
+        ("at random, blindly", Interval(bounds.random_guess, bounds.random_guess)),
+    ):
+        errors.add_row(words, f"{interval.lower:.4f}", f"{interval.upper:.4f}")
+    console.print(errors)
+    console.print(f"No attack of these errs by less than {bounds.floor:.4f}, whatever the model.\n")
+    columns = RichTable(title="Columns", caption="Error of two blind guesses. A column with a small one hides little.")
+    columns.add_column("column", overflow="fold")
+    for heading in ("one half", "its mean"):
+        columns.add_column(heading, justify="right")
+    for column in sorted(found.columns, key=lambda one: one.mean):
+        columns.add_row(column.name, f"{column.half:.4f}", f"{column.mean:.4f}")
+    console.print(columns)
+    console.print("Assumed:", *_ASSUMPTIONS, sep="\n- ")

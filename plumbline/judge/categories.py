@@ -1,0 +1,116 @@
+"""Columns of few values and one-hot groups: how often a guess names the right value, with scores and without."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from plumbline.judge.baselines import Predictor
+from plumbline.judge.federation_part import Losses
+from plumbline.judge.measures import is_discrete
+from vfl.arrays import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Category:
+    """What takes few values: one column, or the columns of a one-hot encoded feature.
+
+    Attributes:
+        columns: (c,) which columns; one, or those of the group.
+        values: (v, c) the values that they take, rows in order.
+    """
+
+    columns: IntArray
+    values: FloatArray
+
+    def symbols(self, cells: FloatArray) -> IntArray:
+        """Number of the nearest value for each of (n, d) cells' records, (n,); of a group, the largest column's."""
+        if len(self.columns) > 1:
+            largest: IntArray = cells[:, self.columns].argmax(axis=1)
+            return largest
+        return _nearest(self.values[:, 0], cells[:, self.columns[0]])
+
+
+def find_categories(features: FloatArray, owners: Sequence[str]) -> list[Category]:
+    """Find what takes few values in (n, d) columns; ``owners``: the party of each, as no group is shared by two.
+
+    A one-hot group is a run of columns of 0 and 1, exactly one of which is 1 in every record.
+    """
+    groups = _one_hot_groups(features, owners)
+    grouped = {int(column) for group in groups for column in group}
+    alone = [
+        Category(np.array([column]), np.unique(features[:, column])[:, None])
+        for column in range(features.shape[1])
+        if column not in grouped and is_discrete(features[:, column]) and np.ptp(features[:, column]) > 0
+    ]
+    whole = [Category(group, np.eye(len(group))) for group in groups]
+    return sorted([*alone, *whole], key=lambda one: int(one.columns[0]))
+
+
+def wrong_losses(truth: FloatArray, predictors: Sequence[Predictor], categories: Sequence[Category]) -> list[Losses]:
+    """1 where predictors of (n, d) cells name another value than the true one, else 0: (n, categories)."""
+    symbols = [one.symbols(truth) for one in categories]
+    return [
+        Losses(
+            predictor.name,
+            predictor.level,
+            _columns(
+                [
+                    (one.symbols(predictor.estimate) != true).astype(np.float64)
+                    for one, true in zip(categories, symbols, strict=True)
+                ]
+            ),
+        )
+        for predictor in predictors
+    ]
+
+
+def prior_losses(truth: FloatArray, categories: Sequence[Category]) -> list[Losses]:
+    """What naming a value costs without scores: any value alike, and the most frequent one for who knows frequencies.
+
+    The most frequent is that of the judged (n, d) cells themselves: no other constant is right as often.
+    """
+    blind = [np.full(len(truth), 1 - 1 / len(one.values)) for one in categories]
+    modes = []
+    for one in categories:
+        symbols = one.symbols(truth)
+        modes.append((symbols != np.bincount(symbols).argmax()).astype(np.float64))
+    return [
+        Losses("any value", "nothing", _columns(blind)),
+        Losses("the most frequent value", "marginals", _columns(modes)),
+    ]
+
+
+def _columns(parts: Sequence[FloatArray]) -> FloatArray:
+    return np.column_stack(parts) if parts else np.empty((0, 0))
+
+
+def _nearest(values: FloatArray, cells: FloatArray) -> IntArray:
+    """Number of the nearest of values in rising order; the lower of two as near."""
+    middles = (values[1:] + values[:-1]) / 2
+    return np.searchsorted(middles, cells, side="left")
+
+
+def _one_hot_groups(features: FloatArray, owners: Sequence[str]) -> list[IntArray]:
+    binary = ((features == 0) | (features == 1)).all(axis=0) & (np.ptp(features, axis=0) > 0)
+    groups, start = list[IntArray](), 0
+    while start < features.shape[1]:
+        end = _end_of_group(features, binary, owners, start)
+        if end:
+            groups.append(np.arange(start, end))
+        start = end or start + 1
+    return groups
+
+
+def _end_of_group(features: FloatArray, binary: BoolArray, owners: Sequence[str], start: int) -> int:
+    """Where the one-hot group that begins here ends; 0 if none does."""
+    total = np.zeros(len(features))
+    for column in range(start, features.shape[1]):
+        if not binary[column] or owners[column] != owners[start]:
+            return 0
+        total += features[:, column]
+        if total.max() > 1:
+            return 0
+        if column > start and total.min() == 1:
+            return column + 1
+    return 0

@@ -1,0 +1,253 @@
+"""The federation's part of a leak: how much less an attack errs than the same adversary does without any score.
+
+Whatever is measured is a loss per record and column. e0 is the lowest mean loss of any guess that sees no score and
+needs to know no more beforehand than a level allows; the part is max(0, 1 - e / e0) of an attack whose mean loss is e.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks import LEVELS, Level
+from plumbline.judge.measures import Interval
+from vfl.arrays import FloatArray, IntArray
+
+# Where e0 is smaller, nothing is left that a federation could give away: who has no score is off by less than 1 % of
+# the column's range (root mean square) already, and what an attack takes off that rests on one record or two.
+FLOOR = 1e-4
+RESAMPLES = 1000
+# Of resampled counts that are held at once: 64 MB of them.
+_MOST_COUNTS = 8_000_000
+# Ends of a 95 % interval.
+_ENDS = (0.025, 0.975)
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """What one way to guess costs, record by record.
+
+    Attributes:
+        name: of the attack, or of the guess without scores.
+        level: what its adversary knows beforehand.
+        values: (n, m), a loss per record and column, such as a squared error; 0 is right.
+    """
+
+    name: str
+    level: Level
+    values: FloatArray
+
+
+@dataclass(frozen=True)
+class LevelVerdict:
+    """What one attack adds to the knowledge of an adversary of one level, in one column.
+
+    Attributes:
+        level: what the adversary knows beforehand, at most.
+        baseline: name of the best guess without scores.
+        e0: its mean loss.
+        attack: name of the attack; empty where none of this level or a lower one saw scores.
+        error: the attack's mean loss; None without an attack.
+        part: the federation's part with its 95 % interval, in [0, 1]; None without an attack and where e0 is below
+            ``FLOOR``.
+        removed: e0 minus the attack's mean loss with its 95 % interval; below 0 where the attack is worse. None without
+            an attack.
+    """
+
+    level: Level
+    baseline: str
+    e0: float
+    attack: str = ""
+    error: float | None = None
+    part: Interval | None = None
+    removed: Interval | None = None
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether the federation gave something away beyond chance."""
+        return self.part is not None and self.part.low > 0
+
+
+class Comparison:
+    """Attacks against guesses without scores, on the same records, with a paired bootstrap over these.
+
+    One matrix of counts resamples the records of all losses at once, so that differences keep what they have in common.
+    """
+
+    def __init__(
+        self,
+        attacks: Sequence[Losses],
+        score_free: Sequence[Losses],
+        *,
+        generator: np.random.Generator,
+        resamples: int = RESAMPLES,
+    ) -> None:
+        """Resample all losses.
+
+        Args:
+            attacks: losses of those that saw scores.
+            score_free: losses of those that didn't; one of the level ``nothing`` at least.
+            generator: draws the resamples.
+            resamples: how many.
+
+        Raises:
+            ValueError: without a guess of the level ``nothing``, or for losses of different shapes.
+        """
+        self._attacks, self._score_free = tuple(attacks), tuple(score_free)
+        if not any(one.level == "nothing" for one in self._score_free):
+            raise ValueError("Give a guess that needs to know nothing, such as a constant: nothing to compare with.")
+        everything = np.stack([one.values for one in (*self._attacks, *self._score_free)], axis=1)
+        self._means = everything.mean(axis=0)
+        self._resampled = _resampled_means(everything, generator, resamples)
+        self._tables: dict[Level, LevelTable] = {}
+
+    @property
+    def score_free(self) -> tuple[tuple[str, Level], ...]:
+        """Names and levels of the guesses without scores."""
+        return tuple((one.name, one.level) for one in self._score_free)
+
+    def mean_losses(self, name: str) -> tuple[Interval, list[Interval]]:
+        """Mean loss of an attack or a guess with its 95 % interval: over all columns, and of each column.
+
+        Raises KeyError for a name that isn't among them.
+        """
+        number = {one.name: number for number, one in enumerate((*self._attacks, *self._score_free))}[name]
+        means, resampled = self._means[number], self._resampled[:, number]
+        columns = [_interval(float(mean), ends) for mean, ends in zip(means, _quantiles(resampled).T, strict=True)]
+        return _interval(float(means.mean()), _quantiles(resampled.mean(axis=1))), columns
+
+    def at(self, level: Level) -> "LevelTable":
+        """The attacks of this level and lower ones against the best guess of these levels."""
+        if level not in self._tables:
+            self._tables[level] = self._table(level)
+        return self._tables[level]
+
+    def _table(self, level: Level) -> "LevelTable":
+        mounted = indices_up_to(self._attacks, level)
+        eligible = indices_up_to(self._score_free, level)
+        guesses = [len(self._attacks) + number for number in eligible]
+        best = self._means[guesses].argmin(axis=0)
+        e0_resampled = self._resampled[:, guesses].min(axis=1, keepdims=True)
+        error_resampled = self._resampled[:, mounted]
+        # A resample whose best guess is exact has nothing to give away.
+        remaining = np.divide(error_resampled, e0_resampled, out=np.ones_like(error_resampled), where=e0_resampled > 0)
+        return LevelTable(
+            level=level,
+            attacks=tuple(self._attacks[number].name for number in mounted),
+            baselines=tuple(self._score_free[eligible[number]].name for number in best),
+            e0=self._means[guesses].min(axis=0),
+            error=self._means[mounted],
+            part_ends=_quantiles(1 - remaining).clip(0, 1),
+            removed_ends=_quantiles(e0_resampled - error_resampled),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LevelTable:
+    """All attacks and columns at one level.
+
+    Attributes:
+        level: what the adversary knows beforehand, at most.
+        attacks: (a,) names of the attacks that need to know no more.
+        baselines: (m,) name of each column's best guess without scores.
+        e0: (m,) its mean loss.
+        error: (a, m) mean losses of the attacks.
+        part_ends: (2, a, m) ends of the interval of the federation's part.
+        removed_ends: (2, a, m) ends of the interval of e0 minus the attack's loss.
+    """
+
+    level: Level
+    attacks: tuple[str, ...]
+    baselines: tuple[str, ...]
+    e0: FloatArray
+    error: FloatArray
+    part_ends: FloatArray
+    removed_ends: FloatArray
+
+    def verdict(self, attack: str, column: int) -> LevelVerdict:
+        """One attack, by its name, on one column, by its number; without a name, what holds without any attack.
+
+        Raises ValueError for an attack that isn't of this level.
+        """
+        e0, baseline = float(self.e0[column]), self.baselines[column]
+        if not attack:
+            return LevelVerdict(self.level, baseline, e0)
+        number = self.attacks.index(attack)
+        error = float(self.error[number, column])
+        part = _interval(max(0.0, 1 - error / e0), self.part_ends[:, number, column]) if e0 >= FLOOR else None
+        removed = _interval(e0 - error, self.removed_ends[:, number, column])
+        return LevelVerdict(self.level, baseline, e0, attack, error, part, removed)
+
+    def verdicts(self) -> Iterator[tuple[int, LevelVerdict]]:
+        """Every attack on every column, with the column's number."""
+        for attack in self.attacks:
+            for column in range(len(self.e0)):
+                yield column, self.verdict(attack, column)
+
+
+# The losses of attacks, and of guesses without scores, on some of the records.
+Measure = Callable[[IntArray], tuple[Sequence[Losses], Sequence[Losses]]]
+
+
+def choose_and_judge(
+    measure: Measure, records: int, *, generator: np.random.Generator
+) -> list[tuple[LevelVerdict, ...]]:
+    """Judge each column at every level: its best attack is chosen on one half of the records, judged on the other.
+
+    Args:
+        measure: computes losses of the records that it is given by number; guesses may be fitted to these.
+        records: how many there are.
+        generator: draws the resamples.
+    """
+    choosing, judging = halves(records)
+    on_choosing, _ = measure(choosing)
+    comparison = Comparison(*measure(judging), generator=generator)
+    tables = [comparison.at(level) for level in LEVELS]
+    columns = range(len(tables[0].e0))
+    chosen = [best_attacks(on_choosing, level) or [""] * len(columns) for level in LEVELS]
+    return [
+        tuple(table.verdict(best[column], column) for table, best in zip(tables, chosen, strict=True))
+        for column in columns
+    ]
+
+
+def best_attacks(attacks: Sequence[Losses], level: Level) -> list[str]:
+    """Name the attack of this level or a lower one that costs least in each column; nothing where there is none.
+
+    Choose on other records than those that judge: the best of many is partly lucky.
+    """
+    eligible = [attacks[number] for number in indices_up_to(attacks, level)]
+    if not eligible:
+        return []
+    return [eligible[number].name for number in np.argmin([one.values.mean(axis=0) for one in eligible], axis=0)]
+
+
+def halves(records: int) -> tuple[IntArray, IntArray]:
+    """Split records into those that choose an attack and those that judge it, always alike; one record does both."""
+    order = np.random.default_rng(0).permutation(records)
+    middle = records // 2
+    return (order[:middle] if middle else order), order[middle:]
+
+
+def indices_up_to(losses: Sequence[Losses], level: Level) -> list[int]:
+    """Numbers of those whose adversary knows no more beforehand than ``level``."""
+    return [number for number, one in enumerate(losses) if LEVELS.index(one.level) <= LEVELS.index(level)]
+
+
+def _resampled_means(losses: FloatArray, generator: np.random.Generator, resamples: int) -> FloatArray:
+    """Means of (n, guesses, m) losses over resampled records: (resamples, guesses, m)."""
+    records, means = len(losses), list[FloatArray]()
+    flat, share = losses.reshape(records, -1) / records, np.full(records, 1 / records)
+    for start in range(0, resamples, block := max(1, _MOST_COUNTS // records)):
+        counts = generator.multinomial(records, share, size=min(block, resamples - start))
+        means.append(counts.astype(np.float64) @ flat)
+    return np.concatenate(means).reshape(resamples, *losses.shape[1:])
+
+
+def _quantiles(resampled: FloatArray) -> FloatArray:
+    ends: FloatArray = np.quantile(resampled, _ENDS, axis=0)
+    return ends
+
+
+def _interval(mean: float, ends: FloatArray) -> Interval:
+    return Interval(mean, float(ends[0]), float(ends[1]))

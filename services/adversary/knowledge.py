@@ -1,0 +1,129 @@
+"""What an active party's adversary knows of one session: views of predictions are made of this and of nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import attacks
+from attacks.undone import Undone
+from services.adversary.declared import disclosure, score_channels
+from services.party.party_model import PartyModel
+from vfl.arrays import FloatArray, IntArray
+from vfl.channels import ParameterChannel, ScoreChannel
+from vfl.data import Table
+from vfl.learning import class_rows
+from vfl.learning.networks import DenseNetwork, VerticalNetwork
+
+
+@dataclass(frozen=True, eq=False)
+class Beforehand:
+    """What the active party's adversary knows before any session. Nothing of it is part of honest training.
+
+    Attributes:
+        records: complete records: ids and passive features. None for none.
+        moments: published statistics of the passive columns, in the agreement's order. None for none.
+    """
+
+    records: Table | None = None
+    moments: attacks.PassiveMoments | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What the active party knows of one session besides scores.
+
+    Attributes:
+        model: its own part.
+        disclosed: each passive party's parameters in the agreement's order. None in black box.
+        auxiliary: complete records that this party holds besides, with the scores that it got for them.
+        auxiliary_rows: which records these are, as rows of the common order, (t,); None for none.
+        moments: what it knows beforehand of the passive columns.
+    """
+
+    model: PartyModel
+    disclosed: tuple[DenseNetwork, ...] | None
+    auxiliary: attacks.AuxiliaryRows | None = None
+    auxiliary_rows: IntArray | None = None
+    moments: attacks.PassiveMoments | None = None
+
+    @cached_property
+    def channel(self) -> tuple[ScoreChannel, ...]:
+        """What the session's defences let pass of scores, as all are told."""
+        return score_channels(self.model.agreement)
+
+    @cached_property
+    def disclosure(self) -> ParameterChannel | None:
+        """How disclosed class rows differ from those that scores follow from, as all are told."""
+        return disclosure(self.model.agreement)
+
+    @property
+    def is_defended(self) -> bool:
+        """Whether anything stands between the model and what this party sees of it."""
+        return bool(self.channel) or self.disclosure is not None
+
+    def undone_names(self, undone: Undone) -> list[str]:
+        """Names of the defences that were taken off a view of this session."""
+        agreement = self.model.agreement
+        of_scores = agreement.score_defences[len(agreement.score_defences) - undone.channels :]
+        of_parties = [one.name for party in agreement.parties[1:] for one in party.disclosure_defences]
+        return list(dict.fromkeys([*of_scores, *(of_parties if undone.disclosure else [])]))
+
+    def unknown_of(self, rows: Sequence[int], scores: FloatArray) -> tuple[list[int], FloatArray]:
+        """Of predicted rows and their (n, classes) scores those that it doesn't hold in full anyway."""
+        if self.auxiliary_rows is None:
+            return list(rows), scores
+        is_unknown = ~np.isin(np.asarray(rows, dtype=np.int64), self.auxiliary_rows)
+        return [row for row, kept in zip(rows, is_unknown, strict=True) if kept], scores[is_unknown]
+
+    def own_features(self, rows: IntArray) -> FloatArray:
+        """This party's features of these rows, without the bias that training adds."""
+        features = self.model.features_of(rows)
+        return features if self.model.agreement.plan.installed_model else features[:, :-1]
+
+    def view(self, rows: IntArray, scores: FloatArray) -> attacks.PredictionView:
+        """The view of predictions of ``rows``, (n, classes) scores.
+
+        Raises:
+            ViewError: when the pieces don't fit.
+        """
+        train_rows = self.model.rows.train
+        passive = sum(party.feature_count for party in self.model.agreement.peers_of(self.model.name))
+        if self.moments is not None and len(self.moments.mean) != passive:
+            raise attacks.ViewError(
+                f"PLUMBLINE_PRIOR_KNOWLEDGE tells of {len(self.moments.mean)} columns, and the passive parties have "
+                f"{passive}: give those of this session."
+            )
+        return attacks.PredictionView(
+            features_active=self.own_features(rows),
+            scores=scores,
+            auxiliary=self.auxiliary,
+            labels=self.model.labels_of(train_rows),
+            features_train=self.own_features(train_rows),
+            passive_features=passive,
+            moments=self.moments,
+            record_labels=self.model.labels_of(rows),
+            channel=self.channel,
+            disclosure=self.disclosure,
+            **self._parameters(),
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        """The parts of the model that this party knows, as a view has them."""
+        pieces: dict[str, Any] = {}
+        own, others = self.model.parameters, self.disclosed
+        if own.is_linear and not self.model.agreement.plan.installed_model:
+            rows_by_class = class_rows(own.weights[0])
+            pieces["weights_active"], pieces["bias"] = rows_by_class[:, :-1], rows_by_class[:, -1]
+        elif own.is_linear:
+            pieces["weights_active"] = class_rows(own.weights[0])
+        else:
+            pieces["network_active"] = own
+        if others is not None and all(part.is_linear for part in (own, *others)):
+            pieces["weights_passive"] = np.hstack([class_rows(part.weights[0]) for part in others])
+            pieces.setdefault("bias", sum((part.biases[0] for part in others), own.biases[0]))
+        elif others is not None and len(others) == 1:
+            pieces["network"] = VerticalNetwork(own, others[0])
+        return pieces

@@ -1,0 +1,108 @@
+"""The file of what an adversary knows beforehand of the passive columns: published statistics, as JSON.
+
+No part of a federation makes or reads it but the active party's attacks; an audit writes it.
+"""
+
+import json
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from attacks import PassiveMoments
+from services.common.durable import write_durably
+from services.common.settings import SettingsError
+
+_Numbers = list[float]
+_REMEDY = "Write it as docs/reference/run-folder.md says, or drop PLUMBLINE_PRIOR_KNOWLEDGE."
+
+
+@dataclass(frozen=True)
+class _Content:
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    mean: _Numbers
+    variance: _Numbers
+    covariance: list[_Numbers] | None = None
+    supports: list[_Numbers | None] = field(default_factory=list)
+    frequencies: list[_Numbers | None] = field(default_factory=list)
+    groups: list[list[int]] = field(default_factory=list)
+
+
+def write_moments(path: Path, moments: PassiveMoments) -> None:
+    """Write statistics into a file that only this user may read. Raises OSError."""
+    content = {one.name: _as_lists(getattr(moments, one.name)) for one in fields(moments)}
+    write_durably(path, json.dumps(content, indent=1).encode())
+
+
+def read_moments(path: Path) -> PassiveMoments:
+    """Read what ``write_moments``, or a person, wrote.
+
+    Raises:
+        SettingsError: for a file that can't be read, or whose numbers aren't statistics of the same columns.
+    """
+    try:
+        content = TypeAdapter(_Content).validate_json(path.read_bytes())
+        moments = PassiveMoments(
+            mean=np.array(content.mean, dtype=np.float64),
+            variance=np.array(content.variance, dtype=np.float64),
+            covariance=_matrix(content.covariance),
+            supports=_each(content.supports),
+            frequencies=_each(content.frequencies),
+            groups=tuple(np.array(group, dtype=np.int64) for group in content.groups),
+        )
+        _check(moments)
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{path} tells no prior knowledge ({_first_line(error)}). {_REMEDY}") from error
+    return moments
+
+
+def _check(moments: PassiveMoments) -> None:
+    """Raises ValueError for the first thing that contradicts another."""
+    d = len(moments.mean)
+    _expect(d > 0 and moments.variance.shape == (d,), "mean and variance are one number per column")
+    _expect((moments.variance >= 0).all(), "no variance is negative")
+    covariance = moments.covariance
+    if covariance is not None:
+        _expect(covariance.shape == (d, d), "covariance has a row and a column per column")
+        _expect(np.allclose(covariance, covariance.T), "covariance is symmetric")
+    _expect(len(moments.supports) in (0, d), "supports has an entry per column")
+    _expect(len(moments.frequencies) == len(moments.supports), "frequencies has an entry per support")
+    for support, frequencies in zip(moments.supports, moments.frequencies, strict=True):
+        _expect((support is None) == (frequencies is None), "each support has its frequencies")
+        if support is not None and frequencies is not None:
+            _expect(len(support) == len(frequencies) > 0, "each value of a support has its frequency")
+            _expect(bool((np.diff(support) > 0).all()), "the values of a support rise")
+            is_share = bool((frequencies >= 0).all()) and abs(float(frequencies.sum()) - 1) < 1e-6
+            _expect(is_share, "the frequencies of a column sum to 1")
+    members = [int(column) for group in moments.groups for column in group]
+    _expect(all(0 <= column < d for column in members), "groups name columns by number, from 0")
+    _expect(len(set(members)) == len(members), "a column is in one group at most")
+
+
+def _expect(holds: object, rule: str) -> None:
+    if not holds:
+        raise ValueError(f"expected that {rule}")
+
+
+def _matrix(rows: list[_Numbers] | None) -> Any:
+    return None if rows is None else np.array(rows, dtype=np.float64)
+
+
+def _each(columns: list[_Numbers | None]) -> tuple[Any, ...]:
+    return tuple(None if column is None else np.array(column, dtype=np.float64) for column in columns)
+
+
+def _as_lists(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_as_lists(one) for one in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first["loc"] else str(first["msg"])
+    return str(getattr(error, "strerror", None) or error).splitlines()[0]

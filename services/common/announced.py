@@ -1,0 +1,86 @@
+"""What a service tells the others of the defences that it applies: names and options, which are public (Kerckhoffs)."""
+
+import json
+from dataclasses import Field, asdict, dataclass, fields, is_dataclass
+from typing import Any, NoReturn
+
+from defences import Defence
+from protos.v1 import common_pb2
+from services.common import limits
+from services.common.errors import InvalidMessage
+
+
+@dataclass(frozen=True)
+class AnnouncedDefence:
+    """A defence as its service tells of it.
+
+    Attributes:
+        name: of the defence.
+        options: all of them but those withheld, as the text of a JSON object.
+        withheld: names of options that have a value which nobody is told.
+    """
+
+    name: str
+    options: str = "{}"
+    withheld: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, defence: Defence) -> "AnnouncedDefence":
+        """Announce a defence. An option that is private, or no JSON, is withheld unless it has its default value."""
+        told: dict[str, Any] = {}
+        withheld: list[str] = []
+        private = getattr(defence, "private_options", ())
+        options: list[Field[Any]] = [one for one in fields(defence) if one.init] if is_dataclass(defence) else []
+        for option in options:
+            value = getattr(defence, option.name)
+            if option.name not in private and _is_json(value):
+                told[option.name] = value
+            elif value is not option.default and not (_is_json(value) and value == option.default):
+                withheld.append(option.name)
+        text = json.dumps(told, sort_keys=True)
+        if len(text.encode()) > limits.OPTIONS_BYTES:
+            return cls(defence.name, withheld=tuple(one.name for one in options))
+        return cls(defence.name, text, tuple(withheld))
+
+    def check(self) -> None:
+        """Raises InvalidMessage for what no service announces."""
+        limits.check_name(self.name)
+        limits.check_count(self.withheld, limits.OPTIONS, "withheld options of a defence")
+        for option in self.withheld:
+            limits.check_name(option)
+        limits.check_count(len(self.options.encode()), limits.OPTIONS_BYTES, f"bytes of the options of {self.name}")
+        self.values()
+
+    def values(self) -> dict[str, Any]:
+        """The options; raises InvalidMessage for a text that isn't the JSON of an object of finite numbers."""
+        try:
+            found = json.loads(self.options, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise InvalidMessage(f"The options of {self.name} are no JSON that can be read.") from error
+        if not isinstance(found, dict):
+            raise InvalidMessage(f"The options of {self.name} are no JSON object.")
+        return found
+
+    @classmethod
+    def from_message(cls, message: common_pb2.AnnouncedDefence) -> "AnnouncedDefence":
+        """Read and check what a service announces; raises InvalidMessage."""
+        limits.check_count(message.withheld, limits.OPTIONS, "withheld options of a defence")
+        announced = cls(message.name, message.options, tuple(message.withheld))
+        announced.check()
+        return announced
+
+    def to_message(self) -> common_pb2.AnnouncedDefence:
+        """Write it as a message."""
+        return common_pb2.AnnouncedDefence(**asdict(self))
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number.")

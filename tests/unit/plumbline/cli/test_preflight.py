@@ -1,0 +1,127 @@
+"""``plumbline preflight``: theory's bounds of one's own table, in words and as JSON, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from plumbline.cli import app
+from vfl.data import fit_encoder
+from vfl.theory.prediction import equations, moments, prediction_errors, preflight_bounds
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """Exit status and output, its lines joined."""
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["preflight", *arguments])
+    return done.exit_code, " ".join(done.output.split())
+
+
+def table(tmp_path: Path, columns: int = 5, **more: Any) -> tuple[str, np.ndarray]:
+    """A table of dependent columns on scales of their own."""
+    generator, rows = np.random.default_rng(0), 80
+    features = generator.normal(size=(rows, columns)) @ generator.normal(size=(columns, columns)) * 10.0 + 3
+    frame = pd.DataFrame(features, columns=[f"c{column}" for column in range(columns)])
+    frame.insert(0, "client", [f"r{row}" for row in range(rows)])
+    path = tmp_path / "own.csv"
+    frame.assign(**more).to_csv(path, index=False)
+    return str(path), features
+
+
+def facts(*arguments: str) -> dict[str, object]:
+    done = CliRunner().invoke(app, ["preflight", *arguments, "--json"])
+    assert done.exit_code == 0, done.output
+    found: dict[str, object] = json.loads(done.output)
+    return found
+
+
+def test_the_numbers_are_theorys_of_the_table_as_a_party_encodes_it(tmp_path: Path) -> None:
+    path, features = table(tmp_path)
+    encoded = fit_encoder("minmax", features).transform(features)
+    expected = preflight_bounds(encoded, 3)
+    found = facts(path, "--classes", "3", "--id", "client")
+    assert (found["rows"], found["features"], found["classes"]) == (80, 5, 3)
+    bounds = found["bounds"]
+    assert isinstance(bounds, dict)
+    assert (bounds["rank"], bounds["nullity"], bounds["fully_determined"]) == (2, 3, False)
+    for name in ("half_star", "least_squares", "mean_star"):
+        assert bounds[name]["lower"] == pytest.approx(getattr(expected, name).lower)
+        assert bounds[name]["upper"] == pytest.approx(getattr(expected, name).upper)
+    columns = found["columns"]
+    assert isinstance(columns, list)
+    assert [column["name"] for column in columns] == ["c0", "c1", "c2", "c3", "c4"]
+    assert np.mean([column["mean"] for column in columns]) == pytest.approx(bounds["mean"])
+    assert np.mean([column["half"] for column in columns]) == pytest.approx(bounds["half"])
+
+
+def test_whatever_the_model_its_errors_lie_within_the_bounds(tmp_path: Path) -> None:
+    path, features = table(tmp_path)
+    encoded = fit_encoder("minmax", features).transform(features)
+    bounds = facts(path, "--classes", "3", "--id", "client")["bounds"]
+    assert isinstance(bounds, dict)
+    own, generator = moments(encoded), np.random.default_rng(1)
+    for _ in range(50):
+        errors = prediction_errors(equations(generator.normal(size=(3, 5))), own)
+        assert bounds["half_star"]["lower"] <= errors.half_star.value <= bounds["half_star"]["upper"]
+        assert bounds["least_squares"]["lower"] <= errors.least_squares.value <= bounds["least_squares"]["upper"]
+        # eq. 52 is the error of the attack that knows the mean.
+        assert bounds["floor"] <= errors.floor <= bounds["mean_star"]["upper"]
+
+
+def test_words_say_how_much_leaks_of_what_and_what_to_do(tmp_path: Path) -> None:
+    path, features = table(tmp_path)
+    bounds = preflight_bounds(fit_encoder("minmax", features).transform(features), 3)
+    status, shown = run(path, "--classes", "3", "--id", "client")
+    assert status == 0
+    assert "Of the 5 directions in which records differ, 2 are computed exactly, and 3 can't be." in shown
+    least, most = 1 - bounds.mean_star.upper / bounds.mean, 1 - bounds.mean_star.lower / bounds.mean
+    assert f"who knows the columns' means learns {least:.0%} to {most:.0%} of what they leave open" in shown
+    assert "If that is too much: fewer classes or more columns hide more" in shown
+    assert f"│ half*: from the scores │ {bounds.half_star.lower:.4f} │ {bounds.half_star.upper:.4f} │" in shown
+    assert all(f"│ c{column} │" in shown for column in range(5))
+
+
+def test_fewer_columns_than_classes_are_told_in_full(tmp_path: Path) -> None:
+    path, _ = table(tmp_path, columns=3)
+    status, shown = run(path, "--classes", "4", "--id", "client")
+    assert status == 0
+    assert "Every value of every record can be computed from its scores: 4 classes give 3 equations" in shown
+    assert "Join with 4 columns or more" in shown
+
+
+def test_nothing_but_the_table_is_needed_and_nothing_of_it_is_shown(tmp_path: Path) -> None:
+    path, features = table(tmp_path)
+    _, shown = run(path, "--classes", "2", "--id", "client")
+    assert "r17" not in shown
+    assert f"{features[0, 0]:.2f}" not in shown
+
+
+@pytest.mark.parametrize(
+    ("more", "arguments", "sentence"),
+    [
+        ({"flat": 1.0}, ["--classes", "2"], "Column 'flat' has the same value in every row"),
+        ({"city": "Bern"}, ["--classes", "2"], "Column 'city' holds text, not a number, in row 1: encode it"),
+        ({"gap": np.nan}, ["--classes", "2"], "Column 'gap' is empty (or NaN) in row 1 (80 in all)"),
+        ({}, ["--classes", "1"], "A classifier needs at least 2 classes, got 1."),
+        ({}, ["--classes", "2", "--id", "id"], "There is no id column 'id'"),
+    ],
+)
+def test_what_cant_be_used_is_refused_in_one_sentence(
+    tmp_path: Path, more: dict[str, Any], arguments: list[str], sentence: str
+) -> None:
+    path, _ = table(tmp_path, **more)
+    status, shown = run(path, *(["--id", "client"] if "--id" not in arguments else []), *arguments)
+    assert status == 2
+    assert shown.startswith("plumbline: ")
+    assert sentence in shown
+    assert "Traceback" not in shown
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    status, shown = run(str(tmp_path / "none.csv"), "--classes", "2")
+    assert status == 2
+    assert "There is no file" in shown
+    assert "check the path" in shown

@@ -1,0 +1,47 @@
+"""What counts as a category, and when a guess names it right."""
+
+import numpy as np
+
+from plumbline.judge.baselines import Predictor
+from plumbline.judge.categories import find_categories, prior_losses, wrong_losses
+
+RNG = np.random.default_rng(2)
+COLOURS = RNG.choice(3, size=200, p=[0.5, 0.3, 0.2])
+# A number, a one-hot encoded colour, a flag, a constant.
+CELLS = np.column_stack([RNG.random(200), np.eye(3)[COLOURS], RNG.integers(0, 2, 200), np.ones(200)])
+OWNERS = ["a"] * 6
+
+
+def test_a_one_hot_group_is_one_category_and_numbers_and_constants_are_none() -> None:
+    assert [one.columns.tolist() for one in find_categories(CELLS, OWNERS)] == [[1, 2, 3], [4]]
+
+
+def test_no_group_is_shared_by_two_parties() -> None:
+    owners = ["a", "a", "a", "b", "b", "b"]
+    assert [one.columns.tolist() for one in find_categories(CELLS, owners)] == [[1], [2], [3], [4]]
+
+
+def test_flags_that_are_no_group_stay_alone() -> None:
+    flags = RNG.integers(0, 2, (200, 3)).astype(float)
+    assert [one.columns.tolist() for one in find_categories(flags, ["a"] * 3)] == [[0], [1], [2]]
+
+
+def test_the_nearest_value_and_the_largest_of_a_group_are_named() -> None:
+    categories = find_categories(CELLS, OWNERS)
+    # Blurred, and the flag inverted in every record: the group is right throughout, the flag nowhere.
+    estimate = 0.2 + 0.3 * CELLS
+    estimate[:, 4] = 0.9 - 0.8 * CELLS[:, 4]
+    (losses,) = wrong_losses(CELLS, [Predictor("a", "nothing", estimate)], categories)
+    assert losses.values.mean(axis=0).tolist() == [0.0, 1.0]
+
+
+def test_without_scores_the_most_frequent_value_is_named_once_frequencies_are_known() -> None:
+    blind, mode = prior_losses(CELLS, find_categories(CELLS, OWNERS))
+    assert (blind.level, mode.level) == ("nothing", "marginals")
+    np.testing.assert_allclose(blind.values.mean(axis=0), [2 / 3, 1 / 2])
+    assert mode.values[:, 0].mean() == (COLOURS != 0).mean()
+
+
+def test_columns_without_categories_have_no_losses() -> None:
+    cells = RNG.random((50, 2))
+    assert find_categories(cells, ["a", "a"]) == []

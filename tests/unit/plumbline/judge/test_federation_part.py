@@ -1,0 +1,156 @@
+"""Known answers, calibration and properties of the federation's part."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attacks import LEVELS, Level
+from plumbline.judge.federation_part import (
+    FLOOR,
+    Comparison,
+    Losses,
+    best_attacks,
+    choose_and_judge,
+    halves,
+)
+from vfl.arrays import FloatArray, IntArray
+
+RNG = np.random.default_rng(11)
+RECORDS = 400
+
+
+def flat(name: str, level: Level, *means: float, records: int = RECORDS) -> Losses:
+    """Losses that are the same for every record."""
+    return Losses(name, level, np.tile(means, (records, 1)))
+
+
+def compared(attacks: list[Losses], score_free: list[Losses]) -> Comparison:
+    return Comparison(attacks, score_free, generator=np.random.default_rng(0), resamples=300)
+
+
+def test_the_part_by_hand_level_by_level() -> None:
+    found = compared(
+        [flat("half_star", "nothing", 0.1, 0.3)],
+        [
+            flat("guessing 1/2", "nothing", 0.4, 0.2),
+            flat("its mean", "marginals", 0.2, 0.2),
+            flat("imputation", "records", 0.05, 0.2),
+        ],
+    )
+    first = [found.at(level).verdict("half_star", 0) for level in LEVELS]
+    assert [one.baseline for one in first] == ["guessing 1/2", "its mean", "its mean", "imputation"]
+    assert [one.part.mean if one.part else None for one in first] == pytest.approx([0.75, 0.5, 0.5, 0.0])
+    # An attack that errs more than a guess gives nothing away, and is said to be worse.
+    second = found.at("records").verdict("half_star", 1)
+    assert second.part is not None
+    assert second.removed is not None
+    assert (second.part.mean, second.is_exposed) == (0.0, False)
+    assert second.removed.mean == pytest.approx(-0.1)
+
+
+def test_what_is_known_without_a_score_has_no_part() -> None:
+    found = compared([flat("a", "nothing", 0.0, 0.0)], [flat("guess", "nothing", 0.99 * FLOOR, 1.01 * FLOOR)]).at(
+        "nothing"
+    )
+    assert found.verdict("a", 0).part is None
+    exact = found.verdict("a", 1).part
+    assert exact is not None
+    assert (exact.mean, exact.low, exact.high) == (1.0, 1.0, 1.0)
+
+
+def test_without_attacks_e0_is_told_all_the_same() -> None:
+    (column,) = choose_and_judge(
+        lambda rows: ([], [flat("guess", "nothing", 0.25, records=len(rows))]),
+        10,
+        generator=np.random.default_rng(0),
+    )
+    assert [(one.baseline, one.e0, one.attack, one.error, one.part) for one in column] == [
+        ("guess", 0.25, "", None, None)
+    ] * 4
+
+
+def test_a_comparison_needs_a_guess_that_knows_nothing() -> None:
+    with pytest.raises(ValueError, match="needs to know nothing"):
+        compared([flat("a", "nothing", 0.1)], [flat("its mean", "marginals", 0.1)])
+
+
+def test_an_attack_counts_only_for_adversaries_who_know_what_it_needs() -> None:
+    attacks = [flat("blind", "nothing", 0.3), flat("informed", "records", 0.1)]
+    assert [best_attacks(attacks, level) for level in LEVELS] == [["blind"]] * 3 + [["informed"]]
+    assert best_attacks(attacks[1:], "covariance") == []
+    found = compared(attacks, [flat("guess", "nothing", 0.4)])
+    assert [found.at(level).attacks for level in LEVELS] == [("blind",)] * 3 + [("blind", "informed")]
+
+
+def test_intervals_cover_the_true_part_about_95_times_of_100() -> None:
+    """Squared errors of normal noise, half of whose variance the attack removes, paired within a record."""
+    covered = 0
+    for trial in range(100):
+        generator = np.random.default_rng(trial)
+        shared = generator.normal(size=(200, 1))
+        guess = Losses("guess", "nothing", (shared + generator.normal(size=(200, 1))) ** 2)
+        attack = Losses("attack", "nothing", shared**2)
+        part = Comparison([attack], [guess], generator=generator, resamples=200).at("nothing").verdict("attack", 0).part
+        assert part is not None
+        covered += part.low <= 0.5 <= part.high
+    assert 0.90 <= covered / 100 <= 0.99
+
+
+def test_mean_losses_come_with_intervals_over_columns_and_of_each() -> None:
+    varied = Losses("a", "nothing", RNG.exponential(size=(400, 2)) * [1.0, 3.0])
+    found = compared([varied], [flat("guess", "nothing", 0.25, 0.25)])
+    both, (first, second) = found.mean_losses("a")
+    assert both.mean == pytest.approx(varied.values.mean())
+    assert first.mean == pytest.approx(varied.values[:, 0].mean())
+    assert first.low < first.mean < first.high
+    # Three times the size, three times the width.
+    assert (second.high - second.low) / (first.high - first.low) == pytest.approx(3, rel=0.3)
+    fixed, _ = found.mean_losses("guess")
+    assert (fixed.mean, fixed.low, fixed.high) == pytest.approx((0.25, 0.25, 0.25))
+
+
+def test_who_is_best_by_luck_is_not_credited_with_it() -> None:
+    """Fifty attacks that are worse than the guess in truth: the luckiest of them on all records looks better."""
+    guess = Losses("guess", "nothing", np.full((60, 1), 1.0))
+    lucky = [Losses(str(number), "nothing", RNG.exponential(1.05, size=(60, 1))) for number in range(50)]
+    assert min(one.values.mean() for one in lucky) < 0.9
+
+    def measure(rows: IntArray) -> tuple[list[Losses], list[Losses]]:
+        return [of(one, rows) for one in lucky], [of(guess, rows)]
+
+    (column,) = choose_and_judge(measure, 60, generator=np.random.default_rng(0))
+    assert not column[0].is_exposed
+
+
+def of(losses: Losses, rows: IntArray) -> Losses:
+    return Losses(losses.name, losses.level, losses.values[rows])
+
+
+@given(st.integers(1, 50))
+def test_halves_split_all_records_and_are_never_empty(records: int) -> None:
+    choosing, judging = halves(records)
+    assert len(choosing) > 0
+    assert len(judging) > 0
+    if records > 1:
+        assert sorted([*choosing, *judging]) == list(range(records))
+    np.testing.assert_array_equal(halves(records)[1], judging)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_parts_lie_in_0_to_1_and_fall_with_what_is_known_beforehand(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+
+    def drawn(name: str, level: Level) -> Losses:
+        values: FloatArray = generator.exponential(generator.uniform(0.01, 1), size=(40, 2))
+        return Losses(name, level, values)
+
+    found = Comparison(
+        [drawn("a", "nothing")], [drawn(level, level) for level in LEVELS], generator=generator, resamples=100
+    )
+    for column in range(2):
+        parts = [found.at(level).verdict("a", column).part for level in LEVELS]
+        means = [one.mean for one in parts if one is not None]
+        assert means == sorted(means, reverse=True)
+        assert all(0 <= one.low <= one.high <= 1 for one in parts if one is not None)

@@ -1,0 +1,55 @@
+"""What training gives away of labels is what a passive party can't guess anyway."""
+
+import numpy as np
+import pytest
+
+from attacks import LEVELS
+from plumbline.judge.labels import label_verdicts
+from vfl.arrays import IntArray
+
+RNG = np.random.default_rng(4)
+# Three of ten in class 1; one column that tells the class but for a little noise, and one that tells nothing.
+TRUTH = (RNG.random(1000) < 0.3).astype(np.int64)
+TELLING = (TRUTH + RNG.normal(0, 0.3, 1000))[:, None]
+MUTE = RNG.normal(size=(1000, 1))
+ROWS = np.arange(800)
+
+
+def parts(found: IntArray, features: np.ndarray) -> list[float]:
+    verdicts = label_verdicts("label_recovery", found, TRUTH, ROWS, features)
+    assert [one.level for one in verdicts] == list(LEVELS)
+    return [one.part.mean if one.part is not None else float("nan") for one in verdicts]
+
+
+def test_all_labels_found_are_all_given_away() -> None:
+    assert parts(TRUTH, MUTE) == [1.0] * 4
+
+
+def test_no_answer_gives_nothing_away_at_any_level() -> None:
+    # What is left open is guessed, and a guess is known anyway.
+    verdicts = label_verdicts("label_recovery", np.full(1000, -1), TRUTH, ROWS, MUTE)
+    assert not any(one.is_exposed for one in verdicts)
+    assert verdicts[0].error == pytest.approx(verdicts[0].e0)
+
+
+def test_naming_the_most_frequent_class_is_no_attack() -> None:
+    nothing, *others = parts(np.zeros(1000, dtype=np.int64), MUTE)
+    assert nothing > 0
+    assert others == [0.0] * 3
+
+
+def test_what_an_own_classifier_tells_is_not_the_federations() -> None:
+    # Right but for every tenth label: much beside the base rate, nothing beside a classifier that is as good.
+    found = np.where(RNG.random(1000) < 0.1, 1 - TRUTH, TRUTH)
+    *_, covariance, records = label_verdicts("x", found, TRUTH, ROWS, TELLING)
+    assert covariance.is_exposed
+    assert not records.is_exposed
+    assert records.baseline.startswith("own classifier from")
+    # Learned from records that training didn't tell of: 200 are left, so 1,000 aren't there.
+    assert "1,000" not in records.baseline
+
+
+def test_half_of_the_labels_is_half_of_what_was_unknown() -> None:
+    found = np.where(np.arange(1000) % 2 == 0, TRUTH, -1)
+    marginals = parts(found, MUTE)[1]
+    assert marginals == pytest.approx(0.5, abs=0.1)

@@ -1,0 +1,199 @@
+"""What the view of a live session's adversary holds: its defences' channels, labels, and what it knows beforehand."""
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import attacks
+from attacks.known_moments import known_moments
+from defences import load
+from services.adversary.knowledge import Beforehand
+from services.adversary.predictions import AttackHost
+from services.common.agreement import Agreement
+from services.common.run_folder import RunFolder
+from services.coordinator.kept_sessions import DATABASE
+from services.party.model_file import packed, unpacked
+from services.party.served_models import SERVED
+from tests.harness.parties import active_data, party_data
+from tests.harness.restarts import IDS, Town, town
+from vfl.arrays import FloatArray
+from vfl.channels import Distorted, Rounding, ScoreChannel, Temperature, Undeclared
+from vfl.data import Table
+
+WORDS = ["setosa", "versicolor", "virginica"]
+SCORES = [load("score_scheme3", alpha=0.75), load("score_rounding", decimals=3)]
+TURN = load("feature_transform", kind="negate")
+
+
+@dataclass(frozen=True)
+class Spy:
+    """Keeps the views that it is given."""
+
+    seen: list[attacks.PredictionView] = field(default_factory=list)
+
+    name: ClassVar[str] = "spy"
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec(
+        "active", "prediction", "agnostic", (), "a test", reads_channel=True
+    )
+
+    def reconstruct(self, view: attacks.PredictionView) -> FloatArray:
+        self.seen.append(view)
+        return np.zeros((view.n, view.d))
+
+
+def three_classes() -> Any:
+    return active_data(labels=[WORDS[row % 3] for row in range(60)])
+
+
+def test_the_view_has_what_all_parties_are_told_also_after_a_restart(tmp_path: Path) -> None:
+    spy = Spy()
+    with town(
+        tmp_path, active=three_classes(), score_defences=SCORES, disclosing=[TURN], disclose=True, attacks={"spy": spy}
+    ) as home:
+        home.train()
+        home.restart(*home.names)
+        home.scores()
+        home.active._attacking.shutdown(wait=True)
+        first, later = spy.seen
+        for view in (first, later):
+            assert view.channel == (Temperature(0.25), Rounding(3))
+            assert view.disclosure == Distorted("negated", sign_is_guess=True)
+            assert view.own_shift is None
+        model = home.active._serving.newest
+        assert model is not None
+        np.testing.assert_array_equal(first.record_labels, model.model.labels_of(model.model.rows.test))
+        expected = model.model.labels_of(np.array([model.row_of_id[one] for one in IDS]))
+        np.testing.assert_array_equal(later.record_labels, expected)
+
+
+def test_states_of_before_options_were_told_start_and_answer_and_say_that_nothing_is_known(tmp_path: Path) -> None:
+    """Both formats: the coordinator's database and the parties' model files, without what is new in an agreement."""
+    spy = Spy()
+    with town(tmp_path, active=three_classes(), score_defences=SCORES, attacks={"spy": spy}, disclose=True) as home:
+        home.train()
+        before = home.scores()
+        home.kill(*home.names)
+        _forget_options(home, tmp_path / "state")
+        home.start(*home.names)
+        np.testing.assert_array_equal(home.scores(), before)
+        home.active._attacking.shutdown(wait=True)
+    assert spy.seen[-1].channel == (Undeclared("score_scheme3"), Undeclared("score_rounding"))
+
+
+def _forget_options(home: Town, state: Path) -> None:
+    import sqlite3
+
+    for name, data in home.data.items():
+        file = state / name / SERVED
+        labels = np.zeros(60, dtype=np.int64)
+        kept = unpacked(file.read_bytes(), data, labels if name == "active" else None)
+        with np.load(file) as arrays:
+            content = dict(arrays)
+        header = json.loads(content["header"].tobytes())
+        header["agreement"].pop("announced")
+        for party in header["agreement"]["parties"]:
+            party.pop("disclosure_defences")
+        content["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        np.savez(file, **content)
+        old = unpacked(file.read_bytes(), data, labels if name == "active" else None)
+        assert old.model.agreement == replace(kept.model.agreement, announced=())
+        assert packed(old, data) != packed(kept, data)
+    with sqlite3.connect(state / "coordinator" / DATABASE) as database:
+        ((text,),) = database.execute("SELECT agreement FROM sessions").fetchall()
+        agreement = json.loads(text)
+        agreement.pop("announced")
+        for party in agreement["parties"]:
+            party.pop("disclosure_defences")
+        database.execute("UPDATE sessions SET agreement = ?", (json.dumps(agreement),))
+
+
+def test_what_is_known_beforehand_reaches_the_view_and_known_records_are_not_attacked(tmp_path: Path) -> None:
+    spy, passive = Spy(), party_data(rows=range(59, 4, -1), seed=1)
+    moments = known_moments(passive.features)
+    known = Table(passive.ids[:12], passive.features[:12], passive.feature_names)
+    with town(tmp_path, attacks={"spy": spy}, beforehand=Beforehand(known, moments), disclose=True) as home:
+        home.train()
+        model = home.active._serving.newest
+        assert model is not None
+        test = set(model.model.rows.test.tolist())
+        given = {model.row_of_id[one] for one in known.ids if one in model.row_of_id}
+        (view,) = spy.seen
+        assert view.moments is moments
+        assert test & given
+        estimates = RunFolder(tmp_path).estimates(0)
+        assert set(estimates.rows.tolist()) == test - given
+        assert view.auxiliary is not None
+        rows = [model.row_of_id[one] for one in known.ids if one in model.row_of_id]
+        np.testing.assert_array_equal(view.auxiliary.labels, model.model.labels_of(np.array(rows)))
+        np.testing.assert_array_equal(estimates.auxiliary_rows, rows)
+        assert set(estimates.by_attack) == {"spy"}
+        # Asked for alone they aren't attacked either.
+        home.scores(known.ids[:3])
+        home.active._attacking.shutdown(wait=True)
+    assert len(spy.seen) == 1
+
+
+def test_moments_of_other_columns_are_refused_by_name(tmp_path: Path) -> None:
+    with town(
+        tmp_path,
+        attacks={"half": attacks.load("half")},
+        beforehand=Beforehand(moments=known_moments(np.eye(5))),
+        disclose=True,
+    ) as home:
+        home.train()
+    (outcome,) = RunFolder(tmp_path).prediction_outcomes()
+    assert outcome.status == "not applicable"
+    assert "PLUMBLINE_PRIOR_KNOWLEDGE tells of 5 columns" in str(outcome.reason)
+
+
+def test_attacks_that_read_no_channel_run_once_more_on_what_knowing_the_defences_leaves(tmp_path: Path) -> None:
+    temperature, rounding = SCORES
+    mounted = {"half_star": attacks.load("half_star"), "half": attacks.load("half"), "spy": Spy()}
+    with town(
+        tmp_path / "defended",
+        active=three_classes(),
+        score_defences=[rounding, temperature],
+        disclosing=[TURN],
+        attacks=mounted,
+        disclose=True,
+        private_seed=3,
+    ) as home:
+        home.train()
+    defended = RunFolder(tmp_path / "defended")
+    outcomes = {one.attack: one for one in defended.prediction_outcomes()}
+    knowing = "half_star(knowing=score_scheme3+feature_transform)"
+    assert set(outcomes) == {"half_star", "half", "spy", knowing}
+    assert [outcomes[one].sees_scores for one in ("half", knowing)] == [False, True]
+    with town(
+        tmp_path / "plain",
+        active=three_classes(),
+        score_defences=[load("score_rounding", decimals=3)],
+        attacks=mounted,
+        disclose=True,
+        private_seed=3,
+    ) as home:
+        home.train()
+    plain, found = RunFolder(tmp_path / "plain").estimates(0), defended.estimates(0)
+    assert {one.attack for one in RunFolder(tmp_path / "plain").prediction_outcomes()} == {"half_star", "half", "spy"}
+    np.testing.assert_allclose(found.by_attack[knowing], plain.by_attack["half_star"], atol=1e-6)
+    assert np.abs(found.by_attack["half_star"] - plain.by_attack["half_star"]).max() > 0.01
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_an_idle_host_asks_for_no_channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """A purifier may have to be trained for it: nothing of that where no attack is mounted."""
+    asked: list[str] = []
+
+    def asking(agreement: Agreement) -> tuple[ScoreChannel, ...]:
+        asked.append(agreement.session_id)
+        return ()
+
+    monkeypatch.setattr("services.adversary.knowledge.score_channels", asking)
+    with town(tmp_path, attacks={f"spy {number}": Spy() for number in range(count)}, disclose=True) as home:
+        home.train()
+    assert len(asked) == min(count, 1)
+    assert AttackHost({}, None).is_idle

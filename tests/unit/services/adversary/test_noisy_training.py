@@ -1,0 +1,59 @@
+"""Attacks on noisy shares in whole sessions: what each side reads off the other's, judged against the truth."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attacks.averaged_products import AveragedProducts
+from attacks.label_recovery import LabelRecovery
+from defences import load
+from plumbline.judge.training import TrainingFinding, read_training_findings
+from services.common.run_folder import RunFolder
+from tests.harness.defended import with_defences
+from tests.harness.parties import house, party_data, small_settings
+
+# Batches of four records can be solved for from five columns of the active party, as well as from six of the other.
+SETTINGS = small_settings(
+    epochs=15, batch_size=4, learning_rate=0.2, initialisation="zero", residual_integer_bits=9, record_features=True
+)
+
+
+def findings(folder: Path, cipher: str, sigma_active: float, sigma_passive: float) -> dict[str, TrainingFinding]:
+    """Train on labels that follow from two of the passive party's columns, and judge what each side found."""
+    passive = party_data(columns=6)
+    labels = np.where(passive.features[:, 0] + passive.features[:, 1] > 1, "yes", "no").tolist()
+    active = party_data(columns=5, seed=0, labels=labels)
+    active.features[:, -1] = 1.0
+    noise = [[load("dp_noise", sigma=sigma)] if sigma else [] for sigma in (sigma_active, sigma_passive)]
+    with house(
+        folder,
+        settings=SETTINGS.model_copy(update={"cipher": cipher}),
+        active=active,
+        passive=[passive],
+        active_defences=with_defences(*noise[0]),
+        passive_defences=with_defences(*noise[1]),
+        passive_adversary={"label_recovery": LabelRecovery()},
+        active_adversary={"averaged_products": AveragedProducts()},
+    ) as home:
+        home.train()
+    return {found.attack: found for found in read_training_findings(RunFolder(folder))}
+
+
+@pytest.mark.parametrize("cipher", ["paillier", "plain"])
+def test_noise_that_hides_one_step_leaves_what_sums_over_epochs_tell(tmp_path: Path, cipher: str) -> None:
+    found = findings(tmp_path, cipher, 3.0, 0.5)
+    labels, products = found["label_recovery"], found["averaged_products"]
+    assert labels.details["noise"] == pytest.approx(3.0, rel=0.15)
+    assert labels.success > 0.1 + float(np.mean(labels.by_epoch))
+    # 42 of 60 records were trained on.
+    assert products.resolved == 0.7
+    assert products.success == pytest.approx(products.details["expected"]["passive"], abs=0.1)
+    assert products.success > 0.8
+
+
+def test_without_noise_every_label_and_product_of_the_trained_records_follows(tmp_path: Path) -> None:
+    found = findings(tmp_path, "paillier", 0.0, 0.0)
+    assert found["label_recovery"].details["noise"] is None
+    assert found["label_recovery"].success == 1.0
+    assert found["averaged_products"].success > 0.9
