@@ -10,6 +10,7 @@ import numpy as np
 
 import attacks
 import defences
+from attacks.known_moments import known_moments
 from defences import NoiseSource, ScoreContext, channel_of, disclosure_of
 from plumbline.figures.defences.cases import NONE, Case, Plan, Trial
 from plumbline.figures.simulation.linear_models import TrainedModel, Training, fit_parameters, train
@@ -160,6 +161,4 @@ class Lab:
         """Of all rows that aren't judged."""
         model = self._model
         rows = np.vstack([model.features_train, model.features[self._records :]])[:, self._passive]
-        return attacks.PassiveMoments(
-            mean=rows.mean(axis=0), variance=rows.var(axis=0), covariance=np.cov(rows.T).reshape((rows.shape[1],) * 2)
-        )
+        return known_moments(rows)
