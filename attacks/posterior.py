@@ -187,9 +187,8 @@ def _of_samples(sampled: SampledPosterior, categories: bool) -> tuple[str, ...]:
     effective, contradicted = sampled.effective_samples, sampled.contradicted
     if effective is None or contradicted is None:
         raise AssertionError  # a sampler fills in both; this tells the type checker
-    notes = [
-        f"The posterior was sampled; the draws of half of the records are worth {np.median(effective):.0f} or more."
-    ]
+    typical = np.median(effective) if len(effective) else 0.0
+    notes = [f"The posterior was sampled; the draws of half of the records are worth {typical:.0f} or more."]
     if categories:
         notes.append("Columns that take few values were taken for Gaussian.")
     return (*notes, *_contradictions(int(contradicted.sum()), len(contradicted)))

@@ -181,32 +181,35 @@ def _likeliest(view: PredictionView, prior: GaussianPrior) -> Settled:
     return Settled(candidates[best], notes=(best,))
 
 
-def _sides(view: PredictionView, soft: SoftLogits) -> tuple[FloatArray, FloatArray]:
-    """b of A x = b, and its variance, both (n, k - 1)."""
+def _sides(view: PredictionView, soft: SoftLogits) -> FloatArray:
+    """b of A x = b, (n, k - 1), as far as scores tell it."""
     known = view.features_active @ np.asarray(view.weights_active).T + np.asarray(view.bias)
     shift = 0.0 if view.own_shift is None else view.own_shift
-    return np.diff(soft.middle - known - shift, axis=1), soft.variance[:, 1:] + soft.variance[:, :-1]
+    return np.diff(soft.middle - known - shift, axis=1)
 
 
 def _evidence(view: PredictionView, prior: GaussianPrior, soft: SoftLogits) -> float:
     """Log likelihood of all records' sides under the prior and a view's parameters."""
-    sides, variance = _sides(view, soft)
     matrix = np.diff(np.asarray(view.weights_passive), axis=0)
-    return _log_likelihood(sides - prior.mean @ matrix.T, matrix @ prior.covariance @ matrix.T, variance)
+    deviations = _sides(view, soft) - prior.mean @ matrix.T
+    return _log_likelihood(deviations, matrix @ prior.covariance @ matrix.T, soft)
 
 
 def _unrelated(view: PredictionView, prior: GaussianPrior, soft: SoftLogits) -> float:
     """The same where H is any rotation: sides about their own mean, as wide as W W^T and the features' spread say."""
-    sides, variance = _sides(view, soft)
+    sides, told = _sides(view, soft), 1.0 / (soft.variance[:, 1:] + soft.variance[:, :-1])
     matrix = np.diff(np.asarray(view.weights_passive), axis=0)
     spread = prior.covariance.trace() + prior.mean.var(axis=0).sum()
-    return _log_likelihood(sides - sides.mean(axis=0), matrix @ matrix.T * spread / matrix.shape[1], variance)
+    middle = (sides * told).sum(axis=0) / told.sum(axis=0)
+    # Each mean that was fitted costs half a log of the records (Schwarz).
+    fitted = 0.5 * len(middle) * np.log(max(len(sides), 1))
+    return _log_likelihood(sides - middle, matrix @ matrix.T * spread / matrix.shape[1], soft) - float(fitted)
 
 
-def _log_likelihood(deviations: FloatArray, covariance: FloatArray, variance: FloatArray) -> float:
-    """Of Gaussian rows with a covariance and independent errors besides."""
-    floor = 1e-9 * max(float(covariance.trace()), 1e-9)
-    values, vectors = np.linalg.eigh(covariance)
-    # Errors of equal size for all classes of a record keep the covariance's axes.
-    widths = np.maximum(values, 0.0) + np.median(variance, axis=1)[:, None] + floor
-    return float(-0.5 * (((deviations @ vectors) ** 2) / widths + np.log(widths)).sum())
+def _log_likelihood(deviations: FloatArray, covariance: FloatArray, soft: SoftLogits) -> float:
+    """Of Gaussian rows with a covariance and the errors of soft logits besides."""
+    floor = 1e-9 * max(float(covariance.trace()), 1e-9) * np.eye(len(covariance))
+    root = np.linalg.cholesky(covariance + floor + soft.covariance())
+    whitened = np.linalg.solve(root, deviations[:, :, None])[:, :, 0]
+    logarithms = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+    return float(-(0.5 * (whitened**2).sum(axis=1) + logarithms).sum())

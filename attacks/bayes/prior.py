@@ -53,7 +53,8 @@ class Posterior:
         low: (n, d), lower ends of the 90 % interval of each cell.
         high: (n, d), upper ends.
         spread: (n, d) standard deviations.
-        effective_samples: (n,), how many independent draws the sampled ones are worth; None where nothing was sampled.
+        effective_samples: (n,), how many independent draws the sampled ones are worth for a record's worst cell; None
+            where nothing was sampled.
     """
 
     mean: FloatArray

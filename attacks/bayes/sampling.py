@@ -23,7 +23,8 @@ from attacks.box_projection import project_onto_solutions
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.theory.prediction import equations, row_space
 
-INTERVAL = (0.05, 0.95)
+# What a 90 % interval leaves out at either end.
+_TAIL = 0.05
 # Answers less likely than this under the prior contradict it.
 _UNLIKELY = 1e-6
 # Records walk together in groups whose draws fit a processor's cache.
@@ -109,12 +110,18 @@ def _summary(
         beside = frame.untold[: frame.features]
         kept += generator.standard_normal((*kept.shape[:2], beside.shape[1])) @ beside.T
         variance = variance + (beside**2).sum(axis=1)
-    low, high = np.quantile(kept, INTERVAL, axis=0)
-    return mean, low, high, np.sqrt(variance), effective
+    low, high = np.quantile(kept, _levels(float(np.median(effective))), axis=0)
+    return mean, low, high, np.sqrt(variance), effective.min(axis=1)
+
+
+def _levels(effective: float) -> tuple[float, float]:
+    """Sample quantiles that so few draws exceed as often as the interval says: plain ones are too narrow."""
+    low = max(0.0, (_TAIL * (effective + 1) - 1) / max(effective - 1, 1.0))
+    return low, 1.0 - low
 
 
 def effective_samples(draws: FloatArray) -> FloatArray:
-    """How many independent draws (t, n, d) consecutive ones are worth, for the mean of a record's worst cell: (n,).
+    """How many independent draws (t, n, d) consecutive ones are worth, for the mean of each cell: (n, d).
 
     Sums autocorrelations over lags until pairs of neighbouring ones turn negative (Geyer 1992).
     """
@@ -127,7 +134,7 @@ def effective_samples(draws: FloatArray) -> FloatArray:
     pairs = correlations[: count // 2 * 2].reshape(count // 2, 2, *draws.shape[1:]).sum(axis=1)
     falling = np.maximum(np.minimum.accumulate(pairs, axis=0), 0.0)
     time = np.maximum(2.0 * falling.sum(axis=0) - 1.0, 1.0)
-    effective: FloatArray = np.where(constant, count, count / time).min(axis=1)
+    effective: FloatArray = np.where(constant, count, count / time)
     return effective
 
 

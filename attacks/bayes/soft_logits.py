@@ -17,7 +17,7 @@ from vfl.theory.logit_schemes import logits_of
 # Of logits that are known exactly: float64's own error.
 EXACT_VARIANCE = 1e-18
 # Of differences of which nothing is known.
-_UNKNOWN_VARIANCE = 1e6
+_UNKNOWN_VARIANCE = 1e4
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +31,12 @@ class SoftLogits:
 
     middle: FloatArray
     variance: FloatArray
+
+    def covariance(self) -> FloatArray:
+        """Of errors of the differences of consecutive classes: (n, k - 1, k - 1)."""
+        differences = np.diff(np.eye(self.variance.shape[1]), axis=0)
+        covariance: FloatArray = (differences * self.variance[:, None, :]) @ differences.T
+        return covariance
 
 
 def soft_logits(forward: Forward, told: Told | Exactly) -> SoftLogits | None:
@@ -53,10 +59,11 @@ def soft_logits(forward: Forward, told: Told | Exactly) -> SoftLogits | None:
 
 
 def _of_scores(forward: Forward, low: FloatArray, high: FloatArray, sigma: float) -> SoftLogits | None:
-    """By the width of scores: a score as small as its error tells only that it is small."""
+    """By the width of scores: one that may be 0 as well tells next to nothing of its logarithm."""
     variance, middle = (high - low) ** 2 / 12 + sigma**2, (low + high) / 2
     safe = np.maximum(middle, np.sqrt(variance))
-    return _undone(forward, logits_of(safe), variance / safe**2 + EXACT_VARIANCE)
+    unknown = (low <= 0.0) | (middle < 2 * sigma)
+    return _undone(forward, logits_of(safe), np.where(unknown, _UNKNOWN_VARIANCE, variance / safe**2 + EXACT_VARIANCE))
 
 
 def _undone(forward: Forward, log_scores: FloatArray, variance: FloatArray) -> SoftLogits | None:

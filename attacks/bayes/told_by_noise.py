@@ -15,6 +15,8 @@ from vfl.arrays import BoolArray, FloatArray, IntArray
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _DEVIATIONS = 5.0
+# No noise moves a score further, what clipping adds to the sum included.
+_FARTHEST = 12.0
 # Scores below this were clipped, or have gone through a temperature since.
 _NOTHING = 1e-200
 _TINY = 1e-300
@@ -34,13 +36,13 @@ class NoisyRow:
 
     def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
         """The exact likelihood: what is unknown of the row before it was normalised is integrated out."""
-        before, row = np.exp(log_scores), self.delivered[rows]
+        before, row, sigma = np.exp(log_scores), self.delivered[rows], np.maximum(self.sigma, slack)[:, None]
         positive = row > _NOTHING
         largest = row.max(axis=1, keepdims=True)
         full = positive & (row >= largest * (1 - 1e-12))
-        terms = [self._clipped_at_one(before, row, positive, full)]
-        terms.append(np.where(full.sum(axis=1) > 1, -np.inf, self._unclipped(before, row, positive)))
-        nothing = log_ndtr(-before / self.sigma)
+        terms = [_clipped_at_one(before, row, full, sigma)]
+        terms.append(np.where(full.sum(axis=1) > 1, -np.inf, _unclipped(before, row, sigma)))
+        nothing = log_ndtr(-before / sigma)
         # Where clipping left nothing at all the row is uniform.
         terms.append(np.where(full.all(axis=1), nothing.sum(axis=1), -np.inf))
         zeros = np.where(positive, 0.0, nothing).sum(axis=1)
@@ -48,39 +50,14 @@ class NoisyRow:
         return density
 
     def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
-        """0: every row is possible."""
-        return np.zeros(len(rows))
+        """Every row is possible; this is 0 but where none is as near as noise ever comes."""
+        return _far(np.abs(np.exp(log_scores) - self.delivered[rows]).max(axis=1), self.sigma)
 
     def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
         """That of the noise alone, of the scores that weren't clipped."""
         row = self.delivered[rows]
-        return diagonal(np.where(row > _NOTHING, (np.exp(log_scores) / self.sigma) ** 2, 0.0))
-
-    def _clipped_at_one(self, before: FloatArray, row: FloatArray, positive: BoolArray, full: BoolArray) -> FloatArray:
-        scale = 1.0 / row.max(axis=1, keepdims=True)
-        between = _log_normal(row * scale - before, self.sigma)
-        above = log_ndtr((before - 1.0) / self.sigma)
-        count = positive.sum(axis=1)
-        entries = np.where(full, above, np.where(positive, between, 0.0)).sum(axis=1)
-        term: FloatArray = entries + count * np.log(scale[:, 0])
-        return term
-
-    def _unclipped(self, before: FloatArray, row: FloatArray, positive: BoolArray) -> FloatArray:
-        """log of the integral over s from 0 to 1 / max(q) of s^(m-1) prod N(s q_i; p_i, sigma)."""
-        kept = np.where(positive, row, 0.0)
-        squared = (kept**2).sum(axis=1)
-        centre, spread = (kept * before).sum(axis=1) / squared, self.sigma / np.sqrt(squared)
-        low, high = _window(centre, spread, 1.0 / row.max(axis=1))
-        sums = ((low + high) / 2)[:, None] + ((high - low) / 2)[:, None] * _NODES
-        count = positive.sum(axis=1)[:, None]
-        exponent = (count - 1) * np.log(np.maximum(sums, _TINY)) - 0.5 * (
-            (sums - centre[:, None]) / spread[:, None]
-        ) ** 2
-        rest = np.where(positive, before - centre[:, None] * kept, 0.0)
-        constant = -0.5 * (rest**2).sum(axis=1) / self.sigma**2 - count[:, 0] * np.log(self.sigma * np.sqrt(2 * np.pi))
-        integral = _log_integral(exponent, high - low)
-        total: FloatArray = integral + constant
-        return total
+        sigma = np.maximum(self.sigma, slack)[:, None]
+        return diagonal(np.where(row > _NOTHING, (np.exp(log_scores) / sigma) ** 2, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,38 +79,31 @@ class NoisyIntervals:
 
     def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
         """The likelihood integrated over the unknown sum s, with weight 1 / s."""
+        sigma = np.maximum(self.sigma, slack)
         before, low, high = np.exp(log_scores), self.low[rows], np.minimum(self.high[rows], 1.0)
         middle, widths = (low + high) / 2, high - low
         length = np.linalg.norm(middle, axis=1)
         centre = (middle * before).sum(axis=1) / length**2
-        spread = (self.sigma + centre * np.linalg.norm(widths, axis=1)) / length
+        spread = (sigma + centre * np.linalg.norm(widths, axis=1)) / length
         least = np.full(len(low), 1.0 / low.shape[1])
         # From the first of these sums on the largest entry may have been clipped to 1; beyond the second it can't be 1.
         full, most = 1.0 / high.max(axis=1), 1.0 / np.maximum(low.max(axis=1), least)
         start, end = _window(centre, spread, full)
         density: FloatArray = np.logaddexp(
-            self._integrated(before, (low, high), start, end), self._integrated(before, (low, high), full, most)
+            _integrated(before / sigma[:, None], (low / sigma[:, None], high / sigma[:, None]), start, end, sigma),
+            _integrated(before / sigma[:, None], (low / sigma[:, None], high / sigma[:, None]), full, most, sigma),
         )
         return np.maximum(density, -1e300)
 
-    def _integrated(
-        self, before: FloatArray, ends: tuple[FloatArray, FloatArray], start: FloatArray, end: FloatArray
-    ) -> FloatArray:
-        sums = (((start + end) / 2)[:, None] + ((end - start) / 2)[:, None] * _NODES)[:, :, None]
-        low, high, scores = ends[0][:, None], ends[1][:, None], before[:, None]
-        below = np.where(low <= 0.0, -np.inf, (sums * low - scores) / self.sigma)
-        above = np.where(sums * high >= 1.0, np.inf, (sums * high - scores) / self.sigma)
-        entries = _log_between(below, above).sum(axis=2) - np.log(np.maximum(sums[:, :, 0], _TINY))
-        integral: FloatArray = _log_integral(entries, end - start)
-        return integral
-
     def distance(self, log_scores: FloatArray, rows: IntArray) -> FloatArray:
-        """0: every row is possible."""
-        return np.zeros(len(rows))
+        """Every row is possible; this is 0 but where none is as near as noise ever comes."""
+        scores = np.exp(log_scores)
+        return _far(np.maximum(self.low[rows] - scores, scores - self.high[rows]).max(axis=1), self.sigma)
 
     def precision(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
         """That of the noise alone, of the scores that weren't clipped."""
-        return diagonal(np.where(self.low[rows] > 0.0, (np.exp(log_scores) / self.sigma) ** 2, 0.0))
+        wide = (np.maximum(self.sigma, slack)[:, None]) ** 2 + (self.high[rows] - self.low[rows]) ** 2 / 12
+        return diagonal(np.where(self.low[rows] > 0.0, np.exp(2 * log_scores) / wide, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +143,50 @@ class NoisyWinner:
         return np.zeros((*log_scores.shape, log_scores.shape[1]))
 
 
-def _log_normal(deviation: FloatArray, sigma: float) -> FloatArray:
+def _clipped_at_one(before: FloatArray, row: FloatArray, full: BoolArray, sigma: FloatArray) -> FloatArray:
+    """log likelihood where the largest entries were clipped to 1: then the sum is known."""
+    scale, positive = 1.0 / row.max(axis=1, keepdims=True), row > _NOTHING
+    between = _log_normal(row * scale - before, sigma)
+    above = log_ndtr((before - 1.0) / sigma)
+    entries = np.where(full, above, np.where(positive, between, 0.0)).sum(axis=1)
+    term: FloatArray = entries + positive.sum(axis=1) * np.log(scale[:, 0])
+    return term
+
+
+def _unclipped(before: FloatArray, row: FloatArray, sigma: FloatArray) -> FloatArray:
+    """log of the integral over s from 0 to 1 / max(q) of s^(m-1) prod N(s q_i; p_i, sigma)."""
+    positive = row > _NOTHING
+    kept, width = np.where(positive, row, 0.0), sigma[:, 0]
+    squared = (kept**2).sum(axis=1)
+    centre, spread = (kept * before).sum(axis=1) / squared, width / np.sqrt(squared)
+    low, high = _window(centre, spread, 1.0 / row.max(axis=1))
+    sums = ((low + high) / 2)[:, None] + ((high - low) / 2)[:, None] * _NODES
+    count = positive.sum(axis=1)[:, None]
+    exponent = (count - 1) * np.log(np.maximum(sums, _TINY)) - 0.5 * ((sums - centre[:, None]) / spread[:, None]) ** 2
+    rest = np.where(positive, before - centre[:, None] * kept, 0.0)
+    constant = -0.5 * (rest**2).sum(axis=1) / width**2 - count[:, 0] * np.log(width * np.sqrt(2 * np.pi))
+    total: FloatArray = _log_integral(exponent, high - low) + constant
+    return total
+
+
+def _integrated(
+    before: FloatArray, ends: tuple[FloatArray, FloatArray], start: FloatArray, end: FloatArray, sigma: FloatArray
+) -> FloatArray:
+    """log of the integral over s of prod P(s low <= y <= s high) / s; scores and ends in units of the noise."""
+    sums = (((start + end) / 2)[:, None] + ((end - start) / 2)[:, None] * _NODES)[:, :, None]
+    low, high, scores = ends[0][:, None], ends[1][:, None], before[:, None]
+    below = np.where(low <= 0.0, -np.inf, sums * low - scores)
+    above = np.where(sums * high >= 1.0 / sigma[:, None, None], np.inf, sums * high - scores)
+    entries = _log_between(below, above).sum(axis=2) - np.log(np.maximum(sums[:, :, 0], _TINY))
+    return _log_integral(entries, end - start)
+
+
+def _far(distance: FloatArray, sigma: float) -> FloatArray:
+    far: FloatArray = np.where(distance > _FARTHEST * sigma, distance, 0.0)
+    return far
+
+
+def _log_normal(deviation: FloatArray, sigma: FloatArray | float) -> FloatArray:
     logarithm: FloatArray = -0.5 * (deviation / sigma) ** 2 - np.log(sigma * np.sqrt(2 * np.pi))
     return logarithm
 

@@ -1,5 +1,6 @@
 """What an audit shows on the console: progress, then its results as tables."""
 
+import math
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -245,8 +246,16 @@ def channel_words(channel: ChannelRecord, agreement: Agreement) -> str:
     cut = f"{holder} cuts them" if agreement.party(holder).truncates_answers else f"INSECURE: {holder} gives them whole"
     return (
         f"{cut}, {channel.peer} can fit {channel.equations} equations about {channel.rows} residuals of {holder} "
-        f"({channel.spare_bits} bits spare)"
+        f"({channel.spare_bits} bits spare){session_words(channel)}"
     )
+
+
+def session_words(channel: ChannelRecord) -> str:
+    """Say after how many epochs a peer that sends other messages can have been told a residual of each record."""
+    if not 0 < channel.equations < channel.rows:
+        return ""
+    epochs = math.ceil(channel.rows / channel.equations)
+    return f"; one that sends other messages than the protocol's can ask for each record's within {epochs} epochs"
 
 
 def cipher_words(plan: TrainingPlan) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from plumbline.audit import leakage_words
+from plumbline.audit.console import session_words
 from plumbline.figures.page.elements import inline, svg_text
 from plumbline.html import template
 from plumbline.judge.predictions import PredictionFindings
@@ -42,6 +43,7 @@ def write_report(
         expectations=expectations,
         assumptions=assumptions,
         words=leakage_words,
+        session_words=session_words,
         loss_curve=_loss_curve(summary),
         stage_bars=_stage_bars(summary) if summary.timings else None,
     )

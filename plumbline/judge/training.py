@@ -116,7 +116,7 @@ def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     """Which part of the variance of the peers' logits, about their mean, was told."""
     left, whole, resolved, total = 0.0, 0.0, 0, 0
     for peer, found in folder.found_values(party, attack).items():
-        known = np.isfinite(found.values.sum(axis=1))
+        known = np.isfinite(found.values).all(axis=1).reshape(-1)
         truth = (folder.features(peer).features @ folder.weights(peer).weights)[known]
         if truth.shape[1] > 1:  # of several classes, only differences between them are told
             truth = truth - truth.mean(axis=1, keepdims=True)

@@ -302,7 +302,7 @@ def test_passive_party_gets_labels() -> None:
     attack = AuxiliaryCiphertext()
     plain = attack.attack(simulated_view(run, 1, initialisation="zero", label_party_bias=True))
     assert isinstance(plain, RecoveredLabels)
-    assert "64 rows but 4 equations" in plain.reason
+    assert "64 rows, 4 equations" in plain.reason
     found = attack.attack(extended_view(run, 1, AuxiliaryPlan(4, 31, 64), UNSIGNED))
     assert isinstance(found, RecoveredLabels)
     np.testing.assert_array_equal(found.labels, run.labels)

@@ -3,12 +3,13 @@
 import io
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
-from plumbline.audit.console import print_prediction_findings, print_training_findings
+from plumbline.audit.console import print_prediction_findings, print_training_findings, session_words
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.training import TrainingFinding
-from services.common.run_records import FAILED, NOT_APPLICABLE
+from services.common.run_records import FAILED, NOT_APPLICABLE, ChannelRecord
 from tests.harness.findings import SIZES, attack, column, findings
 
 
@@ -36,3 +37,14 @@ def test_an_attack_that_failed_is_not_said_to_be_inapplicable() -> None:
         "gia: failed: failed with TypeError: no",
         "half_star: not applicable: needs weights_passive",
     ]
+
+
+@pytest.mark.parametrize(
+    ("equations", "rows", "words"),
+    [(28, 127, "within 5 epochs"), (127, 127, ""), (200, 127, ""), (0, 127, "")],
+)
+def test_a_count_of_one_step_says_what_a_session_can_tell(equations: int, rows: int, words: str) -> None:
+    channel = ChannelRecord("active", "passive", rows, 1, 2048, 15, 63, 34, equations, 0, 0)
+    told = session_words(channel)
+    assert told.endswith(words)
+    assert bool(told) == bool(words)
