@@ -33,7 +33,7 @@ LOOPED_RECORDS = 10
 WINDOWS = 4
 DELIVERED = 100
 COLUMNS = ("half", "half*", "AM", "RAM scores", "RAM labels")
-NETWORKS = ("bank", "robot", "satellite", "drive")
+NETWORKS = ("bank", "robot", "satellite")
 # Jiang's: two hidden layers of eight units. Figure 7 has errors close to 0 up to this share of passive columns.
 HIDDEN, SHARE = (8, 8), 0.1
 INVERTED = 100

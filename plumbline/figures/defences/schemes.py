@@ -248,7 +248,7 @@ def _curve_sentence(at: pd.DataFrame, curve: _Curve) -> str:
 def _error(own: pd.DataFrame) -> str:
     """One number per split, averaged, with its interval."""
     error = over_models(own["attack_error"].to_numpy())
-    return f"{error.mean:.4f} ({error.low:.4f}–{error.high:.4f})"
+    return f"{error.mean:.4f} ({max(error.low, 0.0):.4f}–{error.high:.4f})"
 
 
 def _share_of_limit(at: pd.DataFrame, title: str) -> float:
