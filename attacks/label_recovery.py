@@ -5,7 +5,6 @@ label party's share follows, it is that, g^A - 2 y: the same criterion with g^A 
 T_eps, because |g^A| obeys Lemma 4.4's recursion too (``vfl.theory.training.guaranteed_steps``).
 """
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -342,20 +341,19 @@ def _nothing(solution: StepSolution, reason: str = "") -> StepLabels:
 
 
 def _overall(view: TrainingView, steps: tuple[StepLabels, ...], limit: int | None, epsilon: float) -> RecoveredLabels:
-    """A row's first guaranteed label; without one, what most steps say, the earliest deciding ties."""
+    """A row's first guaranteed label; without one, its first.
+
+    What theta^T x adds to a label's term grows with every step (Lemma 4.4), so that later answers only outvote better
+    ones. Where noise makes all of them poor, ``summed_over_epochs`` adds them up instead.
+    """
     labels = np.full(view.n, UNRESOLVED, dtype=np.int64)
     guaranteed = np.zeros(view.n, dtype=np.bool_)
     for step in steps:
-        sure = step.guaranteed & (step.labels != UNRESOLVED) & ~guaranteed[step.rows]
-        labels[step.rows[sure]] = step.labels[sure]
+        told = step.labels != UNRESOLVED
+        first = told & (labels[step.rows] == UNRESOLVED)
+        sure = told & step.guaranteed & ~guaranteed[step.rows]
+        labels[step.rows[first | sure]] = step.labels[first | sure]
         guaranteed[step.rows[sure]] = True
-    votes: dict[int, Counter[int]] = {}
-    for step in steps:
-        open_rows = ~guaranteed[step.rows] & (step.labels != UNRESOLVED)
-        for row, label in zip(step.rows[open_rows].tolist(), step.labels[open_rows].tolist(), strict=True):
-            votes.setdefault(row, Counter())[label] += 1
-    for row, counts in votes.items():
-        labels[row] = counts.most_common(1)[0][0]
     seen = np.unique(np.concatenate([step.rows for step in steps]))
     unresolved = seen[labels[seen] == UNRESOLVED]
     reason = ""

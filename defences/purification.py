@@ -71,7 +71,7 @@ class Purification:
             raise ValueError(
                 f"Expected hidden to be from 1 to {_MOST_HIDDEN}, or none for half the classes, got {self.hidden}."
             )
-        if not 1 <= self.epochs <= _MOST_EPOCHS:
+        if self.epochs < 1 or self.epochs > _MOST_EPOCHS:
             raise ValueError(f"Expected epochs to be from 1 to {_MOST_EPOCHS}, got {self.epochs}.")
         if not 0 <= self.seed < 2**64:
             raise ValueError(f"Expected seed to be from 0 to 2^64 - 1, which is what torch takes, got {self.seed}.")

@@ -27,6 +27,8 @@ from vfl.theory.prediction import equations, row_space
 _TAIL = 0.05
 # Answers less likely than this under the prior contradict it.
 _UNLIKELY = 1e-6
+# A column that equations determine is known to within float64's error, through a model's smallest singular value.
+_ROUNDING = 1e-6
 # Records walk together in groups whose draws fit a processor's cache.
 _GROUP = 500
 _STAGES, _LEAST_STAGES = 80, 10
@@ -111,7 +113,7 @@ def _summary(
         kept += generator.standard_normal((*kept.shape[:2], beside.shape[1])) @ beside.T
         variance = variance + (beside**2).sum(axis=1)
     low, high = np.quantile(kept, _levels(float(np.median(effective))), axis=0)
-    return mean, low, high, np.sqrt(variance), effective.min(axis=1)
+    return mean, low - _ROUNDING, high + _ROUNDING, np.sqrt(variance), effective.min(axis=1)
 
 
 def _levels(effective: float) -> tuple[float, float]:

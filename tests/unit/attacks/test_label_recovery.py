@@ -156,13 +156,23 @@ def test_the_paper_norm_is_not_believed_against_ones_own_features() -> None:
     assert LabelRecovery().attack(view).guaranteed_steps == guaranteed_steps(0.05, 0.0, squared_norm=seen)
 
 
-def test_late_steps_vote_when_nothing_is_guaranteed() -> None:
+def test_late_steps_tell_labels_that_nothing_guarantees() -> None:
     run = planted(learning_rate=0.02, epochs=4)
     late = simulated_view(
         run, 1, initialisation="zero", label_party_bias=True, steps=slice(8, None), share_step=SHARE_STEP
     )
     found = LabelRecovery(squared_norm=100.0).attack(late)
     assert not found.guaranteed.any()
+    np.testing.assert_array_equal(found.labels, run.labels)
+
+
+def test_later_answers_do_not_outvote_a_better_first_one() -> None:
+    # Found: over thirty epochs the most frequent answer was right in 81 % where the first epoch's was in all.
+    run = planted(learning_rate=4.0, epochs=30)
+    view = simulated_view(run, 1, initialisation="zero", label_party_bias=True, share_step=SHARE_STEP)
+    found = LabelRecovery(squared_norm=100.0).attack(view)
+    last = found.steps[-1]
+    assert (last.labels != run.labels[last.rows]).any()
     np.testing.assert_array_equal(found.labels, run.labels)
 
 

@@ -1,6 +1,7 @@
 """What is undone of a channel, what is left to condition on, and what is refused in a sentence."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,9 +43,9 @@ def defended(view: PredictionView, *names: tuple[str, dict[str, object]]) -> Pre
     context = ScoreContext(NoiseSource(0), parameter_gram=view.weights_passive @ view.weights_passive.T)
     scores, channel = view.scores, []
     for name, options in names:
-        defence = load(name, **options)
-        scores = defence.protect_scores(scores, context)  # type: ignore[attr-defined]
-        channel.append(defence.channel(view.classes))  # type: ignore[attr-defined]
+        defence: Any = load(name, **options)
+        scores = defence.protect_scores(scores, context)
+        channel.append(defence.channel(view.classes))
     return replace(view, scores=scores, channel=tuple(channel))
 
 

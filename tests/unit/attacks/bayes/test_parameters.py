@@ -1,6 +1,7 @@
 """Parameters to go by: turned back, regressed from records whatever was disclosed, or left alone."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,14 +67,15 @@ def test_what_was_trained_on_mirrored_features_is_mirrored_back() -> None:
     found = settle(disclosed, prior, None).view
     assert found is not None
     logits = found.features_active @ np.asarray(found.weights_active).T + truth @ np.asarray(found.weights_passive).T
-    np.testing.assert_allclose(confidence_scores(logits + np.asarray(found.bias)), view.scores, atol=1e-9)
+    np.testing.assert_allclose(confidence_scores(logits + np.asarray(found.bias)), np.asarray(view.scores), atol=1e-9)
 
 
 @pytest.mark.parametrize("missing", [(), ("weights_passive", "bias"), ("weights_active", "weights_passive", "bias")])
 def test_exact_records_give_the_parameters_whatever_was_disclosed(missing: tuple[str, ...]) -> None:
     view, _, prior = federation()
     changed = replace(view, weights_passive=turned(view), disclosure=Distorted("orthonormal"), passive_features=D)
-    found = settle(replace(changed, **dict.fromkeys(missing)), prior, view.auxiliary)
+    pieces: dict[str, Any] = dict.fromkeys(missing)
+    found = settle(replace(changed, **pieces), prior, view.auxiliary)
     assert found.view is not None
     assert found.error is None
     np.testing.assert_allclose(differences(found.view), differences(view), atol=1e-6)
@@ -90,7 +92,8 @@ def through(view: attacks.PredictionView, scores: FloatArray, stage: ScoreChanne
                 maximisers(logits_of(scores)), strongest_noise(weights @ weights.T).direction, stage.alpha
             )
             return confidence_scores(logits_of(scores) + noise)
-    return np.eye(K)[scores.argmax(axis=1)]
+    decided: FloatArray = np.eye(K)[scores.argmax(axis=1)]
+    return decided
 
 
 @pytest.mark.parametrize("stage", [Rounding(2), Rounding(3), StrongestDirection(1, 4.0)])

@@ -1,9 +1,14 @@
 """The sampler: rejection sampling in two dimensions, limits that are exact, calibration, and what has no solution."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import truncnorm
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
 
+import attacks
 from attacks import PredictionView
 from attacks.bayes.exact import condition
 from attacks.bayes.observation import nothing_observed, observe
@@ -89,6 +94,7 @@ def test_rejection_sampling_in_two_dimensions_agrees(name: str) -> None:
     view = view_of(np.repeat(own, copies, axis=0), np.repeat(answered, copies, axis=0), rows, channel)
     prior = GaussianPrior(np.tile(mean, (copies, 1)), covariance)
     found = sampled_posterior(prior, observe(view), box=True, seed=0, draws=120)
+    assert found.effective_samples is not None
     spread = accepted.std(axis=0)
     error = spread / np.sqrt(len(accepted)) + spread / np.sqrt(found.effective_samples.sum())
     np.testing.assert_allclose(found.mean.mean(axis=0), accepted.mean(axis=0), atol=float(4 * error.max() + 0.004))
@@ -222,6 +228,28 @@ def test_a_network_is_searched_through_and_so_is_a_purifier() -> None:
     for changed in (network, purified):
         found = sampled(prior, changed, draws=60)
         assert ((found.mean - truth) ** 2).mean() < 0.3 * before
+
+
+@pytest.mark.parametrize("channel", [(Rounding(2),), (Decision(),)], ids=["two decimals", "decision"])
+@pytest.mark.parametrize("d", [4, 15])
+def test_on_real_records_it_is_never_worse_than_its_prior(channel: Channel, d: int) -> None:
+    """By more than the interval of the mean difference: breast cancer, 100 complete records."""
+    columns, labels = load_breast_cancer(return_X_y=True)
+    columns = (columns - columns.min(axis=0)) / np.ptp(columns, axis=0)
+    order = np.random.default_rng(0).permutation(len(columns))
+    train, known, judged = order[:284], order[284:384], order[384:534]
+    fitted = LogisticRegression(C=10.0, max_iter=2000).fit(columns[train], labels[train])
+    rows = np.vstack([-fitted.coef_ / 2, fitted.coef_ / 2])
+    own, passive = columns[:, :-d], columns[:, -d:]
+    scores = passed(confidence_scores(columns @ rows.T), channel, rows[:, -d:], np.random.default_rng(0))
+    view = view_of(own[judged], scores[judged], (rows[:, :-d], rows[:, -d:]), channel)
+    view = replace(view, auxiliary=attacks.AuxiliaryRows(own[known], passive[known], scores[known]))
+    attack = attacks.load("posterior", prior="imputation", draws=100)
+    errors = [
+        ((x - passive[judged]) ** 2).mean(axis=1) for x in (attack.reconstruct(view), attack.without_scores(view))
+    ]
+    worse = errors[0] - errors[1]
+    assert worse.mean() < 1.65 * worse.std() / np.sqrt(len(worse))
 
 
 def test_effective_samples_of_an_autoregression_are_known() -> None:
