@@ -77,8 +77,8 @@ class Estimate:
 class Adversaries:
     """All adversaries, ready to attack one situation after the other."""
 
-    def __init__(self, rounds: int) -> None:
-        """Load the attacks; ``rounds``: of those that search step by step."""
+    def __init__(self, *, rounds: int, draws: int) -> None:
+        """Load the attacks; ``rounds``: of those that search step by step; ``draws``: of posteriors."""
         steps: dict[str, dict[str, Any]] = {
             "gia": {"steps": rounds},
             "shadow": {"steps": rounds, "shadow_steps": rounds},
@@ -87,7 +87,7 @@ class Adversaries:
         self._published = {
             label: attacks.load(name, **{**options, **steps.get(name, {})}) for label, name, options in PUBLISHED
         }
-        self._posteriors = {prior: BayesianAdversary(prior=prior) for prior in PRIORS}
+        self._posteriors = {prior: BayesianAdversary(prior=prior, draws=draws) for prior in PRIORS}
 
     def expected(self, view: attacks.PredictionView) -> dict[str, FloatArray]:
         """What each prior expects of the attacked records before any score, (n, d): no defence changes that."""

@@ -92,7 +92,10 @@ def _without_chatter() -> None:
 
 
 def _model_rows(job: _Job, data_dir: Path | None, plan: Plan) -> list[_Row]:
-    lab, adversaries = Lab(job.case, data_dir, job.training, job.seed, plan), Adversaries(plan.rounds)
+    lab, adversaries = (
+        Lab(job.case, data_dir, job.training, job.seed, plan),
+        Adversaries(rounds=plan.rounds, draws=plan.draws),
+    )
     shared = _words_of(job.case) | {"optimiser": job.training, "seed": job.seed}
     expected = adversaries.expected(lab.plain.view)
     guesses = list(adversaries.guesses(lab.plain.view, expected))

@@ -14,7 +14,7 @@ from vfl.arrays import FloatArray
 
 pytest.importorskip("torch")
 
-ADVERSARIES = Adversaries(rounds=5)
+ADVERSARIES = Adversaries(rounds=5, draws=40)
 
 
 @pytest.fixture(scope="module")
