@@ -58,8 +58,8 @@ class BayesianAdversary:
             predict from the record's own columns and label.
         box: whether features are known to lie in [0, 1].
         records: prior=imputation learns from the first so many auxiliary records; None for all.
-        draws: sweeps of the sampler that are kept. Errors of a posterior mean are about 1.5 / sqrt(draws) of its
-            spread.
+        draws: sweeps of the sampler that are kept. Errors of a posterior mean are about 2 / sqrt(draws) of its
+            spread, 1 / sqrt(draws) for exact scores.
         seed: of the sampler.
 
     Raises:

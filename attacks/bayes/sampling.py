@@ -113,7 +113,10 @@ def _summary(
         kept += generator.standard_normal((*kept.shape[:2], beside.shape[1])) @ beside.T
         variance = variance + (beside**2).sum(axis=1)
     low, high = np.quantile(kept, _levels(float(np.median(effective))), axis=0)
-    return mean, low - _ROUNDING, high + _ROUNDING, np.sqrt(variance), effective.min(axis=1)
+    low, high = low - _ROUNDING, high + _ROUNDING
+    if box:
+        low, high = np.maximum(low, 0.0), np.minimum(high, 1.0)
+    return mean, low, high, np.sqrt(variance), effective.min(axis=1)
 
 
 def _levels(effective: float) -> tuple[float, float]:

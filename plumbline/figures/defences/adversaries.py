@@ -77,8 +77,8 @@ class Estimate:
 class Adversaries:
     """All adversaries, ready to attack one situation after the other."""
 
-    def __init__(self, rounds: int) -> None:
-        """Load the attacks; ``rounds``: of those that search step by step."""
+    def __init__(self, *, rounds: int, draws: int) -> None:
+        """Load the attacks; ``rounds``: of those that search step by step; ``draws``: of posteriors."""
         steps: dict[str, dict[str, Any]] = {
             "gia": {"steps": rounds},
             "shadow": {"steps": rounds, "shadow_steps": rounds},
@@ -87,18 +87,21 @@ class Adversaries:
         self._published = {
             label: attacks.load(name, **{**options, **steps.get(name, {})}) for label, name, options in PUBLISHED
         }
-        self._posteriors = {prior: BayesianAdversary(prior=prior) for prior in PRIORS}
+        self._posteriors = {prior: BayesianAdversary(prior=prior, draws=draws) for prior in PRIORS}
 
-    def guesses(self, view: attacks.PredictionView) -> Iterator[Estimate]:
+    def expected(self, view: attacks.PredictionView) -> dict[str, FloatArray]:
+        """What each prior expects of the attacked records before any score, (n, d): no defence changes that."""
+        return {prior: posterior.without_scores(view) for prior, posterior in self._posteriors.items()}
+
+    def guesses(self, view: attacks.PredictionView, expected: Mapping[str, FloatArray]) -> Iterator[Estimate]:
         """Guess without scores: what no federation can be blamed for."""
         for name in GUESSES:
             attack = attacks.load(name)
             yield Estimate(name, attacks.level_of(attack), "guesses", attack.reconstruct(view))
         for prior, posterior in self._posteriors.items():
-            features = posterior.without_scores(view)
-            yield Estimate(f"prior {prior}", attacks.level_of(posterior), "guesses", features)
+            yield Estimate(f"prior {prior}", attacks.level_of(posterior), "guesses", expected[prior])
 
-    def attack(self, view: attacks.PredictionView, ask: Ask) -> Iterator[Estimate]:
+    def attack(self, view: attacks.PredictionView, ask: Ask, expected: Mapping[str, FloatArray]) -> Iterator[Estimate]:
         """Attack a defended view, by those who know nothing of the defence and those who do."""
         unaware = replace(view, channel=(), disclosure=None)
         for label in self._published:
@@ -108,7 +111,7 @@ class Adversaries:
         for prior, posterior in self._posteriors.items():
             yield _estimate(f"posterior, {prior}", posterior, view, "expects it")
             if any(isinstance(channel, _LOSSY) for channel in view.channel):
-                asked = balanced(view, posterior.without_scores(view), ask)
+                asked = balanced(view, expected[prior], ask)
                 yield _estimate(f"posterior, {prior}", posterior, asked, "balances its share")
 
     def _undoing(self, undone: Undone) -> Iterator[Estimate]:

@@ -92,9 +92,13 @@ def _without_chatter() -> None:
 
 
 def _model_rows(job: _Job, data_dir: Path | None, plan: Plan) -> list[_Row]:
-    lab, adversaries = Lab(job.case, data_dir, job.training, job.seed, plan), Adversaries(plan.rounds)
+    lab, adversaries = (
+        Lab(job.case, data_dir, job.training, job.seed, plan),
+        Adversaries(rounds=plan.rounds, draws=plan.draws),
+    )
     shared = _words_of(job.case) | {"optimiser": job.training, "seed": job.seed}
-    guesses = list(adversaries.guesses(lab.plain.view))
+    expected = adversaries.expected(lab.plain.view)
+    guesses = list(adversaries.guesses(lab.plain.view, expected))
     rows: list[_Row] = []
     for trial in plan.trials:
         # It has an optimiser of its own.
@@ -108,7 +112,7 @@ def _model_rows(job: _Job, data_dir: Path | None, plan: Plan) -> list[_Row]:
             rows += [own | refused | {"attack": label} for label, *_ in PUBLISHED]
             continue
         own |= lab.quality(situation)
-        estimates = [*guesses, *adversaries.attack(situation.view, situation.ask)]
+        estimates = [*guesses, *adversaries.attack(situation.view, situation.ask, expected)]
         estimates += adversaries.refused(situation.view, situation.ask)
         rows += [own | _judged(estimate, lab.truth) for estimate in estimates]
     return rows

@@ -92,6 +92,7 @@ class Plan:
         records: attacked ones.
         auxiliary: complete records that an adversary of the highest level has.
         rounds: of attacks that search step by step.
+        draws: of posteriors that are sampled; their means err by about 1.5 / sqrt(draws) of a cell's spread.
     """
 
     cases: tuple[Case, ...] = CASES
@@ -101,6 +102,7 @@ class Plan:
     records: int = 100
     auxiliary: int = 100
     rounds: int = 500
+    draws: int = 100
 
 
 # Each defence as its first trial has it.
@@ -110,6 +112,7 @@ QUICK = Plan(
     seeds=2,
     records=40,
     rounds=50,
+    draws=30,
 )
 
 

@@ -40,12 +40,14 @@ def federation(n: int = 80) -> tuple[attacks.PredictionView, FloatArray, Gaussia
 
 
 def differences(view: attacks.PredictionView) -> FloatArray:
-    return np.diff(np.asarray(view.weights_passive), axis=0)
+    consecutive: FloatArray = np.diff(np.asarray(view.weights_passive), axis=0)
+    return consecutive
 
 
 def turned(view: attacks.PredictionView, seed: int = 1) -> FloatArray:
     rotation = np.linalg.qr(np.random.default_rng(seed).standard_normal((D, D)))[0]
-    return np.asarray(view.weights_passive) @ rotation.T
+    rows: FloatArray = np.asarray(view.weights_passive) @ rotation.T
+    return rows
 
 
 def test_parameters_that_nothing_was_done_to_are_taken() -> None:

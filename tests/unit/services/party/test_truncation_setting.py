@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from pathlib import Path
 from typing import Any
 
@@ -69,16 +68,9 @@ def test_status_and_record_name_the_party_that_gives_whole_answers(tmp_path: Pat
         assert [party["truncates_answers"] for party in home.record()["agreement"]["parties"]] == [True, False]
 
 
-@pytest.mark.parametrize(
-    ("off", "words"),
-    [
-        ((), "Not possible: active and passive-2 cut their answers .*truncate_answers=false at active and passive-2 "),
-        (("passive-2",), "Not possible: active cuts its answers .*truncate_answers=false at active "),
-    ],
-    ids=["both cut", "one cuts"],
-)
-def test_algorithm_2_against_several_says_which_of_them_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: tuple[str, ...], words: str
+@pytest.mark.parametrize("off", [(), ("passive-2",)], ids=["both cut", "one cuts"])
+def test_algorithm_2_against_several_reads_single_residuals_of_those_that_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: tuple[str, ...]
 ) -> None:
     describe = PartyData.describe
 
@@ -96,6 +88,6 @@ def test_algorithm_2_against_several_says_which_of_them_cut(
     ) as home:
         home.train()
     found = next(one for one in read_training_findings(RunFolder(tmp_path)) if one.party == "passive-1")
-    assert found.success == 0.0
+    # One epoch: six of the fourteen rows of each batch, as the guard counts, and each of them right.
+    assert found.success == found.resolved == pytest.approx(6 / 14)
     assert json.loads((tmp_path / "passive-1.json").read_text())["steps"]
-    assert re.search(words, found.reason)

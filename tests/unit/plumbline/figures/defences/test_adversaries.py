@@ -14,7 +14,7 @@ from vfl.arrays import FloatArray
 
 pytest.importorskip("torch")
 
-ADVERSARIES = Adversaries(rounds=5)
+ADVERSARIES = Adversaries(rounds=5, draws=40)
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +25,10 @@ def lab() -> Lab:
 @pytest.fixture(scope="module")
 def rounded(lab: Lab) -> Situation:
     return lab.defended(Trial("score_rounding", {"decimals": 1}))
+
+
+def attacked(situation: Situation) -> list[Estimate]:
+    return list(ADVERSARIES.attack(situation.view, situation.ask, ADVERSARIES.expected(situation.view)))
 
 
 def named(estimates: Iterable[Estimate]) -> dict[tuple[str, str], Estimate]:
@@ -43,7 +47,7 @@ def error(estimate: Estimate, truth: FloatArray) -> float:
 def test_guesses_see_no_scores_and_know_what_their_level_allows(lab: Lab) -> None:
     view = lab.plain.view
     shuffled = replace(view, scores=np.asarray(view.scores)[::-1])
-    before, after = (list(ADVERSARIES.guesses(one)) for one in (view, shuffled))
+    before, after = (list(ADVERSARIES.guesses(one, ADVERSARIES.expected(one))) for one in (view, shuffled))
     for one, same in zip(before, after, strict=True):
         np.testing.assert_array_equal(one.features, same.features)
     assert {one.attack: one.level for one in before} == {
@@ -59,7 +63,7 @@ def test_guesses_see_no_scores_and_know_what_their_level_allows(lab: Lab) -> Non
 
 def test_without_a_defence_nobody_undoes_one_and_nobody_asks_otherwise(lab: Lab) -> None:
     situation = lab.plain
-    found = list(ADVERSARIES.attack(situation.view, situation.ask))
+    found = attacked(situation)
     assert {one.awareness for one in found} == {"knows nothing of it", "expects it"}
     assert not list(ADVERSARIES.refused(situation.view, situation.ask))
     # What can't be mounted says why.
@@ -70,9 +74,9 @@ def test_without_a_defence_nobody_undoes_one_and_nobody_asks_otherwise(lab: Lab)
 
 
 def test_who_knows_a_scheme_is_where_it_was_without(lab: Lab) -> None:
-    plain = named(ADVERSARIES.attack(lab.plain.view, lab.plain.ask))
+    plain = named(attacked(lab.plain))
     situation = lab.defended(Trial("score_scheme1"))
-    found = named(ADVERSARIES.attack(situation.view, situation.ask))
+    found = named(attacked(situation))
     before = given(plain["half_star", "knows nothing of it"])
     np.testing.assert_allclose(given(found["half_star", "undoes it"]), before, atol=1e-6)
     assert np.abs(given(found["half_star", "knows nothing of it"]) - before).max() > 1e-3
@@ -91,7 +95,7 @@ def test_a_share_that_is_balanced_leaves_scores_even_where_the_guess_is_right(la
 
 
 def test_balancing_tells_more_of_rounded_scores(lab: Lab, rounded: Situation) -> None:
-    found = named(ADVERSARIES.attack(rounded.view, rounded.ask))
+    found = named(attacked(rounded))
     still, moved = (
         error(found["posterior, covariance", awareness], lab.truth)
         for awareness in ("expects it", "balances its share")
@@ -103,7 +107,7 @@ def test_who_could_ask_again_and_again_would_undo_rounding(lab: Lab, rounded: Si
     (found,) = ADVERSARIES.refused(rounded.view, rounded.ask)
     assert found.status == "refused"
     assert "once per record" in found.reason
-    plain = named(ADVERSARIES.attack(lab.plain.view, lab.plain.ask))["half_star", "knows nothing of it"]
+    plain = named(attacked(lab.plain))["half_star", "knows nothing of it"]
     assert error(found, lab.truth) == pytest.approx(error(plain, lab.truth), abs=0.003)
     logits = np.log(np.asarray(steered(rounded.view, rounded.ask).scores))
     true = np.log(np.asarray(lab.plain.view.scores))

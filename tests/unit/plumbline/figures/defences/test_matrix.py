@@ -34,6 +34,7 @@ PLAN = Plan(
     seeds=2,
     records=30,
     rounds=5,
+    draws=10,
 )
 
 
