@@ -23,6 +23,8 @@ from vfl.theory.prediction import equations
 _SMALLEST = 5e-324
 # Far from a multiple of the rounding's unit, after the sum was put right.
 _OFF_THE_GRID = 1e-3
+# Noise of this width leaves nothing of a score in [0, 1].
+_WIDEST = 1e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +171,7 @@ def _told_by_decision(
             raise ViewError("Decisions pass another defence that may change them: put the decision last.")
     chosen = scores.argmax(axis=1)
     if before and isinstance(before[-1], Noise):
-        return _repeatable(before[:-1], gram), NoisyWinner(chosen, before[-1].sigma)
+        return _repeatable(before[:-1], gram), NoisyWinner(chosen, _width(before[-1]))
     return _repeatable(before, gram), Winner(chosen)
 
 
@@ -185,13 +187,18 @@ def _told_by_lossy(
             rounded = np.exp(log_scores)
             low, high = _cells(_on_grid(rounded, decimals) if undone else rounded, decimals)
             if stages and isinstance(stages[-1], Noise):
-                return _repeatable(stages[:-1], gram), NoisyIntervals(low, high, stages[-1].sigma)
+                return _repeatable(stages[:-1], gram), NoisyIntervals(low, high, _width(stages[-1]))
             with np.errstate(divide="ignore"):
                 ends = np.log(low) - NARROWEST, np.log(high) + NARROWEST
             return _repeatable(stages, gram), Intervals(*ends)
-        case Noise(sigma):
-            return _repeatable(stages, gram), NoisyRow(np.exp(log_scores), sigma)
+        case Noise():
+            return _repeatable(stages, gram), NoisyRow(np.exp(log_scores), _width(last))
     return _repeatable(channel, gram, rounding=False), Near(log_scores)
+
+
+def _width(noise: Noise) -> float:
+    """Its sigma, or the end of what makes a difference to float64."""
+    return min(max(noise.sigma, NARROWEST), _WIDEST)
 
 
 def _cells(rounded: FloatArray, decimals: int) -> tuple[FloatArray, FloatArray]:

@@ -10,6 +10,7 @@ from rich.text import Text
 from plumbline.audit.leakage_words import (
     HEADLINE,
     at,
+    bare_part_words,
     category_name,
     column_name,
     distinct_levels,
@@ -124,8 +125,8 @@ def print_prediction_findings(console: Console, findings: PredictionFindings) ->
 def _print_attacks(console: Console, done: Sequence[AttackFinding]) -> None:
     table = Table(
         title="What the active party reconstructs",
-        caption="Mean squared error per feature, by attacks that saw scores. Covered: cells within an attack's own "
-        "90 % intervals.",
+        caption="Mean squared error per feature, by attacks that saw scores. Accuracy: records that a classifier "
+        "labels as before once reconstructed. Covered: cells within an attack's own 90 % intervals.",
     )
     table.add_column("attack", overflow="fold")
     table.add_column("knows", no_wrap=True)
@@ -177,7 +178,7 @@ def _print_columns(console: Console, findings: PredictionFindings) -> None:
             f"{headline.e0:.4f}",
             "" if headline.error is None else f"{headline.error:.4f}",
             part_words(headline),
-            *(part_words(at(column.squared, level)).partition(" (")[0] for level in levels),
+            *(bare_part_words(at(column.squared, level)) for level in levels),
         )
     console.print(table)
     if (more := len(findings.columns) - _MOST_COLUMNS) > 0:

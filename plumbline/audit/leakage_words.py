@@ -11,6 +11,8 @@ from plumbline.judge.verdicts import CategoryVerdict, ColumnVerdict
 
 # What a verdict in one sentence is measured at: means and frequencies are often published, records hardly ever.
 HEADLINE: Level = "marginals"
+# Levels beyond the headline's.
+_KNOWING_MORE = LEVELS[LEVELS.index(HEADLINE) + 1 :]
 # What each level means, for a person.
 LEVEL_WORDS: dict[Level, str] = {
     "nothing": "public ranges only",
@@ -50,8 +52,12 @@ def exposed(findings: PredictionFindings, level: Level = HEADLINE) -> list[Colum
 
 
 def ranked(findings: PredictionFindings) -> list[ColumnVerdict]:
-    """All columns, the most exposed first."""
-    return sorted(findings.columns, key=lambda column: -_mean(at(column.squared).part))
+    """All columns, the most exposed first; where that is the same, by the levels that know more."""
+
+    def parts(column: ColumnVerdict) -> tuple[float, float]:
+        return _mean(at(column.squared).part), max(_mean(at(column.squared, level).part) for level in _KNOWING_MORE)
+
+    return sorted(findings.columns, key=parts, reverse=True)
 
 
 def _mean(part: Interval | None) -> float:
@@ -68,6 +74,11 @@ def part_words(verdict: LevelVerdict) -> str:
     if verdict.part is not None:
         return share_words(verdict.part)
     return "n/a" if verdict.attack else "-"
+
+
+def bare_part_words(verdict: LevelVerdict) -> str:
+    """The same without the interval."""
+    return part_words(verdict).partition(" (")[0]
 
 
 def more_words(verdict: LevelVerdict) -> str:
@@ -98,8 +109,11 @@ def verdict_sentences(findings: PredictionFindings, most: int = 5) -> list[str]:
         findings: of an audit.
         most: how many columns to name.
     """
-    if not any(at(column.squared).attack for column in findings.columns):
+    if not any(verdict.attack for column in findings.columns for verdict in column.squared):
         return []
+    known_more = [sentence for level in _KNOWING_MORE if (sentence := _only_at(level, findings))]
+    if not any(at(column.squared).attack for column in findings.columns):
+        return [f"No attack could be mounted that knows no more beforehand than level {HEADLINE}.", *known_more]
     found = exposed(findings)
     sentences = [_sentence(column, findings) for column in found[:most]]
     if more := len(found[most:]):
@@ -111,7 +125,21 @@ def verdict_sentences(findings: PredictionFindings, most: int = 5) -> list[str]:
         sentences.append(
             f"Beyond chance, no attack told more {beyond} than is known without a score at level {HEADLINE}."
         )
-    return sentences
+    return [*sentences, *known_more]
+
+
+def _only_at(level: Level, findings: PredictionFindings) -> str:
+    """What a level that knows more is given of columns that aren't exposed at the headline's; empty for nothing."""
+    found = [column for column in exposed(findings, level) if not at(column.squared).is_exposed]
+    if not found:
+        return ""
+    verdict, others = at(found[0].squared, level), len(found) - 1
+    share = "" if verdict.part is None else share_words(verdict.part)
+    more = f", and something of {others} more column{'s' if others > 1 else ''}" if others else ""
+    return (
+        f"At level {level}, though, the federation gives away {share} of what was unknown of "
+        f"{column_name(found[0], findings)}, by {verdict.attack}{more}."
+    )
 
 
 def _sentence(column: ColumnVerdict, findings: PredictionFindings) -> str:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table as RichTable
+from rich.text import Text
 
-from plumbline.cli.output import console_out, plain_errors
+from plumbline.cli.output import console_out, plain_errors, shown
 from vfl.arrays import FloatArray
 from vfl.data.tables import Table
 from vfl.theory.prediction import Interval, PreflightBounds, preflight_bounds
@@ -61,7 +62,7 @@ class Preflight:
         if bounds.fully_determined:
             return (
                 f"Every value of every record can be computed from its scores: {self.classes} classes give "
-                f"{self.classes - 1} equations, and there are {self.features} columns."
+                f"{_counted(self.classes - 1, 'equation')}, for {_counted(self.features, 'column')}."
             )
         least, most = (1 - error / bounds.mean for error in (bounds.mean_star.upper, bounds.mean_star.lower))
         known = f"{bounds.rank} {'is' if bounds.rank == 1 else 'are'}"
@@ -126,6 +127,10 @@ def _guesses(name: str, values: FloatArray) -> ColumnGuesses:
     return ColumnGuesses(name, float(((values - 0.5) ** 2).mean()), float(values.var()))
 
 
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _facts(found: Preflight) -> dict[str, Any]:
     facts = asdict(found)
     facts["bounds"]["fully_determined"] = found.bounds.fully_determined
@@ -133,7 +138,7 @@ def _facts(found: Preflight) -> dict[str, Any]:
 
 
 def _print(found: Preflight) -> None:
-    bounds, console = found.bounds, Console(highlight=False)
+    bounds, console = found.bounds, Console(highlight=False, markup=False)
     console.print(found.verdict, f"{found.advice}\n", sep="\n\n")
     errors = RichTable(title="Mean squared error per value, on the scale of 0 to 1")
     for heading, side in (("who guesses how", "left"), ("least", "right"), ("most", "right")):
@@ -155,6 +160,6 @@ def _print(found: Preflight) -> None:
     for heading in ("one half", "its mean"):
         columns.add_column(heading, justify="right")
     for column in sorted(found.columns, key=lambda one: one.mean):
-        columns.add_row(column.name, f"{column.half:.4f}", f"{column.mean:.4f}")
+        columns.add_row(Text(shown(column.name)), f"{column.half:.4f}", f"{column.mean:.4f}")
     console.print(columns)
     console.print("Assumed:", *_ASSUMPTIONS, sep="\n- ")

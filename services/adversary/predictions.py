@@ -20,6 +20,9 @@ from vfl.arrays import FloatArray
 
 _log = logging.getLogger(__name__)
 
+# Letters of the defences' names in an attack's label.
+_MOST_NAMED = 100
+
 
 class AttackHost:
     """Runs the switched-on attacks on scores as they arrive and writes what they found to the run folder.
@@ -88,7 +91,13 @@ def _knowing(knowledge: Knowledge, view: Callable[[], attacks.PredictionView]) -
     except Exception as error:  # of one with pieces that don't fit, each attack tells
         _log.warning("The session's defences can't be taken off what was seen: %s", error)
         return None
-    return ("+".join(knowledge.undone_names(undone)), undone) if undone.is_changed else None
+    return (_named(knowledge.undone_names(undone)), undone) if undone.is_changed else None
+
+
+def _named(defences: Sequence[str]) -> str:
+    """Names in one short word: other parties choose them, and how many there are."""
+    words = "+".join(defences)
+    return words if len(words) <= _MOST_NAMED else f"{len(defences)} defences"
 
 
 @dataclass

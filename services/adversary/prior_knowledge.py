@@ -12,9 +12,12 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from attacks import PassiveMoments
+from services.common import limits
 from services.common.durable import write_durably
 from services.common.settings import SettingsError
 
+# No feature is beyond it.
+_LARGEST = 2.0**limits.FEATURE_INTEGER_BITS
 _Numbers = list[float]
 _REMEDY = "Write it as docs/reference/run-folder.md says, or drop PLUMBLINE_PRIOR_KNOWLEDGE."
 
@@ -54,7 +57,7 @@ def read_moments(path: Path) -> PassiveMoments:
             groups=tuple(np.array(group, dtype=np.int64) for group in content.groups),
         )
         _check(moments)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         raise SettingsError(f"{path} tells no prior knowledge ({_first_line(error)}). {_REMEDY}") from error
     return moments
 
@@ -64,9 +67,13 @@ def _check(moments: PassiveMoments) -> None:
     d = len(moments.mean)
     _expect(d > 0 and moments.variance.shape == (d,), "mean and variance are one number per column")
     _expect((moments.variance >= 0).all(), "no variance is negative")
+    _expect((np.abs(moments.mean) <= _LARGEST).all(), f"no mean is beyond {_LARGEST:g}")
+    _expect((moments.variance <= _LARGEST**2).all(), f"no variance is beyond {_LARGEST**2:g}")
     covariance = moments.covariance
     if covariance is not None:
         _expect(covariance.shape == (d, d), "covariance has a row and a column per column")
+        _expect((covariance.diagonal() >= 0).all(), "no variance of covariance is negative")
+        _expect((np.abs(covariance) <= _LARGEST**2).all(), f"no covariance is beyond {_LARGEST**2:g}")
         _expect(np.allclose(covariance, covariance.T), "covariance is symmetric")
     _expect(len(moments.supports) in (0, d), "supports has an entry per column")
     _expect(len(moments.frequencies) == len(moments.supports), "frequencies has an entry per support")

@@ -6,7 +6,7 @@ from typing import Any
 
 from protos.v1 import common_pb2
 from services.common import limits
-from services.common.announced import AnnouncedDefence
+from services.common.announced import AnnouncedDefence, check_announced
 from services.common.errors import InvalidMessage, one_line
 from services.common.identity import Role, role_of
 from vfl.learning import INITIALISATIONS, RowCounts, count_rows, residual_columns
@@ -165,11 +165,7 @@ class PartyDescription:
             raise InvalidMessage(
                 f"{self.name} has features up to 2^{self.feature_integer_bits}. Scale them first: encoder=minmax."
             )
-        limits.check_count(
-            self.disclosure_defences, limits.DISCLOSURE_DEFENCES, f"defences of {self.name}'s parameters"
-        )
-        for defence in self.disclosure_defences:
-            defence.check()
+        check_announced(self.disclosure_defences, limits.DISCLOSURE_DEFENCES, f"defences of {self.name}'s parameters")
 
     def to_message(self) -> common_pb2.PartyDescription:
         """Write the description as a message."""
@@ -218,8 +214,7 @@ class Agreement:
         limits.check_count(self.score_defences, limits.SCORE_DEFENCES, "defences of scores")
         for name in self.score_defences:
             limits.check_name(name)
-        for defence in self.announced:
-            defence.check()
+        check_announced(self.announced, limits.SCORE_DEFENCES, "announced defences of scores")
         if self.announced and tuple(one.name for one in self.announced) != self.score_defences:
             raise InvalidMessage("The agreement announces other defences of scores than it names.")
 

@@ -1,6 +1,8 @@
 """What a service tells the others of the defences that it applies: names and options, which are public (Kerckhoffs)."""
 
 import json
+import math
+from collections.abc import Sequence
 from dataclasses import Field, asdict, dataclass, fields, is_dataclass
 from typing import Any, NoReturn
 
@@ -54,7 +56,7 @@ class AnnouncedDefence:
     def values(self) -> dict[str, Any]:
         """The options; raises InvalidMessage for a text that isn't the JSON of an object of finite numbers."""
         try:
-            found = json.loads(self.options, parse_constant=_refuse_constant)
+            found = json.loads(self.options, parse_constant=_refuse_constant, parse_float=_finite)
         except (ValueError, RecursionError) as error:
             raise InvalidMessage(f"The options of {self.name} are no JSON that can be read.") from error
         if not isinstance(found, dict):
@@ -74,12 +76,26 @@ class AnnouncedDefence:
         return common_pb2.AnnouncedDefence(**asdict(self))
 
 
+def check_announced(announced: Sequence[AnnouncedDefence], most: int, what: str) -> None:
+    """Raises InvalidMessage for what no service announces of all its defences, ``most`` of ``what``."""
+    limits.check_count(announced, most, what)
+    for defence in announced:
+        defence.check()
+    if len({defence.name for defence in announced}) < len(announced):
+        raise InvalidMessage(f"Each of the {what} is announced once.")
+
+
 def _is_json(value: Any) -> bool:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
         return False
     return True
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_constant(text)
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -201,3 +201,16 @@ def test_channels_that_tell_of_a_linear_model_need_one() -> None:
     )
     with pytest.raises(ViewError, match="this model is a network"):
         observe(network)
+
+
+@pytest.mark.parametrize("sigma", [1e-300, 1e-20, 1e4, 1e300])
+@pytest.mark.parametrize("after", [(), (Rounding(2),), (Decision(),)])
+def test_noise_of_any_width_is_read_as_far_as_float64_tells_it(sigma: float, after: tuple[ScoreChannel, ...]) -> None:
+    """A coordinator may announce any: squares of such widths are 0 or infinite."""
+    view, logits = federation()
+    found = observe(replace(view, channel=(Noise(sigma), *after)))
+    assert not isinstance(found.told, Exactly)
+    density = found.told.log_density(found.forward.log_scores(logits), ROWS, np.zeros(len(ROWS)))
+    assert not np.isnan(density).any()
+    assert isinstance(found.told, NoisyRow | NoisyIntervals | NoisyWinner)
+    assert 1e-9 <= found.told.sigma <= 1e3

@@ -9,6 +9,7 @@ from plumbline.audit.leakage_words import (
     label_sentences,
     more_words,
     part_words,
+    ranked,
     verdict_sentences,
 )
 from plumbline.judge.federation_part import LevelVerdict
@@ -34,6 +35,34 @@ def test_where_nothing_leaked_it_says_so_and_where_nothing_ran_it_says_nothing()
     assert verdict_sentences(PredictionFindings()) == []
     zero = replace(attack("zero", column("a", 0.0)), sees_scores=False)
     assert verdict_sentences(findings(zero)) == []
+
+
+def test_what_only_who_knows_more_is_given_is_told_as_well() -> None:
+    """Complete records defeat defences of disclosed parameters: silence at the headline's level would mislead."""
+    spared, leaking = levels("half_star", 0.2), levels("posterior", 0.04)
+    names = ("a", "b", "c")
+    verdicts = tuple(ColumnVerdict("p", name, (*spared[:3], leaking[3]), spared) for name in names)
+    beyond = "Beyond chance, no attack told more of any column than is known without a score at level marginals."
+    though = (
+        "At level records, though, the federation gives away 60 % (55 to 65) of what was unknown of a, by posterior"
+    )
+    assert verdict_sentences(PredictionFindings(columns=verdicts)) == [
+        beyond,
+        f"{though}, and something of 2 more columns.",
+    ]
+    unmounted = tuple(LevelVerdict(one.level, "its mean", 0.1) for one in spared[:3])
+    alone = ColumnVerdict("p", "a", (*unmounted, leaking[3]), spared)
+    assert verdict_sentences(PredictionFindings(columns=(alone,))) == [
+        "No attack could be mounted that knows no more beforehand than level marginals.",
+        f"{though}.",
+    ]
+
+
+def test_columns_that_only_who_knows_more_is_given_come_before_those_that_nobody_is() -> None:
+    spared, leaking = levels("half_star", 0.2), levels("posterior", 0.04)
+    safe = ColumnVerdict("p", "safe", spared, spared)
+    known = ColumnVerdict("p", "known", (*spared[:3], leaking[3]), spared)
+    assert [one.column for one in ranked(PredictionFindings(columns=(safe, known)))] == ["known", "safe"]
 
 
 def test_only_the_most_exposed_are_named_one_by_one() -> None:

@@ -70,6 +70,12 @@ def test_a_column_that_leaked_is_named_though_the_attack_errs_more_than_a_guess(
     assert "<code>gia</code>, column by column" not in html
 
 
+def test_the_share_that_verdicts_quote_stands_beside_its_column(tmp_path: Path) -> None:
+    """Once: to the right of long names of guesses and attacks, where a page has no room left."""
+    html = report(tmp_path, [attack("half_star", column("leaked", 0.06))])
+    assert '<td>leaked</td><td class="n">40 %</td><td class="n">40 % (35 to 45)</td><td>its mean</td>' in html
+
+
 def test_what_attacks_say_of_their_results_is_shown_and_what_is_not_scored_is_no_number(tmp_path: Path) -> None:
     noted = replace(attack("rcc1", column("a", 0.9)), notes=("3 of 10 records are certified to equal rcc2.",))
     html = report(tmp_path, [noted], training=[SIZES])

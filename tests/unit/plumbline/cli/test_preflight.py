@@ -92,6 +92,21 @@ def test_fewer_columns_than_classes_are_told_in_full(tmp_path: Path) -> None:
     assert "Join with 4 columns or more" in shown
 
 
+def test_a_single_equation_and_column_are_told_in_the_singular(tmp_path: Path) -> None:
+    path, _ = table(tmp_path, columns=1)
+    _, shown = run(path, "--classes", "2", "--id", "client")
+    assert "2 classes give 1 equation, for 1 column." in shown
+
+
+@pytest.mark.parametrize(("name", "as_shown"), [("[/]", "[/]"), ("[red]x", "[red]x"), ("a\x1b[31mb", "a\\x1b[31mb")])
+def test_columns_may_be_called_anything(tmp_path: Path, name: str, as_shown: str) -> None:
+    more: dict[str, Any] = {name: np.arange(80)}
+    path, _ = table(tmp_path, **more)
+    status, shown = run(path, "--classes", "2", "--id", "client")
+    assert status == 0
+    assert f"│ {as_shown} │" in shown
+
+
 def test_nothing_but_the_table_is_needed_and_nothing_of_it_is_shown(tmp_path: Path) -> None:
     path, features = table(tmp_path)
     _, shown = run(path, "--classes", "2", "--id", "client")

@@ -159,6 +159,19 @@ def test_who_reads_no_channel_runs_again_on_what_knowing_it_makes_of_the_view(tm
         np.testing.assert_allclose(found[label][:, 0], [0.9, 0.5])
 
 
+class LongNames(ScaledView):
+    """Other parties announce as many defences as they may, of names as long as these may be."""
+
+    def undone_names(self, undone: Undone) -> list[str]:
+        return [f"{number:04}{'ä/' * 30}" for number in range(1_024)]
+
+
+def test_names_that_other_parties_choose_leave_labels_short(tmp_path: Path) -> None:
+    known = cast(Knowledge, LongNames(Temperature(0.5)))
+    AttackHost({"greedy": Greedy()}, tmp_path).attack(known, [4, 7], np.array([[0.75, 0.25], [0.5, 0.5]]))
+    assert set(RunFolder(tmp_path).estimates(0).by_attack) == {"greedy", "greedy(knowing=1024 defences)"}
+
+
 def test_nobody_runs_again_where_knowing_takes_nothing_off(tmp_path: Path) -> None:
     known = cast(Knowledge, ScaledView(Undeclared("velvet")))
     AttackHost({"greedy": Greedy()}, tmp_path).attack(known, [4, 7], np.full((2, 2), 0.5))

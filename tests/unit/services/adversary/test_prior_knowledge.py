@@ -71,6 +71,11 @@ def test_a_person_may_leave_out_all_but_mean_and_variance(tmp_path: Path) -> Non
         (WRITTEN | {"supports": [[0, 1], None], "frequencies": [[0.5, 0.6], None]}, "sum to 1"),
         (WRITTEN | {"groups": [[0, 2]]}, "by number"),
         (WRITTEN | {"groups": [[0, 1], [1]]}, "one group at most"),
+        (WRITTEN | {"groups": [[10**30]]}, "tells no prior knowledge"),
+        (WRITTEN | {"mean": [1e300, 0]}, "no mean is beyond"),
+        (WRITTEN | {"variance": [1e300, 0]}, "no variance is beyond"),
+        (WRITTEN | {"covariance": [[-1, 0], [0, 1]]}, "no variance of covariance is negative"),
+        (WRITTEN | {"covariance": [[1, 1e300], [1e300, 1]]}, "no covariance is beyond"),
     ],
     ids=lambda value: str(value)[:50],
 )

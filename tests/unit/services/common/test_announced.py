@@ -85,6 +85,7 @@ def test_the_agreement_carries_them() -> None:
         AnnouncedDefence("x", "{"),
         AnnouncedDefence("x", '{"a": NaN}'),
         AnnouncedDefence("x", '{"a": -Infinity}'),
+        AnnouncedDefence("x", '{"a": [-1e999]}'),
         AnnouncedDefence("x", "[" * 4000),
         AnnouncedDefence("x", '{"a": ' + "[" * 2000 + "]" * 2000 + "}"),
         AnnouncedDefence("x", '{"a": "' + "x" * limits.OPTIONS_BYTES + '"}'),
@@ -112,6 +113,19 @@ def test_what_no_service_announces_is_refused_in_one_sentence(announced: Announc
 def test_other_defences_than_the_agreement_names_are_refused(announced: tuple[AnnouncedDefence, ...]) -> None:
     with pytest.raises(InvalidMessage):
         Agreement.from_message(replace(AGREEMENT, announced=announced).to_message())
+
+
+def test_a_defence_is_announced_once() -> None:
+    """Each may have whoever reads it train a network."""
+    twice = (SCHEME, replace(SCHEME, options='{"alpha": 3.0}'))
+    passive = replace(AGREEMENT.parties[1], disclosure_defences=(TURN, TURN))
+    repeated = [
+        replace(AGREEMENT, announced=twice, score_defences=("score_scheme2",) * 2),
+        replace(AGREEMENT, parties=(AGREEMENT.parties[0], passive)),
+    ]
+    for agreement in repeated:
+        with pytest.raises(InvalidMessage, match="announced once"):
+            Agreement.from_message(agreement.to_message())
 
 
 def test_too_many_defences_of_a_party_are_refused() -> None:
