@@ -1,8 +1,7 @@
 """Advice on what to use against what: of the defences that held in measurements, those that cost least."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -73,9 +72,9 @@ def advice(parts: pd.DataFrame, costs: pd.DataFrame, trained: pd.DataFrame) -> P
     return PageTable(
         "Held: at most half of the federation's part remains, the upper end of its 95 % interval included, whichever "
         "optimiser trained the model; in training, what the attack answers is right at most half-way from guessing to "
-        "what it is without a defence. Of the defences that hold, the one that costs the model and its scores least. Training "
-        "attacks ran in federations of few steps, whose models are far from converged: there a change of accuracy says "
-        "little.",
+        "what it is without a defence. Of the defences that hold, the one that costs the model and its scores least. "
+        "Training attacks ran in federations of few steps, whose models are far from converged: there a change of "
+        "accuracy says little.",
         ("against", "on", "without a defence", "use", "what is left", "what it costs", "these hold as well"),
         rows,
     )
@@ -125,16 +124,16 @@ def _training_row(of: pd.DataFrame, attack: str) -> tuple[str, ...]:
             0.0,
         )
         for row in of[of["defence"] != NONE].to_dict("records")
-        if _precision(row) <= (before + chance) / 2
+        if _precision(row["right"], row["answered"]) <= (before + chance) / 2
     ]
     case = str(of["case"].iloc[0]).replace(", live:", ", real federations:")
     against = f"{attack} in training{_CLOSED.get(attack, '')}"
     return _row(against, case, f"{before:.0%} right", held, ("none holds", ""))
 
 
-def _precision(row: Mapping[str, Any]) -> float:
+def _precision(right: float, answered: float) -> float:
     """What is right of an attack's answers; 0 where it has none."""
-    return float(row["right"] / row["answered"]) if row["answered"] > 0 else 0.0
+    return right / answered if answered > 0 else 0.0
 
 
 def _row(against: str, on: str, without: str, held: Iterable[_Held], none: tuple[str, str]) -> tuple[str, ...]:
