@@ -18,9 +18,12 @@ from vfl.theory.label_sums import log2_other_labels
 MOST_OTHERS = -7.0
 CERTAIN = -30.0
 
+_NONE, _SEVERAL = "no choice of labels fits", "several choices of labels fit"
 _BLOCK, _BLOCK_WIDTH = 30, 300
 # Bits per dimension of the lattice with which labels are easily found, and how near a column may come to others' span.
 _VECTOR_BITS, _DEPENDENT = 5, 1e-9
+# Bits per dimension of the longest vectors that are reduced: of few different rows, more columns would tell nothing.
+_LONGEST_BITS = 40
 # Partial combinations that a search keeps: most batches need few.
 _WIDTHS = (1, 64, 4096)
 
@@ -62,10 +65,13 @@ class RowSums:
     def find(self, sums: IntArray) -> LatticeAnswer:
         """Find the rows whose entries add up to the (D,) sums, exactly. Raises FlintMissing."""
         if (sums % self._divisors).any():
-            return LatticeAnswer(None, reason="no choice of labels fits")
+            return LatticeAnswer(None, reason=_NONE)
         sums = sums // self._divisors
         if (solved := self._solved(sums)) is not None:
             return LatticeAnswer(solved, True)
+        if len(self._matrix) < 2 or not self._every_column.any():
+            several = not (self._every_column.any() or sums.any())
+            return LatticeAnswer(None, reason=_SEVERAL if several else _NONE)
         centre = self._share_of_rows(sums)
         rank, log2_volume = self._size()
         others = log2_other_labels(len(self._matrix), rank, log2_volume, centre)
@@ -102,13 +108,12 @@ class RowSums:
     def _search(self, sums: IntArray, centre: float) -> IntArray:
         """All solutions found together, (found, s), by the least reduction that finds any."""
         lattice = self._reduced()
-        point = lattice.point_with(sums[self._taken].astype(object))
-        if point is None:
+        start = lattice.point_with(sums[self._taken].astype(object))
+        if start is None:
             return np.empty((0, len(self._matrix)), dtype=np.int64)
-        start: IntArray = point.astype(np.int64)
         middle = np.full(len(start), centre)
         start -= nearest_points(lattice.basis, start - middle, width=1)[0]
-        found: IntArray = start[None, :]
+        found = start[None, :]
         for tour in range(self._tours + 1):
             basis = self._basis(tour)
             for width in _WIDTHS:
@@ -135,7 +140,7 @@ class RowSums:
         one = found[0]
         steps = np.vstack([one + self._bases[-1], one - self._bases[-1]])
         if len(found) > 1 or ((steps == 0) | (steps == 1)).all(axis=1).any():
-            return LatticeAnswer(None, reason="several choices of labels fit")
+            return LatticeAnswer(None, reason=_SEVERAL)
         rank, log2_volume = self._size()
         share = float(np.clip(one.mean(), 1 / len(one), 1 - 1 / len(one)))
         others = log2_other_labels(len(one), rank, log2_volume, share)
@@ -148,12 +153,16 @@ def _telling_columns(matrix: IntArray) -> IntArray:
     """Indices of independent columns, and of no more than are plenty: each makes the reduction take longer."""
     heights = _heights(matrix)
     told = 0.0
+    different = len(np.unique(matrix[matrix.any(axis=1)], axis=0))
     chosen: list[int] = []
     for column in np.flatnonzero(heights > 0).tolist():
         plenty = max(_VECTOR_BITS * (len(matrix) - len(chosen)), len(matrix) - 2 * CERTAIN)
-        if told > plenty or len(chosen) == len(matrix) - 1:
+        left = different - len(chosen) - 1
+        longer = told + float(np.log2(heights[column]))
+        # Rows that are alike have short vectors to themselves; those of what is left mustn't exceed whole numbers here.
+        if told > plenty or longer > _LONGEST_BITS * left:
             break
-        told += float(np.log2(heights[column]))
+        told = longer
         chosen.append(column)
     return np.array(chosen, dtype=np.int64)
 

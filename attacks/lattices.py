@@ -23,6 +23,8 @@ Integers = NDArray[np.object_]
 
 # A shorter vector must be shorter by so much to be worth an insertion.
 _SHORTER = 0.99
+# Points are shortened to numbers that float64 has exactly, and in how many rounds at most.
+_LONGEST, _MOST_ROUNDS = 1 << 52, 20
 # Bits of the projections that a block is reduced by.
 _BLOCK_BITS = 24
 # Integers next to the nearest one that are looked at per coefficient.
@@ -60,8 +62,8 @@ class KernelLattice:
         """log2 of the volume that the lattice has per point, in its own n dimensions."""
         return float(np.log2(np.diag(_triangle(self.basis)[1])).sum()) if len(self.basis) else 0.0
 
-    def point_with(self, sums: Integers) -> Integers | None:
-        """Find one integer vector x with matrix^T x = sums, (s,) of Python integers; None where there is none."""
+    def point_with(self, sums: Integers) -> IntArray | None:
+        """Find one short integer vector x with matrix^T x = sums, (s,); None where there is none, or none as short."""
         flint = _flint()
         gram, right = self.images @ self.images.T, self.images @ sums
         solved = flint.fmpz_mat(gram.tolist()).solve(flint.fmpz_mat([[int(value)] for value in right]))
@@ -70,7 +72,22 @@ class KernelLattice:
             return None
         coefficients = np.array([int(number.p) for number in numbers], dtype=object)
         fits = (coefficients @ self.images == sums).all()
-        return coefficients @ self.preimages if fits else None
+        return self._shortened(coefficients @ self.preimages) if fits else None
+
+    def _shortened(self, point: Integers) -> IntArray | None:
+        """Subtract what the lattice has of a vector of any size until it is as short as the basis.
+
+        Each round leaves what float64 has rounded of the last: some sixteen digits less.
+        """
+        directions, triangle = _triangle(self.basis)
+        for _ in range(_MOST_ROUNDS):
+            if max(map(abs, point), default=0) < _LONGEST:
+                return point.astype(np.int64)
+            coordinates = np.linalg.solve(triangle, directions.T @ point.astype(np.float64))
+            point = point - np.array([int(one) for one in np.rint(coordinates)], dtype=object) @ self.basis.astype(
+                object
+            )
+        return None
 
 
 def kernel_lattice(matrix: IntArray) -> KernelLattice:

@@ -88,16 +88,27 @@ class Target:
         return root
 
 
-def slice_moves(walkers: Walkers, target: Target, generator: np.random.Generator, *, box: bool) -> None:
-    """Move a of every record along each of its dimensions, turned at random."""
+def slice_moves(
+    walkers: Walkers, target: Target, generator: np.random.Generator, *, box: bool, homewards: bool = False
+) -> None:
+    """Move a of every record along each of its dimensions, turned at random.
+
+    homewards: along the scale's own axes instead, each as far as where the prior is densest: for walkers that may have
+        started hundreds of standard deviations from there, in a direction in which scores tell next to nothing.
+    """
     m, r = walkers.told.shape
     if isinstance(target.observation.told, Exactly):
         return
-    axes = np.linalg.qr(generator.standard_normal((r, r)))[0]
+    axes = np.eye(r) if homewards else np.linalg.qr(generator.standard_normal((r, r)))[0]
     for axis in axes:
         direction = walkers.scale @ axis
         least, most = _reach(walkers, target.frame, direction) if box else (np.full(m, -np.inf), np.full(m, np.inf))
-        _slice(walkers, target, generator, (direction, least, most))
+        left = -_BRACKET * generator.random(m)
+        right = left + _BRACKET
+        if homewards:
+            home = -(walkers.told * direction).sum(axis=1) / (direction**2).sum(axis=1)
+            left, right = np.minimum(left, home - _BRACKET / 2), np.maximum(right, home + _BRACKET / 2)
+        _slice(walkers, target, generator, (direction, np.maximum(left, least), np.minimum(right, most)))
 
 
 def _reach(walkers: Walkers, frame: Frame, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -120,11 +131,10 @@ def _slice(
     generator: np.random.Generator,
     line: tuple[FloatArray, FloatArray, FloatArray],
 ) -> None:
-    direction, least, most = line
+    """A line has directions (m, r) and the first bracket's ends, (m,) each, with 0 between them."""
+    direction, left, right = line
     m = len(direction)
     level = target.log_density(walkers.told, walkers.rows, walkers.slack) - generator.exponential(size=m)
-    left = -_BRACKET * generator.random(m)
-    left, right = np.maximum(left, least), np.minimum(left + _BRACKET, most)
     left_over = np.arange(m)
     for _ in range(_MOST_SHRINKS):
         low, high = left[left_over], right[left_over]

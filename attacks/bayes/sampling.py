@@ -29,6 +29,8 @@ _TAIL = 0.05
 _UNLIKELY = 1e-6
 # A column that equations determine is known to within float64's error, through a model's smallest singular value.
 _ROUNDING = 1e-6
+# Of regions as thin as float64 tells, a walk in many equations may stay so far outside: that contradicts nothing.
+_STRAY = 1e-4
 # Records walk together in groups whose draws fit a processor's cache.
 _GROUP = 500
 _STAGES, _LEAST_STAGES = 80, 10
@@ -98,8 +100,10 @@ def _of_group(
     return (*_summary(kept, target.frame, generator, box=box), contradicted)
 
 
-def _sweep(walkers: Walkers, target: Target, generator: np.random.Generator, *, box: bool) -> None:
-    slice_moves(walkers, target, generator, box=box)
+def _sweep(
+    walkers: Walkers, target: Target, generator: np.random.Generator, *, box: bool, homewards: bool = False
+) -> None:
+    slice_moves(walkers, target, generator, box=box, homewards=homewards)
     if box:
         box_moves(walkers, target.frame, generator)
 
@@ -115,7 +119,7 @@ def _summary(
     low, high = np.quantile(kept, _levels(float(np.median(effective))), axis=0)
     low, high = low - _ROUNDING, high + _ROUNDING
     if box:
-        low, high = np.maximum(low, 0.0), np.minimum(high, 1.0)
+        low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
     return mean, low, high, np.sqrt(variance), effective.min(axis=1)
 
 
@@ -212,7 +216,7 @@ def _led_inside(walkers: Walkers, target: Target, generator: np.random.Generator
         some.slack = outside * (_COOLING if stage else 1.0)
         some.scale = target.scale(some.told, some.rows, some.slack)
         for _ in range(2):
-            _sweep(some, target, generator, box=box)
+            _sweep(some, target, generator, box=box, homewards=True)
         walkers.put(moving, some)
         if stage >= _LEAST_STAGES:
             moving = moving[target.distance(some.told, some.rows) > 0]
@@ -221,7 +225,7 @@ def _led_inside(walkers: Walkers, target: Target, generator: np.random.Generator
     outside = target.distance(walkers.told, walkers.rows)
     walkers.slack = outside
     walkers.scale = target.scale(walkers.told, walkers.rows, walkers.slack)
-    contradicted: BoolArray = outside > 0
+    contradicted: BoolArray = outside > _STRAY
     return contradicted
 
 

@@ -18,6 +18,8 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 # Below this mu, R(a) - R(b) is integrated: subtracting would lose the digits that both share.
 _SMALL = 0.5
+# Below -_FAR, R is its asymptote to float64's precision; the square of _FARTHEST is no float64.
+_FAR, _FARTHEST = 1e8, 1e154
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 # sigma is taken this much larger than what the search ends with: delta is then kept, not met on average.
 _SAFE_SIDE = 1e-13
@@ -83,6 +85,9 @@ def _log_delta(mu: float, epsilon: float) -> float:
     b = a - mu
     if a > 0 and mu >= _SMALL:
         return math.log(float(ndtr(a)) - math.exp(_log_phi(a)) * _ratio(b))
+    if a < -_FAR:
+        # R(x) is 1 / |x| there, to 1 / x^2 of it, and a and b may be the same number.
+        return _log_phi(a) + math.log(mu) - math.log(-a) - math.log(-b) if a > -_FARTHEST else -math.inf
     if mu >= _SMALL:
         # R(b) / R(a), of which at least the part 1 / (1 + a^2) is missing from 1.
         return float(log_ndtr(a)) + math.log1p(-_ratio(b) / _ratio(a))

@@ -56,7 +56,8 @@ def advice(parts: pd.DataFrame, costs: pd.DataFrame, trained: pd.DataFrame) -> P
     """Write a row per level and case, and per attack on training: the cheapest defence that holds, and the others.
 
     A defence holds an adversary when, whichever optimiser trained the model, at most half of the federation's part
-    remains, the interval's upper end included; of training, at most half-way from guessing to what is to be had.
+    remains, the interval's upper end included; of training, at most half-way from guessing to what is to be had is
+    right of what the attack answers. One that answers little at a time has time.
 
     Args:
         parts: of ``remaining_parts``.
@@ -70,10 +71,10 @@ def advice(parts: pd.DataFrame, costs: pd.DataFrame, trained: pd.DataFrame) -> P
         ]
     return PageTable(
         "Held: at most half of the federation's part remains, the upper end of its 95 % interval included, whichever "
-        "optimiser trained the model; in training, the attack gets at most half-way from guessing to what it gets "
-        "without a defence. Of the defences that hold, the one that costs the model and its scores least. Training "
-        "attacks ran in federations of few steps, whose models are far from converged: there a change of accuracy says "
-        "little.",
+        "optimiser trained the model; in training, what the attack answers is right at most half-way from guessing to "
+        "what it is without a defence. Of the defences that hold, the one that costs the model and its scores least. "
+        "Training attacks ran in federations of few steps, whose models are far from converged: there a change of "
+        "accuracy says little.",
         ("against", "on", "without a defence", "use", "what is left", "what it costs", "these hold as well"),
         rows,
     )
@@ -123,11 +124,16 @@ def _training_row(of: pd.DataFrame, attack: str) -> tuple[str, ...]:
             0.0,
         )
         for row in of[of["defence"] != NONE].to_dict("records")
-        if row["right"] <= (before + chance) / 2
+        if _precision(row["right"], row["answered"]) <= (before + chance) / 2
     ]
     case = str(of["case"].iloc[0]).replace(", live:", ", real federations:")
     against = f"{attack} in training{_CLOSED.get(attack, '')}"
     return _row(against, case, f"{before:.0%} right", held, ("none holds", ""))
+
+
+def _precision(right: float, answered: float) -> float:
+    """What is right of an attack's answers; 0 where it has none."""
+    return right / answered if answered > 0 else 0.0
 
 
 def _row(against: str, on: str, without: str, held: Iterable[_Held], none: tuple[str, str]) -> tuple[str, ...]:

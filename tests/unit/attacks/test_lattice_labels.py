@@ -209,3 +209,33 @@ def test_a_grid_is_the_coarsest_that_holds_all_features() -> None:
     assert grid[1] == 2
     np.testing.assert_array_equal(grid[0], matrix * 4)
     assert on_grid(np.array([[1 / 3]])) is None
+
+
+# -- batches of a few different rows ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", [0, 5])
+def test_a_single_row_has_a_label_unless_all_that_is_known_of_it_is_zero(entry: int) -> None:
+    answer = search(np.full((1, 3), entry), np.array([1]))
+    if entry:
+        assert answer.rows is not None
+        assert answer.rows.all()
+    else:
+        assert answer.rows is None
+        assert "several" in answer.reason
+
+
+@pytest.mark.parametrize(("different", "columns", "bits"), [(3, 2, 32), (7, 6, 30), (5, 2, 45), (7, 6, 15)])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_few_different_rows_of_many_bits_have_an_answer(different: int, columns: int, bits: int, copies: int) -> None:
+    """All that makes their sums vanish is longer than whole numbers hold, but for rows that are alike."""
+    generator = np.random.default_rng(0)
+    matrix = np.tile(generator.integers(0, 2**bits, (different, columns)), (copies, 1))
+    labels = generator.integers(0, 2, len(matrix))
+    labels[0], labels[different * (copies - 1)] = 1, copies % 2
+    answer = search(matrix, labels)
+    if copies == 1:
+        assert answer.rows is not None
+        assert (answer.rows == labels).all()
+    else:
+        assert answer.rows is None

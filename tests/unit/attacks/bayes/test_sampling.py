@@ -263,3 +263,42 @@ def test_effective_samples_of_an_autoregression_are_known() -> None:
         draws[step] = r * draws[step - 1] + generator.standard_normal((20, 1))
     np.testing.assert_allclose(effective_samples(draws).mean(), 4000 * (1 - r) / (1 + r), rtol=0.1)
     assert effective_samples(np.zeros((100, 3, 2))).tolist() == [[100.0] * 2] * 3
+
+
+@pytest.mark.parametrize("box", [True, False])
+def test_a_prior_of_fewer_dimensions_than_scores_tell_of_is_sampled_on_its_line(box: bool) -> None:
+    """Walks begin where a rounded row is possible, hundreds of standard deviations off the line: they come home."""
+    rows, direction, copies = model(3, 2), np.array([0.2, 0.15]), 20
+    mean, own, channel = np.array([0.45, 0.6]), np.array([[0.4, 0.5]]), (Rounding(2),)
+    places = np.linspace(-6, 6, 200_001)
+    points = mean + places[:, None] * direction
+    known = own @ rows[0].T
+    answered = confidence_scores(known + points[[110_000]] @ rows[1].T).round(2)
+    same = (np.abs(confidence_scores(known + points @ rows[1].T).round(2) - answered) < 1e-6).all(axis=1)
+    weights = np.exp(-0.5 * places**2) * same * (not box or ((points > 0) & (points < 1)).all(axis=1))
+    expected = weights @ points / weights.sum()
+    spread = np.sqrt(weights @ (points - expected) ** 2 / weights.sum())
+    view = view_of(np.repeat(own, copies, axis=0), np.repeat(answered, copies, axis=0), rows, channel)
+    prior = GaussianPrior(np.tile(mean, (copies, 1)), np.outer(direction, direction))
+    found = sampled_posterior(prior, observe(view), box=box, seed=0, draws=120)
+    assert found.contradicted is not None
+    assert not found.contradicted.any()
+    np.testing.assert_allclose(found.mean.mean(axis=0), expected, atol=float(0.2 * spread.max()))
+    np.testing.assert_allclose(found.spread.mean(axis=0), spread, rtol=0.25)
+
+
+def test_equations_met_to_rounding_contradict_nothing() -> None:
+    """Scheme 2 leaves equations for most records: more of them than features, and all of them true."""
+    prior, view, _ = drawn((), 60, 1, k=3)
+    rows = np.asarray(view.weights_passive)
+    stage = StrongestDirection(2, 4.0, 1, 0.01)
+    logits = logits_of(np.asarray(view.scores))
+    winners = maximisers(logits)
+    moved = logits + 2.0 * strongest_noise(rows @ rows.T).direction
+    lead = np.where(winners, moved, moved + stage.delta).max(axis=1, keepdims=True)
+    scores = confidence_scores(np.where(winners, lead, moved))
+    found = sampled_posterior(
+        prior, observe(replace(view, scores=scores, channel=(stage,))), box=True, seed=0, draws=60
+    )
+    assert found.contradicted is not None
+    assert not found.contradicted.any()

@@ -103,3 +103,9 @@ def test_sigma_refuses_numbers_out_of_range() -> None:
     for bad in ((0.0, 1.0, 0.1), (1.0, 0.0, 0.1), (1.0, math.inf, 0.1), (1.0, 1.0, 0.0), (1.0, 1.0, 1.0)):
         with pytest.raises(ValueError, match="Expected sensitivity > 0, a finite epsilon"):
             gaussian_sigma(*bad)
+
+
+@pytest.mark.parametrize("epsilon", [1e15, 1e17, 1e30, 1e200, 1e300])
+def test_any_finite_epsilon_has_its_noise(epsilon: float) -> None:
+    """mu is the root of 2 epsilon there: a promise of nothing, but no error."""
+    assert gaussian_sigma(1.0, epsilon, 0.5) == pytest.approx(1 / math.sqrt(2 * epsilon), rel=1e-6)
