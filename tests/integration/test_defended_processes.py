@@ -263,7 +263,7 @@ def test_an_unknown_defence_stops_every_service_with_the_list_of_known_ones(role
         ("passive", {"defences": "parameter_rotation"}, "discloses none (black box): set PLUMBLINE_DISCLOSE=true"),
         (
             "active",
-            {"defences": "dp_noise", "defence_options": '{"dp_noise": {"epsilon": 1.5}}'},
+            {"defences": "dp_noise", "defence_options": '{"dp_noise": {"epsilon": -1.5}}'},
             "epsilon",
         ),
     ],

@@ -357,7 +357,8 @@ def test_the_papers_data_at_batch_256(name: str, width: int) -> None:
     assert plan.copies == (31 if name == "credit" else 2)
     plain = attack.attack(simulated_view(run, 1, initialisation="zero", label_party_bias=True))
     assert isinstance(plain, RecoveredLabels)
-    assert len(plain.unresolved) == 1280
+    # But for the first batch: from zero weights labels follow from fewer equations.
+    np.testing.assert_array_equal(np.setdiff1d(np.arange(1280), plain.unresolved), np.sort(plain.steps[0].rows))
     found = attack.attack(extended_view(run, 1, plan, UNSIGNED))
     assert isinstance(found, RecoveredLabels)
     np.testing.assert_array_equal(found.labels, labels)
