@@ -111,7 +111,9 @@ def verdict_sentences(findings: PredictionFindings, most: int = 5) -> list[str]:
     """
     if not any(verdict.attack for column in findings.columns for verdict in column.squared):
         return []
-    known_more = [sentence for level in _KNOWING_MORE if (sentence := _only_at(level, findings))]
+    # Where a level has no attack of its own, what it is given is what the level before was.
+    given = {_given_only_at(level, findings): level for level in reversed(_KNOWING_MORE)}
+    known_more = [f"At level {level}, though, {words}" for words, level in reversed(given.items()) if words]
     if not any(at(column.squared).attack for column in findings.columns):
         return [f"No attack could be mounted that knows no more beforehand than level {HEADLINE}.", *known_more]
     found = exposed(findings)
@@ -128,7 +130,7 @@ def verdict_sentences(findings: PredictionFindings, most: int = 5) -> list[str]:
     return [*sentences, *known_more]
 
 
-def _only_at(level: Level, findings: PredictionFindings) -> str:
+def _given_only_at(level: Level, findings: PredictionFindings) -> str:
     """What a level that knows more is given of columns that aren't exposed at the headline's; empty for nothing."""
     found = [column for column in exposed(findings, level) if not at(column.squared).is_exposed]
     if not found:
@@ -137,7 +139,7 @@ def _only_at(level: Level, findings: PredictionFindings) -> str:
     share = "" if verdict.part is None else share_words(verdict.part)
     more = f", and something of {others} more column{'s' if others > 1 else ''}" if others else ""
     return (
-        f"At level {level}, though, the federation gives away {share} of what was unknown of "
+        f"the federation gives away {share} of what was unknown of "
         f"{column_name(found[0], findings)}, by {verdict.attack}{more}."
     )
 

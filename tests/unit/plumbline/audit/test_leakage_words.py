@@ -50,6 +50,9 @@ def test_what_only_who_knows_more_is_given_is_told_as_well() -> None:
         beyond,
         f"{though}, and something of 2 more columns.",
     ]
+    same = ColumnVerdict("p", "a", (*spared[:2], replace(leaking[3], level="covariance"), leaking[3]), spared)
+    told = verdict_sentences(PredictionFindings(columns=(same,)))
+    assert [sentence for sentence in told if "though" in sentence] == [f"{though}.".replace("records", "covariance")]
     unmounted = tuple(LevelVerdict(one.level, "its mean", 0.1) for one in spared[:3])
     alone = ColumnVerdict("p", "a", (*unmounted, leaking[3]), spared)
     assert verdict_sentences(PredictionFindings(columns=(alone,))) == [
