@@ -11,6 +11,9 @@ from protos.v1 import common_pb2
 from services.common import limits
 from services.common.errors import InvalidMessage
 
+# Of options within each other: an object of lists of lists is more than any defence takes.
+_DEEPEST_OPTIONS = 8
+
 
 @dataclass(frozen=True)
 class AnnouncedDefence:
@@ -61,6 +64,8 @@ class AnnouncedDefence:
             raise InvalidMessage(f"The options of {self.name} are no JSON that can be read.") from error
         if not isinstance(found, dict):
             raise InvalidMessage(f"The options of {self.name} are no JSON object.")
+        if _is_deeper(found, _DEEPEST_OPTIONS):
+            raise InvalidMessage(f"The options of {self.name} lie too deep within each other.")
         return found
 
     @classmethod
@@ -96,6 +101,15 @@ def _is_json(value: Any) -> bool:
 def _finite(text: str) -> float:
     number = float(text)
     return number if math.isfinite(number) else _refuse_constant(text)
+
+
+def _is_deeper(value: object, most: int) -> bool:
+    """Whether objects and lists lie more than ``most`` deep within each other: Pythons differ in what they parse."""
+    within: list[object] = [value]
+    for _ in range(most):
+        lists = [list(one.values()) if isinstance(one, dict) else one for one in within if isinstance(one, dict | list)]
+        within = [item for items in lists for item in items]
+    return any(isinstance(one, dict | list) for one in within)
 
 
 def _refuse_constant(name: str) -> NoReturn:

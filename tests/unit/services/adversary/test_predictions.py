@@ -179,6 +179,7 @@ def test_nobody_runs_again_where_knowing_takes_nothing_off(tmp_path: Path) -> No
 
 
 def test_an_attack_is_mounted_once_for_each_of_its_options() -> None:
+    pytest.importorskip("torch")
     listed = [{"init": "half"}, {"init": "zero", "distance": "kld"}, {}]
     mounted, _ = load_attacks(["half", "gia", "ls"], {"gia": listed, "ls": {}}, Role.ACTIVE)
     assert list(mounted) == ["half", "gia(init=half)", "gia(init=zero, distance=kld)", "gia", "ls"]
@@ -188,6 +189,7 @@ def test_an_attack_is_mounted_once_for_each_of_its_options() -> None:
 
 
 def test_two_of_one_label_and_labels_that_name_no_file_are_refused() -> None:
+    pytest.importorskip("torch")
     with pytest.raises(ValueError, match=r"gia\(init=half\) is mounted twice"):
         load_attacks(["gia"], {"gia": [{"init": "half"}, {"init": "half"}]}, Role.ACTIVE)
     with pytest.raises(ValueError, match="half is mounted twice"):
