@@ -37,7 +37,7 @@ def run_restricted(restriction: Callable[[], None], program: str, *arguments: st
         preexec_fn=restriction,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert done.returncode == 0, done.stderr
