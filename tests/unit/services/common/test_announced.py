@@ -88,6 +88,7 @@ def test_the_agreement_carries_them() -> None:
         AnnouncedDefence("x", '{"a": [-1e999]}'),
         AnnouncedDefence("x", "[" * 4000),
         AnnouncedDefence("x", '{"a": ' + "[" * 2000 + "]" * 2000 + "}"),
+        AnnouncedDefence("x", '{"a": ' + "[" * 8 + "]" * 8 + "}"),
         AnnouncedDefence("x", '{"a": "' + "x" * limits.OPTIONS_BYTES + '"}'),
         AnnouncedDefence("x", withheld=("a",) * 33),
         AnnouncedDefence("x", withheld=("",)),

@@ -90,5 +90,5 @@ def test_training_attacks_are_held_half_way_to_guessing() -> None:
         "dp_noise",
         "50% right",
     )
-    assert labels[5] == "accuracy -0.400"
+    assert labels[5:] == ("accuracy -0.400", "")
     assert order[3] == "none holds"
