@@ -233,11 +233,19 @@ class PartyFeatures:
         features: (n, d) float64.
         names: (d,) names of the features.
         labels: (n,) classes as indices; the active party's.
+        sources: (d,) the column of the party's own table that each feature is of; absent from older runs.
+        kinds: (d,) what each tells of it, see ``vfl.data.columns.FeatureKind``; likewise.
+        offsets: (d,) float64: the source's value is ``offsets + scales * features``; likewise.
+        scales: (d,) float64; NaN where a feature has no unit; likewise.
     """
 
     features: FloatArray
     names: NDArray[np.str_]
     labels: IntArray | None = None
+    sources: NDArray[np.str_] | None = None
+    kinds: NDArray[np.str_] | None = None
+    offsets: FloatArray | None = None
+    scales: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,52 @@
+"""What a column of a party's table is found to be, what it becomes, and which features of the federation are of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+# What a person may ask a column to become.
+Encoding = Literal["number", "date", "onehot", "ordinal", "drop"]
+ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
+# What a feature tells of its source column.
+FeatureKind = Literal["number", "date", "code", "category", "missing", "bias"]
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """What a party decides of one column of its table, from that table alone and before anything starts.
+
+    Attributes:
+        name: of the column.
+        found: what it holds, in words: ``numbers from 17 to 98, 3 % missing``, ``4 categories``.
+        encoding: what it becomes.
+        becomes: the same in words: ``4 features, one per category``, ``left out: every row has the same value``.
+        warning: what its owner should know, a sentence; empty for nothing.
+    """
+
+    name: str
+    found: str
+    encoding: Encoding
+    becomes: str
+    warning: str = ""
+
+
+@dataclass(frozen=True)
+class EncodedColumn:
+    """One feature as the federation trains on it, and what it is of.
+
+    Attributes:
+        name: of the feature: that of its source, ``marital=single`` for a category, ``age is missing`` for a gap.
+        source: column of the party's table.
+        kind: ``number``, ``date`` and ``code`` (of a category among many) are scaled values, ``category`` and
+            ``missing`` are 0 or 1 before scaling, ``bias`` is constant.
+        offset: the source's value is ``offset + scale * feature``: days since 1970 for a date, 1 for a category that
+            is there.
+        scale: see there; NaN where features of several columns are scaled together.
+    """
+
+    name: str
+    source: str
+    kind: FeatureKind
+    offset: float = 0.0
+    scale: float = 1.0
