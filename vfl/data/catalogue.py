@@ -16,6 +16,7 @@ import numpy as np
 
 from vfl.data.datasets import Dataset, DatasetError, DatasetNotFound, RegistryTable
 from vfl.data.encoders import rows_to_unit_norm
+from vfl.data.labels import class_names
 from vfl.data.loaders import (
     DRIVE_FILES,
     existing_file,
@@ -28,7 +29,6 @@ from vfl.data.loaders import (
     load_mnist01,
     load_sklearn,
 )
-from vfl.data.tables import class_names
 
 WHOLE_ROW_UNIT_NORM = (
     "Every row was divided by its 2-norm over the columns of all parties, as in Hu's experiments on MNIST: "
