@@ -23,6 +23,7 @@ from plumbline.audit.installed_models import install_network
 from plumbline.audit.known_beforehand import write_knowledge
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.table_words import examined_and_shown
 from plumbline.federation import Federation
 from plumbline.job_progress import JobWatcher, shown_progress
 from plumbline.judge.findings import Findings, read_findings
@@ -41,8 +42,9 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
     Raises ValueError for a request that can't work, FederationFailed or ProcessFailed when the run fails; logs of all
     parties are in the run's folder either way.
     """
-    name = request.name or request.data or "audit"
-    recipe = request.recipe().checked()  # what can't work is refused before anything is written
+    name = request.name or Path(request.data).stem or "audit"
+    tables = examined_and_shown(request, console)
+    recipe = request.recipe(tables).checked()  # what can't work is refused before anything is written
     run = AuditFolder(_new_folder(request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{name}"))
     settings = recipe.settings(run.parties.path.resolve())
     if request.hidden is not None:

@@ -35,6 +35,9 @@ def audit(
     active_columns: Annotated[
         str, typer.Option(help="With --data FILE: the active party's columns, also patterns; the rest is passive.")
     ] = "",
+    passive_columns: Annotated[
+        list[str] | None, typer.Option(help="With --data FILE: a passive party's columns; repeat for several parties.")
+    ] = None,
     parties: Annotated[int, typer.Option(min=2, help="Parties that a registered data set is dealt out to.")] = 2,
     attacks: Annotated[str, typer.Option(help=f"NAME,NAME; all: every one on predictions. Known: {_ATTACKS}.")] = "",
     defences: Annotated[str, typer.Option(help=f"NAME,NAME, in the order to apply them. Known: {_DEFENCES}.")] = "",
@@ -104,6 +107,7 @@ def audit(
             drop=_names(drop),
             encode=_encodings(encode or []),
             active_columns=_names(active_columns),
+            passive_columns=tuple(_names(one) for one in passive_columns or ()),
             parties=parties,
             attacks=_attack_names(attacks),
             defences=_names(defences),
