@@ -15,9 +15,9 @@ import grpc
 import numpy as np
 import pandas as pd
 
+from plumbline.federation_status import FederationStatus
 from plumbline.processes import LocalProcesses
 from protos.v1 import active_pb2, active_pb2_grpc
-from services.common.agreement import TrainingPlan
 from services.common.certificates import CertificateFiles
 from services.common.errors import PeerRefused
 from services.common.identity import Identity, Role, role_of
@@ -188,7 +188,7 @@ class Federation:
         """
         request = active_pb2.TrainRequest()
         if changes:
-            plan = replace(TrainingPlan.from_message(self.status().own_plan), **changes)
+            plan = replace(self.status(quick=True).own_plan, **changes)
             plan.check()
             request.plan.CopyFrom(plan.to_message())
         outcome: TrainingOutcome | None = None
@@ -257,13 +257,15 @@ class Federation:
             raise FederationFailed("The parties of this federation write no records: start them with a run_dir.")
         return RunFolder(run_dir)
 
-    def status(self) -> active_pb2.StatusReply:
-        """Ask the active party for its stage, classes and warnings, and what stands against a prediction now.
+    def status(self, *, quick: bool = False) -> FederationStatus:
+        """Ask the active party where it is, what its model is worth, and what stands against a prediction now.
 
-        It asks the other parties for that, about 2 s at most.
+        It asks the other parties for that, about 2 s at most; with ``quick`` it asks nobody, and doesn't say.
         """
         with self._own_words():
-            return self._stub.Status(active_pb2.StatusRequest(), timeout=_ANSWER_SECONDS)
+            return FederationStatus.from_message(
+                self._stub.Status(active_pb2.StatusRequest(quick=quick), timeout=_ANSWER_SECONDS)
+            )
 
     def cancel(self) -> None:
         """End the job at work, at every party; the model that is served stays.
@@ -274,8 +276,7 @@ class Federation:
             self._stub.Cancel(active_pb2.CancelRequest(), timeout=_ANSWER_SECONDS)
 
     def _class_names(self) -> list[str]:
-        with self._own_words():
-            return list(self._stub.Status(active_pb2.StatusRequest(quick=True)).class_names)
+        return list(self.status(quick=True).class_names)
 
     def predict(self, ids: Iterable[str]) -> pd.DataFrame:
         """Ask for confidence scores: a row per id, a column per class, and ``error``, empty where there are scores."""
