@@ -18,7 +18,7 @@ import pandas as pd
 from plumbline.federation_status import FederationStatus
 from plumbline.processes import LocalProcesses
 from protos.v1 import active_pb2, active_pb2_grpc
-from services.common.certificates import CertificateFiles
+from services.common.certificates import CertificateError, CertificateFiles
 from services.common.errors import PeerRefused
 from services.common.identity import Identity, Role, role_of
 from services.common.limits import PREDICTION_ROWS
@@ -26,6 +26,7 @@ from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
 from services.common.statuses import error_of
 from services.common.transport import Transport, is_serving
+from services.network.unanswered import is_another_party
 
 if TYPE_CHECKING:
     from plumbline.judge.findings import Findings
@@ -35,6 +36,10 @@ _START_SECONDS = 60.0
 # For what the active party answers by itself.
 _ANSWER_SECONDS = 10.0
 _HANGS = f"active has not answered for {_ANSWER_SECONDS:g} s: it hangs, or its machine is overloaded. See its log."
+_OTHER_PARTY = (
+    "No active party answers at {}: is it the active party's address? You may be asking the coordinator or a passive "
+    "party."
+)
 # What services.common.statuses tells callers of an error that isn't ours.
 _IN_A_LOG = "the service's log has the rest"
 
@@ -151,9 +156,7 @@ class Federation:
 
         Raises ValueError for what is no address, CertificateError for certificates that can't be used.
         """
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) >= 1 << 16:
-            raise ValueError(f"Expected the active party's address as HOST:PORT, got {address!r}.")
+        _check_address(address)
         return cls(_operator_transport(certificates).dial(address, "active"), address=address)
 
     def __enter__(self) -> Self:
@@ -215,6 +218,8 @@ class Federation:
                 raise
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise FederationFailed(_HANGS) from error
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED or is_another_party(error.details() or ""):
+                raise FederationFailed(_OTHER_PARTY.format(self._address or "its address")) from error
             told = error_of(str(Role.ACTIVE), error)
             # The operator asked the active party, and nobody else.
             words = told.words if isinstance(told, PeerRefused) else str(told) + self._asked_where
@@ -305,9 +310,23 @@ class Federation:
         return dict(zip(self._class_names(), scores, strict=True))
 
 
+def _check_address(address: str) -> None:
+    """Raises ValueError for what is no HOST:PORT."""
+    host, colon, port = address.rpartition(":")
+    if address and not colon:
+        raise ValueError(f"The address {address!r} has no port: give the active party's, such as {address}:50051.")
+    if not host or not port.isdecimal() or int(port) >= 1 << 16:
+        raise ValueError(f"Expected the active party's address as HOST:PORT, got {address!r}.")
+
+
 def _operator_transport(certificates: Path | None) -> Transport:
     name = str(Role.OPERATOR)
     files = CertificateFiles.of(certificates, name) if certificates else None
+    if files is not None and not files.certificate.exists():
+        raise CertificateError(
+            f"There is no operator's certificate in {certificates}: give the folder of ca.crt, operator.crt and "
+            "operator.key with --certs (`plumbline certs` makes them)."
+        )
     return Transport(Identity(Role.OPERATOR, name), files, TrafficMeter())
 
 

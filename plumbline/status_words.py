@@ -33,7 +33,7 @@ def trouble_lines(status: FederationStatus) -> list[str]:
     """What failed, what stands against a prediction, and what is unprotected, fit for a terminal."""
     failure = f"The last job: {status.failure}" if status.failure else ""
     # A model from before answers all the same.
-    answered = status.stage == "failed" and not status.obstacle and status.test is not None
+    answered = status.stage == "failed" and not status.obstacle
     model = "Predictions are answered by the model from before." if answered else status.obstacle
     return [_shown(line) for line in (failure, model, *status.warnings) if line]
 
@@ -57,7 +57,7 @@ def _job_facts(job: JobStatus) -> list[str]:
 
 
 def _party_line(party: PartyStatus, width: int) -> str:
-    features = "" if party.feature_count is None else f"{party.feature_count} features"
+    features = "" if party.feature_count is None else f"{party.feature_count:>4} features"
     answers = {None: "", True: "answers", False: "does not answer"}[party.answers]
     return f"{_shown(party.name):{width}}  {features:14}  {answers}".rstrip()
 
@@ -79,18 +79,26 @@ class StatusNews:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._told: frozenset[str] = frozenset()
+        self._last: FederationStatus | None = None
         self._still: FederationStatus | None = None
         self._told_at = -float("inf")
 
-    def of(self, status: FederationStatus) -> list[str]:
-        """The lines that weren't there before. Where only steps and their time move on, none for ten seconds."""
+    def is_due(self, status: FederationStatus) -> bool:
+        """Whether there is something to tell: a change or, where only steps and their time move on, ten seconds."""
         still = _without_steps(status)
-        lines = [*status_lines(status), *trouble_lines(status)]
-        is_due = self._clock() - self._told_at >= _SECONDS_BETWEEN_STEPS
-        if still == self._still and not (is_due and lines[0] not in self._told):
+        has_waited = self._clock() - self._told_at >= _SECONDS_BETWEEN_STEPS
+        is_due = still != self._still or (has_waited and status != self._last)
+        if is_due:
+            self._last, self._still, self._told_at = status, still, self._clock()
+        return is_due
+
+    def of(self, status: FederationStatus) -> list[str]:
+        """The lines of a status that weren't there when it was last due; none when it isn't."""
+        if not self.is_due(status):
             return []
+        lines = [*status_lines(status), *trouble_lines(status)]
         news = [line for line in lines if line not in self._told]
-        self._told, self._still, self._told_at = frozenset(lines), still, self._clock()
+        self._told = frozenset(lines)
         return news
 
 

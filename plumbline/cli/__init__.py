@@ -12,7 +12,7 @@ from plumbline.cli.operators import cancel, predict, train
 from plumbline.cli.output import console_errors, console_out
 from plumbline.cli.preflight import preflight
 from plumbline.cli.services import certs, serve, settings_help
-from plumbline.cli.status import status
+from plumbline.cli.watching import status
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
 

@@ -94,9 +94,8 @@ def _teller(*, as_json: bool) -> tuple[AbstractContextManager[object], Callable[
             lines = [] if found == last else [json.dumps({"failure": found}) if as_json else found]
             last = found
         else:
-            lines, last = news.of(found), ""
-            if as_json:
-                lines = [json.dumps(found.content())] if lines else []
+            last = ""
+            lines = ([json.dumps(found.content())] if news.is_due(found) else []) if as_json else news.of(found)
         for line in lines:
             console_out.print(line)
 
