@@ -28,8 +28,8 @@ from services.common.statuses import error_of
 from services.common.transport import Transport, is_serving
 
 if TYPE_CHECKING:
-    from plumbline.judge.predictions import AttackFinding, PredictionFindings
-    from plumbline.judge.training import TrainingFinding
+    from plumbline.judge.findings import Findings
+    from plumbline.judge.predictions import PredictionFindings
 
 _START_SECONDS = 60.0
 # For what the active party answers by itself.
@@ -232,24 +232,23 @@ class Federation:
         found = self._processes.logs_of_errors()
         return "".join(f" It happened at {name}: see {log}." for name, log in found.items())
 
-    def findings(self) -> list[AttackFinding | TrainingFinding]:
-        """Compare what the mounted attacks found with the truth; empty without attacks and before ``train``.
+    def findings(self) -> Findings:
+        """Compare what the mounted attacks found with the truth; as a sequence, one finding per attack.
 
-        Raises FederationFailed for a federation elsewhere, RunFolderError when a party left a file out or a broken one.
+        Raises FederationFailed for a federation elsewhere, RunFolderError before ``train``, and when a party left a
+        file out or a broken one.
         """
-        from plumbline.judge.training import read_training_findings
+        from plumbline.judge.findings import read_findings
 
-        return [*self.leakage().attacks, *read_training_findings(self._records())]
+        passive = sorted(name for name in self.processes.settings if role_of(name) is Role.PASSIVE)
+        return read_findings(self._records(), passive, "federation")
 
     def leakage(self) -> PredictionFindings:
         """Judge what predictions gave away of each passive column, beyond what is guessed without a score.
 
-        Raises FederationFailed for a federation elsewhere, RunFolderError when a party left a file out or a broken one.
+        Raises what ``findings`` does.
         """
-        from plumbline.judge.predictions import read_prediction_findings
-
-        passive = [name for name in self.processes.settings if role_of(name) is Role.PASSIVE]
-        return read_prediction_findings(self._records(), passive)
+        return self.findings().predictions
 
     def _records(self) -> RunFolder:
         run_dir = self.processes.settings[Role.ACTIVE].run_dir

@@ -1,5 +1,10 @@
 """The product's HTML pages: templates in ``plumbline/templates``."""
 
+import base64
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, Template, select_autoescape
@@ -14,6 +19,27 @@ def _visible(value: Any) -> Any:
     return escaped_lines(value, _MOST_SHOWN) if is_text else value
 
 
+@dataclass(frozen=True)
+class Asset:
+    """A style sheet or script of ours, to stand within a page.
+
+    Attributes:
+        text: as it is.
+        hash: what a page's Content-Security-Policy names it by.
+    """
+
+    text: Markup
+    hash: str
+
+
+@cache
+def asset(name: str) -> Asset:
+    """Read a style sheet or script in ``plumbline/templates``."""
+    text = files("plumbline").joinpath("templates", name).read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return Asset(Markup(text), f"sha256-{digest}")  # noqa: S704 - our own file
+
+
 # Of a line in a page; a plot is markup, and longer.
 _MOST_SHOWN = 20_000
 _ENVIRONMENT = Environment(
@@ -23,6 +49,7 @@ _ENVIRONMENT = Environment(
     lstrip_blocks=True,
     finalize=_visible,
 )
+_ENVIRONMENT.globals["asset"] = asset
 
 
 def template(name: str) -> Template:

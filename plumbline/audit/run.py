@@ -24,10 +24,8 @@ from plumbline.audit.known_beforehand import write_knowledge
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.federation import Federation
-from plumbline.job_progress import JobWatcher, job_progress
-from plumbline.judge.predictions import PredictionFindings, read_prediction_findings
-from plumbline.judge.summary import RunSummary, read_summary
-from plumbline.judge.training import TrainingFinding, read_training_findings
+from plumbline.job_progress import JobWatcher, shown_progress
+from plumbline.judge.findings import Findings, read_findings
 from plumbline.processes import LocalProcesses
 from plumbline.recipe import changed
 from services.common.durable import make_folder, write_durably
@@ -64,19 +62,18 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
         run.logs.mkdir()
         processes = LocalProcesses(Path(scratch), settings, logs=run.logs)
         start = time.perf_counter()
-        with Federation.start(processes) as federation, job_progress(console) as progress:
+        with Federation.start(processes) as federation, shown_progress(console) as progress:
             federation.train(watch=JobWatcher(progress))
         elapsed = time.perf_counter() - start
-    summary = read_summary(run.parties, name)
+    findings = read_findings(run.parties, request.passive_names, name)
     if in_lab := tuple(defence.name for defence in recipe.defences if "lab" in defence.spec.sits):
-        summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
-    on_predictions = read_prediction_findings(run.parties, request.passive_names)
-    on_training = read_training_findings(run.parties)
-    _write(run, request, summary, on_predictions, on_training, elapsed)
-    print_summary(console, summary, elapsed)
-    print_prediction_findings(console, on_predictions)
-    print_training_findings(console, on_training)
-    print_predictions(console, summary)
+        defended = {**findings.summary.defences, "the lab": in_lab}
+        findings = replace(findings, summary=replace(findings.summary, defences=defended))
+    _write(run, request, findings, elapsed)
+    print_summary(console, findings.summary, elapsed)
+    print_prediction_findings(console, findings.predictions)
+    print_training_findings(console, list(findings.training))
+    print_predictions(console, findings.summary)
     console.print(f"Report: {run.report}", highlight=False)
     return run.path
 
@@ -98,14 +95,7 @@ def _new_folder(parent: Path, name: str) -> Path:
             return folder
 
 
-def _write(
-    run: AuditFolder,
-    request: AuditRequest,
-    summary: RunSummary,
-    on_predictions: PredictionFindings,
-    on_training: list[TrainingFinding],
-    elapsed: float,
-) -> None:
+def _write(run: AuditFolder, request: AuditRequest, findings: Findings, elapsed: float) -> None:
     facts = {
         "request": {key: str(value) if isinstance(value, Path) else value for key, value in asdict(request).items()},
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
@@ -113,10 +103,11 @@ def _write(
     }
     write_durably(run.config, json.dumps(facts, indent=1, default=str).encode())
     results = {
-        **asdict(summary),
-        "predictions": content_of(summary.predictions),
-        **asdict(on_predictions),
-        "training_attacks": [asdict(finding) for finding in on_training],
+        **asdict(findings.summary),
+        "predictions": content_of(findings.summary.predictions),
+        **asdict(findings.predictions),
+        "training_attacks": [asdict(finding) for finding in findings.training],
+        "answer": asdict(findings.answer),
     }
     write_durably(run.results, json.dumps(results, indent=1).encode())
-    write_report(run.report, summary, on_predictions, on_training, facts)
+    write_report(run.report, findings.summary, findings.predictions, list(findings.training), facts)

@@ -1,0 +1,151 @@
+"""Axes: from values to places in a chart, with ticks that people would choose."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from plumbline.charts.marks import Mark, Point, Trace, Word
+
+# Of a tick's letter, in pixels; digits of the style sheet's font are no wider.
+LETTER = 6.4
+# Values that are written with a power of ten.
+_LARGE, _SMALL = 1e6, 1e-3
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear map from values to places.
+
+    Attributes:
+        low: the value at ``start``.
+        high: the value at ``end``; above ``low``.
+        start: a place in pixels.
+        end: another.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """The place of a value, kept within the axis."""
+        share = (value - self.low) / (self.high - self.low)
+        return self.start + (self.end - self.start) * min(1.0, max(0.0, share))
+
+    def points(self, other: "Scale", values: Sequence[float], heights: Sequence[float]) -> tuple[Point, ...]:
+        """Places of pairs: this scale's of ``values``, the other's of ``heights``."""
+        return tuple((self(value), other(height)) for value, height in zip(values, heights, strict=True))
+
+
+def ticks(low: float, high: float, most: int = 5, *, whole: bool = False) -> list[float]:
+    """Round values from ``low`` to ``high``, ``most`` intervals or fewer between them; ``whole``: integers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    found = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10], integer=whole).tick_values(low, high)
+    margin = (high - low) * 1e-9
+    return [float(value) for value in found if low - margin <= value <= high + margin]
+
+
+def padded(values: Sequence[float]) -> tuple[float, float]:
+    """The range of finite values, half a unit to both sides where it is a single one; (0, 1) without any."""
+    finite = np.asarray(values, dtype=np.float64)
+    finite = finite[np.isfinite(finite)]
+    if not len(finite):
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    # Too narrow for floating point to divide.
+    return (low, high) if high - low > 1e-9 * max(1.0, abs(low), abs(high)) else (low - 0.5, high + 0.5)
+
+
+def number_words(value: float, step: float = 0.0) -> str:
+    """A number for an axis or a sentence; ``step``: between neighbours, which then differ. By default three digits."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else "-"
+    if abs(value) >= _LARGE or abs(value) < _SMALL:
+        mantissa, _, power = f"{value:.2e}".partition("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
+    digits = _digits_of(step) if step else max(0, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{digits}f}"
+    return text if step or "." not in text else text.rstrip("0").rstrip(".")
+
+
+def _digits_of(step: float) -> int:
+    """Decimals that tell multiples of a step apart."""
+    digits = max(0, -math.floor(math.log10(step)))
+    return digits if math.isclose(round(step, digits), step, rel_tol=1e-6) else digits + 1
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The field of a chart: its two scales and the marks of its axes.
+
+    Attributes:
+        x: from left to right.
+        y: upwards.
+        marks: grid lines, ticks and names of the axes.
+        height: of the whole chart.
+    """
+
+    x: Scale
+    y: Scale
+    marks: tuple[Mark, ...]
+    height: float
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis as a chart asks for it.
+
+    Attributes:
+        low: lowest value shown.
+        high: highest value shown.
+        name: what it measures, with its unit; empty for none.
+        words: how a tick is written, by value and the step between ticks; None: no ticks.
+        most: intervals between ticks, at most.
+        whole: whether ticks are integers only.
+    """
+
+    low: float
+    high: float
+    name: str = ""
+    words: Callable[[float, float], str] | None = number_words
+    most: int = 4
+    whole: bool = False
+
+    def labelled(self) -> list[tuple[float, str]]:
+        """Its ticks and their words."""
+        if self.words is None:
+            return []
+        found = ticks(self.low, self.high, self.most, whole=self.whole)
+        step = found[1] - found[0] if len(found) > 1 else 0.0
+        return [(value, self.words(value, step)) for value in found]
+
+
+def frame(width: float, height: float, across: Axis, upward: Axis) -> Frame:
+    """Lay out a chart's field: grid lines and ticks to the left, ticks below, names at the ends of the axes."""
+    below, beside = across.labelled(), upward.labelled()
+    left = 8 + LETTER * max((len(text) for _, text in beside), default=0)
+    top = 20.0 if upward.name else 8.0
+    bottom = height - (16.0 if below else 4.0) - (16.0 if across.name else 0.0)
+    x, y = Scale(across.low, across.high, left, width - 10), Scale(upward.low, upward.high, bottom, top)
+    marks: list[Mark] = []
+    for value, text in beside:
+        marks.append(Trace(((left, y(value)), (width - 10, y(value))), "grid"))
+        marks.append(Word(left - 5, y(value) + 4, text, "end"))
+    marks.append(Trace(((left, bottom), (width - 10, bottom)), "axis"))
+    for value, text in below:
+        marks.append(Word(_inside(x(value), text, width), bottom + 14, text, "middle"))
+    if across.name:
+        marks.append(Word(width - 10, height - 4, across.name, "end", "axis-name"))
+    if upward.name:
+        marks.append(Word(2, 12, upward.name, "start", "axis-name"))
+    return Frame(x, y, tuple(marks), height)
+
+
+def _inside(place: float, text: str, width: float) -> float:
+    """Where a centred text may stand without leaving the chart."""
+    half = LETTER * len(text) / 2 + 1
+    return min(max(place, half), width - half)

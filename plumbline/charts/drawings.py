@@ -1,0 +1,249 @@
+"""The charts of our pages: distributions, scatters, lines over steps, ROC curves, bars with intervals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from plumbline.charts.axes import Axis, Frame, frame, number_words, padded
+from plumbline.charts.marks import Anchor, Bar, Chart, Mark, Trace, Word
+from vfl.arrays import FloatArray
+
+WIDTH = 340.0
+_BINS = 24
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of a chart.
+
+    Attributes:
+        name: what it is, for the key.
+        x: values along the axis.
+        y: values above it, as many.
+        style: class of the style sheet.
+    """
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    style: str
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share with its interval, for a bar.
+
+    Attributes:
+        mean: from 0 to 1.
+        low: lower end of the interval, from 0 to 1.
+        high: upper end, likewise.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+
+def percent_words(value: float, step: float = 0.0) -> str:
+    """A share in percent."""
+    return f"{100 * value:.0f} %" if not step or step >= 0.01 else f"{100 * value:.1f} %"
+
+
+def histogram(title: str, unit: str, truth: FloatArray, estimate: FloatArray | None) -> Chart:
+    """Compare how true and estimated values are distributed; estimates beyond the true values stand at their ends.
+
+    Args:
+        title: of the chart.
+        unit: of the values, for the axis.
+        truth: (n,), finite.
+        estimate: (n,), likewise; None draws the truth alone.
+    """
+    low, high = padded(truth.tolist())
+    edges = np.linspace(low, high, _bins_of(truth) + 1)
+    shares = [_shares(one, edges) for one in (truth, estimate) if one is not None]
+    top = max(float(one.max()) for one in shares) * 1.05
+    field = frame(WIDTH, 150, Axis(low, high, unit), Axis(0, top, "share of records", percent_words, most=3))
+    marks: list[Mark] = [*field.marks, *_columns(field, edges, shares[0])]
+    if estimate is not None:
+        marks.append(_outline(field, edges, shares[1]))
+    return Chart(title, _compared_words(truth, estimate, unit), WIDTH, 150, tuple(marks), _key(estimate))
+
+
+def _bins_of(values: FloatArray) -> int:
+    """Bins that show no gaps between whole numbers or few values."""
+    distinct = np.unique(values)
+    if len(distinct) <= _BINS:
+        steps = np.diff(distinct)
+        regular = len(steps) and np.allclose(steps, steps.min())
+        return max(1, len(distinct)) if regular else _BINS
+    return _BINS
+
+
+def _shares(values: FloatArray, edges: FloatArray) -> FloatArray:
+    counted: FloatArray = np.histogram(values.clip(edges[0], edges[-1]), edges)[0] / max(1, len(values))
+    return counted
+
+
+def _columns(field: Frame, edges: FloatArray, shares: FloatArray) -> list[Mark]:
+    floor = field.y(0)
+    return [
+        Bar(
+            field.x(left) + 0.5,
+            field.y(share),
+            max(0.5, field.x(right) - field.x(left) - 1),
+            floor - field.y(share),
+            "truth",
+            f"{number_words(left)} to {number_words(right)}: {percent_words(share, 0.001)} of records",
+        )
+        for left, right, share in zip(edges, edges[1:], shares, strict=False)
+        if share > 0
+    ]
+
+
+def _outline(field: Frame, edges: FloatArray, shares: FloatArray) -> Trace:
+    """The steps of a second distribution, drawn over the first one's bars."""
+    x, y = np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(shares, 2), [0.0]])
+    return Trace(field.x.points(field.y, x.tolist(), y.tolist()), "estimate", "Estimated by the attack")
+
+
+def _key(estimate: FloatArray | None) -> tuple[tuple[str, str], ...]:
+    return (("truth", "true"),) if estimate is None else (("truth", "true"), ("estimate", "estimated"))
+
+
+def _compared_words(truth: FloatArray, estimate: FloatArray | None, unit: str) -> str:
+    def spread(values: FloatArray) -> str:
+        low, middle, high = (number_words(float(one)) for one in np.quantile(values, [0.05, 0.5, 0.95]))
+        return f"median {middle}, 90 % of records from {low} to {high}"
+
+    words = f"True values{f' ({unit})' if unit else ''}: {spread(truth)}."
+    return words if estimate is None else f"{words} Estimates: {spread(estimate)}."
+
+
+def scatter(title: str, unit: str, truth: FloatArray, estimate: FloatArray, guess: float | None = None) -> Chart:
+    """Set (n,) estimates against true values; on the diagonal they are exact, and a guess is one height for all.
+
+    Args:
+        title: of the chart.
+        unit: of both axes.
+        truth: (n,), finite.
+        estimate: (n,), likewise.
+        guess: the best guess for every record; None draws none.
+    """
+    low, high = padded([*truth, *estimate])
+    named = f", {unit}" if unit else ""
+    field = frame(WIDTH, 250, Axis(low, high, f"true{named}"), Axis(low, high, f"estimated{named}"))
+    marks: list[Mark] = [*field.marks, Trace(field.x.points(field.y, [low, high], [low, high]), "exact", "Exact")]
+    key = [("dot", "a record"), ("exact", "exact")]
+    if guess is not None and low <= guess <= high:
+        words = f"The best guess without a score: {number_words(guess)}"
+        marks.append(Trace(field.x.points(field.y, [low, high], [guess, guess]), "guess", words))
+        key.append(("guess", "guessed anyway"))
+    marks.append(Trace(field.x.points(field.y, truth.tolist(), estimate.tolist()), "dot", is_scattered=True))
+    varied = len(truth) > 1 and truth.std() > 0 and estimate.std() > 0
+    related = f" Their correlation is {np.corrcoef(truth, estimate)[0, 1]:.2f}." if varied else ""
+    shown = f"Estimates of {len(truth)} records against their true values.{related}"
+    return Chart(title, shown, WIDTH, 250, tuple(marks), tuple(key))
+
+
+def lines(title: str, series: Sequence[Series], across: Axis, upward: Axis, *, height: float = 190) -> Chart:
+    """Draw lines over a common axis; each point says its values to who points at it.
+
+    Args:
+        title: of the chart.
+        series: its lines.
+        across: the axis below.
+        upward: the axis beside.
+        height: of the chart.
+    """
+    field = frame(WIDTH, height, across, upward)
+    marks: list[Mark] = list(field.marks)
+    words = upward.words or number_words
+    for one in series:
+        points = field.x.points(field.y, one.x, one.y)
+        marks.append(Trace(points, one.style, one.name))
+        if len(points) <= 60:
+            marks += [
+                Trace((point,), f"{one.style} point", f"{one.name}, {number_words(x)}: {words(y, 0.001)}", True)
+                for point, x, y in zip(points, one.x, one.y, strict=True)
+            ]
+    told = [f"{one.name}: from {words(one.y[0], 0.001)} to {words(one.y[-1], 0.001)}." for one in series if one.y]
+    key = tuple((one.style, one.name) for one in series)
+    return Chart(title, " ".join(told), WIDTH, height, tuple(marks), key)
+
+
+def roc(title: str, curves: Sequence[Series], points: Sequence[tuple[str, float, float]] = ()) -> Chart:
+    """Draw true against false positives: curves of scores, and single points of who only names classes.
+
+    Args:
+        title: of the chart.
+        curves: false positive rates along, true positive rates above.
+        points: a name, its false and its true positive rate.
+    """
+    rate = Axis(0, 1, "false positives", percent_words)
+    field = frame(WIDTH, 300, rate, Axis(0, 1, "true positives", percent_words))
+    marks: list[Mark] = [*field.marks, Trace(field.x.points(field.y, [0, 1], [0, 1]), "guess", "Guessing")]
+    marks += [Trace(field.x.points(field.y, one.x, one.y), one.style, one.name) for one in curves]
+    for name, false, true in points:
+        place = (field.x(false), field.y(true))
+        words = f"{name}: {percent_words(true, 0.001)} true, {percent_words(false, 0.001)} false positives"
+        marks.append(Trace((place,), "found point", words, True))
+        # On the side where there is room for its name.
+        marks.append(
+            Word(place[0] + 8, place[1] + 14, name) if false < 0.5 else Word(place[0] - 8, place[1] + 14, name, "end")
+        )
+    key = [*((one.style, one.name) for one in curves), ("guess", "guessing")]
+    told = "; ".join(
+        f"{name}: {percent_words(true)} true at {percent_words(false)} false" for name, false, true in points
+    )
+    described = f"Curves: {', '.join(one.name for one in curves) or 'none'}.{f' Points: {told}.' if told else ''}"
+    return Chart(title, described, WIDTH, 300, tuple(marks), tuple(key))
+
+
+def share_bar(title: str, share: Share | None, style: str = "leak") -> Chart:
+    """Draw one share as a bar with its interval, in units of percent: a row of a ranked table, as wide as its cell.
+
+    Args:
+        title: what the bar shows, with its number: rows have no axis.
+        share: None draws the empty track.
+        style: class of the bar.
+    """
+    marks: list[Mark] = [Bar(0, 6, 100, 10, "track")]
+    if share is not None:
+        low, high = 100 * share.low, 100 * share.high
+        marks.append(Bar(0, 6, 100 * share.mean, 10, style, title))
+        marks += [Bar(low, 10, max(0.2, high - low), 2, "whisker", title)]
+    return Chart(title, "", 100, 22, tuple(marks))
+
+
+def counts(title: str, names: Sequence[str], truth: FloatArray, estimate: FloatArray | None) -> Chart:
+    """Compare how often each of a few values is true and is estimated, one pair of bars a value.
+
+    Args:
+        title: of the chart.
+        names: (v,) of the values; long ones are cut.
+        truth: (v,) shares of records.
+        estimate: (v,) likewise; None draws the truth alone.
+    """
+    row, left = 34.0, 118.0
+    top = max(float(truth.max()), 0.0 if estimate is None else float(estimate.max()), 1e-9)
+    room = WIDTH - left - 52
+    marks: list[Mark] = []
+    for number, name in enumerate(names):
+        y = 6 + row * number
+        marks.append(Word(left - 6, y + 16, cut(name, 17), "end"))
+        pairs = [("truth", float(truth[number]), "true")]
+        if estimate is not None:
+            pairs.append(("estimate-bar", float(estimate[number]), "estimated"))
+        for place, (style, share, what) in enumerate(pairs):
+            words = f"{name}, {what}: {percent_words(share, 0.001)}"
+            marks.append(Bar(left, y + 12 * place, max(0.5, room * share / top), 10, style, words))
+            marks.append(Word(left + room * share / top + 5, y + 9 + 12 * place, percent_words(share), "start"))
+    described = "; ".join(f"{name} {percent_words(float(share))}" for name, share in zip(names, truth, strict=True))
+    key = (("truth", "true"),) if estimate is None else (("truth", "true"), ("estimate-bar", "estimated"))
+    return Chart(title, f"True shares: {described}.", WIDTH, 8 + row * len(names), tuple(marks), key)
+
+
+def cut(text: str, most: int) -> str:
+    """Text of at most so many letters, with an ellipsis where some are gone."""
+    return text if len(text) <= most else text[: most - 1] + "…"

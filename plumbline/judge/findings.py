@@ -1,0 +1,79 @@
+"""Everything that a run tells an auditor: its summary, what attacks found, and the answer to a person."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from plumbline.judge.answer import Answer
+from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
+from plumbline.judge.summary import RunSummary, read_summary
+from plumbline.judge.training import TrainingFinding, read_training_findings
+from plumbline.judge.wording import answer_of
+from services.common.run_folder import RunFolder
+
+Finding = AttackFinding | TrainingFinding
+# What is being judged, how much of it is done, and of how much.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Findings(Sequence[Finding]):
+    """What one run gave away. As a sequence: what each attack found, those on predictions first.
+
+    Attributes:
+        summary: the run's terms, quality, times and traffic.
+        predictions: what attacks on predictions reconstructed, and the verdicts.
+        training: what attacks on training found.
+        answer: the verdict in words, with lights.
+        trials: defences that were tried, with what they left of the leak.
+    """
+
+    summary: RunSummary
+    predictions: PredictionFindings
+    training: tuple[TrainingFinding, ...]
+    answer: Answer
+    trials: tuple[Any, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.predictions.attacks) + len(self.training)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter((*self.predictions.attacks, *self.training))
+
+    @overload
+    def __getitem__(self, index: int) -> Finding: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Finding]: ...
+    def __getitem__(self, index: int | slice) -> Finding | Sequence[Finding]:
+        found: tuple[Finding, ...] = (*self.predictions.attacks, *self.training)
+        return found[index]
+
+
+def read_findings(
+    folder: RunFolder,
+    passive_names: Sequence[str],
+    name: str,
+    *,
+    titles: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Findings:
+    """Judge a run from its folder.
+
+    Args:
+        folder: what the parties wrote.
+        passive_names: names of the passive parties, in the agreement's order.
+        name: of the run.
+        titles: what a person calls each party, such as its table's name; its name by default.
+        progress: called with what is being judged, how much is done and of how much.
+
+    Raises:
+        RunFolderError: when a file is missing or broken, or no session began.
+    """
+    summary = read_summary(folder, name)
+    told = progress or (lambda what, done, of: None)
+    told("predictions", 0, 2)
+    predictions = read_prediction_findings(folder, passive_names)
+    told("training", 1, 2)
+    training = tuple(read_training_findings(folder))
+    told("done", 2, 2)
+    return Findings(summary, predictions, training, answer_of(summary, predictions, training, titles or {}))
