@@ -5,7 +5,6 @@ Rows are counted from 1, a header line not counted.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -69,10 +68,3 @@ def name_list(names: Sequence[str]) -> str:
     """List names of columns, up to twenty."""
     shown = ", ".join(repr(name) for name in names[:_MOST_NAMES]) or "none"
     return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"
-
-
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Ask for the likeliest of the known names, with a blank in front; empty where none is like it."""
-    lowered = {one.lower(): one for one in reversed(known)}
-    close = difflib.get_close_matches(name.lower(), lowered, n=1)
-    return f" Did you mean {lowered[close[0]]!r}?" if close else ""

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vfl.data.columns import ENCODINGS
-from vfl.data.faults import Problems, did_you_mean, name_list
+from vfl.data.faults import Problems, name_list
 from vfl.data.labels import reads_as_number
+from vfl.suggestions import did_you_mean
 
 # How pandas names a row index that was saved as if it were a column.
 _NAMELESS_COLUMN = re.compile(r"Unnamed: \d+")
