@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from plumbline.audit.run_status import RunStatus, read_status
 from services.common.run_folder import RunFolder
 
 
@@ -15,6 +16,11 @@ class AuditFolder:
     """
 
     path: Path
+
+    @property
+    def status(self) -> RunStatus | None:
+        """Whether it is running, finished, failed or stopped; None where that was never written."""
+        return read_status(self.path)
 
     @property
     def parties(self) -> RunFolder:

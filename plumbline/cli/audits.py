@@ -1,7 +1,7 @@
 """``plumbline audit``: a request's options."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -10,6 +10,7 @@ from attacks.registry import names as attack_names
 from defences.registry import names as defence_names
 from plumbline.cli.output import plain_errors
 from services.common.settings import Settings
+from vfl.data.columns import ENCODINGS
 
 _ATTACKS, _DEFENCES = ", ".join(attack_names()), ", ".join(defence_names())
 
@@ -25,6 +26,15 @@ def audit(
     passive: Annotated[list[str] | None, typer.Option(help="A passive party's table; repeat for more.")] = None,
     label: Annotated[str, typer.Option(help="Label column of the active party's table.")] = "",
     id_column: Annotated[str, typer.Option("--id", help="Id column of all tables.")] = "id",
+    columns: Annotated[str, typer.Option(help="NAME,NAME of the columns to use, also patterns such as c*.")] = "",
+    drop: Annotated[str, typer.Option(help="NAME,NAME of columns to leave out, also patterns.")] = "",
+    encode: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=KIND", help=f"What a column becomes: {', '.join(ENCODINGS)}; repeat for more."),
+    ] = None,
+    active_columns: Annotated[
+        str, typer.Option(help="With --data FILE: the active party's columns, also patterns; the rest is passive.")
+    ] = "",
     parties: Annotated[int, typer.Option(min=2, help="Parties that a registered data set is dealt out to.")] = 2,
     attacks: Annotated[str, typer.Option(help=f"NAME,NAME; all: every one on predictions. Known: {_ATTACKS}.")] = "",
     defences: Annotated[str, typer.Option(help=f"NAME,NAME, in the order to apply them. Known: {_DEFENCES}.")] = "",
@@ -50,9 +60,22 @@ def audit(
     epochs: Annotated[int | None, typer.Option(help=_meaning("epochs"))] = None,
     batch_size: Annotated[int | None, typer.Option(help=_meaning("batch_size"))] = None,
     learning_rate: Annotated[float | None, typer.Option(help=_meaning("learning_rate"))] = None,
-    cipher: Annotated[str | None, typer.Option(help="paillier, or plain (INSECURE: no encryption).")] = None,
+    cipher: Annotated[
+        Literal["auto", "paillier", "plain"],
+        typer.Option(help="paillier, plain (INSECURE: no encryption), or auto: paillier where it is quick."),
+    ] = "auto",
     packing: Annotated[bool | None, typer.Option(help="Several values per plaintext, or one as in the paper.")] = None,
     seed: Annotated[int | None, typer.Option(help="Batches, row split and initial weights.")] = None,
+    assume_yes: Annotated[bool, typer.Option("--yes", help="Start without asking, however long it takes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and how long it takes.")] = False,
+    try_defences: Annotated[
+        bool, typer.Option("--try-defences", help="Run the candidate defences too: which is the cheapest that holds?")
+    ] = False,
+    fail_above: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Exit with 3 when a column's federation's part is above.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="The verdict and the report's path only.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Bytes by message and times as well.")] = False,
 ) -> None:
     """Run a federation of local processes (mTLS, real Paillier) end to end and report on it.
 
@@ -67,7 +90,6 @@ def audit(
         "epochs": epochs,
         "batch_size": batch_size,
         "learning_rate": learning_rate,
-        "cipher": cipher,
         "packing": packing,
         "seed": seed,
     }
@@ -78,6 +100,10 @@ def audit(
             passive=tuple(passive or ()),
             label=label,
             id_column=id_column,
+            columns=_names(columns),
+            drop=_names(drop),
+            encode=_encodings(encode or []),
+            active_columns=_names(active_columns),
             parties=parties,
             attacks=_attack_names(attacks),
             defences=_names(defences),
@@ -88,6 +114,12 @@ def audit(
             activation=activation,
             name=name,
             runs=runs,
+            cipher=cipher,
+            assume_yes=assume_yes,
+            dry_run=dry_run,
+            try_defences=try_defences,
+            fail_above=fail_above,
+            verbosity=_verbosity(quiet, verbose),
             settings={**_pairs(setting or []), **{key: value for key, value in given.items() if value is not None}},
         )
         run_audit(request, Console())
@@ -103,6 +135,23 @@ def _attack_names(text: str) -> tuple[str, ...]:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _encodings(entries: list[str]) -> dict[str, str]:
+    """``age=number``, ``job=onehot``: a column of any name becomes one of the kinds there are."""
+    pairs = [entry.rpartition("=") for text in entries for entry in text.split(",") if entry.strip()]
+    for column, _, kind in pairs:
+        if not column or kind not in ENCODINGS:
+            raise ValueError(
+                f"--encode takes COLUMN=KIND, where KIND is {' or '.join(ENCODINGS)}, got {column}={kind}."
+            )
+    return {column.strip(): kind for column, _, kind in pairs}
+
+
+def _verbosity(quiet: bool, verbose: bool) -> Literal["quiet", "normal", "verbose"]:
+    if quiet and verbose:
+        raise ValueError("--quiet contradicts --verbose: give one of them.")
+    return "quiet" if quiet else "verbose" if verbose else "normal"
 
 
 def _layer_sizes(text: str) -> tuple[int, ...]:

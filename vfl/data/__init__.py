@@ -4,6 +4,7 @@ The name `vfl.data.fetch` is the function; its module is reached with `from vfl.
 """
 
 from vfl.data.catalogue import DATASETS, dataset, dataset_names, load_dataset, missing_files
+from vfl.data.columns import ENCODINGS, ColumnPlan, EncodedColumn, Encoding, FeatureKind
 from vfl.data.datasets import Dataset, DatasetError, DatasetNotFound, RegistryTable
 from vfl.data.encoders import (
     ENCODER_KINDS,
@@ -17,6 +18,7 @@ from vfl.data.encoders import (
     snap_to_grid,
 )
 from vfl.data.fetch import FetchError, fetch
+from vfl.data.fitting import FittedColumns, fit_columns
 from vfl.data.psi import BlindedIds, EmptyIntersection, PsiClient, PsiError, PsiServer, common_order, rows_of
 from vfl.data.readers import load_table
 from vfl.data.split import (
@@ -28,19 +30,26 @@ from vfl.data.split import (
     vertical_split,
 )
 from vfl.data.tables import Table, TableError, class_names, encode_labels, table_from_frame
+from vfl.data.typed_tables import TypedTable, read_table, typed_table_of
 
 __all__ = [
     "DATASETS",
     "ENCODER_KINDS",
+    "ENCODINGS",
     "BlindedIds",
+    "ColumnPlan",
     "Dataset",
     "DatasetError",
     "DatasetNotFound",
     "EmptyIntersection",
+    "EncodedColumn",
     "Encoder",
     "EncoderError",
     "EncoderKind",
+    "Encoding",
+    "FeatureKind",
     "FetchError",
+    "FittedColumns",
     "PsiClient",
     "PsiError",
     "PsiServer",
@@ -48,6 +57,7 @@ __all__ = [
     "SplitError",
     "Table",
     "TableError",
+    "TypedTable",
     "class_names",
     "column_blocks",
     "common_order",
@@ -55,6 +65,7 @@ __all__ = [
     "dataset_names",
     "encode_labels",
     "fetch",
+    "fit_columns",
     "fit_encoder",
     "is_signed",
     "load_dataset",
@@ -62,11 +73,13 @@ __all__ = [
     "magnitude_bits",
     "missing_files",
     "party_share",
+    "read_table",
     "row_ids",
     "row_numbers",
     "rows_of",
     "rows_to_unit_norm",
     "snap_to_grid",
     "table_from_frame",
+    "typed_table_of",
     "vertical_split",
 ]

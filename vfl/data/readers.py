@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vfl.data.tables import Table, TableError, check_distinct, exact_columns, feature_columns, table_from_frame
+from vfl.data.tables import (
+    Labels,
+    Table,
+    TableError,
+    check_distinct,
+    exact_columns,
+    feature_columns,
+    ids_and_labels,
+    table_from_frame,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,18 +51,31 @@ def load_table(source: str, *, id_column: str, label_column: str | None, columns
             numbers; no rows or no features; labels that are missing or of one class; a database that does not answer. A
             database URL is shown without its password.
     """
-    if "://" in source:
-        frame = _read_sql(source, id_column, label_column, columns)
-    else:
-        path = Path(source)
-        readers = {".csv": _read_csv, ".csv.gz": _read_csv, ".parquet": _read_parquet}
-        reader = next((read for ending, read in readers.items() if path.name.lower().endswith(ending)), None)
-        if reader is None:
-            raise TableError(f"Cannot tell the format of {source!r}: give {FORMATS}.")
-        if not path.is_file():
-            raise TableError(f"There is no file {source!r}: check the path.")
-        frame = reader(path, id_column, label_column, columns)
+    frame = _frame_of(source, id_column, label_column, columns)
     return table_from_frame(frame, id_column=id_column, label_column=label_column, columns=columns)
+
+
+def read_frame(
+    source: str, id_column: str, label_column: str | None, columns: Sequence[str] | None, drop: Sequence[str]
+) -> tuple[pd.DataFrame, tuple[str, ...], Labels | None]:
+    """Read the feature columns of a source as they come, its ids and its labels."""
+    frame = _frame_of(source, id_column, label_column, None if columns is None else list(columns))
+    names = feature_columns([str(name) for name in frame.columns], id_column, label_column, columns)
+    ids, labels = ids_and_labels(frame, id_column, label_column)
+    return frame[[name for name in names if name not in drop]], ids, labels
+
+
+def _frame_of(source: str, id_column: str, label_column: str | None, columns: Sequence[str] | None) -> pd.DataFrame:
+    if "://" in source:
+        return _read_sql(source, id_column, label_column, columns)
+    path = Path(source)
+    readers = {".csv": _read_csv, ".csv.gz": _read_csv, ".parquet": _read_parquet}
+    reader = next((read for ending, read in readers.items() if path.name.lower().endswith(ending)), None)
+    if reader is None:
+        raise TableError(f"Cannot tell the format of {source!r}: give {FORMATS}.")
+    if not path.is_file():
+        raise TableError(f"There is no file {source!r}: check the path.")
+    return reader(path, id_column, label_column, columns)
 
 
 def _read_csv(path: Path, id_column: str, label_column: str | None, columns: Sequence[str] | None) -> pd.DataFrame:

@@ -90,10 +90,23 @@ def table_from_frame(
     features = feature_columns(names, id_column, label_column, columns)
     if len(frame) == 0:
         raise TableError("The table has no rows: check the file or the query.")
-    ids = tuple(_id_string(value, row) for row, value in enumerate(frame[id_column].astype(object), start=1))
+    ids, labels = ids_and_labels(frame, id_column, label_column)
     matrix = np.column_stack([_numeric_column(frame[name], name) for name in features])
-    labels = None if label_column is None else _label_array(frame[label_column].astype(object), label_column)
     return Table(ids, matrix, tuple(features), labels)
+
+
+def ids_and_labels(
+    frame: pd.DataFrame, id_column: str, label_column: str | None
+) -> tuple[tuple[str, ...], Labels | None]:
+    """Read the ids and the labels of a frame.
+
+    Raises:
+        TableError: for ids that are missing, twice there or not exact, and labels that are missing.
+    """
+    ids = tuple(_id_string(value, row) for row, value in enumerate(frame[id_column].astype(object), start=1))
+    _check_ids(ids)
+    labels = None if label_column is None else _label_array(frame[label_column].astype(object), label_column)
+    return ids, labels
 
 
 def class_names(labels: Iterable[object]) -> tuple[str, ...]:

@@ -1,0 +1,143 @@
+"""From typed columns to features: categories, imputation and scales, learned on a party's own training rows.
+
+What is learned describes that party's people, so it stays with the party.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vfl.arrays import FloatArray, IntArray
+from vfl.data.columns import ColumnPlan, EncodedColumn, FeatureKind
+from vfl.data.encoders import Encoder, EncoderKind, fit_encoder, rows_to_unit_norm
+from vfl.data.typed_tables import TypedTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SCALED: frozenset[FeatureKind] = frozenset({"number", "date", "code"})
+
+
+@dataclass(frozen=True, eq=False)
+class FittedColumns:
+    """What a party learned of its training rows, and the features that it makes of any row.
+
+    Attributes:
+        columns: d features, those of a source column side by side and in the table's order.
+        kind: how numbers are scaled.
+    """
+
+    columns: tuple[EncodedColumn, ...]
+    kind: EncoderKind
+    _transformer: Any
+    _sources: tuple[str, ...]
+    _scaled: IntArray
+    _scales: Encoder | None
+
+    def transform(self, table: TypedTable) -> FloatArray:
+        """Encode all rows of a table of the same columns: (n, d) float64, finite.
+
+        Categories that the training rows don't have are 0 in every feature of their column, or the code below the
+        rarest one.
+        """
+        features = _matrix(self._transformer.transform(_cells(table, self._sources)))
+        if self._scales is not None:
+            features[:, self._scaled] = self._scales.transform(_matrix(features[:, self._scaled]))
+        return rows_to_unit_norm(features) if self.kind == "unit_norm" else features
+
+
+def fit_columns(table: TypedTable, rows: IntArray, encoder: EncoderKind) -> FittedColumns:
+    """Learn categories, what stands for missing cells, and scales from ``rows`` of a table, and from no other row.
+
+    The same table and rows give the same bits.
+
+    Args:
+        table: with at least one column that is kept.
+        rows: (m,) row numbers, m >= 1.
+        encoder: how numbers, dates and codes are scaled; categories and gaps are 0 or 1 before ``unit_norm`` scales
+            whole rows.
+
+    Raises:
+        EncoderError: for an unknown encoder, no rows, and values too large to scale.
+    """
+    from sklearn.compose import ColumnTransformer
+
+    sources = tuple(plan.name for plan in table.kept)
+    # Names of columns are the party's own: positions can't clash with the transformer's.
+    steps = [(str(at), _step(plan), [at]) for at, plan in enumerate(table.kept)]
+    transformer = ColumnTransformer(steps, sparse_threshold=0.0)
+    fitted_on = _matrix(transformer.fit_transform(_cells(table, sources).iloc[rows]))
+    described = [
+        one for at, plan in enumerate(table.kept) for one in _features(plan, transformer.named_transformers_[str(at)])
+    ]
+    scaled = np.array([at for at, one in enumerate(described) if one.kind in _SCALED], dtype=np.int64)
+    scales = fit_encoder(encoder, _matrix(fitted_on[:, scaled])) if len(scaled) and encoder != "unit_norm" else None
+    return FittedColumns(
+        tuple(_with_scales(described, scaled, scales, encoder)), encoder, transformer, sources, scaled, scales
+    )
+
+
+def _cells(table: TypedTable, sources: tuple[str, ...]) -> pd.DataFrame:
+    """The table's kept columns under their positions, categories as text objects."""
+    import pandas as pd
+
+    columns = {at: table.frame[name] for at, name in enumerate(sources)}
+    return pd.DataFrame(
+        {
+            at: column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
+            for at, column in columns.items()
+        }
+    )
+
+
+def _matrix(features: Any) -> FloatArray:
+    """Float64, row by row: sums over a column in another order would round differently."""
+    return np.ascontiguousarray(features, dtype=np.float64)
+
+
+def _step(plan: ColumnPlan) -> Any:
+    """The scikit-learn transformer of one column."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder
+
+    from vfl.data.frequency_codes import FrequencyCodes
+
+    if plan.encoding == "onehot":
+        # A gap is a category of its own here: its feature is the indicator.
+        return OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    if plan.encoding == "ordinal":
+        return FrequencyCodes()
+    return SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+
+
+def _features(plan: ColumnPlan, fitted: Any) -> Iterator[EncodedColumn]:
+    """The features that a fitted transformer makes of its column, in its order."""
+    name = plan.name
+    gap = EncodedColumn(f"{name} is missing", name, "missing")
+    if plan.encoding == "onehot":
+        for category in fitted.categories_[0]:
+            known = isinstance(category, str)
+            yield EncodedColumn(f"{name}={category}", name, "category") if known else gap
+        return
+    kinds: dict[str, FeatureKind] = {"number": "number", "date": "date", "ordinal": "code"}
+    yield EncodedColumn(name, name, kinds[plan.encoding])
+    if fitted.indicator_ is not None and len(fitted.indicator_.features_):
+        yield gap
+
+
+def _with_scales(
+    described: list[EncodedColumn], scaled: IntArray, scales: Encoder | None, kind: EncoderKind
+) -> Iterator[EncodedColumn]:
+    """The same features with the offset and the scale that lead back to their source's values."""
+    from dataclasses import replace
+
+    learned = {}
+    if scales is not None and scales.scale:
+        learned = dict(zip(scaled.tolist(), zip(scales.offset, scales.scale, strict=True), strict=True))
+    for at, one in enumerate(described):
+        offset, scale = learned.get(at, (0.0, 1.0))
+        yield replace(one, offset=offset, scale=float("nan") if kind == "unit_norm" else scale)

@@ -1,0 +1,82 @@
+"""A party's own table as it came, with a type for every column: what becomes of each is decided here, from it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vfl.data.columns import ColumnPlan
+from vfl.data.tables import Labels, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class TypedTable:
+    """One party's rows, typed and not yet encoded.
+
+    Attributes:
+        ids: n distinct non-empty strings.
+        frame: n rows and a column for each plan that keeps one: float64 for numbers (0 and 1 for booleans) and for
+            dates (days since 1970), a pandas categorical of text for categories; NaN where a cell is missing.
+        plans: of every column besides id and label, in the table's order; also of those that are left out.
+        labels: (n,) object array of str or int, as they are in the source; None for a passive party.
+        read_as: how the file was read, in words: ``UTF-8 text separated by semicolons``; empty for nothing to say.
+    """
+
+    ids: tuple[str, ...]
+    frame: pd.DataFrame
+    plans: tuple[ColumnPlan, ...]
+    labels: Labels | None = None
+    read_as: str = ""
+
+    @property
+    def kept(self) -> tuple[ColumnPlan, ...]:
+        """The plans of the columns that the federation gets features of."""
+        return tuple(plan for plan in self.plans if plan.encoding != "drop")
+
+
+def read_table(
+    source: str,
+    *,
+    id_column: str,
+    label_column: str | None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    encode: Mapping[str, str] | None = None,
+) -> TypedTable:
+    """Read a party's table and decide what each column is.
+
+    Args:
+        source: a path or a database URL, see `vfl.data.readers.FORMATS`.
+        id_column: holds the ids.
+        label_column: holds the labels; None for a passive party.
+        columns: names and patterns such as ``c*`` of the columns to use; None takes every column besides id and label.
+        drop: names and patterns of columns to leave out.
+        encode: what a column becomes, by its name, instead of what would be decided: see `vfl.data.columns.ENCODINGS`.
+
+    Raises:
+        TableError: lists everything that has to be mended before the table can be used.
+    """
+    from vfl.data.inference import typed_columns
+    from vfl.data.readers import read_frame
+
+    frame, ids, labels = read_frame(source, id_column, label_column, columns, drop)
+    typed, plans = typed_columns(frame, dict(encode or {}))
+    return TypedTable(ids, typed, plans, labels)
+
+
+def typed_table_of(table: Table) -> TypedTable:
+    """Make a typed table of numbers that need no mending, such as a registered data set's; every column is kept."""
+    import pandas as pd
+
+    frame = pd.DataFrame(table.features, columns=pd.Index(table.feature_names))
+    plans = tuple(
+        ColumnPlan(name, f"numbers from {low:.6g} to {high:.6g}", "number", "1 feature")
+        for name, low, high in zip(
+            table.feature_names, table.features.min(axis=0), table.features.max(axis=0), strict=True
+        )
+    )
+    return TypedTable(table.ids, frame, plans, table.labels)
