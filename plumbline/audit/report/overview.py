@@ -96,12 +96,12 @@ def share_words(verdict: LevelVerdict) -> str:
 
 
 def bar_words(verdict: LevelVerdict) -> str:
-    """The federation's part with its interval, as a sentence's end."""
+    """The federation's part with its interval."""
     if verdict.part is None:
         return share_words(verdict)
     part = verdict.part
     ends = f"{100 * part.low:.0f} to {100 * part.high:.0f} %"
-    return f"the federation gives away {percent_words(part.mean)} of what was unknown (95 % interval {ends})"
+    return f"{percent_words(part.mean)} of what was unknown, 95 % interval {ends}"
 
 
 def _anyway(column: ColumnAnswer, level: Level) -> str:
