@@ -110,4 +110,4 @@ def _write(run: AuditFolder, request: AuditRequest, findings: Findings, elapsed:
         "answer": asdict(findings.answer),
     }
     write_durably(run.results, json.dumps(results, indent=1).encode())
-    write_report(run.report, findings.summary, findings.predictions, list(findings.training), facts)
+    write_report(run.report, findings, facts, run.parties)
