@@ -50,7 +50,7 @@ class JobEvent(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
-    """A stage has begun: aligning, agreeing, training, testing."""
+    """A stage has begun: aligning, agreeing, training, testing, attacking, serving."""
     @_builtins.property
     def progress(self) -> Global___JobProgress: ...
     @_builtins.property
@@ -77,21 +77,27 @@ Global___JobEvent: _TypeAlias = JobEvent  # noqa: Y015
 
 @_typing.final
 class JobProgress(_message.Message):
+    """How far the stage has come: in ids while aligning, in steps while training, in attacks while attacking."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     STEPS_DONE_FIELD_NUMBER: _builtins.int
     STEPS_PLANNED_FIELD_NUMBER: _builtins.int
+    AT_WORK_FIELD_NUMBER: _builtins.int
     steps_done: _builtins.int
     steps_planned: _builtins.int
+    at_work: _builtins.str
+    """Which attack is at work; empty elsewhere."""
     def __init__(
         self,
         *,
         steps_done: _builtins.int = ...,
         steps_planned: _builtins.int = ...,
+        at_work: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["steps_done", b"steps_done", "steps_planned", b"steps_planned"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_work", b"at_work", "steps_done", b"steps_done", "steps_planned", b"steps_planned"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -115,6 +115,9 @@ class Settings(BaseSettings):
         default_factory=dict,
         description='Their options as JSON: {"gia": {"init": "half"}}; a list of objects mounts an attack for each.',
     )
+    attacked_records: int = Field(
+        0, ge=0, description="Attack so many of the test records, spread evenly over them; 0: all."
+    )
     defences: Annotated[tuple[str, ...], NoDecode] = Field((), description="Defences to apply here, in this order.")
     defence_options: Annotated[dict[str, dict[str, Any]], NoDecode] = Field(
         default_factory=dict, description='Their options as JSON: {"dp_noise": {"epsilon": 0.5}}.'
