@@ -33,12 +33,13 @@ class JobStatus:
     """How far a job is.
 
     Attributes:
-        steps_done: of the stage at work.
+        steps_done: of the stage at work: ids while aligning, attacks while attacking.
         steps_planned: of the stage at work; 0 where it has none.
         epochs_done: trained epochs.
         epochs_planned: at most so many; 0 before the parties have agreed.
         validation_loss: of the last epoch, in nats; None before its end, and without validation rows.
         seconds_left: until the stage's end, at the pace of its steps so far; None before the first one.
+        at_work: which attack is; empty elsewhere.
     """
 
     steps_done: int = 0
@@ -47,6 +48,7 @@ class JobStatus:
     epochs_planned: int = 0
     validation_loss: float | None = None
     seconds_left: float | None = None
+    at_work: str = ""
 
 
 @dataclass(frozen=True)

@@ -112,8 +112,8 @@ def read_party(folder: RunFolder) -> PartyView:
     records = folder.records()
     if not records:
         raise RunFolderError(
-            f"{folder.path} holds no party's record: name the folder that the party writes to (PLUMBLINE_RUN_DIR), once "
-            "it has trained."
+            f"{folder.path} holds no party's record: name the folder that the party writes to (PLUMBLINE_RUN_DIR), "
+            "once it has trained."
         )
     if len(records) > 1:
         raise RunFolderError(

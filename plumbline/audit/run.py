@@ -24,7 +24,7 @@ from plumbline.audit.known_beforehand import write_knowledge
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.federation import Federation
-from plumbline.job_progress import JobWatcher, job_progress
+from plumbline.job_progress import JobWatcher, shown_progress
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.processes import LocalProcesses
 from plumbline.recipe import changed
@@ -62,7 +62,7 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
         run.logs.mkdir()
         processes = LocalProcesses(Path(scratch), settings, logs=run.logs)
         start = time.perf_counter()
-        with Federation.start(processes) as federation, job_progress(console) as progress:
+        with Federation.start(processes) as federation, shown_progress(console) as progress:
             federation.train(watch=JobWatcher(progress))
         elapsed = time.perf_counter() - start
     findings = read_findings(run.parties, request.passive_names, name)

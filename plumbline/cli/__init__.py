@@ -10,11 +10,12 @@ from plumbline.cli import benchmarks, datasets, papers, state
 from plumbline.cli.audits import audit
 from plumbline.cli.operators import cancel, predict, train
 from plumbline.cli.output import console_errors, console_out
+from plumbline.cli.plugins import attacks, defences
 from plumbline.cli.preflight import preflight
 from plumbline.cli.services import certs, serve, settings_help
 from plumbline.cli.watching import status
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
 
 
 def _show_version(wanted: bool) -> None:
@@ -40,7 +41,7 @@ def plumbline(
 
 # In this order in the help.
 app.command(epilog=settings_help())(serve)
-for command in (certs, preflight, audit, train, cancel, predict, status):
+for command in (certs, preflight, audit, train, cancel, predict, status, attacks, defences):
     app.command()(command)
 app.add_typer(state.app, name="state")
 app.add_typer(datasets.app, name="datasets")

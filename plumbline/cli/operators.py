@@ -61,11 +61,9 @@ def train(
 
 def _watched(federation: Federation, changes: dict[str, Any]) -> TrainingOutcome:
     """Train, and show how it goes on standard error."""
-    from plumbline.job_progress import JobLines, JobWatcher, job_progress
+    from plumbline.job_progress import JobWatcher, shown_progress
 
-    if not console_errors.is_terminal:
-        return federation.train(watch=JobLines(console_errors), **changes)
-    with job_progress(console_errors) as progress:
+    with shown_progress(console_errors) as progress:
         return federation.train(watch=JobWatcher(progress), **changes)
 
 

@@ -1,7 +1,9 @@
 """Where commands write, and how they end for errors that the user can mend."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,6 +15,13 @@ _MOST_SHOWN = 2_000
 
 console_out = Console(soft_wrap=True, highlight=False, markup=False)
 console_errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the same facts as one JSON document.")]
+
+
+def print_json(facts: Any) -> None:
+    """Print one JSON document on standard output: text that isn't ASCII is escaped, so that no terminal obeys it."""
+    typer.echo(json.dumps(facts, indent=1, default=str))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from services.active.alignment_progress import AlignmentProgress
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.scoring import Scoring
 from services.active.waiting import first_failure
@@ -170,16 +171,15 @@ class Job:
     def _align(self) -> IntArray:
         """Intersect ids with each passive party in turn, each time with what is left, and fix the common order."""
         remaining: Sequence[str] = self._data.ids
-        planned = 2 * len(self._passive_parties)
-        for turn, (name, party) in enumerate(self._passive_parties.items()):
+        progress = AlignmentProgress(self._observer.step, len(remaining), len(self._passive_parties))
+        for name, party in self._passive_parties.items():
             with alignment_refusals():
                 client = PsiClient(remaining, alignment_context(self.session_id, name))
                 with self._open(party.set_up_alignment(self.session_id, len(remaining))) as setup:
-                    client.receive_setup(setup)
-                self._observer.step(2 * turn + 1, planned)
-                with self._open(party.align(self.session_id, client.request(), len(remaining))) as response:
-                    remaining = common_order(client.intersect(response.chunks))
-            self._observer.step(2 * turn + 2, planned)
+                    client.receive_setup(progress.setup_of(setup, remaining))
+                request = progress.counted(client.request())
+                with self._open(party.align(self.session_id, request, len(remaining))) as response:
+                    remaining = common_order(client.intersect(progress.counted(response.chunks)))
         self._for_all_passive(lambda party: party.fix_order(self.session_id, remaining))
         self.order = rows_of(self._data.ids, remaining)
         return self.order
@@ -238,7 +238,9 @@ class Job:
         self._for_all_passive(lambda party: party.finish_training(self.session_id, kept))
         self._ending.check()
         training.keep_epoch(kept)
-        self._context.adversary.attack(training)
+        if not self._context.adversary.is_idle:
+            self._observer.stage("attacking")
+            self._context.adversary.attack(training, self._observer.step)
         self._record.note(
             epochs=tuple(EpochRecord(**vars(outcome)) for outcome in outcomes),
             kept_epoch=kept,
@@ -301,9 +303,9 @@ class _Guarded:
         with self._ending.while_open():
             self._observer.stage(name)
 
-    def step(self, done: int, planned: int) -> None:
+    def step(self, done: int, planned: int, what: str = "") -> None:
         with self._ending.while_open():
-            self._observer.step(done, planned)
+            self._observer.step(done, planned, what)
 
     def epoch(self, outcome: EpochOutcome) -> None:
         with self._ending.while_open():

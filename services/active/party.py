@@ -17,7 +17,8 @@ from services.active.progress import JobProgress, ProgressMeter
 from services.active.scoring import Scoring
 from services.active.serving import Serving
 from services.adversary.knowledge import Beforehand, Knowledge
-from services.adversary.predictions import AttackHost
+from services.adversary.predictions import AttackHost, spread
+from services.adversary.watching import TellsAttack, nobody_watches
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import (
     Cancelled,
@@ -235,13 +236,15 @@ class ActiveParty:
         observer.stage("attacking")
         model = model.knowing(self._knowledge_of(model))
         # On the thread of all attacks, so that none on the model before comes in between.
-        self._attacking.submit(self._attack_tests, model, job.test_scores).result()
+        self._attacking.submit(self._attack_tests, model, job.test_scores, observer.step).result()
         return model
 
-    def _attack_tests(self, model: TrainedModel, scores: FloatArray | None) -> None:
+    def _attack_tests(self, model: TrainedModel, scores: FloatArray | None, tell: TellsAttack) -> None:
         self._attack_host.begin()
         self._attacked_session = model.session_id
-        self._attack(model, model.model.rows.test.tolist(), scores)
+        tests = model.model.rows.test
+        chosen = spread(len(tests), self._context.settings.attacked_records or len(tests))
+        self._attack(model, tests[chosen].tolist(), None if scores is None else scores[chosen], tell)
 
     def _knowledge_of(self, model: TrainedModel) -> Knowledge:
         """Collect what the passive parties disclose. One that discloses nothing makes it a black box."""
@@ -270,12 +273,18 @@ class ActiveParty:
         )
         return replace(known, auxiliary=auxiliary, auxiliary_rows=indices)
 
-    def _attack(self, model: TrainedModel, rows: Sequence[int], scores: FloatArray | None) -> None:
+    def _attack(
+        self,
+        model: TrainedModel,
+        rows: Sequence[int],
+        scores: FloatArray | None,
+        tell: TellsAttack = nobody_watches,
+    ) -> None:
         if model.knowledge is None or scores is None:
             return
         rows, scores = model.knowledge.unknown_of(rows, scores)
         if rows:
-            self._attack_host.attack(model.knowledge, rows, scores)
+            self._attack_host.attack(model.knowledge, rows, scores, tell)
 
     def _attack_prediction(self, session_id: str, rows: Sequence[int], scores: FloatArray) -> None:
         """Mount the attacks on an answer. After a restart they ask again what passive parties disclose of the model."""
@@ -371,9 +380,9 @@ class _Watched:
         _log.info("Stage: %s.", name)
         self._observer.stage(name)
 
-    def step(self, done: int, planned: int) -> None:
-        self._meter.step(done, planned)
-        self._observer.step(done, planned)
+    def step(self, done: int, planned: int, what: str = "") -> None:
+        self._meter.step(done, planned, what)
+        self._observer.step(done, planned, what)
 
     def epoch(self, outcome: EpochOutcome) -> None:
         self._meter.epoch(outcome)

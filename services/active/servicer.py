@@ -32,8 +32,8 @@ class _EventQueue:
     def stage(self, name: str) -> None:
         self.events.put(active_pb2.JobEvent(stage=name))
 
-    def step(self, done: int, planned: int) -> None:
-        progress = active_pb2.JobProgress(steps_done=done, steps_planned=planned)
+    def step(self, done: int, planned: int, what: str = "") -> None:
+        progress = active_pb2.JobProgress(steps_done=done, steps_planned=planned, at_work=what)
         self.events.put(active_pb2.JobEvent(progress=progress))
 
     def epoch(self, outcome: EpochOutcome) -> None:

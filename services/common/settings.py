@@ -1,6 +1,5 @@
 """Every setting of every service, in one place: environment variables with the prefix PLUMBLINE_."""
 
-import difflib
 import json
 import os
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from pydantic_settings import (
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role, role_of
+from vfl.suggestions import nearest
 
 PREFIX = "PLUMBLINE_"
 # Settings of tools and tests around the services; known, so that they are not taken for typing errors.
@@ -114,6 +114,9 @@ class Settings(BaseSettings):
     attack_options: Annotated[dict[str, AttackOptions], NoDecode] = Field(
         default_factory=dict,
         description='Their options as JSON: {"gia": {"init": "half"}}; a list of objects mounts an attack for each.',
+    )
+    attacked_records: int = Field(
+        0, ge=0, description="Attack so many of the test records, spread evenly over them; 0: all."
     )
     defences: Annotated[tuple[str, ...], NoDecode] = Field((), description="Defences to apply here, in this order.")
     defence_options: Annotated[dict[str, dict[str, Any]], NoDecode] = Field(
@@ -293,8 +296,8 @@ def environment_values() -> dict[str, Any]:
     for name in os.environ:
         if name.startswith(PREFIX) and name not in known:
             # Without the prefix, which alone would make every name close.
-            close = difflib.get_close_matches(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], 1)
-            hint = f"Did you mean {PREFIX}{close[0]}?" if close else "See `plumbline serve --help` for the list."
+            meant = nearest(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known])
+            hint = f"Did you mean {PREFIX}{meant}?" if meant else "See `plumbline serve --help` for the list."
             raise SettingsError(f"Unknown setting {name}. {hint}")
     return EnvSettingsSource(Settings)()
 

@@ -141,13 +141,20 @@ class Watcher:
 
     stages: list[str] = field(default_factory=list)
     steps: list[tuple[int, int]] = field(default_factory=list)
+    told: list[tuple[str, int, int, str]] = field(default_factory=list)
     epochs: list[EpochOutcome] = field(default_factory=list)
 
     def stage(self, name: str) -> None:
         self.stages.append(name)
 
-    def step(self, done: int, planned: int) -> None:
+    def step(self, done: int, planned: int, what: str = "") -> None:
+        """Notes how far the stage is; ``told`` has the stage and what is at work as well."""
         self.steps.append((done, planned))
+        self.told.append((self.stages[-1], done, planned, what))
+
+    def of_stage(self, stage: str) -> list[tuple[int, int]]:
+        """How far one stage was, each time that it said so."""
+        return [(done, planned) for told, done, planned, _ in self.told if told == stage]
 
     def epoch(self, outcome: EpochOutcome) -> None:
         self.epochs.append(outcome)
