@@ -29,7 +29,7 @@ class AuditRequest:
         drop: names and patterns of columns to leave out.
         encode: what columns become, by name: one of ``vfl.data.columns.ENCODINGS``.
         active_columns: names and patterns of the active party's columns in ``data``; the rest is the passive party's.
-        passive_columns: those of each passive party instead, where there are several.
+        passive_columns: where there are several passive parties, a text for each: ``age,c*``.
         parties: number of parties that a registered data set is dealt out to, the active one included.
         name: name of the run; default: that of the data set.
         runs: folder of all runs.
@@ -58,7 +58,7 @@ class AuditRequest:
     drop: tuple[str, ...] = ()
     encode: dict[str, str] = field(default_factory=dict)
     active_columns: tuple[str, ...] = ()
-    passive_columns: tuple[tuple[str, ...], ...] = ()
+    passive_columns: tuple[str, ...] = ()
     parties: int = 2
     name: str = ""
     runs: Path = Path("runs")

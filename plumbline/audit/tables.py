@@ -119,7 +119,7 @@ class _Wishes:
             "--drop": request.drop,
             "--encode": tuple(request.encode),
             "--active-columns": request.active_columns,
-            "--passive-columns": tuple(name for names in request.passive_columns for name in names),
+            "--passive-columns": tuple(name for text in request.passive_columns for name in _names(text)),
         }
         found = []
         for option, patterns in groups.items():
@@ -168,7 +168,7 @@ class _Wishes:
         """A party's columns of a table that is split: those named for it, or what is left."""
         request, present = self.request, self.present[party]
         features = [name for name in present if name not in (request.id_column, request.label)]
-        named = [request.active_columns, *request.passive_columns]
+        named = [request.active_columns, *map(_names, request.passive_columns)]
         at = self.parties.index(party)
         if at < len(named):
             return [name for name in self._matching(named[at], party) if name in features]
@@ -189,6 +189,10 @@ class _Wishes:
         """The party that a pattern is for, if it names one, and the rest."""
         party, colon, name = pattern.partition(":")
         return (party, name) if colon and party in self.parties else ("", pattern)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _shared(tables: Mapping[str, TypedTable]) -> set[str]:

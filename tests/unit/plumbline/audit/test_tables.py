@@ -184,7 +184,7 @@ def test_one_table_is_split_by_columns(files: Files) -> None:
 
 
 def test_several_passive_parties_of_one_table(files: Files) -> None:
-    request = files.split(passive_columns=(("spent",), ("v*", "town")), encode={"town": "ordinal"}, drop=("job",))
+    request = files.split(passive_columns=("spent", "v*, town"), encode={"town": "ordinal"}, drop=("job",))
     found = examined(request)
     assert request.passive_names == ("passive-1", "passive-2")
     assert names(found) == {"active": ["age"], "passive-1": ["spent"], "passive-2": ["visits", "town"]}
