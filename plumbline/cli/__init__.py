@@ -8,11 +8,12 @@ import typer
 from plumbline import __version__
 from plumbline.cli import benchmarks, datasets, papers, state
 from plumbline.cli.audits import audit
-from plumbline.cli.operators import cancel, predict, status, train
+from plumbline.cli.operators import cancel, predict, train
 from plumbline.cli.output import console_errors, console_out
 from plumbline.cli.plugins import attacks, defences
 from plumbline.cli.preflight import preflight
 from plumbline.cli.services import certs, serve, settings_help
+from plumbline.cli.watching import status
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
 

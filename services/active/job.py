@@ -31,6 +31,7 @@ from services.party.session import PartySession, join
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import BlindedIds, PsiClient, common_order, rows_of
 from vfl.learning import log_loss
+from vfl.learning.score_quality import ScoreQuality
 
 T = TypeVar("T")
 
@@ -60,6 +61,7 @@ class Job:
         session: this party's part, from the agreement on.
         order: this party's own row numbers in the common order, once it is aligned.
         test_scores: (test rows, classes), once it has tested.
+        quality: what they are worth; None without test rows.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Job:
         self.session: PartySession | None = None
         self.order: IntArray = np.empty(0, dtype=np.int64)
         self.test_scores: FloatArray | None = None
+        self.quality: ScoreQuality | None = None
         self._context = context
         self._data = context.data
         self._coordinator = context.coordinator
@@ -278,11 +281,10 @@ class Job:
     def _test(self, training: PartyTraining) -> FloatArray:
         """Score the test rows over the session and write them, with the labels, to this party's own record."""
         rows = training.rows.test
-        scores = self._scoring.scores(training, rows.tolist())
+        scores, labels = self._scoring.scores(training, rows.tolist()), training.model.labels_of(rows)
         self._ending.check()
-        self._record.note(
-            test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=training.model.labels_of(rows).tolist()
-        )
+        self.quality = ScoreQuality.of(scores, labels)
+        self._record.note(test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=labels.tolist())
         self._record.finish(training.weights)
         return scores
 

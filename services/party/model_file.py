@@ -8,7 +8,7 @@ import io
 import json
 import logging
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,6 +25,7 @@ from services.party.party_model import PartyModel
 from services.party.table_hash import hash_of_features
 from vfl.arrays import FloatArray, IntArray, write_arrays
 from vfl.learning.networks import DenseNetwork, activation_named
+from vfl.learning.score_quality import ScoreQuality
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class KeptModel:
         order: (aligned rows,) this party's own row numbers in the common order.
         kept_at: when training ended, UTC, ISO 8601.
         warnings: what the session's terms leave unprotected; the active party's, for its operator.
+        test: how it did on the test records; the active party's, which has the labels.
         disclosed: the parameters as they were first disclosed; None before.
     """
 
@@ -52,11 +54,14 @@ class KeptModel:
     kept_at: str
     warnings: tuple[str, ...] = ()
     disclosed: DenseNetwork | None = None
+    test: ScoreQuality | None = None
 
     @classmethod
-    def of(cls, model: PartyModel, order: IntArray, warnings: tuple[str, ...] = ()) -> "KeptModel":
+    def of(
+        cls, model: PartyModel, order: IntArray, warnings: tuple[str, ...] = (), test: ScoreQuality | None = None
+    ) -> "KeptModel":
         """A model that has just been trained."""
-        return cls(model, order, datetime.now(UTC).isoformat(timespec="seconds"), warnings)
+        return cls(model, order, datetime.now(UTC).isoformat(timespec="seconds"), warnings, test=test)
 
     @property
     def session_id(self) -> str:
@@ -103,6 +108,7 @@ def packed(kept: KeptModel, data: PartyData) -> bytes:
         "warnings": kept.warnings,
         "table": data.table_hash,
         "features": hash_of_features(kept.model.features),
+        "test": None if kept.test is None else asdict(kept.test),
     }
     arrays: dict[str, NDArray[Any]] = {
         _HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8),
@@ -144,7 +150,9 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
             None if labels is None else labels[order],
         )
         disclosed = _network_of("disclosed", arrays) if "disclosed_activation" in arrays else None
-        return KeptModel(model, order, header["kept_at"], tuple(header["warnings"]), disclosed)
+        # Absent from models of before.
+        test = ScoreQuality(**header["test"]) if header.get("test") else None
+        return KeptModel(model, order, header["kept_at"], tuple(header["warnings"]), disclosed, test)
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise _broken(error) from error
 
