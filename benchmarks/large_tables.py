@@ -7,8 +7,6 @@ encryption, which adds nothing to a table's size. Peaks are summed as if all cam
 """
 
 import argparse
-import resource
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,10 +15,8 @@ import numpy as np
 import pandas as pd
 
 from plumbline.federation import Federation
-from services.common.run_folder import RunFolder
 
 _TOWNS = np.array(["Ulm", "Trier", "Jena", "Emden", "Passau", "Speyer"])
-_KILO = 1 if sys.platform == "darwin" else 1024
 
 
 def make_tables(rows: int, columns: int, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -43,6 +39,12 @@ def _table(generator: np.random.Generator, rows: int, columns: int) -> pd.DataFr
     return pd.DataFrame(made)
 
 
+def _peak(process: str) -> int:
+    """The largest resident size of a process so far, in bytes, as Linux tells it."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
 def main() -> None:
     """Run one federation and print what it took."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -52,11 +54,17 @@ def main() -> None:
     active, passive = make_tables(asked.rows, asked.columns)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        settings = {"cipher": "plain", "epochs": 1, "step_timeout": 600, "run_dir": Path(folder)}
+        settings = {
+            "cipher": "plain",
+            "epochs": 1,
+            "step_timeout": 600,
+            "run_dir": Path(folder),
+            "record_features": True,
+        }
         with Federation.local(active=active, passive=[passive], label="label", settings=settings) as federation:
             aligned = federation.train().aligned_rows
-        peaks = {name: one.peak_memory_bytes for name, one in RunFolder(Path(folder)).records().items()}
-    peaks["this process"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KILO
+            peaks = {name: _peak(str(federation.processes.process(name).pid)) for name in federation.processes.settings}
+    peaks["this process"] = _peak("self")
     for name, peak in peaks.items():
         print(f"{name}: {peak / 1e9:.2f} GB")
     print(f"{aligned:,} aligned rows, {sum(peaks.values()) / 1e9:.2f} GB in all, {time.perf_counter() - start:.0f} s")
