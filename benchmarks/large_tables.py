@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from rich.console import Console
 
 from plumbline.federation import Federation
 
@@ -65,9 +66,12 @@ def main() -> None:
             aligned = federation.train().aligned_rows
             peaks = {name: _peak(str(federation.processes.process(name).pid)) for name in federation.processes.settings}
     peaks["this process"] = _peak("self")
+    console = Console(highlight=False)
     for name, peak in peaks.items():
-        print(f"{name}: {peak / 1e9:.2f} GB")
-    print(f"{aligned:,} aligned rows, {sum(peaks.values()) / 1e9:.2f} GB in all, {time.perf_counter() - start:.0f} s")
+        console.print(f"{name}: {peak / 1e9:.2f} GB")
+    console.print(
+        f"{aligned:,} aligned rows, {sum(peaks.values()) / 1e9:.2f} GB in all, {time.perf_counter() - start:.0f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -107,8 +107,8 @@ def packed(kept: KeptModel, data: PartyData) -> bytes:
         "kept_at": kept.kept_at,
         "warnings": kept.warnings,
         "table": data.table_hash,
-        "features": hash_of_features(kept.model.features),
         "test": None if kept.test is None else asdict(kept.test),
+        "features": hash_of_features(kept.model.features),
     }
     arrays: dict[str, NDArray[Any]] = {
         _HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8),
