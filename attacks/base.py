@@ -73,6 +73,8 @@ class AttackSpec:
         knowledge: white_box (the model's parameters), black_box (scores only) or agnostic (neither is needed).
         needs: the pieces of its view that must be there; ``NEEDS`` has those of each phase.
         source: the paper's section, or where else it comes from.
+        summary: what it does, in a line for a list; empty for the first line of its docstring.
+        cost: what it takes, in words; empty where nobody measured.
         conduct: listens (the party follows the protocol) or replaces_messages (it sends its own in training).
         level: what the adversary knows beforehand of the passive columns. An attack whose options decide has a property
             ``level`` (``level_of``).
@@ -88,6 +90,8 @@ class AttackSpec:
     knowledge: Knowledge
     needs: tuple[str, ...]
     source: str
+    summary: str = ""
+    cost: str = ""
     conduct: Conduct = "listens"
     level: Level = "nothing"
     sees_scores: bool = True

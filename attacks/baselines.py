@@ -10,9 +10,16 @@ from attacks.views import PredictionView
 from vfl.arrays import FloatArray
 
 
-def _blind(source: str) -> AttackSpec:
+def _blind(source: str, summary: str) -> AttackSpec:
     return AttackSpec(
-        adversary="active", phase="prediction", knowledge="agnostic", needs=(), source=source, sees_scores=False
+        adversary="active",
+        phase="prediction",
+        knowledge="agnostic",
+        needs=(),
+        source=source,
+        summary=summary,
+        cost="none",
+        sees_scores=False,
     )
 
 
@@ -21,7 +28,7 @@ class Zero:
     """Guesses 0 for every feature: good where features are sparse or skewed, MSE E[x^2] (Rassouli VIII-A)."""
 
     name: ClassVar[str] = "zero"
-    spec: ClassVar[AttackSpec] = _blind("Rassouli VIII-A")
+    spec: ClassVar[AttackSpec] = _blind("Rassouli VIII-A", "guesses the lower end of every range: a baseline")
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
         """Guess zeros, (n, d)."""
@@ -36,7 +43,7 @@ class Half:
     """
 
     name: ClassVar[str] = "half"
-    spec: ClassVar[AttackSpec] = _blind("Rassouli V, eq. 19-20")
+    spec: ClassVar[AttackSpec] = _blind("Rassouli V, eq. 19-20", "guesses the middle of every range: a baseline")
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
         """Guess halves, (n, d)."""
@@ -52,7 +59,7 @@ class RandomGuess:
     """
 
     name: ClassVar[str] = "random_guess"
-    spec: ClassVar[AttackSpec] = _blind("Rassouli VIII-A, Lemma 1")
+    spec: ClassVar[AttackSpec] = _blind("Rassouli VIII-A, Lemma 1", "guesses at random: worse than any baseline")
     seed: int = 0
 
     def reconstruct(self, view: PredictionView) -> FloatArray:

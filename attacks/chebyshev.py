@@ -43,7 +43,9 @@ class RelaxedChebyshevCentre2:
     """
 
     name: ClassVar[str] = "rcc2"
-    spec: ClassVar[AttackSpec] = white_box("Rassouli Prop. 3, eq. 32-33")
+    spec: ClassVar[AttackSpec] = white_box(
+        "Rassouli Prop. 3, eq. 32-33", "the possible value nearest to the middle of all ranges"
+    )
     solver: Literal["batched", "cvxpy"] = "batched"
 
     def __post_init__(self) -> None:
@@ -75,7 +77,9 @@ class RelaxedChebyshevCentre1:
     """
 
     name: ClassVar[str] = "rcc1"
-    spec: ClassVar[AttackSpec] = white_box("Rassouli Prop. 2, eq. 14-16 and 31")
+    spec: ClassVar[AttackSpec] = white_box(
+        "Rassouli Prop. 2, eq. 14-16 and 31", "the centre of the smallest ball around what is possible, relaxed"
+    )
     solver: Literal["batched", "cvxpy"] = "batched"
 
     def __post_init__(self) -> None:

@@ -50,7 +50,10 @@ class LeastSquares:
     """ESA: estimates the solution of minimum norm, A^+ b, unclamped (Rassouli section IV; the first term of eq. 22)."""
 
     name: ClassVar[str] = "ls"
-    spec: ClassVar[AttackSpec] = white_box("Rassouli IV, eq. 5-6; Theorem 2, eq. 50")
+    spec: ClassVar[AttackSpec] = white_box(
+        "Rassouli IV, eq. 5-6; Theorem 2, eq. 50",
+        "solves the equations that exact scores are, by the shortest solution",
+    )
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
         """Estimate features A^+ b, (n, d), finite but possibly outside [0, 1].
@@ -66,7 +69,7 @@ class ClampedLeastSquares:
     """ESA, with every value outside [0, 1] replaced by the nearer end (Rassouli VIII-A); A x = b is then lost."""
 
     name: ClassVar[str] = "clamped_ls"
-    spec: ClassVar[AttackSpec] = white_box("Rassouli VIII-A")
+    spec: ClassVar[AttackSpec] = white_box("Rassouli VIII-A", "solves as ls does, and cuts to the range of the columns")
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
         """Estimate features, (n, d) in [0, 1].
@@ -85,7 +88,10 @@ class HalfStar:
     """
 
     name: ClassVar[str] = "half_star"
-    spec: ClassVar[AttackSpec] = white_box("Rassouli Prop. 1, eq. 21-22")
+    spec: ClassVar[AttackSpec] = white_box(
+        "Rassouli Prop. 1, eq. 21-22",
+        "solves from the middle of each range: never worse than guessing the middle",
+    )
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
         """Estimate features, (n, d), finite but possibly outside [0, 1].
@@ -110,7 +116,9 @@ class ConstrainedLeastSquares:
     """
 
     name: ClassVar[str] = "cls"
-    spec: ClassVar[AttackSpec] = white_box("Rassouli IV, after eq. 10")
+    spec: ClassVar[AttackSpec] = white_box(
+        "Rassouli IV, after eq. 10", "the solution of least error within the range of the columns"
+    )
     solver: Literal["minimum_norm", "cvxpy"] = "minimum_norm"
 
     def __post_init__(self) -> None:

@@ -98,6 +98,8 @@ class FeatureOrder:
         knowledge="agnostic",
         needs=("equations",),
         source="Hu, Lemmas 3.3-3.4, Theorem 3.5, Remark 4.9, Theorems E.2, F.1",
+        summary="reads order and ratios of a lone feature from the residuals of training",
+        cost="seconds",
     )
 
     def attack(self, view: TrainingView) -> RecoveredFeatures:

@@ -45,6 +45,8 @@ class GenerativeRegression:
         knowledge="white_box",
         needs=("scores",),
         source="Luo et al. 2021; Jiang 4.2.2",
+        summary="trains a generator of passive features until the model's scores match",
+        cost="seconds, with torch",
     )
 
     hidden: tuple[int, ...] = (600, 200, 100)

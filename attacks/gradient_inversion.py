@@ -57,6 +57,8 @@ class GradientInversion:
         knowledge="white_box",
         needs=("scores",),
         source="Jiang Algorithm 1, eq. 16-20",
+        summary="moves a guess by Adam until the model's scores come close to those delivered",
+        cost="seconds per 1,000 records, with torch",
     )
 
     distance: Distance = "mse"

@@ -15,10 +15,17 @@ _log = logging.getLogger(__name__)
 SCORE_FLOOR = 1e-300
 
 
-def white_box(source: str) -> AttackSpec:
+def white_box(source: str, summary: str, cost: str = "milliseconds per 1,000 records") -> AttackSpec:
     """Make the spec that the linear white-box attacks share."""
-    needs = ("scores", "weights_active", "weights_passive", "bias")
-    return AttackSpec(adversary="active", phase="prediction", knowledge="white_box", needs=needs, source=source)
+    return AttackSpec(
+        adversary="active",
+        phase="prediction",
+        knowledge="white_box",
+        needs=("scores", "weights_active", "weights_passive", "bias"),
+        source=source,
+        summary=summary,
+        cost=cost,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,6 +73,8 @@ class BayesianAdversary:
         knowledge="white_box",
         needs=("scores",),
         source="this project; half* of Rassouli Prop. 1 is its special case",
+        summary="what a Bayesian believes, who knows the defence and the prior and sees the scores",
+        cost="milliseconds per 1,000 records; seconds with categories",
         reads_channel=True,
     )
 

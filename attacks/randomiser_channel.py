@@ -65,6 +65,8 @@ class RandomiserChannel:
         knowledge="agnostic",
         needs=(),
         source="ours: the randomness of answers without a fresh rho**n",
+        summary="reads the other party's features from the randomness of its answers",
+        cost="a key of its own making, minutes of logarithms",
         conduct="replaces_messages",
     )
 

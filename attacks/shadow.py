@@ -48,6 +48,8 @@ class ShadowModel:
         knowledge="black_box",
         needs=("scores", "auxiliary"),
         source="Jiang Algorithm 2, eq. 21-22",
+        summary="trains a copy of the passive part on complete records, then inverts it",
+        cost="seconds, with torch",
         level="records",
     )
 

@@ -59,6 +59,8 @@ class DefenceSpec:
         stages: what it works on.
         keeps: what stays the same for the active party: its scores, its decision (the arg max), or nothing.
         source: paper and section.
+        summary: what it does, in a line for a list; empty for the first line of its docstring.
+        cost: what is given up for it, in words; empty where nobody measured.
         needs: what the service must bring besides: "parameter_gram" (``ScoreContext``), or "unit_features", when the
             features that the party trains on must lie in [0, 1].
         replaces: what it puts its own in place of. Two defences that replace the same thing contradict each other.
@@ -72,6 +74,8 @@ class DefenceSpec:
     stages: tuple[Stage, ...]
     keeps: Kept
     source: str
+    summary: str = ""
+    cost: str = ""
     needs: tuple[Need, ...] = ()
     replaces: Replaced = ""
     leaves_unit_range: bool = False

@@ -118,6 +118,8 @@ class DpNoise:
         stages=("residuals", "updates"),
         keeps="nothing",
         source="Hu Algorithm 3, eq. 71-72",
+        summary="Gaussian noise on residuals before they are encrypted",
+        cost="accuracy",
     )
 
     epsilon: float | None = None

@@ -72,7 +72,12 @@ class DpSgd:
 
     name: ClassVar[str] = "dp_sgd"
     spec: ClassVar[DefenceSpec] = DefenceSpec(
-        sits=("lab",), stages=("training",), keeps="nothing", source="Jiang 6.1.2; Abadi et al. 2016"
+        sits=("lab",),
+        stages=("training",),
+        keeps="nothing",
+        source="Jiang 6.1.2; Abadi et al. 2016",
+        summary="trains the model in the lab with noise on clipped gradients (DP-SGD)",
+        cost="accuracy; a model trained in one place",
     )
 
     epsilon: float = 1.0

@@ -78,6 +78,8 @@ class FeatureTransform:
             stages=("features",) if self.at == "training" else ("parameters",),
             keeps="nothing" if self.at == "training" else "scores",
             source="Rassouli VII-A: Prop. 4, Theorem 3, Remark 6",
+            summary="turns features by a secret matrix, or the parameters disclosed of them",
+            cost="milliseconds",
             replaces="disclosed parameters" if self.at == "disclosure" else "",
             leaves_unit_range=self.at == "training" and self.kind == "random",
         )

@@ -65,6 +65,8 @@ class ParameterRotation:
         stages=("parameters",),
         keeps="scores",
         source="Varasteh V-B, eq. 33-52",
+        summary="discloses other parameters near the true ones, those that serve an attack least",
+        cost="seconds; the model stays",
         needs=("unit_features",),
         replaces="disclosed parameters",
     )

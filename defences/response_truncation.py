@@ -27,5 +27,10 @@ class ResponseTruncation:
 
     name: ClassVar[str] = "response_truncation"
     spec: ClassVar[DefenceSpec] = DefenceSpec(
-        sits=("active", "passive"), stages=("answers",), keeps="scores", source="Plumbline; against Hu, Algorithm 2"
+        sits=("active", "passive"),
+        stages=("answers",),
+        keeps="scores",
+        source="Plumbline; against Hu, Algorithm 2",
+        summary="cuts decrypted answers to the bits that an honest one has; on by default",
+        cost="none",
     )

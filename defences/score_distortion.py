@@ -36,7 +36,12 @@ class ScoreRounding:
 
     name: ClassVar[str] = "score_rounding"
     spec: ClassVar[DefenceSpec] = DefenceSpec(
-        sits=("coordinator",), stages=("scores",), keeps="nothing", source="Jiang 6.1.3.1"
+        sits=("coordinator",),
+        stages=("scores",),
+        keeps="nothing",
+        source="Jiang 6.1.3.1",
+        summary="rounds scores to some decimals",
+        cost="digits of the scores",
     )
 
     decimals: int = 2
@@ -80,7 +85,12 @@ class ScoreNoise:
 
     name: ClassVar[str] = "score_noise"
     spec: ClassVar[DefenceSpec] = DefenceSpec(
-        sits=("coordinator",), stages=("scores",), keeps="nothing", source="Jiang 6.1.3.2"
+        sits=("coordinator",),
+        stages=("scores",),
+        keeps="nothing",
+        source="Jiang 6.1.3.2",
+        summary="adds noise to scores, the same for the same record",
+        cost="accuracy of the scores",
     )
 
     sigma: float = 0.1
@@ -131,6 +141,8 @@ class ClassLabel:
         stages=("scores",),
         keeps="decision",
         source="Rassouli VIII-D, Fig. 13; Jiang 6.1.3.1",
+        summary="answers with the decision alone",
+        cost="the scores",
         replaces="scores",
     )
 

@@ -53,6 +53,8 @@ class ScoreScheme1:
         stages=("scores",),
         keeps="decision",
         source="Rassouli VII-B, eq. 91-93",
+        summary="adds noise where least squares amplify it most, and keeps the decision",
+        cost="accuracy of the scores",
         needs=("parameter_gram",),
     )
 
@@ -100,6 +102,8 @@ class ScoreScheme2:
         stages=("scores",),
         keeps="decision",
         source="Rassouli VII-B, eq. 94",
+        summary="shifts scores along the direction that tells most, and keeps the decision",
+        cost="accuracy of the scores",
         needs=("parameter_gram",),
     )
 
@@ -145,7 +149,12 @@ class ScoreScheme3:
 
     name: ClassVar[str] = "score_scheme3"
     spec: ClassVar[DefenceSpec] = DefenceSpec(
-        sits=("coordinator",), stages=("scores",), keeps="decision", source="Rassouli VIII-D, scheme 3"
+        sits=("coordinator",),
+        stages=("scores",),
+        keeps="decision",
+        source="Rassouli VIII-D, scheme 3",
+        summary="softens scores by a temperature, and keeps the decision",
+        cost="accuracy of the scores",
     )
 
     alpha: float = 0.5

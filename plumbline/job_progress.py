@@ -1,70 +1,213 @@
-"""A training job as whoever waits for it sees it: a bar on a terminal, a line per stage and epoch elsewhere."""
+"""How far a run is, for whoever waits for it: a bar on a terminal, a line every ten seconds where a bar can't move.
+
+A run has stages, and a stage so much work in units of its own: ids, steps, attacks. Both forms say what is at work,
+how far it is and how long it may still take.
+"""
+
+from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from protos.v1 import active_pb2
 from services.common.words import escaped
 
 _MOST_SHOWN = 40
+# Between two lines of a log or a pipe.
+_QUIET_SECONDS = 10.0
+# What a stage's progress counts, by its name.
+_UNITS = {"aligning": "ids", "training": "steps", "attacking": "attacks"}
+
+Clock = Callable[[], float]
 
 
-def job_progress(console: Console) -> Progress:
-    """Make the progress bar of a training job."""
-    return Progress(
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total} steps"),
+class RunProgress(Protocol):
+    """Shows how far a run is."""
+
+    def stage(self, name: str, unit: str = "") -> None:
+        """A stage begins, whose work is counted in ``unit``."""
+
+    def at(self, done: int, planned: int, what: str = "") -> None:
+        """``done`` of ``planned`` units of the stage are over; ``what`` is at work."""
+
+    def note(self, words: str) -> None:
+        """Words that stay beside the progress of the stage: a loss."""
+
+
+class TimeLeft:
+    """Foretells the end of a stage from its pace so far.
+
+    Where its units take times of their own (attacks), ``expected`` says how long each was thought to take. The pace is
+    then by how much they took longer or shorter.
+    """
+
+    def __init__(self, clock: Clock = time.monotonic, expected: Mapping[str, float] | None = None) -> None:
+        self._clock = clock
+        self._expected = dict(expected or {})
+        self._begin = self._clock()
+        self._work_done = 0.0
+        self._at_work = ""
+        self._done = 0
+
+    def seconds(self, done: int, planned: int, what: str = "") -> float | None:
+        """Seconds until ``planned`` units are over; None before the first is."""
+        if self._expected and done > self._done:
+            self._work_done += self._work_of(self._at_work) * (done - self._done)
+        self._done, self._at_work = done, what
+        elapsed = self._clock() - self._begin
+        if done >= planned:
+            return 0.0
+        if self._expected:
+            left = max(sum(self._expected.values()) - self._work_done, 0.0)
+            pace = elapsed / self._work_done if self._work_done else 1.0
+            return left * pace
+        return elapsed / done * (planned - done) if done else None
+
+    def _work_of(self, what: str) -> float:
+        return self._expected.get(what, 0.0)
+
+
+class ProgressLines:
+    """Prints a line when a stage begins, and while it goes on one every ten seconds at most."""
+
+    def __init__(
+        self, console: Console, clock: Clock = time.monotonic, expected: Mapping[str, float] | None = None
+    ) -> None:
+        self._console, self._clock, self._expected = console, clock, expected
+        self._name, self._unit, self._note = "starting", "", ""
+        self._left = TimeLeft(clock)
+        self._last = -math.inf
+
+    def stage(self, name: str, unit: str = "") -> None:
+        """A stage begins: that is a line of its own."""
+        self._name, self._unit, self._note = name, unit, ""
+        self._left = TimeLeft(self._clock, self._expected if unit == "attacks" else None)
+        self._print(f"{name} ...")
+
+    def at(self, done: int, planned: int, what: str = "") -> None:
+        """Say how far the stage is, unless a line was printed a moment ago."""
+        left = self._left.seconds(done, planned, what)
+        if self._clock() - self._last >= _QUIET_SECONDS and done < planned:
+            facts = [far_words(done, planned, self._unit, what), left_words(left), self._note]
+            self._print(f"{self._name}: {', '.join(filter(None, facts))}")
+
+    def note(self, words: str) -> None:
+        """Keep words for the next line."""
+        self._note = words
+
+    def _print(self, line: str) -> None:
+        self._last = self._clock()
+        self._console.print(Text(line), soft_wrap=True)
+
+
+class ProgressBar:
+    """Shows the stage at work as a bar that moves."""
+
+    def __init__(
+        self, progress: Progress, clock: Clock = time.monotonic, expected: Mapping[str, float] | None = None
+    ) -> None:
+        self._progress, self._clock, self._expected = progress, clock, expected
+        self._unit = ""
+        self._left = TimeLeft(clock)
+        self._task = self._added("starting")
+
+    def stage(self, name: str, unit: str = "") -> None:
+        """A stage begins: the bar is empty again."""
+        self._unit = unit
+        self._left = TimeLeft(self._clock, self._expected if unit == "attacks" else None)
+        self._progress.remove_task(self._task)
+        self._task = self._added(name)
+
+    def at(self, done: int, planned: int, what: str = "") -> None:
+        """Move the bar."""
+        left = left_words(self._left.seconds(done, planned, what))
+        far = far_words(done, planned, self._unit, what)
+        self._progress.update(self._task, completed=done, total=planned, far=far, left=left)
+
+    def note(self, words: str) -> None:
+        """Show words behind the bar."""
+        self._progress.update(self._task, note=words)
+
+    def _added(self, name: str) -> TaskID:
+        return self._progress.add_task(name, total=None, far="", left="", note="")
+
+
+class NoProgress:
+    """Shows nothing, for who asked for quiet."""
+
+    def stage(self, name: str, unit: str = "") -> None:
+        """A stage begins."""
+
+    def at(self, done: int, planned: int, what: str = "") -> None:
+        """The stage goes on."""
+
+    def note(self, words: str) -> None:
+        """There is something to say of it."""
+
+
+@contextmanager
+def shown_progress(console: Console, expected: Mapping[str, float] | None = None) -> Iterator[RunProgress]:
+    """Shows the progress of a run while inside, as a bar or in lines, as the console can.
+
+    Args:
+        console: a terminal, or a pipe or a log.
+        expected: seconds that each attack is thought to take, by its label.
+    """
+    if not console.is_terminal:
+        yield ProgressLines(console, expected=expected)
+        return
+    columns = (
+        TextColumn("{task.description}", style="bold", markup=False),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[far]}", markup=False),
         TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[loss]}"),
-        console=console,
-        transient=True,
+        TextColumn("{task.fields[left]}", markup=False),
+        TextColumn("{task.fields[note]}", markup=False),
     )
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield ProgressBar(progress, expected=expected)
 
 
 class JobWatcher:
-    """Shows a job's events as a progress bar."""
+    """Passes on a training job's events as progress of the run. What the active party says obeys no terminal."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: RunProgress) -> None:
         self._progress = progress
-        self._task: TaskID = progress.add_task("starting", total=None, loss="")
 
     def __call__(self, event: active_pb2.JobEvent) -> None:
         kind = event.WhichOneof("event")
         if kind == "stage":
-            self._progress.update(self._task, description=_stage(event))
+            name = escaped(event.stage, _MOST_SHOWN)
+            self._progress.stage(name, _UNITS.get(name, ""))
         elif kind == "progress":
-            done, planned = event.progress.steps_done, event.progress.steps_planned
-            self._progress.update(self._task, completed=done, total=planned)
-        elif kind == "epoch" and (loss := _loss(event.epoch)):
-            self._progress.update(self._task, loss=loss)
+            told = event.progress
+            self._progress.at(told.steps_done, told.steps_planned, escaped(told.at_work, _MOST_SHOWN))
+        elif kind == "epoch" and not math.isnan(event.epoch.validation_loss):
+            self._progress.note(f"validation loss {event.epoch.validation_loss:.4f}")
 
 
-class JobLines:
-    """Prints a line for each stage and epoch of a job: for logs and pipes, where a bar can't move."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    def __call__(self, event: active_pb2.JobEvent) -> None:
-        kind = event.WhichOneof("event")
-        if kind == "stage":
-            self._console.print(f"{_stage(event)} ...")
-        elif kind == "epoch":
-            facts = [f"{event.epoch.seconds:.1f} s", *filter(None, [_loss(event.epoch)])]
-            self._console.print(f"epoch {event.epoch.epoch + 1}: {', '.join(facts)}")
+def far_words(done: int, planned: int, unit: str, what: str = "") -> str:
+    """Say how far a stage is: ``41,000 of 118,668 ids``; of attacks which one is at work: ``3 of 14 attacks: gia``."""
+    if what:
+        return f"{min(done + 1, planned)} of {planned} {unit}: {what}"
+    return f"{done:,} of {planned:,} {unit}".rstrip()
 
 
-def _stage(event: active_pb2.JobEvent) -> str:
-    """The stage's name: the active party's words, harmless to a terminal."""
-    return escape(escaped(event.stage, _MOST_SHOWN))
+def left_words(seconds: float | None) -> str:
+    """Say how long something still takes: ``21 s left``, ``4 min left``; empty for who can't know."""
+    return "" if seconds is None else f"{duration_words(seconds)} left"
 
 
-def _loss(epoch: active_pb2.EpochResult) -> str:
-    """The validation loss in words; empty without validation rows."""
-    return "" if math.isnan(epoch.validation_loss) else f"validation loss {epoch.validation_loss:.4f}"
+def duration_words(seconds: float) -> str:
+    """Say how long something takes, as exactly as one can tell: ``21 s``, ``4 min``, ``2 h 10 min``."""
+    if seconds < 99.5:
+        return f"{math.ceil(seconds)} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

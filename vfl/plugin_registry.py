@@ -11,6 +11,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from vfl.suggestions import did_you_mean
+
 # No text for a number, no true for 1, no NaN or infinity.
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 _WORDS = {
@@ -55,7 +57,8 @@ class PluginRegistry:
         for point in entry_points(group=self.entry_point_group):
             if point.name == name:
                 return point.load()
-        raise self.unknown(f"Unknown {self.kind} {name!r}. Known: {', '.join(self.names())}.")
+        known = self.names()
+        raise self.unknown(f"Unknown {self.kind} {name!r}. Known: {', '.join(known)}.{did_you_mean(name, known)}")
 
     def load(self, name: str, /, **options: Any) -> Any:
         """Make a plugin from its name and options.
@@ -75,11 +78,20 @@ class PluginRegistry:
                 raise ValueError(misfit) from error
             if not isinstance(error, TypeError):
                 raise
-            known = ", ".join(field.name for field in fields(chosen) if field.init) or "none"
-            raise ValueError(f"{name} can't take {', '.join(options)}: {error}. Its options: {known}.") from error
+            raise ValueError(
+                _refusal(name, [one.name for one in fields(chosen) if one.init], options, error)
+            ) from error
         if misfit:
             raise ValueError(misfit)
         return loaded
+
+
+def _refusal(name: str, known: list[str], options: Mapping[str, Any], error: TypeError) -> str:
+    """Say which options a plugin doesn't know, or what it said itself."""
+    listed = f"Its options: {', '.join(known) or 'none'}."
+    if unknown := [option for option in options if option not in known]:
+        return f"{name} can't take {', '.join(unknown)}. {listed}{did_you_mean(unknown[0], known)}"
+    return f"{name} can't take {', '.join(options)}: {error}. {listed}"
 
 
 def _misfit(name: str, chosen: Any, options: Mapping[str, Any]) -> str:
@@ -91,13 +103,13 @@ def _misfit(name: str, chosen: Any, options: Mapping[str, Any]) -> str:
     except Exception:
         return ""  # another package's annotations may name what exists for its type checker only
     for field in fields(chosen):
-        if field.name in options and not _fits(options[field.name], hint := hints[field.name]):
+        if field.name in options and not fits(options[field.name], hint := hints[field.name]):
             given = reprlib.repr(options[field.name])  # cuts what would fill a screen
-            return f"{name}: expected {field.name} to be {_in_words(hint)}, got {given}."
+            return f"{name}: expected {field.name} to be {in_words(hint)}, got {given}."
     return ""
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def fits(value: Any, hint: Any) -> bool:
     """Tell whether an option's value, written as JSON, is what an annotation says.
 
     Hence a list may stand for a tuple, a text for a path, and numpy's numbers for numbers. True for annotations that
@@ -126,7 +138,7 @@ def _from_numpy(value: Any) -> Any:
     return value.tolist()
 
 
-def _in_words(hint: Any) -> str:
+def in_words(hint: Any) -> str:
     """Say what an annotation asks for, in words for people who write options."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint in _WORDS:
@@ -134,10 +146,10 @@ def _in_words(hint: Any) -> str:
     if origin is Literal:
         return "one of " + ", ".join(str(choice) for choice in inner)
     if origin in (Union, UnionType):
-        return " or ".join(_in_words(part) for part in inner)
+        return " or ".join(in_words(part) for part in inner)
     kind = origin or hint
     if isinstance(kind, type) and issubclass(kind, Mapping):
         return "an object"
     if isinstance(kind, type) and issubclass(kind, Collection):
-        return f"a list, each entry {_in_words(inner[0])}" if inner else "a list"
+        return f"a list, each entry {in_words(inner[0])}" if inner else "a list"
     return str(getattr(hint, "__name__", hint))

@@ -12,19 +12,15 @@ from pathlib import Path
 from rich.console import Console
 
 from defences.dp_sgd import DpSgd
-from plumbline.audit.console import (
-    print_prediction_findings,
-    print_predictions,
-    print_summary,
-    print_training_findings,
-)
+from plumbline.audit.configuration import write_configuration
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.installed_models import install_network
 from plumbline.audit.known_beforehand import write_knowledge
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.verdict import print_findings
 from plumbline.federation import Federation
-from plumbline.job_progress import JobWatcher, job_progress
+from plumbline.job_progress import JobWatcher, shown_progress
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.processes import LocalProcesses
 from plumbline.recipe import changed
@@ -44,6 +40,7 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
     name = request.name or request.data or "audit"
     recipe = request.recipe().checked()  # what can't work is refused before anything is written
     run = AuditFolder(_new_folder(request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{name}"))
+    write_configuration(run.path, request, recipe.asked)
     settings = recipe.settings(run.parties.path.resolve())
     if request.hidden is not None:
         parts = install_network(
@@ -62,18 +59,15 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
         run.logs.mkdir()
         processes = LocalProcesses(Path(scratch), settings, logs=run.logs)
         start = time.perf_counter()
-        with Federation.start(processes) as federation, job_progress(console) as progress:
+        with Federation.start(processes) as federation, shown_progress(console) as progress:
             federation.train(watch=JobWatcher(progress))
         elapsed = time.perf_counter() - start
-    findings = read_findings(run.parties, request.passive_names, name)
+    findings = read_findings(run.parties, request.passive_names, name, titles=request.titles)
     if in_lab := tuple(defence.name for defence in recipe.defences if "lab" in defence.spec.sits):
         defended = {**findings.summary.defences, "the lab": in_lab}
         findings = replace(findings, summary=replace(findings.summary, defences=defended))
     _write(run, request, findings, elapsed)
-    print_summary(console, findings.summary, elapsed)
-    print_prediction_findings(console, findings.predictions)
-    print_training_findings(console, list(findings.training))
-    print_predictions(console, findings.summary)
+    print_findings(console, findings, elapsed, request.verbosity)
     console.print(f"Report: {run.report}", highlight=False)
     return run.path
 
@@ -108,6 +102,7 @@ def _write(run: AuditFolder, request: AuditRequest, findings: Findings, elapsed:
         **asdict(findings.predictions),
         "training_attacks": [asdict(finding) for finding in findings.training],
         "answer": asdict(findings.answer),
+        "largest_part": findings.answer.largest_part,
     }
     write_durably(run.results, json.dumps(results, indent=1).encode())
-    write_report(run.report, findings.summary, findings.predictions, list(findings.training), facts)
+    write_report(run.report, findings, facts, run.parties)

@@ -14,6 +14,7 @@ from plumbline.judge.training import TrainingFinding
 from plumbline.judge.verdicts import SourceVerdict
 from plumbline.judge.wording import (
     KNOWING_MORE,
+    ONCE_IT_KNOWS,
     column_sentence,
     label_sentences,
     listed,
@@ -148,7 +149,7 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
     """How many columns are told far better than by guessing, how many better, and how many to who knows more."""
     far = [one for one in columns if one.light == "red"]
     better = [one for one in columns if one.light == "amber" and at(one.levels, HEADLINE).is_exposed]
-    later = [one for one in columns if one.light == "amber" and once_it_knows(one.levels)]
+    later = {known: [one for one in columns if once_it_knows(one.levels) == known] for known in ONCE_IT_KNOWS.values()}
     parts = []
     if far:
         parts.append(f"{_counted(case, far, columns)} far better than it could guess")
@@ -158,9 +159,10 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
         parts.append(f"{_counted(case, better, columns)} somewhat better than it could guess")
     elif not far:
         parts.append(f"{'none of them' if len(columns) > 1 else 'nothing of it'} better than it could guess")
-    if later:
-        who = f"{len(later)} more" if far or better else f"{len(later)} of them" if len(columns) > 1 else "it"
-        parts.append(f"{who} ({_names(case, later)}) once it knows {once_it_knows(later[0].levels)}")
+    for known, some in later.items():
+        if some:
+            who = f"{len(some)} more" if far or better else f"{len(some)} of them" if len(columns) > 1 else "it"
+            parts.append(f"{who} ({_names(case, some)}) once it knows {known}")
     return (", and " if far or better else ", but ").join(parts)
 
 

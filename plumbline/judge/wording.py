@@ -15,7 +15,8 @@ from services.common.words import escaped
 _MOST_LETTERS, _MOST_NAMES = 40, 5
 # Levels beyond the headline's.
 KNOWING_MORE = LEVELS[LEVELS.index(HEADLINE) + 1 :]
-_ONCE_IT_KNOWS: dict[Level, str] = {
+# What an adversary of these levels has beyond the headline's.
+ONCE_IT_KNOWS: dict[Level, str] = {
     "covariance": "how the columns vary together",
     "records": "some complete records",
 }
@@ -55,7 +56,7 @@ def once_it_knows(levels: Sequence[LevelVerdict]) -> str:
     """What an adversary must know beyond the headline's level to be given anything; empty if it needn't, or isn't."""
     if at(levels, HEADLINE).is_exposed:
         return ""
-    return next((_ONCE_IT_KNOWS[level] for level in KNOWING_MORE if at(levels, level).is_exposed), "")
+    return next((ONCE_IT_KNOWS[level] for level in KNOWING_MORE if at(levels, level).is_exposed), "")
 
 
 def column_sentence(verdict: SourceVerdict) -> str:

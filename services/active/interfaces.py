@@ -86,8 +86,8 @@ class JobObserver(Protocol):
     def stage(self, name: str) -> None:
         """A stage begins."""
 
-    def step(self, done: int, planned: int) -> None:
-        """``done`` of ``planned`` steps of the stage are over."""
+    def step(self, done: int, planned: int, what: str = "") -> None:
+        """``done`` of ``planned`` ids, steps or attacks of the stage are over; ``what``: the attack at work."""
 
     def epoch(self, outcome: EpochOutcome) -> None:
         """An epoch is over."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from services.active.alignment_progress import AlignmentProgress
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.scoring import Scoring
 from services.active.waiting import first_failure
@@ -30,6 +31,7 @@ from services.party.session import PartySession, join
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import BlindedIds, PsiClient, common_order, rows_of
 from vfl.learning import log_loss
+from vfl.learning.score_quality import ScoreQuality
 
 T = TypeVar("T")
 
@@ -59,6 +61,7 @@ class Job:
         session: this party's part, from the agreement on.
         order: this party's own row numbers in the common order, once it is aligned.
         test_scores: (test rows, classes), once it has tested.
+        quality: what they are worth; None without test rows.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Job:
         self.session: PartySession | None = None
         self.order: IntArray = np.empty(0, dtype=np.int64)
         self.test_scores: FloatArray | None = None
+        self.quality: ScoreQuality | None = None
         self._context = context
         self._data = context.data
         self._coordinator = context.coordinator
@@ -167,16 +171,15 @@ class Job:
     def _align(self) -> IntArray:
         """Intersect ids with each passive party in turn, each time with what is left, and fix the common order."""
         remaining: Sequence[str] = self._data.ids
-        planned = 2 * len(self._passive_parties)
-        for turn, (name, party) in enumerate(self._passive_parties.items()):
+        progress = AlignmentProgress(self._observer.step, len(remaining), len(self._passive_parties))
+        for name, party in self._passive_parties.items():
             with alignment_refusals():
                 client = PsiClient(remaining, alignment_context(self.session_id, name))
                 with self._open(party.set_up_alignment(self.session_id, len(remaining))) as setup:
-                    client.receive_setup(setup)
-                self._observer.step(2 * turn + 1, planned)
-                with self._open(party.align(self.session_id, client.request(), len(remaining))) as response:
-                    remaining = common_order(client.intersect(response.chunks))
-            self._observer.step(2 * turn + 2, planned)
+                    client.receive_setup(progress.setup_of(setup, remaining))
+                request = progress.counted(client.request())
+                with self._open(party.align(self.session_id, request, len(remaining))) as response:
+                    remaining = common_order(client.intersect(progress.counted(response.chunks)))
         self._for_all_passive(lambda party: party.fix_order(self.session_id, remaining))
         self.order = rows_of(self._data.ids, remaining)
         return self.order
@@ -192,14 +195,14 @@ class Job:
         if len(np.unique(labels)) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
 
-        joining = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
-        for joined in joining:
-            joined.add_done_callback(self._interrupt_after)
-        agreement = join(self._context, self.session_id, rows)
-        first_failure(joining)
-        check_as_opened(agreement, terms)
+        others = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
+        for other in others:
+            other.add_done_callback(self._interrupt_after)
+        joined = join(self._context, terms, rows)
+        first_failure(others)
+        check_as_opened(joined.agreement, terms)
         self._ending.check()
-        self.session = PartySession.open(self._context, agreement, rows, labels)
+        self.session = PartySession.open(self._context, joined, labels)
         self._note_terms(self.session)
         training = self.session.training
         training.show_public_key()
@@ -235,7 +238,9 @@ class Job:
         self._for_all_passive(lambda party: party.finish_training(self.session_id, kept))
         self._ending.check()
         training.keep_epoch(kept)
-        self._context.adversary.attack(training)
+        if not self._context.adversary.is_idle:
+            self._observer.stage("attacking")
+            self._context.adversary.attack(training, self._observer.step)
         self._record.note(
             epochs=tuple(EpochRecord(**vars(outcome)) for outcome in outcomes),
             kept_epoch=kept,
@@ -276,12 +281,11 @@ class Job:
     def _test(self, training: PartyTraining) -> FloatArray:
         """Score the test rows over the session and write them, with the labels, to this party's own record."""
         rows = training.rows.test
-        scores = self._scoring.scores(training, rows.tolist())
+        scores, labels = self._scoring.scores(training, rows.tolist()), training.model.labels_of(rows)
         self._ending.check()
-        self._record.note(
-            test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=training.model.labels_of(rows).tolist()
-        )
-        self._record.finish(training.weights, self._data.feature_names)
+        self.quality = ScoreQuality.of(scores, labels)
+        self._record.note(test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=labels.tolist())
+        self._record.finish(training.weights)
         return scores
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:
@@ -299,9 +303,9 @@ class _Guarded:
         with self._ending.while_open():
             self._observer.stage(name)
 
-    def step(self, done: int, planned: int) -> None:
+    def step(self, done: int, planned: int, what: str = "") -> None:
         with self._ending.while_open():
-            self._observer.step(done, planned)
+            self._observer.step(done, planned, what)
 
     def epoch(self, outcome: EpochOutcome) -> None:
         with self._ending.while_open():

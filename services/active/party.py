@@ -12,11 +12,14 @@ from attacks import AuxiliaryRows
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.job import Job, Labels
 from services.active.model import TrainedModel
+from services.active.presence import Presence
+from services.active.progress import JobProgress, ProgressMeter
 from services.active.scoring import Scoring
 from services.active.serving import Serving
 from services.adversary.knowledge import Beforehand, Knowledge
-from services.adversary.predictions import AttackHost
-from services.common.agreement import TrainingPlan
+from services.adversary.predictions import AttackHost, spread
+from services.adversary.watching import TellsAttack, nobody_watches
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import (
     Cancelled,
     FederationError,
@@ -34,6 +37,7 @@ from services.party.session import PartySession
 from services.protocol1.exchange import GradientExchange
 from vfl.arrays import FloatArray
 from vfl.data import Table, encode_labels, rows_of
+from vfl.learning.score_quality import ScoreQuality
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +57,10 @@ class ActiveParty:
         class_names: by class index.
         stage: idle, failed, or what the job is doing; serving when it has finished, or a model is there from before.
         failure: why the last job failed, in words that others may read. Empty when it didn't.
+        name: its own.
+        passive_names: of the passive parties.
         executor: threads for jobs.
+        presence: asks which of the others answer now.
     """
 
     def __init__(
@@ -77,8 +84,10 @@ class ActiveParty:
         if context.data.labels is None:
             raise ValueError("The active party holds the labels: set PLUMBLINE_LABEL_COLUMN.")
         self.labels, self.class_names = encode_labels(context.data.labels)
+        self.name, self.passive_names = context.name, tuple(passive_parties)
         self.failure = ""
         self.executor = context.executor
+        self.presence = Presence(context.pulses)
         self._context = context
         self._record = context.record
         self._passive_parties = dict(passive_parties)
@@ -93,6 +102,7 @@ class ActiveParty:
         self._predicting = threading.BoundedSemaphore(_PREDICTIONS_AT_ONCE)
         self._job_lock = threading.Lock()
         self._job: Job | None = None
+        self._meter = ProgressMeter()
         # The last one that was trained to its end: its peers may send a message again.
         self._trained: PartySession | None = None
         # Whose scores the attacks are on; empty after a restart.
@@ -123,6 +133,33 @@ class ActiveParty:
         return [*model.kept.warnings, *self._record.lost.sentences] if model else []
 
     @property
+    def agreement(self) -> Agreement | None:
+        """The terms of the session at work, or else of the model; None without any."""
+        job, model = self._job, self._serving.newest
+        if job is not None:
+            return job.session.agreement if job.session is not None else None
+        return model.model.agreement if model else None
+
+    @property
+    def aligned_rows(self) -> int:
+        """Records that all parties hold, of the session at work or else of the model; 0 before they are counted."""
+        job, model = self._job, self._serving.newest
+        if job is not None:
+            return len(job.order)
+        return len(model.row_of_id) if model else 0
+
+    @property
+    def progress(self) -> JobProgress | None:
+        """How far the job at work is; None without one."""
+        return self._meter.now() if self._job is not None else None
+
+    @property
+    def test(self) -> ScoreQuality | None:
+        """How the model that answers did on its test records; None without either."""
+        model = self._serving.newest
+        return model.kept.test if model else None
+
+    @property
     def _session(self) -> PartySession | None:
         """The session at work, or else the last one that was trained to its end."""
         at_work = self._job.session if self._job else None
@@ -144,7 +181,8 @@ class ActiveParty:
         try:
             self.failure = ""
             self._record.check()
-            watched = _Watched(self, observer)
+            self._meter = ProgressMeter()
+            watched = _Watched(self, observer, self._meter)
             job = Job(
                 self._context, self._passive_parties, Labels(self.labels, self.class_names), self._scoring, watched
             )
@@ -191,20 +229,22 @@ class ActiveParty:
         session = job.session
         assert session is not None  # noqa: S101 - a job that has run has it
         warnings = (*session.terms_warnings, *session.guard_warnings)
-        kept = KeptModel.of(session.training.model, job.order, warnings)
+        kept = KeptModel.of(session.training.model, job.order, warnings, job.quality)
         model = TrainedModel.of(kept, self._context.data.ids)
         if self._attack_host.is_idle:
             return model
         observer.stage("attacking")
         model = model.knowing(self._knowledge_of(model))
         # On the thread of all attacks, so that none on the model before comes in between.
-        self._attacking.submit(self._attack_tests, model, job.test_scores).result()
+        self._attacking.submit(self._attack_tests, model, job.test_scores, observer.step).result()
         return model
 
-    def _attack_tests(self, model: TrainedModel, scores: FloatArray | None) -> None:
+    def _attack_tests(self, model: TrainedModel, scores: FloatArray | None, tell: TellsAttack) -> None:
         self._attack_host.begin()
         self._attacked_session = model.session_id
-        self._attack(model, model.model.rows.test.tolist(), scores)
+        tests = model.model.rows.test
+        chosen = spread(len(tests), self._context.settings.attacked_records or len(tests))
+        self._attack(model, tests[chosen].tolist(), None if scores is None else scores[chosen], tell)
 
     def _knowledge_of(self, model: TrainedModel) -> Knowledge:
         """Collect what the passive parties disclose. One that discloses nothing makes it a black box."""
@@ -233,12 +273,18 @@ class ActiveParty:
         )
         return replace(known, auxiliary=auxiliary, auxiliary_rows=indices)
 
-    def _attack(self, model: TrainedModel, rows: Sequence[int], scores: FloatArray | None) -> None:
+    def _attack(
+        self,
+        model: TrainedModel,
+        rows: Sequence[int],
+        scores: FloatArray | None,
+        tell: TellsAttack = nobody_watches,
+    ) -> None:
         if model.knowledge is None or scores is None:
             return
         rows, scores = model.knowledge.unknown_of(rows, scores)
         if rows:
-            self._attack_host.attack(model.knowledge, rows, scores)
+            self._attack_host.attack(model.knowledge, rows, scores, tell)
 
     def _attack_prediction(self, session_id: str, rows: Sequence[int], scores: FloatArray) -> None:
         """Mount the attacks on an answer. After a restart they ask again what passive parties disclose of the model."""
@@ -321,17 +367,23 @@ class ActiveParty:
 
 
 class _Watched:
-    """A job's observer that keeps the party's stage as well."""
+    """A job's observer that keeps the party's stage as well, and how far it is."""
 
-    def __init__(self, party: ActiveParty, observer: JobObserver) -> None:
+    def __init__(self, party: ActiveParty, observer: JobObserver, meter: ProgressMeter) -> None:
         self._party = party
-        self.step = observer.step
         self._observer = observer
+        self._meter = meter
 
     def stage(self, name: str) -> None:
+        self._meter.stage(name)
         self._party.stage = name
         _log.info("Stage: %s.", name)
         self._observer.stage(name)
 
+    def step(self, done: int, planned: int, what: str = "") -> None:
+        self._meter.step(done, planned, what)
+        self._observer.step(done, planned, what)
+
     def epoch(self, outcome: EpochOutcome) -> None:
+        self._meter.epoch(outcome)
         self._observer.epoch(outcome)

@@ -41,7 +41,7 @@ class _LogObserver:
 
     def stage(self, name: str) -> None: ...
 
-    def step(self, done: int, planned: int) -> None:
+    def step(self, done: int, planned: int, what: str = "") -> None:
         if done % max(1, planned // 20) == 0:
             _log.info("Step %d of %d.", done, planned)
 

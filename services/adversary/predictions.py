@@ -13,15 +13,21 @@ from attacks.base import BaselinedAttack
 from attacks.undone import Undone, highest, undo
 from services.adversary.knowledge import Knowledge
 from services.adversary.load import labelled
+from services.adversary.watching import TellsAttack, nobody_watches
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, Estimates, PredictionAttackOutcome
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
 
 # Letters of the defences' names in an attack's label.
 _MOST_NAMED = 100
+
+
+def spread(count: int, most: int) -> IntArray:
+    """Places of at most ``most`` of ``count`` records, spread evenly over all of them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 class AttackHost:
@@ -62,19 +68,35 @@ class AttackHost:
         self._outcomes = list(self._folder.prediction_outcomes()) if self._folder is not None else []
         self._batch = 1 + max((outcome.batch for outcome in self._outcomes), default=0)
 
-    def attack(self, knowledge: Knowledge, rows: Sequence[int], scores: FloatArray) -> None:
-        """Mount every attack on one batch of predictions: rows of the common order and their (n, classes) scores."""
+    def attack(
+        self, knowledge: Knowledge, rows: Sequence[int], scores: FloatArray, tell: TellsAttack = nobody_watches
+    ) -> None:
+        """Mount every attack on one batch of predictions.
+
+        Args:
+            knowledge: what the adversary knows of the session.
+            rows: of the common order.
+            scores: (n, classes), of these rows.
+            tell: is told how far this has come, before each attack and behind the last.
+        """
         indices = np.asarray(rows, dtype=np.int64)
         batch = _Batch(self._batch, len(indices))
         self._batch += 1
         # A view for each: an attack is a guest, and may write into its own.
-        for label, attack in self._mounted.items():
-            batch.mount(label, attack, lambda: knowledge.view(indices, scores))
+        mounted = [
+            _Mounted(label, attack, lambda: knowledge.view(indices, scores)) for label, attack in self._mounted.items()
+        ]
         if (knowing := _knowing(knowledge, lambda: knowledge.view(indices, scores))) is not None:
             defences, undone = knowing
-            for label, attack in self._mounted.items():
-                if attack.spec.sees_scores and not attack.spec.reads_channel:
-                    batch.mount(labelled(label, knowing=defences), attack, lambda: replace(undone.view), undone.level)
+            mounted += [
+                _Mounted(labelled(one.label, knowing=defences), one.attack, lambda: replace(undone.view), undone.level)
+                for one in mounted
+                if one.attack.spec.sees_scores and not one.attack.spec.reads_channel
+            ]
+        for number, one in enumerate(mounted):
+            tell(number, len(mounted), one.label)
+            batch.mount(one)
+        tell(len(mounted), len(mounted), "")
         self._outcomes += batch.outcomes
         if self._folder is not None:
             with self._lost.noting("What attacks on predictions found"):
@@ -100,6 +122,23 @@ def _named(defences: Sequence[str]) -> str:
     return words if len(words) <= _MOST_NAMED else f"{len(defences)} defences"
 
 
+@dataclass(frozen=True, eq=False)
+class _Mounted:
+    """An attack on one batch.
+
+    Attributes:
+        label: what its outcome is called.
+        attack: with its options.
+        view: makes what it sees, afresh at each call.
+        level: what making the view took to know beforehand.
+    """
+
+    label: str
+    attack: attacks.PredictionAttack
+    view: Callable[[], attacks.PredictionView]
+    level: attacks.Level = "nothing"
+
+
 @dataclass
 class _Batch:
     """One batch of predictions, and what attacks made of it.
@@ -116,14 +155,9 @@ class _Batch:
     arrays: dict[str, FloatArray] = field(default_factory=dict)
     outcomes: list[PredictionAttackOutcome] = field(default_factory=list)
 
-    def mount(
-        self,
-        label: str,
-        attack: attacks.PredictionAttack,
-        view: Callable[[], attacks.PredictionView],
-        level: attacks.Level = "nothing",
-    ) -> None:
-        """Run an attack. ``level``: what making the view took to know beforehand."""
+    def mount(self, mounted: _Mounted) -> None:
+        """Run an attack, and keep what becomes of it."""
+        label, attack, view = mounted.label, mounted.attack, mounted.view
         start = time.perf_counter()
         status, reason, notes = DONE, None, tuple[str, ...]()
         try:
@@ -144,7 +178,7 @@ class _Batch:
                 records=self.records,
                 status=status,
                 reason=reason,
-                level=highest(attacks.level_of(attack), level),
+                level=highest(attacks.level_of(attack), mounted.level),
                 sees_scores=attack.spec.sees_scores,
                 notes=notes or None,
                 seconds=time.perf_counter() - start,

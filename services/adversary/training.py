@@ -15,6 +15,7 @@ from attacks import Json, TrainingResult, TrainingView
 from attacks.training import ReplacingAttack, SessionTerms, TrainingAttack, listens, replaces_messages
 from attacks.training_views import Equations, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
+from services.adversary.watching import TellsAttack, nobody_watches
 from services.common.agreement import Agreement
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
@@ -89,10 +90,21 @@ class TrainingAdversary:
         if self._mounted:
             self._transcript.shares[step] = share
 
-    def attack(self, training: PartyTraining) -> None:
-        """Run every mounted attack on the transcript, once training is over, and write what it found."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether no attack is switched on."""
+        return not self._mounted
+
+    def attack(self, training: PartyTraining, tell: TellsAttack = nobody_watches) -> None:
+        """Run every mounted attack on the transcript, once training is over, and write what it found.
+
+        Args:
+            training: this party's part of it.
+            tell: is told how far this has come, before each attack and behind the last.
+        """
         outcomes = []
-        for name in self._mounted:
+        for number, name in enumerate(self._mounted):
+            tell(number, len(self._mounted), name)
             start = time.perf_counter()
             found: dict[str, Any] = {}
             status, reason = DONE, None
@@ -119,6 +131,7 @@ class TrainingAdversary:
                     seconds=time.perf_counter() - start,
                 )
             )
+        tell(len(self._mounted), len(self._mounted), "")
         if self._mounted and self._folder is not None:
             with self._lost.noting("What attacks on training found"):
                 self._folder.write_training_outcomes(self._name, outcomes)

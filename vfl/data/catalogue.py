@@ -7,7 +7,6 @@ except where an entry says SIMULATION. Scaling is each party's own business (`vf
 
 from __future__ import annotations
 
-import difflib
 import struct
 import zlib
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 
 from vfl.data.datasets import Dataset, DatasetError, DatasetNotFound, RegistryTable
 from vfl.data.encoders import rows_to_unit_norm
+from vfl.data.labels import class_names
 from vfl.data.loaders import (
     DRIVE_FILES,
     existing_file,
@@ -28,7 +28,7 @@ from vfl.data.loaders import (
     load_mnist01,
     load_sklearn,
 )
-from vfl.data.tables import class_names
+from vfl.suggestions import did_you_mean
 
 WHOLE_ROW_UNIT_NORM = (
     "Every row was divided by its 2-norm over the columns of all parties, as in Hu's experiments on MNIST: "
@@ -48,9 +48,9 @@ def dataset(name: str) -> Dataset:
         DatasetNotFound: for an unknown name; it lists the known ones.
     """
     if name not in DATASETS:
-        close = difflib.get_close_matches(name, DATASETS, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise DatasetNotFound(f"There is no data set {name!r}; the known ones are {', '.join(DATASETS)}.{hint}")
+        raise DatasetNotFound(
+            f"There is no data set {name!r}; the known ones are {', '.join(DATASETS)}.{did_you_mean(name, DATASETS)}"
+        )
     return DATASETS[name]
 
 

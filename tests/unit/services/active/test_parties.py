@@ -50,8 +50,11 @@ def test_a_job_goes_from_alignment_to_scores_and_tells_how_far_it_is(tmp_path: P
         assert watcher.stages == ["aligning", "agreeing", "training", "testing", "serving"]
         assert [outcome.epoch for outcome in watcher.epochs] == [0, 1]
         assert all(np.isfinite(outcome.validation_loss) for outcome in watcher.epochs)
-        training_steps = [done for done, planned in watcher.steps if planned > 3]
-        assert training_steps == list(range(1, len(training_steps) + 1))
+        training_steps = watcher.of_stage("training")
+        assert training_steps == [(done + 1, len(training_steps)) for done in range(len(training_steps))]
+        # Each side's ids once, and this side's back again.
+        ids = len(home.active._context.data.ids) * 2 + len(home.passive["passive"]._context.data.ids)
+        assert watcher.of_stage("aligning")[-1] == (ids, ids)
         assert home.active.stage == "serving"
         assert home.active.class_names == ("no", "yes")
         scores = home.active.predict(["id-10", "id-59", "id-10"])

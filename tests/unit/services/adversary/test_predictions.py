@@ -14,7 +14,7 @@ from attacks.baselines import Half
 from attacks.undone import Undone
 from services.adversary.knowledge import Knowledge
 from services.adversary.load import labelled, load_attacks
-from services.adversary.predictions import AttackHost
+from services.adversary.predictions import AttackHost, spread
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from vfl.channels import Rounding, ScoreChannel, Temperature, Undeclared
@@ -238,3 +238,23 @@ def test_an_unknown_name_or_option_stops_before_anything_is_served() -> None:
         load_attacks(["half_moon"], {}, Role.ACTIVE)
     with pytest.raises(ValueError, match=r"Its options: .*solver"):
         load_attacks(["rcc2"], {"rcc2": {"start": 1}}, Role.ACTIVE)
+
+
+def test_who_watches_is_told_which_attack_is_at_work_and_how_many_there_are() -> None:
+    told: list[tuple[int, int, str]] = []
+
+    def tell(done: int, planned: int, attack: str) -> None:
+        told.append((done, planned, attack))
+
+    host = AttackHost({"broken": Broken(), "half": attacks.load("half")}, None)
+    host.attack(cast(Knowledge, OneView()), [4, 7], np.full((2, 2), 0.5), tell)
+    assert told == [(0, 2, "broken"), (1, 2, "half"), (2, 2, "")]
+
+
+@pytest.mark.parametrize(("count", "most"), [(10, 3), (10, 10), (10, 400), (7911, 2000), (1, 1)])
+def test_attacked_records_are_spread_over_all_of_them(count: int, most: int) -> None:
+    places = spread(count, most)
+    assert len(places) == min(count, most)
+    assert places[0] == 0
+    assert places[-1] == (count - 1 if most > 1 else 0)
+    assert np.diff(places).max(initial=1) <= -(-count // most) + 1

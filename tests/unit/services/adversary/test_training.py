@@ -75,3 +75,13 @@ def test_without_attacks_a_party_trains_with_the_honest_cipher_itself() -> None:
     assert type(idle.cipher(agreement, "passive")) is PaillierCipher
     idle.own_share(0, np.zeros((8, 1)))
     assert not idle._transcript.shares
+
+
+def test_who_watches_a_job_is_told_which_attack_on_training_is_at_work(tmp_path: Path) -> None:
+    with house(tmp_path, settings=small_settings(cipher="plain"), active_adversary={"watching": Watching()}) as home:
+        watcher = home.train()
+    assert watcher.stages == ["aligning", "agreeing", "training", "attacking", "testing", "serving"]
+    assert [told for told in watcher.told if told[0] == "attacking"] == [
+        ("attacking", 0, 1, "watching"),
+        ("attacking", 1, 1, ""),
+    ]
