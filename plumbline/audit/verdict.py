@@ -34,6 +34,10 @@ _LIGHTS: dict[Light, tuple[str, str]] = {
 }
 
 
+_CAPTION = (
+    "Of the records, how many are known by guessing and by the best attack; part: how much of a guess's error the "
+    "federation removes."
+)
 # Of a column's name.
 _COLOURS: dict[Light, str] = {"red": "bold red", "amber": "yellow", "green": "green", "grey": "bright_black"}
 
@@ -80,19 +84,17 @@ def _title(party: PartyAnswer) -> str:
 def _print_ranked(console: Console, answer: Answer) -> None:
     """The columns, the most exposed first: what a guess and the best attack know, and the federation's part."""
     several = len({one.party for one in answer.columns}) > 1
-    table = _table("What becomes of each column")
-    table.add_column("column", no_wrap=True, overflow="ellipsis", ratio=3)
-    table.add_column("known as", no_wrap=True, overflow="ellipsis", ratio=3)
-    for heading in ("by guessing", "federated"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("its part", justify="right", no_wrap=True)
-    table.add_column("best attack", no_wrap=True, overflow="ellipsis", ratio=2)
+    table = _table("What becomes of each column", _CAPTION)
+    _cut(table, "column", 23)
+    _cut(table, "is known", 13)
+    _numbers(table, "guess", "attack", "part (95 %)")
+    _cut(table, "best attack", 15)
     for one in answer.columns[:_MOST_COLUMNS]:
         headline, known = at(one.levels), at(one.known)
         name = f"{one.column} of {one.party}" if several else one.column
         table.add_row(
             _text(name, _COLOURS[one.light]),
-            one.known_as,
+            one.known_as.removesuffix(" of its range"),
             percent(1 - known.e0),
             "" if known.error is None else percent(1 - known.error),
             part_words(headline),
@@ -108,12 +110,11 @@ def _print_labels(console: Console, findings: Findings) -> None:
     judged = sorted((one for one in findings.training if one.is_scored), key=lambda one: not one.levels)
     if not judged:
         return
-    table = _table("What training gives away")
-    table.add_column("of", no_wrap=True, overflow="ellipsis", ratio=2)
-    table.add_column("to", no_wrap=True, overflow="ellipsis", ratio=2)
-    for heading in ("by guessing", "federated", "its part"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("attack", no_wrap=True, overflow="ellipsis", ratio=3)
+    table = _table("What training gives away", "Part: of what was unknown, by the federation.")
+    _cut(table, "of", 23)
+    _cut(table, "by", 13)
+    _numbers(table, "guess", "attack", "part (95 %)")
+    _cut(table, "attack", 15)
     for one in judged:
         guess, told, part = "", percent(one.success), ""
         if one.levels:
@@ -124,9 +125,28 @@ def _print_labels(console: Console, findings: Findings) -> None:
     console.print(table)
 
 
-def _table(title: str) -> Table:
+def _table(title: str, caption: str) -> Table:
     """A table that fits a terminal of 80 columns: long names are cut, numbers never."""
-    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, expand=True, pad_edge=False, padding=(0, 1))
+    return Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        caption=caption,
+        caption_justify="left",
+    )
+
+
+def _cut(table: Table, heading: str, most: int) -> None:
+    """A column of names that others chose, as wide as it must be and no wider than this."""
+    table.add_column(heading, no_wrap=True, overflow="ellipsis", max_width=most)
+
+
+def _numbers(table: Table, *headings: str) -> None:
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
 
 
 def not_applicable(findings: Findings) -> list[str]:
@@ -135,9 +155,9 @@ def not_applicable(findings: Findings) -> list[str]:
     for one in findings.predictions.attacks:
         if one.mse is None and one.status == NOT_APPLICABLE:
             reasons.setdefault(_reason(one.attack, one.reason), []).append(one.attack)
-    for one in findings.training:
-        if not one.kind and one.reason:
-            reasons.setdefault(_reason(one.attack, one.reason), []).append(f"{one.attack} by {one.party}")
+    for other in findings.training:
+        if not other.kind and other.reason:
+            reasons.setdefault(_reason(other.attack, other.reason), []).append(f"{other.attack} by {other.party}")
     return [f"Not applicable: {', '.join(names)}" + (f": {why}" if why else ".") for why, names in reasons.items()]
 
 
