@@ -1,4 +1,4 @@
-"""What an audit will do, decided before it does anything: which attacks, under which cipher, and how long that takes."""
+"""What an audit will do, decided before it does anything: which attacks, under which cipher, and for how long."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -36,7 +36,7 @@ def audit(
         str, typer.Option(help="With --data FILE: the active party's columns, also patterns; the rest is passive.")
     ] = "",
     parties: Annotated[int, typer.Option(min=2, help="Parties that a registered data set is dealt out to.")] = 2,
-    attacks: Annotated[str, typer.Option(help=f"NAME,NAME; all: every one on predictions. Known: {_ATTACKS}.")] = "",
+    attacks: Annotated[str, typer.Option(help=f"NAME,NAME or none; default: all that apply. Known: {_ATTACKS}.")] = "",
     defences: Annotated[str, typer.Option(help=f"NAME,NAME, in the order to apply them. Known: {_DEFENCES}.")] = "",
     adversary: Annotated[str, typer.Option(help="Who mounts what either side can: active or passive.")] = "active",
     black_box: Annotated[bool, typer.Option("--black-box", help="Passive parties disclose no parameters.")] = False,
@@ -84,7 +84,7 @@ def audit(
     Example: plumbline audit --active bank.csv --passive fintech.csv --label default --id client
     """
     from plumbline.audit.request import AuditRequest
-    from plumbline.audit.run import run_audit
+    from plumbline.audit.run import prepare, run_audit
 
     given = {
         "epochs": epochs,
@@ -122,15 +122,15 @@ def audit(
             verbosity=_verbosity(quiet, verbose),
             settings={**_pairs(setting or []), **{key: value for key, value in given.items() if value is not None}},
         )
-        run_audit(request, Console())
+        if request.dry_run:
+            prepare(request, Console())
+        else:
+            run_audit(request, Console())
 
 
 def _attack_names(text: str) -> tuple[str, ...]:
-    import attacks
-
-    if text == "all":
-        return tuple(name for name in attacks.names() if attacks.spec_of(name).phase == "prediction")
-    return _names(text)
+    """``all``, also unsaid, stands for every attack that can apply; ``none`` for none."""
+    return {"": ("all",), "none": ()}.get(text, _names(text))
 
 
 def _names(text: str) -> tuple[str, ...]:
