@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from plumbline.audit.folder import AuditFolder
-from plumbline.judge.findings import Findings, Progress, read_findings
+from plumbline.judge.findings import Findings, read_findings
+from plumbline.judge.progress import Progress
 
 
 def read_facts(run: AuditFolder) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from plumbline.audit.configuration import write_configuration
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.judging import read_facts
 from plumbline.audit.plan import AuditPlan, plan_facts
@@ -25,7 +26,7 @@ def new_run(plan: AuditPlan) -> AuditFolder:
 
 
 def write_plan(run: AuditFolder, plan: AuditPlan) -> None:
-    """Write the request, the plan and the versions, before anything is run."""
+    """Write the request, the plan and the versions, before anything is run, and the file that repeats it."""
     request = {key: str(one) if isinstance(one, Path) else one for key, one in asdict(plan.request).items()}
     facts = {
         "name": _name(plan),
@@ -34,6 +35,7 @@ def write_plan(run: AuditFolder, plan: AuditPlan) -> None:
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
     }
     _write_facts(run, facts)
+    write_configuration(run.path, plan.request, plan.recipe.asked)
 
 
 def write_findings(run: AuditFolder, findings: Findings, seconds: float) -> None:
@@ -46,9 +48,10 @@ def write_findings(run: AuditFolder, findings: Findings, seconds: float) -> None
         **asdict(findings.predictions),
         "training_attacks": [asdict(finding) for finding in findings.training],
         "answer": asdict(findings.answer),
+        "largest_part": findings.answer.largest_part,
     }
     write_durably(run.results, json.dumps(results, indent=1).encode())
-    write_report(run.report, findings.summary, findings.predictions, list(findings.training), facts)
+    write_report(run.report, findings, facts, run.parties)
 
 
 def _write_facts(run: AuditFolder, facts: dict[str, Any]) -> None:
