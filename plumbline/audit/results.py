@@ -37,7 +37,7 @@ def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any
         "largest_part": findings.answer.largest_part,
     }
     write_durably(run.results, json.dumps(results, indent=1).encode())
-    write_report(run.report, findings.summary, findings.predictions, list(findings.training), dict(facts))
+    write_report(run.report, findings, dict(facts), run.parties)
 
 
 def report_again(run: AuditFolder) -> Findings:

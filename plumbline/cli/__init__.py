@@ -9,11 +9,12 @@ from plumbline import __version__
 from plumbline.cli import benchmarks, datasets, papers, reports, state
 from plumbline.cli.audits import audit
 from plumbline.cli.examples import lay_out_examples
-from plumbline.cli.operators import cancel, predict, status, train
+from plumbline.cli.operators import cancel, predict, train
 from plumbline.cli.output import console_errors, console_out
 from plumbline.cli.plugins import attacks, defences
 from plumbline.cli.preflight import preflight
 from plumbline.cli.services import certs, serve, settings_help
+from plumbline.cli.watching import status
 
 _STATUSES = """\b
 Exit status: 0 done; 1 something unexpected; 2 a mistake that you can mend, in
