@@ -1,5 +1,6 @@
 """What an audit will do, decided before it does anything: which attacks, under which cipher, and for how long."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from plumbline.recipe import CheckedRecipe, party_names
 from services.adversary.load import load_attacks
 from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role, role_of
+from services.common.settings import environment_values
 from services.protocol1.default_batch import with_batch_size
 from vfl.data import is_signed, magnitude_bits
 
@@ -71,7 +73,14 @@ def wants_all(request: AuditRequest) -> bool:
 
 def candidates(request: AuditRequest) -> AuditRequest:
     """The request with every attack that could apply, where it asks for all: what its tables decide is open yet."""
-    return replace(request, attacks=installed()) if wants_all(request) else request
+    return replace(request, attacks=installed(_with_options(request))) if wants_all(request) else request
+
+
+def _with_options(request: AuditRequest) -> frozenset[str]:
+    """Names of the attacks that options were given for, here or in the environment."""
+    given = {**environment_values(), **request.settings}.get("attack_options", {})
+    options = json.loads(given) if isinstance(given, str) else given
+    return frozenset(options)
 
 
 def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTables) -> AuditPlan:
@@ -158,6 +167,7 @@ def _scene(request: AuditRequest, agreement: Agreement, choice: CipherChoice) ->
         is_encrypted=choice.cipher == "paillier",
         packing=agreement.plan.packing,
         rerandomise=agreement.plan.rerandomise,
+        options=_with_options(request),
     )
 
 
@@ -199,9 +209,7 @@ def plan_facts(plan: AuditPlan) -> dict[str, Any]:
         "attacks": list(plan.request.attacks),
         "left_out": {one.attack: one.reason for one in plan.left_out},
         "not_measured": list(plan.not_measured),
-        "passive_names": list(plan.request.passive_names),
         "titles": titles_of(plan.request),
-        "lab_defences": [defence.name for defence in plan.recipe.defences if "lab" in defence.spec.sits],
         "attacked_records": plan.attacked,
         "forecast_seconds": {stage.name: round(stage.seconds, 1) for stage in plan.forecast.stages},
     }

@@ -15,12 +15,12 @@ from plumbline.audit.console import (
 from plumbline.audit.federating import run_federation
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.joined_tables import JoinedTables
-from plumbline.audit.judging import judge_run
 from plumbline.audit.plan import AuditPlan, candidates, plan_audit
 from plumbline.audit.plan_words import is_agreed, print_plan
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.results import judged, write_findings
+from plumbline.audit.run_facts import new_run, write_duration, write_plan
 from plumbline.audit.run_status import run_at_work
-from plumbline.audit.writing import new_run, write_findings, write_plan
 from plumbline.job_progress import NoProgress, RunProgress, shown_progress
 from plumbline.judge.findings import Findings
 
@@ -49,9 +49,9 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
         with _shown(plan, console) as progress:
             run_federation(plan, tables, run, progress)
             progress.stage("judging")
-            findings = judge_run(run, progress=lambda what, done, of: progress.at(done, of, what))
+            findings = judged(run, plan.request, lambda what, done, of: progress.at(done, of, what))
             progress.stage("writing the report")
-            write_findings(run, findings, time.perf_counter() - start)
+            write_findings(run, findings, write_duration(run, time.perf_counter() - start))
         _print(console, run, findings, time.perf_counter() - start)
     return run.path
 
