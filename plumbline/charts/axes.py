@@ -8,8 +8,8 @@ import numpy as np
 
 from plumbline.charts.marks import Mark, Point, Trace, Word
 
-# Of a tick's letter, in pixels; digits of the style sheet's font are no wider.
-LETTER = 6.4
+# Of a tick's letter, in pixels: the widest of the style sheet's fonts has no wider digits.
+LETTER = 7.4
 # Values that are written with a power of ten.
 _LARGE, _SMALL = 1e6, 1e-3
 

@@ -1,7 +1,7 @@
 """A card for each column: how it is distributed, what the best attack made of it, and how far each attack is off."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class Card:
         scatter: true against estimated values; None for categories and without an attack.
         confusion: the same for categories.
         errors: of each attack; None without one.
+        errors_note: what a reader of that chart must know; empty for nothing.
         by_attack: more measures of each attack, for a column of one feature: the attack's name and what it measured.
         level: at which the attack is the best one: the headline's, or where none is of that, the first with one.
     """
@@ -57,7 +58,8 @@ class Card:
     scatter: Chart | None = None
     confusion: Confusion | None = None
     errors: Chart | None = None
-    by_attack: tuple[tuple[str, ColumnLeakage], ...] = field(default=())
+    errors_note: str = ""
+    by_attack: tuple[tuple[str, ColumnLeakage], ...] = ()
     level: str = HEADLINE
 
 
@@ -80,7 +82,7 @@ def _card(number: int, column: ColumnAnswer, evidence: ColumnEvidence | None, do
     by_attack = _by_attack(column, done)
     if evidence is None:
         return Card(column, number, best.attack, by_attack=by_attack, level=best.level)
-    estimate = evidence.estimates.get(best.attack)
+    estimate, (errors, note) = evidence.estimates.get(best.attack), _errors(evidence, done)
     return Card(
         answer=column,
         number=number,
@@ -88,7 +90,8 @@ def _card(number: int, column: ColumnAnswer, evidence: ColumnEvidence | None, do
         distribution=_distribution(evidence, estimate),
         scatter=None if evidence.is_category or estimate is None else _scatter(evidence, estimate),
         confusion=_confusion(evidence, estimate) if evidence.is_category and estimate is not None else None,
-        errors=_errors(evidence, done) if done else None,
+        errors=errors,
+        errors_note=note,
         by_attack=by_attack,
         level=best.level,
     )
@@ -176,28 +179,23 @@ def _confusion(evidence: ColumnEvidence, estimate: FloatArray) -> Confusion | No
     return Confusion(tuple(names), tuple(tuple(map(float, row)) for row in shares), tuple(map(int, totals)))
 
 
-def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> Chart | None:
-    """One bar per attack, the least error first; the line is the best guess without a score."""
-    if not len(evidence.truth):
-        return None
-    guess = evidence.loss_in_units(shown_verdict(evidence.answer).e0)
-    errors = {
-        one.attack: evidence.error(evidence.estimates[one.attack]) for one in done if one.attack in evidence.estimates
-    }
-    rows = [
-        Amount(
-            _with_level(one),
-            error_words(evidence, errors[one.attack]),
-            errors[one.attack],
-            _style(errors[one.attack], guess),
-        )
-        for one in sorted(done, key=lambda one: errors.get(one.attack, np.inf))
-        if one.attack in errors
-    ]
-    what = "named wrong" if evidence.is_category else "typical error"
-    words = f"guessed anyway: {error_words(evidence, guess)}"
-    end = max(min(max(errors.values()), 2 * guess) if guess > 0 else max(errors.values()), guess, 1e-12)
-    return amounts(f"By attack: {what}", rows, end=end, guess=guess, guess_words=words)
+def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> tuple[Chart | None, str]:
+    """One bar per attack, the least error first; the line is the best guess without a score. And a note on them."""
+    shown = sorted(
+        ((evidence.error(evidence.estimates[one.attack]), one) for one in done if one.attack in evidence.estimates),
+        key=lambda pair: pair[0],
+    )
+    if not len(evidence.truth) or not shown:
+        return None, ""
+    guess, largest = evidence.loss_in_units(shown_verdict(evidence.answer).e0), shown[-1][0]
+    end = max(min(largest, 2 * guess) if guess > 0 else largest, guess, 1e-12)
+    rows = [Amount(_with_level(one), error_words(evidence, error), error, _style(error, guess)) for error, one in shown]
+    title = f"By attack: {'named wrong' if evidence.is_category else 'typical error'}"
+    chart = amounts(title, rows, end=end, guess=guess, guess_words=f"guessed anyway: {error_words(evidence, guess)}")
+    notes = ["Bars end at twice the guess."] if largest > end else []
+    if any(_knows_more(one) for _, one in shown):
+        notes.append(f"*: knows more beforehand than level {HEADLINE}.")
+    return chart, " ".join(notes)
 
 
 def _style(error: float, guess: float) -> str:
@@ -212,5 +210,8 @@ def error_words(evidence: ColumnEvidence, error: float) -> str:
 
 
 def _with_level(finding: AttackFinding) -> str:
-    known = finding.level
-    return cut(finding.attack, 38) if LEVELS.index(known) <= LEVELS.index(HEADLINE) else f"{finding.attack} *"
+    return f"{cut(finding.attack, 36)} *" if _knows_more(finding) else finding.attack
+
+
+def _knows_more(finding: AttackFinding) -> bool:
+    return LEVELS.index(finding.level) > LEVELS.index(HEADLINE)
