@@ -6,14 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks import LEVELS
-from plumbline.audit.report.evidence import ColumnEvidence, day_words
-from plumbline.charts.axes import number_words
-from plumbline.charts.drawings import Amount, ValueWords, amounts, counts, cut, histogram, percent_words, scatter
+from plumbline.audit.report.evidence import ColumnEvidence
+from plumbline.charts.axes import NUMBERS, Values, number_words
+from plumbline.charts.dates import DAYS
+from plumbline.charts.drawings import Amount, amounts, counts, cut, histogram, percent_words, scatter
 from plumbline.charts.marks import Chart
 from plumbline.judge.answer import HEADLINE, ColumnAnswer
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.predictions import AttackFinding, ColumnLeakage
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 
 # Points of a scatter, and categories that are told apart; the rest goes together.
 POINTS, VALUES = 200, 8
@@ -48,6 +49,7 @@ class Card:
         errors: of each attack; None without one.
         errors_note: what a reader of that chart must know; empty for nothing.
         by_attack: more measures of each attack, for a column of one feature: the attack's name and what it measured.
+        absent: number of records without a value, which are left out.
         level: at which the attack is the best one: the headline's, or where none is of that, the first with one.
     """
 
@@ -60,6 +62,7 @@ class Card:
     errors: Chart | None = None
     errors_note: str = ""
     by_attack: tuple[tuple[str, ColumnLeakage], ...] = ()
+    absent: int = 0
     level: str = HEADLINE
 
 
@@ -93,6 +96,7 @@ def _card(number: int, column: ColumnAnswer, evidence: ColumnEvidence | None, do
         errors=errors,
         errors_note=note,
         by_attack=by_attack,
+        absent=evidence.absent,
         level=best.level,
     )
 
@@ -111,13 +115,8 @@ def _by_attack(column: ColumnAnswer, done: Sequence[AttackFinding]) -> tuple[tup
     return tuple((one.attack, one.columns[feature]) for one in done if feature < len(one.columns))
 
 
-def value_words(evidence: ColumnEvidence) -> ValueWords:
-    """How a column's values are written: dates as dates."""
-    return _date_tick if evidence.is_date else number_words
-
-
-def _date_tick(days: float, _: float) -> str:
-    return day_words(days)
+def _values(evidence: ColumnEvidence) -> Values:
+    return DAYS if evidence.is_date else NUMBERS
 
 
 def _distribution(evidence: ColumnEvidence, estimate: FloatArray | None) -> Chart | None:
@@ -125,7 +124,7 @@ def _distribution(evidence: ColumnEvidence, estimate: FloatArray | None) -> Char
     if not len(evidence.truth):
         return None
     if not evidence.is_category:
-        return histogram(title, evidence.unit, evidence.truth, estimate, words=value_words(evidence))
+        return histogram(title, evidence.unit, evidence.truth, estimate, values=_values(evidence))
     order = _most_frequent(evidence)
     names, (true, guessed) = _merged_names(evidence, order), (_merged(evidence.truth, order), None)
     shares = np.bincount(true, minlength=len(names)) / len(true)
@@ -147,7 +146,7 @@ def _merged_names(evidence: ColumnEvidence, order: Sequence[int]) -> list[str]:
     return [*names, f"{rest} others"] if rest else names
 
 
-def _merged(values: FloatArray, order: Sequence[int]) -> FloatArray:
+def _merged(values: FloatArray, order: Sequence[int]) -> IntArray:
     """Numbers of values in the order of those told apart; the last for all others."""
     places = {value: place for place, value in enumerate(order)}
     return np.array([places.get(int(value), len(order)) for value in values], dtype=np.int64)
@@ -163,7 +162,7 @@ def _scatter(evidence: ColumnEvidence, estimate: FloatArray) -> Chart | None:
         evidence.truth[shown],
         estimate[shown],
         guess=float(evidence.truth.mean()),
-        words=value_words(evidence),
+        values=_values(evidence),
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
 
 import numpy as np
 
@@ -10,10 +9,6 @@ from plumbline.judge.answer import ColumnAnswer
 from services.common.run_folder import RunFolder
 from services.common.run_records import Estimates, PartyFeatures
 from vfl.arrays import BoolArray, FloatArray, IntArray
-
-# Days since 1970, as dates are encoded, that have a date.
-_FIRST_DAY, _LAST_DAY = date.min.toordinal(), date.max.toordinal()
-_EPOCH = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +21,7 @@ class ColumnEvidence:
         unit: what its numbers count: empty for the column's own, ``days since 1970`` or ``on its encoded scale``.
         truth: (n,) values, or of categories numbers of names; records without a value are left out.
         estimates: the same by attack.
+        absent: number of records without a value.
         per_feature: how many units one unit of the feature is; 1 for categories.
     """
 
@@ -34,6 +30,7 @@ class ColumnEvidence:
     unit: str
     truth: FloatArray
     estimates: dict[str, FloatArray]
+    absent: int = 0
     per_feature: float = 1.0
 
     @property
@@ -61,12 +58,6 @@ class ColumnEvidence:
         count = len(self.truth)
         chosen = np.random.default_rng(0).permutation(count)[:most]
         return np.sort(chosen)
-
-
-def day_words(days: float) -> str:
-    """The date of a number of days since 1970."""
-    ordinal = _EPOCH + round(days)
-    return (date(1970, 1, 1) + timedelta(days=round(days))).isoformat() if _FIRST_DAY <= ordinal <= _LAST_DAY else "-"
 
 
 def read_evidence(folder: RunFolder, columns: Sequence[ColumnAnswer], parties: Sequence[str]) -> list[ColumnEvidence]:
@@ -122,13 +113,14 @@ class _Described:
 def _column(column: ColumnAnswer, passive: FloatArray, estimates: Estimates, described: _Described) -> ColumnEvidence:
     values = [feature for feature in column.features if described.kinds[feature] != "missing"] or list(column.features)
     is_there = _is_there(column, passive, described)
+    absent = int((~is_there).sum())
     cells = {name: array for name, array in estimates.by_attack.items() if array.shape == passive.shape}
     if column.kind == "category" or len(values) > 1:
         names = tuple(_value_name(described.names[feature], column.column) for feature in values)
         if len(values) == 1:
             names = (f"not {names[0]}", names[0])
         numbered = {name: _numbers_of(array, values, described)[is_there] for name, array in cells.items()}
-        return ColumnEvidence(column, names, "", _numbers_of(passive, values, described)[is_there], numbered)
+        return ColumnEvidence(column, names, "", _numbers_of(passive, values, described)[is_there], numbered, absent)
     (feature,) = values
     return ColumnEvidence(
         column,
@@ -136,6 +128,7 @@ def _column(column: ColumnAnswer, passive: FloatArray, estimates: Estimates, des
         "" if described.has_unit(feature) else "on its encoded scale",
         described.in_units(feature, passive[is_there, feature]),
         {name: described.in_units(feature, array[is_there, feature]) for name, array in cells.items()},
+        absent,
         float(abs(described.scales[feature])) if described.has_unit(feature) else 1.0,
     )
 
