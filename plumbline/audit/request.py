@@ -113,6 +113,15 @@ class AuditRequest:
         return tuple(sorted(party_names(self.parties if self.data else 1 + len(self.passive))[1:]))
 
     @property
+    def titles(self) -> dict[str, str]:
+        """What a person calls each party: its table's file, where each party's has a name of its own."""
+        if not self.active:
+            return {}
+        stems = [Path(table).stem for table in (self.active, *self.passive) if "://" not in table]
+        names = party_names(1 + len(self.passive))
+        return dict(zip(names, stems, strict=True)) if len(set(stems)) == len(names) == len(stems) else {}
+
+    @property
     def attacks_predictions(self) -> bool:
         """Whether an attack on predictions is asked for."""
         return any(spec_of(name).phase == "prediction" for name in self.attacks)

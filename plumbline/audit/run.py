@@ -13,17 +13,12 @@ from rich.console import Console
 
 from defences.dp_sgd import DpSgd
 from plumbline.audit.configuration import write_configuration
-from plumbline.audit.console import (
-    print_prediction_findings,
-    print_predictions,
-    print_summary,
-    print_training_findings,
-)
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.installed_models import install_network
 from plumbline.audit.known_beforehand import write_knowledge
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.verdict import print_findings
 from plumbline.federation import Federation
 from plumbline.job_progress import JobWatcher, shown_progress
 from plumbline.judge.findings import Findings, read_findings
@@ -67,15 +62,12 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
         with Federation.start(processes) as federation, shown_progress(console) as progress:
             federation.train(watch=JobWatcher(progress))
         elapsed = time.perf_counter() - start
-    findings = read_findings(run.parties, request.passive_names, name)
+    findings = read_findings(run.parties, request.passive_names, name, titles=request.titles)
     if in_lab := tuple(defence.name for defence in recipe.defences if "lab" in defence.spec.sits):
         defended = {**findings.summary.defences, "the lab": in_lab}
         findings = replace(findings, summary=replace(findings.summary, defences=defended))
     _write(run, request, findings, elapsed)
-    print_summary(console, findings.summary, elapsed)
-    print_prediction_findings(console, findings.predictions)
-    print_training_findings(console, list(findings.training))
-    print_predictions(console, findings.summary)
+    print_findings(console, findings, elapsed, request.verbosity)
     console.print(f"Report: {run.report}", highlight=False)
     return run.path
 
