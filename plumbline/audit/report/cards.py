@@ -48,7 +48,7 @@ class Card:
         confusion: the same for categories.
         errors: of each attack; None without one.
         errors_note: what a reader of that chart must know; empty for nothing.
-        by_attack: more measures of each attack, for a column of one feature: the attack's name and what it measured.
+        by_attack: more measures of each attack, for numbers and dates: the attack's name and what it measured.
         absent: number of records without a value, which are left out.
         level: at which the attack is the best one: the headline's, or where none is of that, the first with one.
     """
@@ -108,10 +108,10 @@ def shown_verdict(column: ColumnAnswer) -> LevelVerdict:
 
 
 def _by_attack(column: ColumnAnswer, done: Sequence[AttackFinding]) -> tuple[tuple[str, ColumnLeakage], ...]:
-    """What each attack measured of a column's feature; of several features there is no single number."""
-    if len(column.features) != 1:
+    """What each attack measured of the feature of a number or a date; categories have no single one."""
+    if column.kind in ("category", "code"):
         return ()
-    (feature,) = column.features
+    feature = column.features[0]
     return tuple((one.attack, one.columns[feature]) for one in done if feature < len(one.columns))
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from plumbline.audit.report.evidence import ColumnEvidence, read_evidence
 from plumbline.judge.answer import ColumnAnswer, SourceKind
@@ -19,26 +20,32 @@ class Table:
 
     features: dict[str, tuple[list[float], str, float, float]] = field(default_factory=dict)
 
+    @property
+    def sources(self) -> NDArray[np.str_]:
+        """What stands before ``=`` or ``is missing`` in a feature's name."""
+        return np.array([name.partition("=")[0].removesuffix(" is missing") for name in self.features])
+
     def written(self, folder: RunFolder, party: str, *, described: bool = True) -> FloatArray:
         cells = np.column_stack([values for values, *_ in self.features.values()])
         kinds, offsets, scales = (np.array([one[place] for one in self.features.values()]) for place in (1, 2, 3))
         names = np.array(list(self.features))
         if described:
             folder.write_features(
-                party, PartyFeatures(cells, names, sources=names, kinds=kinds, offsets=offsets, scales=scales)
+                party, PartyFeatures(cells, names, sources=self.sources, kinds=kinds, offsets=offsets, scales=scales)
             )
         else:
             folder.write_features(party, PartyFeatures(cells, names))
         return cells
 
 
-def answer(column: str, *features: int, kind: SourceKind = "number") -> ColumnAnswer:
-    return ColumnAnswer("passive-1", column, kind, "grey", (), "", features)
+def answer(column: str, *features: int, kind: SourceKind = "number", party: str = "passive-1") -> ColumnAnswer:
+    return ColumnAnswer(party, column, kind, "grey", (), "", features)
 
 
 def folder_of(path: Path, *tables: Table, estimate: FloatArray | None = None, described: bool = True) -> RunFolder:
     """A folder whose records are all judged; the attack ``x`` estimates this, or the truth."""
     folder = RunFolder(path)
+    folder.write_features("active", PartyFeatures(np.zeros((4, 1)), np.array(["bias"]), np.array([0, 1, 0, 1])))
     cells = np.hstack(
         [
             table.written(folder, f"passive-{number}", described=described)
@@ -73,8 +80,12 @@ def test_numbers_are_in_the_owners_units(tmp_path: Path) -> None:
 
 
 def test_a_second_partys_features_follow_the_first_ones(tmp_path: Path) -> None:
-    height = Table({"height": ([0.0, 1.0, 1.0], "number", 150.0, 50.0)})
-    assert evidence_of(folder_of(tmp_path, AGE, height), answer("height", 1), 2).truth.tolist() == [150, 200, 200]
+    height = Table({"height": ([0.0, 1.0, 0.5], "number", 150.0, 50.0)})
+    assert evidence_of(folder_of(tmp_path, AGE, height), answer("height", 1, party="passive-2"), 2).truth.tolist() == [
+        150,
+        200,
+        175,
+    ]
 
 
 def test_what_older_runs_do_not_describe_stays_on_its_scale(tmp_path: Path) -> None:
@@ -100,6 +111,15 @@ def test_a_category_of_one_feature_is_yes_or_no(tmp_path: Path) -> None:
     found = evidence_of(folder_of(tmp_path, member), answer("member", 0, kind="category"))
     assert found.names == ("not yes", "yes")
     assert found.truth.tolist() == [0, 1, 1]
+
+
+def test_numbers_of_two_values_and_codes_are_named_by_what_the_owner_wrote(tmp_path: Path) -> None:
+    table = Table({"pdays": ([0.0, 1.0, 1.0], "number", 0.0, 999.0), "city": ([0.0, 0.5, 1.0], "code", 0.0, 2.0)})
+    folder = folder_of(tmp_path, table, estimate=np.array([[0.4, 0.6], [0.6, 0.7], [0.9, 0.8]]))
+    pdays = evidence_of(folder, answer("pdays", 0, kind="category"))
+    assert (pdays.names, pdays.truth.tolist(), pdays.estimates["x"].tolist()) == (("0", "999"), [0, 1, 1], [0, 1, 1])
+    city = evidence_of(folder, answer("city", 1, kind="code"))
+    assert (city.names, city.estimates["x"].tolist()) == (("0", "1", "2"), [1, 1, 2])
 
 
 def test_records_that_the_owner_filled_in_are_left_out(tmp_path: Path) -> None:
