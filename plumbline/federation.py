@@ -15,10 +15,10 @@ import grpc
 import numpy as np
 import pandas as pd
 
+from plumbline.federation_status import FederationStatus
 from plumbline.processes import LocalProcesses
 from protos.v1 import active_pb2, active_pb2_grpc
-from services.common.agreement import TrainingPlan
-from services.common.certificates import CertificateFiles
+from services.common.certificates import CertificateError, CertificateFiles
 from services.common.errors import PeerRefused
 from services.common.identity import Identity, Role, role_of
 from services.common.limits import PREDICTION_ROWS
@@ -26,6 +26,7 @@ from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
 from services.common.statuses import error_of
 from services.common.transport import Transport, is_serving
+from services.network.unanswered import is_another_party
 
 if TYPE_CHECKING:
     from plumbline.judge.findings import Findings
@@ -35,6 +36,10 @@ _START_SECONDS = 60.0
 # For what the active party answers by itself.
 _ANSWER_SECONDS = 10.0
 _HANGS = f"active has not answered for {_ANSWER_SECONDS:g} s: it hangs, or its machine is overloaded. See its log."
+_OTHER_PARTY = (
+    "No active party answers at {}: is it the active party's address? You may be asking the coordinator or a passive "
+    "party."
+)
 # What services.common.statuses tells callers of an error that isn't ours.
 _IN_A_LOG = "the service's log has the rest"
 
@@ -151,9 +156,7 @@ class Federation:
 
         Raises ValueError for what is no address, CertificateError for certificates that can't be used.
         """
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) >= 1 << 16:
-            raise ValueError(f"Expected the active party's address as HOST:PORT, got {address!r}.")
+        _check_address(address)
         return cls(_operator_transport(certificates).dial(address, "active"), address=address)
 
     def __enter__(self) -> Self:
@@ -188,7 +191,7 @@ class Federation:
         """
         request = active_pb2.TrainRequest()
         if changes:
-            plan = replace(TrainingPlan.from_message(self.status().own_plan), **changes)
+            plan = replace(self.status(quick=True).own_plan, **changes)
             plan.check()
             request.plan.CopyFrom(plan.to_message())
         outcome: TrainingOutcome | None = None
@@ -215,6 +218,8 @@ class Federation:
                 raise
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise FederationFailed(_HANGS) from error
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED or is_another_party(error.details() or ""):
+                raise FederationFailed(_OTHER_PARTY.format(self._address or "its address")) from error
             told = error_of(str(Role.ACTIVE), error)
             # The operator asked the active party, and nobody else.
             words = told.words if isinstance(told, PeerRefused) else str(told) + self._asked_where
@@ -256,13 +261,15 @@ class Federation:
             raise FederationFailed("The parties of this federation write no records: start them with a run_dir.")
         return RunFolder(run_dir)
 
-    def status(self) -> active_pb2.StatusReply:
-        """Ask the active party for its stage, classes and warnings, and what stands against a prediction now.
+    def status(self, *, quick: bool = False) -> FederationStatus:
+        """Ask the active party where it is, what its model is worth, and what stands against a prediction now.
 
-        It asks the other parties for that, about 2 s at most.
+        It asks the other parties for that, about 2 s at most; with ``quick`` it asks nobody, and doesn't say.
         """
         with self._own_words():
-            return self._stub.Status(active_pb2.StatusRequest(), timeout=_ANSWER_SECONDS)
+            return FederationStatus.from_message(
+                self._stub.Status(active_pb2.StatusRequest(quick=quick), timeout=_ANSWER_SECONDS)
+            )
 
     def cancel(self) -> None:
         """End the job at work, at every party; the model that is served stays.
@@ -273,8 +280,7 @@ class Federation:
             self._stub.Cancel(active_pb2.CancelRequest(), timeout=_ANSWER_SECONDS)
 
     def _class_names(self) -> list[str]:
-        with self._own_words():
-            return list(self._stub.Status(active_pb2.StatusRequest(quick=True)).class_names)
+        return list(self.status(quick=True).class_names)
 
     def predict(self, ids: Iterable[str]) -> pd.DataFrame:
         """Ask for confidence scores: a row per id, a column per class, and ``error``, empty where there are scores."""
@@ -304,9 +310,23 @@ class Federation:
         return dict(zip(self._class_names(), scores, strict=True))
 
 
+def _check_address(address: str) -> None:
+    """Raises ValueError for what is no HOST:PORT."""
+    host, colon, port = address.rpartition(":")
+    if address and not colon:
+        raise ValueError(f"The address {address!r} has no port: give the active party's, such as {address}:50051.")
+    if not host or not port.isdecimal() or int(port) >= 1 << 16:
+        raise ValueError(f"Expected the active party's address as HOST:PORT, got {address!r}.")
+
+
 def _operator_transport(certificates: Path | None) -> Transport:
     name = str(Role.OPERATOR)
     files = CertificateFiles.of(certificates, name) if certificates else None
+    if files is not None and not files.certificate.exists():
+        raise CertificateError(
+            f"There is no operator's certificate in {certificates}: give the folder of ca.crt, operator.crt and "
+            "operator.key with --certs (`plumbline certs` makes them)."
+        )
     return Transport(Identity(Role.OPERATOR, name), files, TrafficMeter())
 
 

@@ -1,4 +1,4 @@
-"""``plumbline train``, ``cancel``, ``predict`` and ``status``: what an operator asks of a running federation."""
+"""``plumbline train``, ``cancel`` and ``predict``: what an operator asks of a running federation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 Address = Annotated[str, typer.Option(help="The active party, HOST:PORT.")]
 Certs = Annotated[Path, typer.Option(envvar="PLUMBLINE_CERTS", help="Folder of ca.crt, operator.crt and operator.key.")]
-_ADDRESS = "127.0.0.1:50051"
-_CERTS = Path("certs")
+ADDRESS = "127.0.0.1:50051"
+CERTS = Path("certs")
 # What a shell says of a command that Ctrl-C has ended.
-_INTERRUPTED = 130
+INTERRUPTED = 130
 
 
 def _meaning(term: str) -> str:
@@ -32,8 +32,8 @@ def train(
     epochs: Annotated[int | None, typer.Option(help=_meaning("epochs"))] = None,
     batch_size: Annotated[int | None, typer.Option(help=_meaning("batch_size"))] = None,
     learning_rate: Annotated[float | None, typer.Option(help=_meaning("learning_rate"))] = None,
-    address: Address = _ADDRESS,
-    certs: Certs = _CERTS,
+    address: Address = ADDRESS,
+    certs: Certs = CERTS,
 ) -> None:
     """Have a running federation align, agree and train, and watch it. The job goes on without its watcher.
 
@@ -52,7 +52,7 @@ def train(
                 "plumbline: The job goes on; nobody watches it now. See where it is with "
                 f"`plumbline status {where}`, or end it with `plumbline cancel {where}`."
             )
-            raise typer.Exit(_INTERRUPTED) from None
+            raise typer.Exit(INTERRUPTED) from None
         console_out.print(
             f"Trained {outcome.epochs_run} epochs on {outcome.aligned_rows} aligned records; "
             f"epoch {outcome.kept_epoch + 1} is kept and served."
@@ -67,7 +67,7 @@ def _watched(federation: Federation, changes: dict[str, Any]) -> TrainingOutcome
         return federation.train(watch=JobWatcher(progress), **changes)
 
 
-def cancel(address: Address = _ADDRESS, certs: Certs = _CERTS) -> None:
+def cancel(address: Address = ADDRESS, certs: Certs = CERTS) -> None:
     """End the job that a running federation is at, at every party. The model that it serves stays.
 
     Example: plumbline cancel --address localhost:50051 --certs certs
@@ -83,8 +83,8 @@ def predict(
     ids: Annotated[
         list[str] | None, typer.Argument(help="Record ids; none: from standard input, one per line.")
     ] = None,
-    address: Address = _ADDRESS,
-    certs: Certs = _CERTS,
+    address: Address = ADDRESS,
+    certs: Certs = CERTS,
 ) -> None:
     """Ask a running federation for confidence scores, as CSV.
 
@@ -99,21 +99,3 @@ def predict(
         scores.index = scores.index.map(shown)
         scores["error"] = scores["error"].map(shown)
         scores.to_csv(sys.stdout)
-
-
-def status(address: Address = _ADDRESS, certs: Certs = _CERTS) -> None:
-    """Show what a running federation is doing, and what stands against a prediction, if anything.
-
-    Example: plumbline status --address localhost:50051 --certs certs
-    """
-    from plumbline.federation import Federation
-
-    with plain_errors(), Federation.connect(address, certs) as federation:
-        reply = federation.status()
-        console_out.print(shown(reply.stage))
-        # A model from before answers all the same.
-        failure = f"The last job: {reply.failure}" if reply.failure else ""
-        answered = reply.stage == "failed" and not reply.obstacle
-        model = "Predictions are answered by the model from before." if answered else reply.obstacle
-        for line in filter(None, (failure, model, *reply.warnings)):
-            console_errors.print(shown(line))

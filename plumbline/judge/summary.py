@@ -3,15 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, roc_auc_score
 
 from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role
 from services.common.run_folder import RunFolder, RunFolderError
 from services.common.run_records import STAGES, ChannelRecord, DefencePrediction, EpochRecord, PartyRecord, StepRecord
+from vfl.learning.score_quality import accuracy, area_under_curve
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,8 @@ def read_summary(folder: RunFolder, name: str) -> RunSummary:
         name=name,
         aligned_rows=active.agreement.active.aligned_rows,
         test_rows=len(labels),
-        accuracy=float(accuracy_score(labels, scores.argmax(axis=1))) if len(labels) else float("nan"),
-        auc=_auc(labels, scores),
+        accuracy=accuracy(scores, labels),
+        auc=area_under_curve(scores, labels),
         majority=float(np.bincount(labels).max() / len(labels)) if len(labels) else float("nan"),
         epochs=active.epochs or (),
         kept_epoch=active.kept_epoch or 0,
@@ -168,19 +167,6 @@ def _defences(agreement: Agreement, records: dict[str, PartyRecord]) -> dict[str
     applied = {str(Role.COORDINATOR): agreement.score_defences}
     applied |= {name: record.defences or () for name, record in records.items()}
     return {name: names for name, names in applied.items() if names}
-
-
-def _auc(labels: np.ndarray[Any, Any], scores: np.ndarray[Any, Any]) -> float:
-    """Area under the ROC curve; one class against the rest, averaged, for more than two; NaN when a class is absent."""
-    classes = scores.shape[1] if scores.ndim == 2 else 0
-    if len(np.unique(labels)) < max(2, classes):
-        return float("nan")
-    if classes == 2:
-        return float(roc_auc_score(labels, scores[:, 1]))
-    # Defended rows need not sum to 1, or to anything.
-    total = scores.sum(axis=1, keepdims=True)
-    shares = np.where(total > 0, scores / np.where(total > 0, total, 1.0), 1 / classes)
-    return float(roc_auc_score(labels, shares, multi_class="ovr"))
 
 
 def _timing(name: str, record: PartyRecord, steps: Sequence[StepRecord]) -> PartyTiming:

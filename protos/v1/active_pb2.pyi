@@ -163,7 +163,7 @@ class StatusRequest(_message.Message):
 
     QUICK_FIELD_NUMBER: _builtins.int
     quick: _builtins.bool
-    """Ask no other party: the obstacle stays empty."""
+    """Ask no other party: the obstacle stays empty, and whether parties answer is absent."""
     def __init__(
         self,
         *,
@@ -178,6 +178,116 @@ class StatusRequest(_message.Message):
 Global___StatusRequest: _TypeAlias = StatusRequest  # noqa: Y015
 
 @_typing.final
+class PartyStatus(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    FEATURE_COUNT_FIELD_NUMBER: _builtins.int
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    feature_count: _builtins.int
+    """As the parties agreed, the active party's bias included; 0 for the coordinator, and before there is a session."""
+    answers: _builtins.bool
+    """Whether it answers the active party now; absent for the active party itself, and where nobody asked."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        feature_count: _builtins.int = ...,
+        answers: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_answers", b"_answers", "answers", b"answers"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answers", b"_answers", "answers", b"answers", "feature_count", b"feature_count", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__answers: _TypeAlias = _typing.Literal["answers"]  # noqa: Y015
+    _WhichOneofArgType__answers: _TypeAlias = _typing.Literal["_answers", b"_answers"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__answers) -> _WhichOneofReturnType__answers | None: ...
+
+Global___PartyStatus: _TypeAlias = PartyStatus  # noqa: Y015
+
+@_typing.final
+class JobStatus(_message.Message):
+    """How far the job at work is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEPS_DONE_FIELD_NUMBER: _builtins.int
+    STEPS_PLANNED_FIELD_NUMBER: _builtins.int
+    EPOCHS_DONE_FIELD_NUMBER: _builtins.int
+    EPOCHS_PLANNED_FIELD_NUMBER: _builtins.int
+    VALIDATION_LOSS_FIELD_NUMBER: _builtins.int
+    SECONDS_LEFT_FIELD_NUMBER: _builtins.int
+    AT_WORK_FIELD_NUMBER: _builtins.int
+    steps_done: _builtins.int
+    """Of the stage at work, counted as in JobProgress; 0 where it has none."""
+    steps_planned: _builtins.int
+    epochs_done: _builtins.int
+    """0 before the parties have agreed on a plan."""
+    epochs_planned: _builtins.int
+    validation_loss: _builtins.float
+    """Of the last epoch; absent before its end, and without validation rows."""
+    seconds_left: _builtins.float
+    """Until the stage's end, at the pace of its steps so far; absent before the first one."""
+    at_work: _builtins.str
+    """Which attack is at work; empty elsewhere."""
+    def __init__(
+        self,
+        *,
+        steps_done: _builtins.int = ...,
+        steps_planned: _builtins.int = ...,
+        epochs_done: _builtins.int = ...,
+        epochs_planned: _builtins.int = ...,
+        validation_loss: _builtins.float | None = ...,
+        seconds_left: _builtins.float | None = ...,
+        at_work: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left", "_validation_loss", b"_validation_loss", "seconds_left", b"seconds_left", "validation_loss", b"validation_loss"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left", "_validation_loss", b"_validation_loss", "at_work", b"at_work", "epochs_done", b"epochs_done", "epochs_planned", b"epochs_planned", "seconds_left", b"seconds_left", "steps_done", b"steps_done", "steps_planned", b"steps_planned", "validation_loss", b"validation_loss"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__seconds_left: _TypeAlias = _typing.Literal["seconds_left"]  # noqa: Y015
+    _WhichOneofArgType__seconds_left: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left"]  # noqa: Y015
+    _WhichOneofReturnType__validation_loss: _TypeAlias = _typing.Literal["validation_loss"]  # noqa: Y015
+    _WhichOneofArgType__validation_loss: _TypeAlias = _typing.Literal["_validation_loss", b"_validation_loss"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__seconds_left) -> _WhichOneofReturnType__seconds_left | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__validation_loss) -> _WhichOneofReturnType__validation_loss | None: ...
+
+Global___JobStatus: _TypeAlias = JobStatus  # noqa: Y015
+
+@_typing.final
+class TestResult(_message.Message):
+    """How the model that answers did on the records that nobody trained on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEST_ROWS_FIELD_NUMBER: _builtins.int
+    ACCURACY_FIELD_NUMBER: _builtins.int
+    AUC_FIELD_NUMBER: _builtins.int
+    test_rows: _builtins.int
+    accuracy: _builtins.float
+    auc: _builtins.float
+    """Area under the ROC curve; absent where a class has no test record."""
+    def __init__(
+        self,
+        *,
+        test_rows: _builtins.int = ...,
+        accuracy: _builtins.float = ...,
+        auc: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_auc", b"_auc", "auc", b"auc"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auc", b"_auc", "accuracy", b"accuracy", "auc", b"auc", "test_rows", b"test_rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__auc: _TypeAlias = _typing.Literal["auc"]  # noqa: Y015
+    _WhichOneofArgType__auc: _TypeAlias = _typing.Literal["_auc", b"_auc"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__auc) -> _WhichOneofReturnType__auc | None: ...
+
+Global___TestResult: _TypeAlias = TestResult  # noqa: Y015
+
+@_typing.final
 class StatusReply(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -188,6 +298,10 @@ class StatusReply(_message.Message):
     WARNINGS_FIELD_NUMBER: _builtins.int
     OWN_PLAN_FIELD_NUMBER: _builtins.int
     OBSTACLE_FIELD_NUMBER: _builtins.int
+    PARTIES_FIELD_NUMBER: _builtins.int
+    ALIGNED_ROWS_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    TEST_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
     """idle, aligning, agreeing, training, testing, serving or failed."""
     failure: _builtins.str
@@ -195,6 +309,8 @@ class StatusReply(_message.Message):
     session_id: _builtins.str
     obstacle: _builtins.str
     """Why a prediction would be refused now, and what to do; empty when it would be answered."""
+    aligned_rows: _builtins.int
+    """Records that all parties hold, of the session at work or else the model's; 0 before they are counted."""
     @_builtins.property
     def class_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -202,6 +318,18 @@ class StatusReply(_message.Message):
     @_builtins.property
     def own_plan(self) -> _common_pb2.TrainingPlan:
         """What the active party's own settings propose: an operator changes single terms of it."""
+
+    @_builtins.property
+    def parties(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartyStatus]:
+        """The active party first, then the passive parties of the session, then the coordinator."""
+
+    @_builtins.property
+    def job(self) -> Global___JobStatus:
+        """Absent when no job is at work."""
+
+    @_builtins.property
+    def test(self) -> Global___TestResult:
+        """Absent without a model, and without test records."""
 
     def __init__(
         self,
@@ -213,10 +341,14 @@ class StatusReply(_message.Message):
         warnings: _abc.Iterable[_builtins.str] | None = ...,
         own_plan: _common_pb2.TrainingPlan | None = ...,
         obstacle: _builtins.str = ...,
+        parties: _abc.Iterable[Global___PartyStatus] | None = ...,
+        aligned_rows: _builtins.int = ...,
+        job: Global___JobStatus | None = ...,
+        test: Global___TestResult | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["own_plan", b"own_plan"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "own_plan", b"own_plan", "test", b"test"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["class_names", b"class_names", "failure", b"failure", "obstacle", b"obstacle", "own_plan", b"own_plan", "session_id", b"session_id", "stage", b"stage", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "class_names", b"class_names", "failure", b"failure", "job", b"job", "obstacle", b"obstacle", "own_plan", b"own_plan", "parties", b"parties", "session_id", b"session_id", "stage", b"stage", "test", b"test", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -31,6 +31,7 @@ from services.party.session import PartySession, join
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import BlindedIds, PsiClient, common_order, rows_of
 from vfl.learning import log_loss
+from vfl.learning.score_quality import ScoreQuality
 
 T = TypeVar("T")
 
@@ -60,6 +61,7 @@ class Job:
         session: this party's part, from the agreement on.
         order: this party's own row numbers in the common order, once it is aligned.
         test_scores: (test rows, classes), once it has tested.
+        quality: what they are worth; None without test rows.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Job:
         self.session: PartySession | None = None
         self.order: IntArray = np.empty(0, dtype=np.int64)
         self.test_scores: FloatArray | None = None
+        self.quality: ScoreQuality | None = None
         self._context = context
         self._data = context.data
         self._coordinator = context.coordinator
@@ -192,14 +195,14 @@ class Job:
         if len(np.unique(labels)) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
 
-        joining = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
-        for joined in joining:
-            joined.add_done_callback(self._interrupt_after)
-        agreement = join(self._context, self.session_id, rows)
-        first_failure(joining)
-        check_as_opened(agreement, terms)
+        others = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
+        for other in others:
+            other.add_done_callback(self._interrupt_after)
+        joined = join(self._context, terms, rows)
+        first_failure(others)
+        check_as_opened(joined.agreement, terms)
         self._ending.check()
-        self.session = PartySession.open(self._context, agreement, rows, labels)
+        self.session = PartySession.open(self._context, joined, labels)
         self._note_terms(self.session)
         training = self.session.training
         training.show_public_key()
@@ -278,12 +281,11 @@ class Job:
     def _test(self, training: PartyTraining) -> FloatArray:
         """Score the test rows over the session and write them, with the labels, to this party's own record."""
         rows = training.rows.test
-        scores = self._scoring.scores(training, rows.tolist())
+        scores, labels = self._scoring.scores(training, rows.tolist()), training.model.labels_of(rows)
         self._ending.check()
-        self._record.note(
-            test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=training.model.labels_of(rows).tolist()
-        )
-        self._record.finish(training.weights, self._data.feature_names)
+        self.quality = ScoreQuality.of(scores, labels)
+        self._record.note(test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=labels.tolist())
+        self._record.finish(training.weights)
         return scores
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:

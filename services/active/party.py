@@ -12,12 +12,14 @@ from attacks import AuxiliaryRows
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.job import Job, Labels
 from services.active.model import TrainedModel
+from services.active.presence import Presence
+from services.active.progress import JobProgress, ProgressMeter
 from services.active.scoring import Scoring
 from services.active.serving import Serving
 from services.adversary.knowledge import Beforehand, Knowledge
 from services.adversary.predictions import AttackHost, spread
 from services.adversary.watching import TellsAttack, nobody_watches
-from services.common.agreement import TrainingPlan
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import (
     Cancelled,
     FederationError,
@@ -35,6 +37,7 @@ from services.party.session import PartySession
 from services.protocol1.exchange import GradientExchange
 from vfl.arrays import FloatArray
 from vfl.data import Table, encode_labels, rows_of
+from vfl.learning.score_quality import ScoreQuality
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +57,10 @@ class ActiveParty:
         class_names: by class index.
         stage: idle, failed, or what the job is doing; serving when it has finished, or a model is there from before.
         failure: why the last job failed, in words that others may read. Empty when it didn't.
+        name: its own.
+        passive_names: of the passive parties.
         executor: threads for jobs.
+        presence: asks which of the others answer now.
     """
 
     def __init__(
@@ -78,8 +84,10 @@ class ActiveParty:
         if context.data.labels is None:
             raise ValueError("The active party holds the labels: set PLUMBLINE_LABEL_COLUMN.")
         self.labels, self.class_names = encode_labels(context.data.labels)
+        self.name, self.passive_names = context.name, tuple(passive_parties)
         self.failure = ""
         self.executor = context.executor
+        self.presence = Presence(context.pulses)
         self._context = context
         self._record = context.record
         self._passive_parties = dict(passive_parties)
@@ -94,6 +102,7 @@ class ActiveParty:
         self._predicting = threading.BoundedSemaphore(_PREDICTIONS_AT_ONCE)
         self._job_lock = threading.Lock()
         self._job: Job | None = None
+        self._meter = ProgressMeter()
         # The last one that was trained to its end: its peers may send a message again.
         self._trained: PartySession | None = None
         # Whose scores the attacks are on; empty after a restart.
@@ -124,6 +133,33 @@ class ActiveParty:
         return [*model.kept.warnings, *self._record.lost.sentences] if model else []
 
     @property
+    def agreement(self) -> Agreement | None:
+        """The terms of the session at work, or else of the model; None without any."""
+        job, model = self._job, self._serving.newest
+        if job is not None:
+            return job.session.agreement if job.session is not None else None
+        return model.model.agreement if model else None
+
+    @property
+    def aligned_rows(self) -> int:
+        """Records that all parties hold, of the session at work or else of the model; 0 before they are counted."""
+        job, model = self._job, self._serving.newest
+        if job is not None:
+            return len(job.order)
+        return len(model.row_of_id) if model else 0
+
+    @property
+    def progress(self) -> JobProgress | None:
+        """How far the job at work is; None without one."""
+        return self._meter.now() if self._job is not None else None
+
+    @property
+    def test(self) -> ScoreQuality | None:
+        """How the model that answers did on its test records; None without either."""
+        model = self._serving.newest
+        return model.kept.test if model else None
+
+    @property
     def _session(self) -> PartySession | None:
         """The session at work, or else the last one that was trained to its end."""
         at_work = self._job.session if self._job else None
@@ -145,7 +181,8 @@ class ActiveParty:
         try:
             self.failure = ""
             self._record.check()
-            watched = _Watched(self, observer)
+            self._meter = ProgressMeter()
+            watched = _Watched(self, observer, self._meter)
             job = Job(
                 self._context, self._passive_parties, Labels(self.labels, self.class_names), self._scoring, watched
             )
@@ -192,7 +229,7 @@ class ActiveParty:
         session = job.session
         assert session is not None  # noqa: S101 - a job that has run has it
         warnings = (*session.terms_warnings, *session.guard_warnings)
-        kept = KeptModel.of(session.training.model, job.order, warnings)
+        kept = KeptModel.of(session.training.model, job.order, warnings, job.quality)
         model = TrainedModel.of(kept, self._context.data.ids)
         if self._attack_host.is_idle:
             return model
@@ -330,17 +367,23 @@ class ActiveParty:
 
 
 class _Watched:
-    """A job's observer that keeps the party's stage as well."""
+    """A job's observer that keeps the party's stage as well, and how far it is."""
 
-    def __init__(self, party: ActiveParty, observer: JobObserver) -> None:
+    def __init__(self, party: ActiveParty, observer: JobObserver, meter: ProgressMeter) -> None:
         self._party = party
-        self.step = observer.step
         self._observer = observer
+        self._meter = meter
 
     def stage(self, name: str) -> None:
+        self._meter.stage(name)
         self._party.stage = name
         _log.info("Stage: %s.", name)
         self._observer.stage(name)
 
+    def step(self, done: int, planned: int, what: str = "") -> None:
+        self._meter.step(done, planned, what)
+        self._observer.step(done, planned, what)
+
     def epoch(self, outcome: EpochOutcome) -> None:
+        self._meter.epoch(outcome)
         self._observer.epoch(outcome)

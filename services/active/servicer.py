@@ -1,7 +1,7 @@
 """The active party on the wire, for its operator: a thin layer over ``party.py``."""
 
 import queue
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import grpc
 
@@ -13,9 +13,12 @@ from services.common.errors import InvalidMessage
 from services.common.identity import Role
 from services.common.limits import ID_BYTES, PREDICTION_ROWS
 from services.common.transport import Permissions
+from vfl.learning.score_quality import ScoreQuality
 
 _SERVICE = active_pb2.DESCRIPTOR.services_by_name["Active"]
 SERVICE_NAME = _SERVICE.full_name
+# Longer than it may take; gRPC calls back in time.
+_PRESENCE_SECONDS = 5.0
 _OPERATOR = frozenset({Role.OPERATOR, Role.ACTIVE})
 PERMISSIONS: Permissions = {f"/{SERVICE_NAME}/{method.name}": _OPERATOR for method in _SERVICE.methods}
 
@@ -70,15 +73,23 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
         )
 
     def Status(self, request: active_pb2.StatusRequest, context: grpc.ServicerContext) -> active_pb2.StatusReply:
-        """Tell the stage, the last failure, the classes and the session's warnings."""
+        """Tell the stage, how far the job is, what the model is worth, and who is there: all of it this party's own."""
+        party = self._party
+        # The others are asked both questions at once.
+        present = None if request.quick else party.presence.ask()
+        obstacle = "" if request.quick else party.obstacle()
         return active_pb2.StatusReply(
-            stage=self._party.stage,
-            failure=self._party.failure,
-            session_id=self._party.session_id,
-            class_names=self._party.class_names,
-            warnings=self._party.warnings,
+            stage=party.stage,
+            failure=party.failure,
+            session_id=party.session_id,
+            class_names=party.class_names,
+            warnings=party.warnings,
             own_plan=self._plan.to_message(),
-            obstacle="" if request.quick else self._party.obstacle(),
+            obstacle=obstacle,
+            parties=_parties(party, {} if present is None else present.result(_PRESENCE_SECONDS)),
+            aligned_rows=party.aligned_rows,
+            job=_job(party),
+            test=_test(party.test),
         )
 
     def Cancel(self, request: active_pb2.CancelRequest, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
@@ -115,3 +126,25 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
 def _check_lengths(ids: Iterable[str]) -> None:
     if any(len(record.encode()) > ID_BYTES for record in ids):
         raise InvalidMessage(f"An id is longer than any record's: at most {ID_BYTES} bytes.")
+
+
+def _parties(party: ActiveParty, present: Mapping[str, bool]) -> Iterator[active_pb2.PartyStatus]:
+    """This party first, then the passive ones, then the coordinator, which has no features."""
+    agreement = party.agreement
+    features = {one.name: one.feature_count for one in agreement.parties} if agreement else {}
+    for name in (party.name, *party.passive_names, str(Role.COORDINATOR)):
+        yield active_pb2.PartyStatus(name=name, feature_count=features.get(name, 0), answers=present.get(name))
+
+
+def _job(party: ActiveParty) -> active_pb2.JobStatus | None:
+    """How far the job at work is; None without one."""
+    progress, agreement = party.progress, party.agreement
+    if progress is None:
+        return None
+    return active_pb2.JobStatus(epochs_planned=agreement.plan.epochs if agreement else 0, **vars(progress))
+
+
+def _test(result: ScoreQuality | None) -> active_pb2.TestResult | None:
+    if result is None:
+        return None
+    return active_pb2.TestResult(**vars(result))

@@ -14,6 +14,8 @@ _CUT_SIGNS = (
     "end of file",
     "transport closed",
 )
+# What is said where a certificate of this authority names somebody else.
+_OTHER_NAME = "verification check failed"
 # Said of attempts to connect. The first that fits counts.
 _MEANINGS = (
     ("connection refused", "nothing listens at its address. Check that it runs, and the address."),
@@ -22,7 +24,7 @@ _MEANINGS = (
         "certificate_verify_failed",
         "the certificate shown there is not of this federation's authority. Check the address and the certificates.",
     ),
-    ("verification check failed", "another party answers at its address. Check the address."),
+    (_OTHER_NAME, "another party answers at its address. Check the address."),
     ("alert_certificate", "it refuses this party's certificate. Check that both are of the same authority."),
     ("unknown_ca", "it refuses this party's certificate. Check that both are of the same authority."),
     ("wrong_version_number", "what listens there doesn't speak TLS. Check the address and PLUMBLINE_TRANSPORT."),
@@ -52,6 +54,11 @@ def why_unreachable(details: str) -> str:
     if is_cut(details):
         return _AT_ONCE if known.startswith("failed to connect") else CUT
     return _UNKNOWN
+
+
+def is_another_party(details: str) -> bool:
+    """Whether these are the transport's words on a party of this federation that isn't the one that was dialled."""
+    return _OTHER_NAME in details.lower()
 
 
 def is_cut(details: str) -> bool:

@@ -139,7 +139,13 @@ def test_status_and_health_tell_what_a_prediction_would_find(tmp_path: Path) -> 
             return is_serving(channel, PREDICTIONS)
 
         assert not predicts()
-        assert federation.status().obstacle.startswith("There is no trained model")
+        before = federation.status()
+        assert before.obstacle.startswith("There is no trained model")
+        assert [(one.name, one.answers) for one in before.parties] == [
+            ("active", None),
+            ("passive", True),
+            ("coordinator", True),
+        ]
         session = federation.train().session_id
         assert predicts()
         assert federation.status().obstacle == ""
@@ -147,7 +153,12 @@ def test_status_and_health_tell_what_a_prediction_would_find(tmp_path: Path) -> 
         kill(processes, "passive")
         assert not predicts()
         # Once: "serving", health SERVING, and predict fails.
-        assert "passive does not answer" in federation.status().obstacle
+        without = federation.status()
+        assert "passive does not answer" in without.obstacle
+        assert [one.answers for one in without.parties] == [None, False, True]
+        # Kept with the model: how it did, and what the parties had agreed.
+        assert without.test is not None
+        assert [one.feature_count for one in without.parties] == [16, 15, None]
         with pytest.raises(FederationFailed, match="passive"):
             federation.predict_one("r000001")
         for file in processes.state("passive").iterdir():

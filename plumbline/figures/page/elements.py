@@ -69,7 +69,7 @@ def svg_text(figure: "Figure", *, tight: bool = False, with_text: bool = False) 
     return buffer.getvalue()
 
 
-def inline(svg: str, title: str = "A drawing") -> Markup:
+def inline(svg: str, title: str) -> Markup:
     """Make one of our own drawings part of a page: its colours are the page's, and no style of its own is left.
 
     A page lets no style sheet act but its own, so what matplotlib writes as styles becomes attributes.

@@ -134,9 +134,13 @@ def test_whatever_is_wrong_with_the_connection_is_one_sentence(
         (address, others, "the certificate shown there is not of this federation's authority."),
         (address, of_two_authorities, "take both from the same run of `plumbline certs`."),
         ("no.such.host.invalid:50051", certificates, "active does not answer: its address can't be found."),
-        ("localhost", certificates, "Expected the active party's address as HOST:PORT, got 'localhost'."),
+        (
+            "localhost",
+            certificates,
+            "The address 'localhost' has no port: give the active party's, such as localhost:50051.",
+        ),
         ("127.0.0.1:70000", certificates, "Expected the active party's address as HOST:PORT, got '127.0.0.1:70000'."),
-        (address, tmp_path / "none", "/none/ca.crt (No such file or directory): point PLUMBLINE_CERTS to this party"),
+        (address, tmp_path / "none", "none: give the folder of ca.crt, operator.crt and operator.key with --certs"),
     ):
         status, shown = run(*command, "--address", at, "--certs", str(certs))
         assert status == 2
