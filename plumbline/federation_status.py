@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from google.protobuf.message import Message
+
 from protos.v1 import active_pb2
 from services.common.agreement import TrainingPlan
 from vfl.learning.score_quality import ScoreQuality
@@ -21,9 +23,9 @@ class PartyStatus:
         answers: whether it answers the active party now; None for the active party itself, and where nobody asked.
     """
 
-    name: str
-    feature_count: int | None
-    answers: bool | None
+    name: str = ""
+    feature_count: int | None = None
+    answers: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -31,20 +33,22 @@ class JobStatus:
     """How far a job is.
 
     Attributes:
-        steps_done: of the stage at work.
+        steps_done: of the stage at work: ids while aligning, attacks while attacking.
         steps_planned: of the stage at work; 0 where it has none.
         epochs_done: trained epochs.
         epochs_planned: at most so many; 0 before the parties have agreed.
         validation_loss: of the last epoch, in nats; None before its end, and without validation rows.
         seconds_left: until the stage's end, at the pace of its steps so far; None before the first one.
+        at_work: which attack is; empty elsewhere.
     """
 
-    steps_done: int
-    steps_planned: int
-    epochs_done: int
-    epochs_planned: int
-    validation_loss: float | None
-    seconds_left: float | None
+    steps_done: int = 0
+    steps_planned: int = 0
+    epochs_done: int = 0
+    epochs_planned: int = 0
+    validation_loss: float | None = None
+    seconds_left: float | None = None
+    at_work: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,10 @@ class FederationStatus:
             failure=message.failure,
             obstacle=message.obstacle,
             session_id=message.session_id,
-            parties=tuple(
-                PartyStatus(one.name, one.feature_count or None, _given(one, "answers")) for one in message.parties
-            ),
+            parties=tuple(PartyStatus(**_given(one)) for one in message.parties),
             aligned_rows=message.aligned_rows or None,
-            job=_job(message.job) if message.HasField("job") else None,
-            test=_test(message.test) if message.HasField("test") else None,
+            job=JobStatus(**_given(message.job)) if message.HasField("job") else None,
+            test=ScoreQuality(**_given(message.test)) if message.HasField("test") else None,
             class_names=tuple(message.class_names),
             warnings=tuple(message.warnings),
             own_plan=TrainingPlan.from_message(message.own_plan),
@@ -101,21 +103,6 @@ class FederationStatus:
         return asdict(self)
 
 
-def _given(message: Any, field: str) -> Any:
-    """An optional field; None where it is absent."""
-    return getattr(message, field) if message.HasField(field) else None
-
-
-def _job(message: active_pb2.JobStatus) -> JobStatus:
-    return JobStatus(
-        message.steps_done,
-        message.steps_planned,
-        message.epochs_done,
-        message.epochs_planned,
-        _given(message, "validation_loss"),
-        _given(message, "seconds_left"),
-    )
-
-
-def _test(message: active_pb2.TestResult) -> ScoreQuality:
-    return ScoreQuality(message.test_rows, message.accuracy, _given(message, "auc"))
+def _given(message: Message) -> dict[str, Any]:
+    """The fields that a message has, by name; absent ones keep the default of who is made of them."""
+    return {field.name: value for field, value in message.ListFields()}

@@ -12,6 +12,9 @@ from services.common.words import escaped
 # Where only steps move on, a line of them is enough from time to time.
 _SECONDS_BETWEEN_STEPS = 10.0
 _MINUTE, _HOUR = 60, 3600
+_TRAINING = "training"
+# What a stage counts, where it isn't steps.
+_UNITS = {"aligning": "id", "attacking": "attack"}
 # Of a line of what another party says.
 _MOST_SHOWN = 2_000
 
@@ -39,15 +42,18 @@ def trouble_lines(status: FederationStatus) -> list[str]:
 
 
 def _stage_line(status: FederationStatus) -> str:
-    facts = _job_facts(status.job) if status.job is not None else []
-    return _shown(status.stage) + (f": {', '.join(facts)}" if facts else "")
+    facts = _job_facts(status.stage, status.job) if status.job is not None else []
+    return _shown(status.stage + (f": {', '.join(facts)}" if facts else ""))
 
 
-def _job_facts(job: JobStatus) -> list[str]:
+def _job_facts(stage: str, job: JobStatus) -> list[str]:
     facts = []
     if job.steps_planned:
-        facts.append(f"step {job.steps_done} of {job.steps_planned}")
-    if job.epochs_planned and job.steps_planned:
+        unit = _UNITS.get(stage, "step")
+        facts.append(f"{unit} {job.steps_done:,} of {job.steps_planned:,}")
+    if job.at_work:
+        facts.append(f"{job.at_work} is at work")
+    if job.epochs_planned and job.steps_planned and stage == _TRAINING:
         facts.append(f"epoch {min(job.epochs_done + 1, job.epochs_planned)} of {job.epochs_planned}")
     if job.validation_loss is not None:
         facts.append(f"validation loss {job.validation_loss:.4f}")

@@ -218,8 +218,9 @@ class JobStatus(_message.Message):
     EPOCHS_PLANNED_FIELD_NUMBER: _builtins.int
     VALIDATION_LOSS_FIELD_NUMBER: _builtins.int
     SECONDS_LEFT_FIELD_NUMBER: _builtins.int
+    AT_WORK_FIELD_NUMBER: _builtins.int
     steps_done: _builtins.int
-    """Of the stage at work; 0 where it has none."""
+    """Of the stage at work, counted as in JobProgress; 0 where it has none."""
     steps_planned: _builtins.int
     epochs_done: _builtins.int
     """0 before the parties have agreed on a plan."""
@@ -228,6 +229,8 @@ class JobStatus(_message.Message):
     """Of the last epoch; absent before its end, and without validation rows."""
     seconds_left: _builtins.float
     """Until the stage's end, at the pace of its steps so far; absent before the first one."""
+    at_work: _builtins.str
+    """Which attack is at work; empty elsewhere."""
     def __init__(
         self,
         *,
@@ -237,10 +240,11 @@ class JobStatus(_message.Message):
         epochs_planned: _builtins.int = ...,
         validation_loss: _builtins.float | None = ...,
         seconds_left: _builtins.float | None = ...,
+        at_work: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left", "_validation_loss", b"_validation_loss", "seconds_left", b"seconds_left", "validation_loss", b"validation_loss"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left", "_validation_loss", b"_validation_loss", "epochs_done", b"epochs_done", "epochs_planned", b"epochs_planned", "seconds_left", b"seconds_left", "steps_done", b"steps_done", "steps_planned", b"steps_planned", "validation_loss", b"validation_loss"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left", "_validation_loss", b"_validation_loss", "at_work", b"at_work", "epochs_done", b"epochs_done", "epochs_planned", b"epochs_planned", "seconds_left", b"seconds_left", "steps_done", b"steps_done", "steps_planned", b"steps_planned", "validation_loss", b"validation_loss"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seconds_left: _TypeAlias = _typing.Literal["seconds_left"]  # noqa: Y015
     _WhichOneofArgType__seconds_left: _TypeAlias = _typing.Literal["_seconds_left", b"_seconds_left"]  # noqa: Y015

@@ -381,7 +381,7 @@ class _Watched:
         self._observer.stage(name)
 
     def step(self, done: int, planned: int, what: str = "") -> None:
-        self._meter.step(done, planned)
+        self._meter.step(done, planned, what)
         self._observer.step(done, planned, what)
 
     def epoch(self, outcome: EpochOutcome) -> None:

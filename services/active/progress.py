@@ -14,11 +14,12 @@ class JobProgress:
     """How far a job is.
 
     Attributes:
-        steps_done: of the stage at work.
+        steps_done: of the stage at work: ids while aligning, attacks while attacking.
         steps_planned: of the stage at work; 0 where it has none.
         epochs_done: trained epochs.
         validation_loss: of the last epoch, in nats; None before its end, and without validation rows.
         seconds_left: until the stage's end; None before its first step.
+        at_work: which attack is; empty elsewhere.
     """
 
     steps_done: int = 0
@@ -26,6 +27,7 @@ class JobProgress:
     epochs_done: int = 0
     validation_loss: float | None = None
     seconds_left: float | None = None
+    at_work: str = ""
 
 
 class ProgressMeter:
@@ -40,13 +42,13 @@ class ProgressMeter:
     def stage(self, name: str) -> None:
         """A stage begins: no step of it is done."""
         with self._lock:
-            self._progress = replace(self._progress, steps_done=0, steps_planned=0)
+            self._progress = replace(self._progress, steps_done=0, steps_planned=0, at_work="")
             self._began = self._stepped = self._clock()
 
-    def step(self, done: int, planned: int) -> None:
-        """``done`` of ``planned`` steps of the stage are over."""
+    def step(self, done: int, planned: int, what: str = "") -> None:
+        """``done`` of ``planned`` ids, steps or attacks of the stage are over; ``what``: the attack at work."""
         with self._lock:
-            self._progress = replace(self._progress, steps_done=done, steps_planned=planned)
+            self._progress = replace(self._progress, steps_done=done, steps_planned=planned, at_work=what)
             self._stepped = self._clock()
 
     def epoch(self, outcome: EpochOutcome) -> None:

@@ -113,6 +113,8 @@ class PartyRecord:
         channels: decryption channels of the keys that this party holds.
         guard: sentences about channels with room for too much.
         remarks: sentences about promises of this party's defences that the training didn't keep.
+        discloses: whether this party tells its parameters when training has ended; a passive party's, absent from older
+            runs.
         epochs: every epoch in order; the active party's.
         kept_epoch: number of the epoch whose weights were kept; the active party's.
         validation_rows: number of validation rows; the active party's.
@@ -136,6 +138,7 @@ class PartyRecord:
     channels: tuple[ChannelRecord, ...] | None = None
     guard: tuple[str, ...] | None = None
     remarks: tuple[str, ...] | None = None
+    discloses: bool | None = None
     epochs: tuple[EpochRecord, ...] | None = None
     kept_epoch: int | None = None
     validation_rows: int | None = None

@@ -228,7 +228,7 @@ class PassiveParty:
         self._models.keep_candidate(KeptModel.of(training.model, session.rows))
         # Whose model is complete waits for nobody, and serves a successor of the active party as well.
         session.watch.stop()
-        self._record.note(remarks=training.remarks)
+        self._record.note(remarks=training.remarks, discloses=self._context.settings.disclose)
         self._record.finish(training.weights)
         # After the answer: an attack that takes its time must not show.
         self.executor.submit(self._context.adversary.attack, training).add_done_callback(log_failure)

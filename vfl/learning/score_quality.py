@@ -19,8 +19,8 @@ class ScoreQuality:
     """
 
     test_rows: int
-    accuracy: float
-    auc: float | None
+    accuracy: float = 0.0
+    auc: float | None = None
 
     @classmethod
     def of(cls, scores: FloatArray, labels: IntArray) -> "ScoreQuality | None":

@@ -58,6 +58,16 @@ def test_a_job_says_how_far_it_is_and_how_long_it_may_take() -> None:
     ]
 
 
+def test_each_stage_counts_what_it_is_made_of() -> None:
+    attacking = replace(TRAINING, stage="attacking", job=JobStatus(1, 14, 10, 10, 0.5, 75.0, "rcc2"))
+    assert status_lines(attacking)[0] == (
+        "attacking: attack 1 of 14, rcc2 is at work, validation loss 0.5000, about 75 s left"
+    )
+    aligning = replace(TRAINING, stage="aligning", job=JobStatus(2_000, 40_000))
+    assert status_lines(aligning)[0] == "aligning: id 2,000 of 40,000"
+    assert status_lines(replace(aligning, job=JobStatus()))[0] == "aligning"
+
+
 def test_a_model_says_what_it_is_worth() -> None:
     assert status_lines(SERVING)[0] == "serving"
     assert status_lines(SERVING)[-1] == "The model that answers: accuracy 0.9302, AUC 0.9711 on 107 test records."

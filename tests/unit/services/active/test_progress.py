@@ -43,6 +43,8 @@ def test_a_stage_begins_without_the_steps_of_the_one_before() -> None:
     clock.now += 2
     meter.step(1, 5)
     assert meter.now() == JobProgress(1, 5, 0, None, 8.0)
+    meter.step(1, 5, "half")
+    assert meter.now().at_work == "half"
     meter.epoch(EpochOutcome(0, 0.5, 2.0))
     meter.stage("testing")
     assert meter.now() == JobProgress(0, 0, 1, 0.5, None)

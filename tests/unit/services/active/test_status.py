@@ -110,7 +110,7 @@ def test_nothing_of_another_partys_table_is_told(tmp_path: Path) -> None:
     told = {
         "StatusReply": "stage failure session_id class_names warnings obstacle own_plan parties aligned_rows job test",
         "PartyStatus": "name feature_count answers",
-        "JobStatus": "steps_done steps_planned epochs_done epochs_planned validation_loss seconds_left",
+        "JobStatus": "steps_done steps_planned epochs_done epochs_planned validation_loss seconds_left at_work",
         "TestResult": "test_rows accuracy auc",
     }
     assert _fields(active_pb2.StatusReply.DESCRIPTOR) == {name: set(fields.split()) for name, fields in told.items()}

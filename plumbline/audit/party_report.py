@@ -1,0 +1,225 @@
+"""What one party may know of a session: its own folder read again, without anybody else's and without the truth.
+
+The active party reads what its model is worth and what its own attacks claim. A passive party reads what it gave away:
+the equations that others hold of its table, by the counts of Hu and the row space of its own parameters (Rassouli III).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from plumbline.html import template
+from plumbline.judge.summary import assumptions, expectations
+from services.common.agreement import Agreement
+from services.common.durable import write_durably
+from services.common.run_folder import RunFolder, RunFolderError
+from services.common.run_records import (
+    ChannelRecord,
+    PartyRecord,
+    PredictionAttackOutcome,
+    TrainingAttackOutcome,
+)
+from vfl.learning import class_rows
+from vfl.learning.score_quality import ScoreQuality
+from vfl.theory.prediction import equations, row_space
+
+# What an attack says of its own estimates stands beside them under these names.
+_LOW, _HIGH, _WITHHELD = "low: ", "high: ", "withheld: "
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What one of the party's own attacks on predictions claims; nobody here knows whether it is right.
+
+    Attributes:
+        outcome: how it went.
+        width: mean width of its 90 % intervals, on features' scale of 0 to 1; None where it gives none.
+        moved: mean distance of its estimates from what it would have guessed without scores; None where it doesn't say.
+    """
+
+    outcome: PredictionAttackOutcome
+    width: float | None
+    moved: float | None
+
+
+@dataclass(frozen=True)
+class ToldFeature:
+    """How much of one of the party's features every scored record tells.
+
+    Attributes:
+        name: of the feature.
+        share: of it that scores and parameters fix, whatever else is known, in [0, 1]; 1 is all of it.
+    """
+
+    name: str
+    share: float
+
+
+@dataclass(frozen=True)
+class PartyView:
+    """What a party's own folder tells.
+
+    Attributes:
+        party: its name.
+        is_active: whether it has the labels.
+        agreement: the session's terms.
+        record: what it wrote of the session.
+        quality: the model's, on the test records; the active party's.
+        claims: of its own attacks on predictions, on the test records.
+        on_training: how its own attacks on training went.
+        told: its own features, the most exposed first; a passive party's.
+        known_directions: how many combinations of its features each score fixes; a passive party's.
+    """
+
+    party: str
+    is_active: bool
+    agreement: Agreement
+    record: PartyRecord
+    quality: ScoreQuality | None = None
+    claims: tuple[Claim, ...] = ()
+    on_training: tuple[TrainingAttackOutcome, ...] = ()
+    told: tuple[ToldFeature, ...] = ()
+    known_directions: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """What matters most, in a sentence or two."""
+        return _active_words(self) if self.is_active else _passive_words(self)
+
+    @property
+    def others(self) -> str:
+        """The other parties' names."""
+        return " and ".join(party.name for party in self.agreement.peers_of(self.party))
+
+    @property
+    def channels(self) -> tuple[ChannelRecord, ...]:
+        """What this party's answers in training have room for."""
+        return self.record.channels or ()
+
+    @property
+    def traffic(self) -> list[tuple[str, int]]:
+        """Bytes of each message of the calls that this party made, largest first."""
+        return sorted(self.record.bytes_by_message.items(), key=lambda one: -one[1])
+
+
+def read_party(folder: RunFolder) -> PartyView:
+    """Read a party's own folder.
+
+    Raises:
+        RunFolderError: where nobody's session is in it, or several parties' are, or a file is broken.
+    """
+    records = folder.records()
+    if not records:
+        raise RunFolderError(
+            f"{folder.path} holds no party's record: name the folder that the party writes to (PLUMBLINE_RUN_DIR), "
+            "once it has trained."
+        )
+    if len(records) > 1:
+        raise RunFolderError(
+            f"{folder.path} holds the records of {', '.join(records)}: no single party has all of them. "
+            "`plumbline report RUN` makes an audit's report."
+        )
+    ((party, record),) = records.items()
+    if record.agreement is None:
+        raise RunFolderError(f"{party}'s record in {folder.path} tells of no session: none began. See its log for why.")
+    if party == record.agreement.active.name:
+        return _active_view(folder, party, record, record.agreement)
+    return _passive_view(folder, party, record, record.agreement)
+
+
+def write_party_report(path: Path, view: PartyView) -> None:
+    """Render what one party may know into one page."""
+    page = template("party_report.html").render(
+        view=view, record=view.record, plan=view.agreement.plan, expectations=expectations, assumptions=assumptions
+    )
+    write_durably(path, page.encode())
+
+
+def _active_view(folder: RunFolder, party: str, record: PartyRecord, agreement: Agreement) -> PartyView:
+    labels = np.array(record.test_labels or (), dtype=np.int64)
+    scores = np.array(record.test_scores or (), dtype=np.float64).reshape(len(labels), -1)
+    return PartyView(
+        party,
+        True,
+        agreement,
+        record,
+        quality=ScoreQuality.of(scores, labels),
+        claims=tuple(_claims(folder)),
+        on_training=folder.training_outcomes(),
+    )
+
+
+def _claims(folder: RunFolder) -> list[Claim]:
+    """What attacks claim of the first batch, the test records."""
+    outcomes = [one for one in folder.prediction_outcomes() if one.batch == 0]
+    if not any(one.is_done for one in outcomes):
+        return [Claim(one, None, None) for one in outcomes]
+    arrays = folder.estimates(0).by_attack
+    return [
+        Claim(
+            one,
+            _mean_distance(arrays.get(_LOW + one.attack), arrays.get(_HIGH + one.attack)),
+            _mean_distance(arrays.get(one.attack), arrays.get(_WITHHELD + one.attack)),
+        )
+        for one in outcomes
+    ]
+
+
+def _mean_distance(one: np.ndarray | None, other: np.ndarray | None) -> float | None:  # type: ignore[type-arg]
+    return None if one is None or other is None else float(np.abs(other - one).mean())
+
+
+def _passive_view(folder: RunFolder, party: str, record: PartyRecord, agreement: Agreement) -> PartyView:
+    own = folder.weights(party)
+    space = row_space(equations(class_rows(own.weights)))
+    shares = (space.basis**2).sum(axis=1)
+    told = [ToldFeature(str(name), float(share)) for name, share in zip(own.features, shares, strict=True)]
+    return PartyView(
+        party,
+        False,
+        agreement,
+        record,
+        on_training=folder.training_outcomes(),
+        told=tuple(sorted(told, key=lambda one: -one.share)),
+        known_directions=space.rank,
+    )
+
+
+def _active_words(view: PartyView) -> str:
+    words = f"{view.party} trained with {view.others} on {_counted(view.agreement.training_rows, 'record')}"
+    if view.quality is not None:
+        words += (
+            f", and the model labels {view.quality.accuracy:.1%} of {_counted(view.quality.test_rows, 'test record')} "
+            "right"
+        )
+    sharpest = min((one for one in view.claims if one.width is not None), key=lambda one: one.width or 0, default=None)
+    if sharpest is not None:
+        words += (
+            f". Its attack {sharpest.outcome.attack} claims to know a value of another party's to within "
+            f"{sharpest.width:.2f} of a range of 1, in nine of ten cases; only an auditor can say whether it does"
+        )
+    return f"{words}."
+
+
+def _passive_words(view: PartyView) -> str:
+    active, features = view.agreement.active.name, len(view.told)
+    if not view.record.discloses:
+        return (
+            f"{view.party} tells {active} no parameters: each score depends on {_counted(features, 'feature')} of "
+            f"{view.party}'s in a way that {active} doesn't know, and no equation about them follows from it alone."
+        )
+    if view.known_directions >= features:
+        return (
+            f"{active} can compute every feature of {view.party}'s from a record's scores and the disclosed parameters."
+        )
+    most = view.told[0]
+    return (
+        f"Each scored record tells {active} {_counted(view.known_directions, 'equation')} about "
+        f"{_counted(features, 'feature')} of {view.party}'s. {most.name} is told most: {most.share:.0%} of it, before "
+        f"anything else that {active} knows."
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
