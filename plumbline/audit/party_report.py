@@ -166,7 +166,7 @@ def _claims(folder: RunFolder) -> list[Claim]:
     ]
 
 
-def _mean_distance(one: np.ndarray | None, other: np.ndarray | None) -> float | None:  # type: ignore[type-arg]
+def _mean_distance(one: np.ndarray | None, other: np.ndarray | None) -> float | None:
     return None if one is None or other is None else float(np.abs(other - one).mean())
 
 

@@ -78,6 +78,11 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
     return run.path
 
 
+def versions() -> dict[str, str]:
+    """Versions of what ran, by name."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}}
+
+
 def _new_folder(parent: Path, name: str) -> Path:
     """Make a folder of this name, with -2, -3 and so on where audits of the same second have made theirs.
 
@@ -98,7 +103,7 @@ def _new_folder(parent: Path, name: str) -> Path:
 def _write(run: AuditFolder, request: AuditRequest, findings: Findings, elapsed: float) -> None:
     facts = {
         "request": {key: str(value) if isinstance(value, Path) else value for key, value in asdict(request).items()},
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
+        "versions": versions(),
         "seconds": elapsed,
     }
     write_durably(run.config, json.dumps(facts, indent=1, default=str).encode())
