@@ -1,5 +1,7 @@
 """What statistics that anybody may have published tell of the passive columns: moments, few values, one-hot groups."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from attacks.views import PassiveMoments
@@ -9,11 +11,12 @@ from vfl.arrays import BoolArray, FloatArray, IntArray
 _MOST_VALUES, _RECORDS_PER_VALUE = 20, 10
 
 
-def known_moments(features: FloatArray) -> PassiveMoments:
+def known_moments(features: FloatArray, groups: Sequence[IntArray] = ()) -> PassiveMoments:
     """Collect all that a Bayesian adversary may know of columns without having one record of them.
 
     Args:
         features: (n, d), the records that the statistics are over: none that is attacked, on the scale of the attack.
+        groups: indices of the columns of one-hot encoded features that are known to be so; others are found.
 
     Raises:
         ValueError: without a record.
@@ -22,13 +25,14 @@ def known_moments(features: FloatArray) -> PassiveMoments:
         raise ValueError(f"Expected features of shape (records, columns), got {features.shape}.")
     centred = features - features.mean(axis=0)
     counted = [_few_values(column) for column in features.T]
+    known = [column for group in groups for column in group.tolist()]
     return PassiveMoments(
         mean=features.mean(axis=0),
         variance=features.var(axis=0),
         covariance=centred.T @ centred / len(features),
         supports=tuple(None if found is None else found[0] for found in counted),
         frequencies=tuple(None if found is None else found[1] for found in counted),
-        groups=one_hot_groups(features),
+        groups=(*groups, *(one for one in one_hot_groups(features) if not np.isin(one, known).any())),
     )
 
 

@@ -68,14 +68,12 @@ def load_session(name: str) -> Session:
         for number in (1, 2)
     ]
     common = common_order(set(parties[0].ids) & set(parties[1].ids))
-    active, passive = (party.encoded(rows_of(party.ids, common), 16) for party in parties)
+    active, passive = aligned = [party.aligned(rows_of(party.ids, common), TrainingPlan()) for party in parties]
     assert parties[0].labels is not None  # noqa: S101 - the active party's
     labels, classes = encode_labels(parties[0].labels)
-    described = tuple(
-        party.describe(role, len(common), truncates_answers=True) for party, role in zip(parties, _NAMES, strict=True)
-    )
+    described = tuple(one.describe(role, truncates_answers=True) for one, role in zip(aligned, _NAMES, strict=True))
     agreement = with_batch_size(Agreement(name, TrainingPlan(), len(classes), described))
-    return Session((active, passive), labels[rows_of(parties[0].ids, common)], agreement)
+    return Session((active.features, passive.features), labels[active.rows], agreement)
 
 
 def accuracy(session: Session, seed: int) -> float:

@@ -1,7 +1,11 @@
-"""The command ``plumbline``."""
+"""The command ``plumbline``: every way in which it can end has a sentence and a status."""
 
+import os
 import sys
+import tempfile
+import traceback
 
+_UNEXPECTED, _MENDABLE = 1, 2
 # What a shell says of a command that Ctrl-C has ended.
 _INTERRUPTED = 130
 
@@ -10,11 +14,42 @@ def main() -> None:
     """Entry point of the installed command."""
     try:
         # Here, so that Ctrl-C while it loads ends it without a traceback.
-        from plumbline.cli import app
+        from plumbline.cli import app, usage_error
 
-        app()
+        try:
+            status = app(prog_name="plumbline", standalone_mode=False)
+        except Exception as error:
+            if (words := usage_error(error)) is None:
+                raise
+            # Without words it was help, which has been shown.
+            if words:
+                _say(words)
+            status = _MENDABLE
+        sys.exit(status if isinstance(status, int) else 0)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
+    except BrokenPipeError:
+        # Who read along has gone, as `plumbline attacks | head` does; nothing is left to be flushed at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(_UNEXPECTED)
+    except Exception as error:
+        _say(f"This should not have happened ({type(error).__name__}). {_details()}")
+        sys.exit(_UNEXPECTED)
+
+
+def _details() -> str:
+    """Put the traceback where a person finds it, and say where."""
+    if "--verbose" in sys.argv:
+        traceback.print_exc()
+        return "The lines above say where."
+    descriptor, path = tempfile.mkstemp(prefix="plumbline-error-", suffix=".txt")
+    with os.fdopen(descriptor, "w") as file:
+        traceback.print_exc(file=file)
+    return f"The details are in {path}: look there, or send it to who maintains Plumbline."
+
+
+def _say(words: str) -> None:
+    sys.stderr.write(f"plumbline: {words}\n")
 
 
 if __name__ == "__main__":

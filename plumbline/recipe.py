@@ -31,6 +31,9 @@ _OF_ONE_PARTY = frozenset(
         "data",
         "share",
         "label_column",
+        "columns",
+        "drop",
+        "encode",
         "model",
         "auxiliary",
         "prior_knowledge",
@@ -84,7 +87,8 @@ class Recipe:
 
     def checked(self) -> "CheckedRecipe":
         """Make the settings of every process and load the defences; raises ValueError for what can't work."""
-        common = self._common()
+        asked = {**(_settings_of_shell() if self.heeds_shell else {}), **self.settings}
+        common = settings_of({**asked, "attacks": self.attacks, "defences": self.defences})
         loaded = self._loaded_defences(common)
         mounted = self._mounted(common, loaded)
         names = [*self.tables, str(Role.COORDINATOR)]
@@ -102,13 +106,7 @@ class Recipe:
                 own["disclose"] = self.disclose
             made[name] = checked(name, {**chosen, **own, **self.tables.get(name, {})})
         coordinator = made.pop(Role.COORDINATOR)
-        return CheckedRecipe({str(Role.COORDINATOR): coordinator, **made}, loaded)
-
-    def _common(self) -> Settings:
-        """The settings that are asked of all processes."""
-        shell = environment_values() if self.heeds_shell else {}
-        common = {name: value for name, value in shell.items() if name not in _OF_ONE_PARTY}
-        return settings_of({**common, **self.settings, "attacks": self.attacks, "defences": self.defences})
+        return CheckedRecipe({str(Role.COORDINATOR): coordinator, **made}, loaded, asked)
 
     def _loaded_defences(self, common: Settings) -> tuple[Defence, ...]:
         loaded = load_all(self.defences, common.defence_options)
@@ -147,14 +145,21 @@ class CheckedRecipe:
     Attributes:
         parties: settings of every process, by its party's name; without a folder for what they write.
         defences: those that the recipe names, loaded, in their order.
+        asked: settings of every process as they were asked for, by the shell and above it by the recipe.
     """
 
     parties: Mapping[str, Settings]
     defences: tuple[Defence, ...]
+    asked: Mapping[str, Any]
 
     def settings(self, run_dir: Path) -> dict[str, Settings]:
         """Give every process this folder for what it writes of the run."""
         return {name: one.model_copy(update={"run_dir": run_dir}) for name, one in self.parties.items()}
+
+
+def _settings_of_shell() -> dict[str, Any]:
+    """What the PLUMBLINE_* variables of this process say of every process, by field name; raises SettingsError."""
+    return {name: value for name, value in environment_values().items() if name not in _OF_ONE_PARTY}
 
 
 def party_names(count: int) -> tuple[str, ...]:

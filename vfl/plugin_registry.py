@@ -103,13 +103,13 @@ def _misfit(name: str, chosen: Any, options: Mapping[str, Any]) -> str:
     except Exception:
         return ""  # another package's annotations may name what exists for its type checker only
     for field in fields(chosen):
-        if field.name in options and not _fits(options[field.name], hint := hints[field.name]):
+        if field.name in options and not fits(options[field.name], hint := hints[field.name]):
             given = reprlib.repr(options[field.name])  # cuts what would fill a screen
             return f"{name}: expected {field.name} to be {in_words(hint)}, got {given}."
     return ""
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def fits(value: Any, hint: Any) -> bool:
     """Tell whether an option's value, written as JSON, is what an annotation says.
 
     Hence a list may stand for a tuple, a text for a path, and numpy's numbers for numbers. True for annotations that

@@ -3,7 +3,6 @@
 Nothing here is a list of modules, commands or settings: what is there when the site is built is on the site.
 """
 
-import re
 import tomllib
 from collections.abc import Iterator
 from html import escape
@@ -15,6 +14,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from plumbline.cli import app
+from plumbline.cli.examples import split
 from services.common.settings import PREFIX, Settings
 
 ROOT = Path(__file__).parents[2]
@@ -151,12 +151,12 @@ def _commands() -> Iterator[str]:
 
 def _command(command: Any, context: Any) -> Iterator[str]:
     """A command's help as it prints it, and that of the commands below it."""
-    text, *examples = re.split(r"\bExample: ", command.help or "")
+    text, examples = split(command.help or "")
     if context.parent is not None:
         yield f"\n## {context.command_path}\n"
-    yield " ".join(text.split()) + "\n"
+    yield f"{text}\n"
     if examples:
-        yield "\n".join(["```console", *map(_broken, examples), "```"]) + "\n"
+        yield f"```console\n{examples}\n```\n"
     records = [record for parameter in command.get_params(context) if (record := parameter.get_help_record(context))]
     if len(records) > 1:  # --help is everywhere
         yield _TABLE.format("option")
@@ -168,16 +168,6 @@ def _command(command: Any, context: Any) -> Iterator[str]:
         yield "\nIts settings are environment variables: [all of them](settings.md)."
     for name, inner in getattr(command, "commands", {}).items():
         yield from _command(inner, typer.Context(inner, info_name=name, parent=context))
-
-
-def _broken(command: str) -> str:
-    """A command on as many lines as it needs, each broken before a setting, the command or an option."""
-    lines = [""]
-    for piece in re.split(r" (?=--|PLUMBLINE_|plumbline )", " ".join(command.split())):
-        if lines[-1] and len(lines[-1]) + len(piece) > 84:
-            lines.append("")
-        lines[-1] += f" {piece}" if lines[-1] else piece
-    return " \\\n  ".join(lines)
 
 
 def _cell(text: str) -> str:

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.party.features import load_party_data
+from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import common_order, encode_labels, rows_of
-from vfl.learning import split_rows
+from vfl.data.columns import EncodedColumn
 
 
 class JoinedTables:
@@ -15,7 +16,7 @@ class JoinedTables:
 
     Attributes:
         settings: of each party, the active one first, the others in the agreement's order.
-        data: each party's table, encoded, before any defence.
+        aligned: each party's aligned records, as its session encodes them, before any defence.
         ids: of the aligned records, in the common order.
         split: which of them are trained on, validated with and tested.
         labels: class indices of the aligned records.
@@ -28,19 +29,17 @@ class JoinedTables:
     def __init__(self, party_settings: Mapping[str, Settings]) -> None:
         passive = sorted(name for name in party_settings if name not in (Role.ACTIVE, Role.COORDINATOR))
         self.settings = {name: party_settings[name] for name in (str(Role.ACTIVE), *passive)}
-        self.data = {name: load_party_data(settings, with_bias=False) for name, settings in self.settings.items()}
-        self.ids = common_order(set.intersection(*(set(data.ids) for data in self.data.values())))
-        active, labels = self.settings[Role.ACTIVE], self.data[Role.ACTIVE].labels
+        data = {name: load_party_data(settings, with_bias=False) for name, settings in self.settings.items()}
+        self.ids = common_order(set.intersection(*(set(one.ids) for one in data.values())))
+        labels = data[Role.ACTIVE].labels
         if labels is None:
             raise ValueError("The active party holds the labels: name its label column.")
-        self.split = split_rows(
-            len(self.ids),
-            validation_fraction=active.validation_fraction,
-            test_fraction=active.test_fraction,
-            seed=active.seed,
-        )
+        plan = self.settings[Role.ACTIVE].plan()
+        self.split = rows_of_plan(plan, len(self.ids))
+        own_rows = {name: rows_of(one.ids, self.ids) for name, one in data.items()}
+        self.aligned = {name: one.aligned(own_rows[name], plan) for name, one in data.items()}
         indices, self.class_names = encode_labels(labels)
-        self.labels = indices[rows_of(self.data[Role.ACTIVE].ids, self.ids)]
+        self.labels = indices[own_rows[Role.ACTIVE]]
 
     @property
     def passive_names(self) -> list[str]:
@@ -53,5 +52,8 @@ class JoinedTables:
 
     def features(self, name: str, rows: IntArray) -> FloatArray:
         """A party's encoded features of rows of the common order."""
-        data = self.data[name]
-        return data.encoded(rows_of(data.ids, self.ids_of(rows)), self.settings[name].feature_fraction_bits)
+        return self.aligned[name].features[rows]
+
+    def columns(self, name: str) -> tuple[EncodedColumn, ...]:
+        """What a party's features are of."""
+        return self.aligned[name].columns

@@ -37,7 +37,7 @@ def write_knowledge(party_settings: Mapping[str, Settings], run: AuditFolder, re
     joined = JoinedTables(party_settings)
     given = auxiliary_rows(joined, records)
     others = np.setdiff1d(np.arange(len(joined.ids)), np.setdiff1d(joined.split.test, given))
-    write_moments(run.prior_knowledge, known_moments(_passive(joined, others)))
+    write_moments(run.prior_knowledge, known_moments(_passive(joined, others), _one_hot(joined)))
     changes: dict[str, Any] = {"prior_knowledge": run.prior_knowledge.resolve()}
     if records:
         _write_records(joined, given, run)
@@ -64,8 +64,19 @@ def _passive(joined: JoinedTables, rows: IntArray) -> FloatArray:
     return np.hstack([joined.features(name, rows) for name in joined.passive_names])
 
 
+def _one_hot(joined: JoinedTables) -> list[IntArray]:
+    """The passive features that are categories of one column, a gap among them: groups of indices."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    columns = [(name, one) for name in joined.passive_names for one in joined.columns(name)]
+    for index, (name, one) in enumerate(columns):
+        # Where whole rows are scaled together, no feature is 0 or 1 any more.
+        if one.kind in ("category", "missing") and one.scale == 1:
+            groups.setdefault((name, one.source), []).append(index)
+    return [np.array(group) for group in groups.values() if len(group) > 1]
+
+
 def _write_records(joined: JoinedTables, rows: IntArray, run: AuditFolder) -> None:
-    names = [f"{name}: {column}" for name in joined.passive_names for column in joined.data[name].feature_names]
+    names = [f"{name}: {column.name}" for name in joined.passive_names for column in joined.columns(name)]
     table = pd.DataFrame(_passive(joined, rows), columns=names)
     table.insert(0, joined.settings[Role.ACTIVE].id_column, joined.ids_of(rows))
     write_durably(run.auxiliary, lambda file: table.to_parquet(file, index=False))

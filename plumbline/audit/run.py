@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from defences.dp_sgd import DpSgd
+from plumbline.audit.configuration import write_configuration
 from plumbline.audit.console import (
     print_prediction_findings,
     print_predictions,
@@ -44,6 +45,7 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
     name = request.name or request.data or "audit"
     recipe = request.recipe().checked()  # what can't work is refused before anything is written
     run = AuditFolder(_new_folder(request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{name}"))
+    write_configuration(run.path, request, recipe.asked)
     settings = recipe.settings(run.parties.path.resolve())
     if request.hidden is not None:
         parts = install_network(
@@ -113,6 +115,7 @@ def _write(run: AuditFolder, request: AuditRequest, findings: Findings, elapsed:
         **asdict(findings.predictions),
         "training_attacks": [asdict(finding) for finding in findings.training],
         "answer": asdict(findings.answer),
+        "largest_part": findings.answer.largest_part,
     }
     write_durably(run.results, json.dumps(results, indent=1).encode())
-    write_report(run.report, findings.summary, findings.predictions, list(findings.training), facts)
+    write_report(run.report, findings, facts, run.parties)

@@ -128,16 +128,16 @@ def frame(width: float, height: float, across: Axis, upward: Axis) -> Frame:
     """Lay out a chart's field: grid lines and ticks to the left, ticks below, names at the ends of the axes."""
     below, beside = across.labelled(), upward.labelled()
     left = 8 + LETTER * max((len(text) for _, text in beside), default=0)
-    top = 20.0 if upward.name else 8.0
-    bottom = height - (16.0 if below else 4.0) - (16.0 if across.name else 0.0)
+    top = 24.0 if upward.name else 8.0
+    bottom = height - (18.0 if below else 4.0) - (16.0 if across.name else 0.0)
     x, y = Scale(across.low, across.high, left, width - 10), Scale(upward.low, upward.high, bottom, top)
     marks: list[Mark] = []
     for value, text in beside:
         marks.append(Trace(((left, y(value)), (width - 10, y(value))), "grid"))
-        marks.append(Word(left - 5, y(value) + 4, text, "end"))
+        marks.append(Word(left - 5, y(value) + 3.5, text, "end"))
     marks.append(Trace(((left, bottom), (width - 10, bottom)), "axis"))
     for value, text in below:
-        marks.append(Word(_inside(x(value), text, width), bottom + 14, text, "middle"))
+        marks.append(Word(_inside(x(value), text, width), bottom + 16, text, "middle"))
     if across.name:
         marks.append(Word(width - 10, height - 4, across.name, "end", "axis-name"))
     if upward.name:

@@ -1,6 +1,6 @@
 """The charts of our pages: distributions, scatters, lines over steps, ROC curves, bars with intervals."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +9,8 @@ from plumbline.charts.axes import Axis, Frame, frame, number_words, padded
 from plumbline.charts.marks import Bar, Chart, Mark, Trace, Word
 from vfl.arrays import FloatArray
 
+# How a value is written, given the step between ticks; 0: by itself.
+ValueWords = Callable[[float, float], str]
 WIDTH = 340.0
 _BINS = 24
 
@@ -50,7 +52,9 @@ def percent_words(value: float, step: float = 0.0) -> str:
     return f"{100 * value:.0f} %" if not step or step >= 0.01 else f"{100 * value:.1f} %"
 
 
-def histogram(title: str, unit: str, truth: FloatArray, estimate: FloatArray | None) -> Chart:
+def histogram(
+    title: str, unit: str, truth: FloatArray, estimate: FloatArray | None, *, words: ValueWords = number_words
+) -> Chart:
     """Compare how true and estimated values are distributed; estimates beyond the true values stand at their ends.
 
     Args:
@@ -58,16 +62,17 @@ def histogram(title: str, unit: str, truth: FloatArray, estimate: FloatArray | N
         unit: of the values, for the axis.
         truth: (n,), finite.
         estimate: (n,), likewise; None draws the truth alone.
+        words: how a value is written.
     """
     low, high = padded(truth.tolist())
     edges = np.linspace(low, high, _bins_of(truth) + 1)
     shares = [_shares(one, edges) for one in (truth, estimate) if one is not None]
     top = max(float(one.max()) for one in shares) * 1.05
-    field = frame(WIDTH, 150, Axis(low, high, unit), Axis(0, top, "share of records", percent_words, most=3))
-    marks: list[Mark] = [*field.marks, *_columns(field, edges, shares[0])]
+    field = frame(WIDTH, 150, Axis(low, high, unit, words), Axis(0, top, "share of records", percent_words, most=3))
+    marks: list[Mark] = [*field.marks, *_columns(field, edges, shares[0], words)]
     if estimate is not None:
         marks.append(_outline(field, edges, shares[1]))
-    return Chart(title, _compared_words(truth, estimate, unit), WIDTH, 150, tuple(marks), _key(estimate))
+    return Chart(title, _compared_words(truth, estimate, unit, words), WIDTH, 150, tuple(marks), _key(estimate))
 
 
 def _bins_of(values: FloatArray) -> int:
@@ -85,7 +90,7 @@ def _shares(values: FloatArray, edges: FloatArray) -> FloatArray:
     return counted
 
 
-def _columns(field: Frame, edges: FloatArray, shares: FloatArray) -> list[Mark]:
+def _columns(field: Frame, edges: FloatArray, shares: FloatArray, words: ValueWords) -> list[Mark]:
     floor = field.y(0)
     return [
         Bar(
@@ -94,7 +99,7 @@ def _columns(field: Frame, edges: FloatArray, shares: FloatArray) -> list[Mark]:
             max(0.5, field.x(right) - field.x(left) - 1),
             floor - field.y(share),
             "truth",
-            f"{number_words(left)} to {number_words(right)}: {percent_words(share, 0.001)} of records",
+            f"{words(left, 0.0)} to {words(right, 0.0)}: {percent_words(share, 0.001)} of records",
         )
         for left, right, share in zip(edges, edges[1:], shares, strict=False)
         if share > 0
@@ -111,16 +116,24 @@ def _key(estimate: FloatArray | None) -> tuple[tuple[str, str], ...]:
     return (("truth", "true"),) if estimate is None else (("truth", "true"), ("estimate", "estimated"))
 
 
-def _compared_words(truth: FloatArray, estimate: FloatArray | None, unit: str) -> str:
+def _compared_words(truth: FloatArray, estimate: FloatArray | None, unit: str, words: ValueWords) -> str:
     def spread(values: FloatArray) -> str:
-        low, middle, high = (number_words(float(one)) for one in np.quantile(values, [0.05, 0.5, 0.95]))
+        low, middle, high = (words(float(one), 0.0) for one in np.quantile(values, [0.05, 0.5, 0.95]))
         return f"median {middle}, 90 % of records from {low} to {high}"
 
-    words = f"True values{f' ({unit})' if unit else ''}: {spread(truth)}."
-    return words if estimate is None else f"{words} Estimates: {spread(estimate)}."
+    told = f"True values{f' ({unit})' if unit else ''}: {spread(truth)}."
+    return told if estimate is None else f"{told} Estimates: {spread(estimate)}."
 
 
-def scatter(title: str, unit: str, truth: FloatArray, estimate: FloatArray, guess: float | None = None) -> Chart:
+def scatter(
+    title: str,
+    unit: str,
+    truth: FloatArray,
+    estimate: FloatArray,
+    *,
+    guess: float | None = None,
+    words: ValueWords = number_words,
+) -> Chart:
     """Set (n,) estimates against true values; on the diagonal they are exact, and a guess is one height for all.
 
     Args:
@@ -128,17 +141,18 @@ def scatter(title: str, unit: str, truth: FloatArray, estimate: FloatArray, gues
         unit: of both axes.
         truth: (n,), finite.
         estimate: (n,), likewise.
-        guess: the best guess for every record; None draws none.
+        guess: a guess that is the same for every record; None draws none.
+        words: how a value is written.
     """
     low, high = padded([*truth, *estimate])
     named = f", {unit}" if unit else ""
-    field = frame(WIDTH, 250, Axis(low, high, f"true{named}"), Axis(low, high, f"estimated{named}"))
+    field = frame(WIDTH, 250, Axis(low, high, f"true{named}", words), Axis(low, high, f"estimated{named}", words))
     marks: list[Mark] = [*field.marks, Trace(field.x.points(field.y, [low, high], [low, high]), "exact", "Exact")]
     key = [("dot", "a record"), ("exact", "exact")]
     if guess is not None and low <= guess <= high:
-        words = f"The best guess without a score: {number_words(guess)}"
-        marks.append(Trace(field.x.points(field.y, [low, high], [guess, guess]), "guess", words))
-        key.append(("guess", "guessed anyway"))
+        told = f"Its mean, {words(guess, 0.0)}, is what anyone could guess"
+        marks.append(Trace(field.x.points(field.y, [low, high], [guess, guess]), "guess", told))
+        key.append(("guess", "its mean"))
     marks.append(Trace(field.x.points(field.y, truth.tolist(), estimate.tolist()), "dot", is_scattered=True))
     varied = len(truth) > 1 and truth.std() > 0 and estimate.std() > 0
     related = f" Their correlation is {np.corrcoef(truth, estimate)[0, 1]:.2f}." if varied else ""
@@ -162,7 +176,7 @@ def lines(title: str, series: Sequence[Series], across: Axis, upward: Axis, *, h
     for one in series:
         points = field.x.points(field.y, one.x, one.y)
         marks.append(Trace(points, one.style, one.name))
-        if len(points) <= 60:
+        if len(points) <= 60 and one.style != "guess":
             marks += [
                 Trace((point,), f"{one.style} point", f"{one.name}, {number_words(x)}: {words(y, 0.001)}", True)
                 for point, x, y in zip(points, one.x, one.y, strict=True)
@@ -188,16 +202,19 @@ def roc(title: str, curves: Sequence[Series], points: Sequence[tuple[str, float,
         place = (field.x(false), field.y(true))
         words = f"{name}: {percent_words(true, 0.001)} true, {percent_words(false, 0.001)} false positives"
         marks.append(Trace((place,), "found point", words, True))
-        # On the side where there is room for its name.
-        marks.append(
-            Word(place[0] + 8, place[1] + 14, name) if false < 0.5 else Word(place[0] - 8, place[1] + 14, name, "end")
-        )
+        marks.append(_beside(place[0], place[1] + 14, name, to_left=false >= 0.5))
     key = [*((one.style, one.name) for one in curves), ("guess", "guessing")]
     told = "; ".join(
         f"{name}: {percent_words(true)} true at {percent_words(false)} false" for name, false, true in points
     )
     described = f"Curves: {', '.join(one.name for one in curves) or 'none'}.{f' Points: {told}.' if told else ''}"
     return Chart(title, described, WIDTH, 300, tuple(marks), tuple(key))
+
+
+def _beside(x: float, y: float, name: str, *, to_left: bool) -> Word:
+    """A point's name, on the side where there is room for it."""
+    anchor: Anchor = "end" if to_left else "start"
+    return Word(x - 8 if to_left else x + 8, y, name, anchor)
 
 
 def share_bar(title: str, share: Share | None, style: str = "leak") -> Chart:
@@ -242,6 +259,88 @@ def counts(title: str, names: Sequence[str], truth: FloatArray, estimate: FloatA
     described = "; ".join(f"{name} {percent_words(float(share))}" for name, share in zip(names, truth, strict=True))
     key = (("truth", "true"),) if estimate is None else (("truth", "true"), ("estimate-bar", "estimated"))
     return Chart(title, f"True shares: {described}.", WIDTH, 8 + row * len(names), tuple(marks), key)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a stacked bar.
+
+    Attributes:
+        name: what it is, for the key.
+        value: its length, from 0.
+        style: class of the style sheet.
+    """
+
+    name: str
+    value: float
+    style: str
+
+
+def stacked(title: str, rows: Sequence[tuple[str, Sequence[Part]]], unit: str) -> Chart:
+    """Draw one bar of parts end to end for each row, on a common scale.
+
+    Args:
+        title: of the chart.
+        rows: a name and its parts, in the same order in every row.
+        unit: of the parts.
+    """
+    longest = max(sum(part.value for part in parts) for _, parts in rows) or 1.0
+    marks: list[Mark] = []
+    for number, (name, parts) in enumerate(rows):
+        y, x, total = 4 + 36.0 * number, 0.0, sum(part.value for part in parts)
+        marks.append(Word(0, y + 11, cut(name, 30)))
+        marks.append(Word(WIDTH - 4, y + 11, f"{number_words(total)} {unit}", "end"))
+        for part in parts:
+            width = (WIDTH - 4) * part.value / longest
+            words = f"{name}, {part.name}: {number_words(part.value)} {unit}"
+            marks.append(Bar(x, y + 16, width, 12, f"{part.style} filled", words))
+            x += width
+    told = "; ".join(f"{name} {number_words(sum(part.value for part in parts))} {unit}" for name, parts in rows)
+    key = tuple((f"{part.style} filled", part.name) for part in rows[0][1])
+    return Chart(title, f"{told}.", WIDTH, 8 + 36 * len(rows), tuple(marks), key)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A bar of a chart of amounts.
+
+    Attributes:
+        name: above the bar, whole.
+        words: the amount as a person reads it.
+        value: from 0; what is beyond the chart's end is drawn to there.
+        style: class of the bar.
+    """
+
+    name: str
+    words: str
+    value: float
+    style: str
+
+
+def amounts(title: str, rows: Sequence[Amount], *, end: float, guess: float, guess_words: str) -> Chart:
+    """Draw one bar below another, from 0 to ``end``, with a line at what guessing costs.
+
+    Args:
+        title: of the chart.
+        rows: its bars.
+        end: the amount at the right end; above 0.
+        guess: where the line stands.
+        guess_words: what the line is.
+    """
+    row, right = 30.0, WIDTH - 10
+    x = right * min(1.0, guess / end)
+    height = 8 + row * len(rows)
+    marks: list[Mark] = []
+    for number, one in enumerate(rows):
+        y = 4 + row * number
+        marks.append(Word(0, y + 10, cut(one.name, 38)))
+        marks.append(Word(right, y + 10, one.words, "end"))
+        length = max(0.5, right * min(1.0, one.value / end))
+        marks.append(Bar(0, y + 14, length, 9, one.style, f"{one.name}: {one.words}"))
+        # Beside the bars only: it must not cross their names.
+        marks.append(Trace(((x, y + 12), (x, y + 25)), "guess-mark", guess_words))
+    told = "; ".join(f"{one.name} {one.words}" for one in rows)
+    return Chart(title, f"{told}. {guess_words}.", WIDTH, height, tuple(marks), (("guess-mark", guess_words),))
 
 
 def cut(text: str, most: int) -> str:

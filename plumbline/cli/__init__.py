@@ -8,6 +8,7 @@ import typer
 from plumbline import __version__
 from plumbline.cli import benchmarks, datasets, papers, state
 from plumbline.cli.audits import audit
+from plumbline.cli.examples import lay_out_examples
 from plumbline.cli.operators import cancel, predict, train
 from plumbline.cli.output import console_errors, console_out
 from plumbline.cli.plugins import attacks, defences
@@ -15,7 +16,13 @@ from plumbline.cli.preflight import preflight
 from plumbline.cli.services import certs, serve, settings_help
 from plumbline.cli.watching import status
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+_STATUSES = """\b
+Exit status: 0 done; 1 something unexpected; 2 a mistake that you can mend, in
+a sentence; 3 more leaked than --fail-above allows; 130 interrupted.
+Every command that prints results takes --json. TAB completes names once you
+have run `plumbline --install-completion`."""
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False, epilog=_STATUSES)
 
 
 def _show_version(wanted: bool) -> None:
@@ -47,3 +54,23 @@ app.add_typer(state.app, name="state")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(papers.app, name="figures")
 app.add_typer(benchmarks.app, name="bench")
+lay_out_examples(app)
+
+# typer keeps click's errors to itself, but for this one.
+_CLICK_ERROR = typer.BadParameter.__mro__[2]
+
+
+def usage_error(error: Exception) -> str | None:
+    """What is wrong with a command line, in a sentence; None for an error of another kind.
+
+    Empty for a command that shows its help when nothing is asked of it.
+    """
+    if isinstance(error, typer.Abort):
+        return "Nothing was done."
+    if not isinstance(error, _CLICK_ERROR):
+        return None
+    words = " ".join(str(error.format_message()).split())  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    if not words or context is None:
+        return words
+    return f"{words}{'' if words.endswith(('.', '?')) else '.'} See `{context.command_path} --help`."

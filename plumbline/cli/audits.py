@@ -1,18 +1,30 @@
-"""``plumbline audit``: a request's options."""
+"""``plumbline audit``: a request's options, from the command line and from a file."""
 
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
-from attacks.registry import names as attack_names
-from defences.registry import names as defence_names
-from plumbline.cli.output import plain_errors
+from plumbline.cli.completion import dataset_names, listed_attacks, listed_defences, setting_names
+from plumbline.cli.output import ABOVE_THRESHOLD, console_errors, plain_errors, print_json
 from services.common.settings import Settings
 from vfl.data.columns import ENCODINGS
+from vfl.suggestions import did_you_mean
 
-_ATTACKS, _DEFENCES = ", ".join(attack_names()), ", ".join(defence_names())
+if TYPE_CHECKING:
+    from plumbline.audit.configuration import Asked
+
+# An option in one of the help's panels.
+_tables = partial(typer.Option, rich_help_panel="What to audit")
+_plugins = partial(typer.Option, rich_help_panel="Attacks and defences")
+_training = partial(typer.Option, rich_help_panel="Training")
+_output = partial(typer.Option, rich_help_panel="Output")
 
 
 def _meaning(name: str) -> str:
@@ -21,116 +33,163 @@ def _meaning(name: str) -> str:
 
 
 def audit(
-    data: Annotated[str, typer.Option(help="A registered data set to deal out; see `plumbline datasets`.")] = "",
-    active: Annotated[str, typer.Option(help="Or: the active party's table (.csv, .parquet or a database URL).")] = "",
-    passive: Annotated[list[str] | None, typer.Option(help="A passive party's table; repeat for more.")] = None,
-    label: Annotated[str, typer.Option(help="Label column of the active party's table.")] = "",
-    id_column: Annotated[str, typer.Option("--id", help="Id column of all tables.")] = "id",
-    columns: Annotated[str, typer.Option(help="NAME,NAME of the columns to use, also patterns such as c*.")] = "",
-    drop: Annotated[str, typer.Option(help="NAME,NAME of columns to leave out, also patterns.")] = "",
+    context: typer.Context,
+    active: Annotated[str, _tables(metavar="TABLE", help="The active party's table: a file or a database URL.")] = "",
+    passive: Annotated[
+        list[str] | None,
+        _tables(metavar="TABLE", help="A passive party's table; repeat for more."),
+    ] = None,
+    label: Annotated[str, _tables(metavar="COLUMN", help="The active party's column of labels.")] = "",
+    id_column: Annotated[str, _tables("--id", metavar="COLUMN", help="Column of the ids in all tables.")] = "id",
+    data: Annotated[
+        str,
+        _tables(
+            metavar="NAME",
+            help="Or: a data set of `plumbline datasets`, dealt out; with --active-columns a file.",
+            autocompletion=dataset_names,
+        ),
+    ] = "",
+    parties: Annotated[int, _tables(metavar="N", min=2, help="Parties that --data is dealt out to.")] = 2,
+    active_columns: Annotated[
+        str,
+        _tables(metavar="NAME,NAME", help="Of one table in --data: the active party's columns; the rest is passive."),
+    ] = "",
+    columns: Annotated[
+        str,
+        _tables(metavar="NAME,NAME", help="Use these columns only; c* is all with c."),
+    ] = "",
+    drop: Annotated[str, _tables(metavar="NAME,NAME", help="Leave these columns out.")] = "",
     encode: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN=KIND", help=f"What a column becomes: {', '.join(ENCODINGS)}; repeat for more."),
+        _tables(metavar="COLUMN=KIND", help=f"Make a column {', '.join(ENCODINGS)}; repeat."),
     ] = None,
-    active_columns: Annotated[
-        str, typer.Option(help="With --data FILE: the active party's columns, also patterns; the rest is passive.")
-    ] = "",
-    parties: Annotated[int, typer.Option(min=2, help="Parties that a registered data set is dealt out to.")] = 2,
-    attacks: Annotated[str, typer.Option(help=f"NAME,NAME; all: every one on predictions. Known: {_ATTACKS}.")] = "",
-    defences: Annotated[str, typer.Option(help=f"NAME,NAME, in the order to apply them. Known: {_DEFENCES}.")] = "",
-    adversary: Annotated[str, typer.Option(help="Who mounts what either side can: active or passive.")] = "active",
-    black_box: Annotated[bool, typer.Option("--black-box", help="Passive parties disclose no parameters.")] = False,
-    auxiliary: Annotated[
-        int, typer.Option(min=0, help="Complete records that the adversary has, neither trained on nor judged.")
-    ] = 0,
-    hidden: Annotated[
-        str | None, typer.Option(help="Install a network trained in the lab, such as 8,8 (SIMULATION); '' is linear.")
-    ] = None,
-    activation: Annotated[str, typer.Option(help="Of its hidden layers: sigmoid, tanh or relu.")] = "sigmoid",
-    name: Annotated[str, typer.Option(help="Name of the run; default: the data set's.")] = "",
-    runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any setting of `plumbline serve --help`, for all parties; repeat for more.",
+    attacks: Annotated[
+        str,
+        _plugins(
+            metavar="NAME,NAME",
+            help="Attacks to mount, or all: those that can apply. See `plumbline attacks`.",
+            autocompletion=listed_attacks,
         ),
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(help=_meaning("epochs"))] = None,
-    batch_size: Annotated[int | None, typer.Option(help=_meaning("batch_size"))] = None,
-    learning_rate: Annotated[float | None, typer.Option(help=_meaning("learning_rate"))] = None,
+    ] = "",
+    defences: Annotated[
+        str,
+        _plugins(
+            metavar="NAME,NAME",
+            help="Defences, in the order to apply them. See `plumbline defences`.",
+            autocompletion=listed_defences,
+        ),
+    ] = "",
+    try_defences: Annotated[
+        bool,
+        _plugins("--try-defences", help="Try candidates: which is the cheapest that holds?"),
+    ] = False,
+    adversary: Annotated[
+        str,
+        _plugins(metavar="ROLE", help="Who mounts what either side can: active or passive."),
+    ] = "active",
+    black_box: Annotated[
+        bool,
+        _plugins("--black-box", help="Passive parties disclose no parameters."),
+    ] = False,
+    auxiliary: Annotated[
+        int,
+        _plugins(metavar="N", min=0, help="Complete records that the adversary has beforehand."),
+    ] = 0,
+    epochs: Annotated[int | None, _training(metavar="N", help=_meaning("epochs"))] = None,
+    batch_size: Annotated[int | None, _training(metavar="N", help=_meaning("batch_size"))] = None,
+    learning_rate: Annotated[float | None, _training(metavar="RATE", help=_meaning("learning_rate"))] = None,
     cipher: Annotated[
         Literal["auto", "paillier", "plain"],
-        typer.Option(help="paillier, plain (INSECURE: no encryption), or auto: paillier where it is quick."),
+        _training(metavar="NAME", help="paillier, plain (INSECURE), or auto: paillier where it is quick."),
     ] = "auto",
-    packing: Annotated[bool | None, typer.Option(help="Several values per plaintext, or one as in the paper.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Batches, row split and initial weights.")] = None,
-    assume_yes: Annotated[bool, typer.Option("--yes", help="Start without asking, however long it takes.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and how long it takes.")] = False,
-    try_defences: Annotated[
-        bool, typer.Option("--try-defences", help="Run the candidate defences too: which is the cheapest that holds?")
-    ] = False,
-    fail_above: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Exit with 3 when a column's federation's part is above.")
+    packing: Annotated[bool | None, _training(help="Several values per plaintext, or one.")] = None,
+    seed: Annotated[int | None, _training(metavar="N", help="Batches, row split, initial weights.")] = None,
+    hidden: Annotated[
+        str | None,
+        _training(metavar="8,8", help="SIMULATION: install a network trained in the lab; '' is linear."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="The verdict and the report's path only.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Bytes by message and times as well.")] = False,
+    activation: Annotated[str, _training(metavar="NAME", help="Of its layers: sigmoid, tanh or relu.")] = "sigmoid",
+    setting: Annotated[
+        list[str] | None,
+        _training(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any setting of `plumbline serve --help`, for all parties; repeat.",
+            autocompletion=setting_names,
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        _output(metavar="FILE", help="Read options from a file, such as a run's audit.toml."),
+    ] = None,
+    name: Annotated[str, _output(metavar="NAME", help="Name of the run; else the data set's.")] = "",
+    runs: Annotated[Path, _output(metavar="FOLDER", help="Folder of all runs.")] = Path("runs"),
+    dry_run: Annotated[
+        bool,
+        _output("--dry-run", help="Say what would be done, and how long it takes."),
+    ] = False,
+    assume_yes: Annotated[bool, _output("--yes", help="Start unasked, however long it takes.")] = False,
+    fail_above: Annotated[
+        float | None,
+        _output(
+            metavar="PART", min=0, max=1, help="Exit with 3 where more than this part leaks of a column, or of labels."
+        ),
+    ] = None,
+    quiet: Annotated[bool, _output("--quiet", help="The verdict and the report's path only.")] = False,
+    verbose: Annotated[bool, _output("--verbose", help="Bytes by message and times as well.")] = False,
+    as_json: Annotated[
+        bool,
+        _output("--json", help="Print the results as one JSON document at the end."),
+    ] = False,
 ) -> None:
-    """Run a federation of local processes (mTLS, real Paillier) end to end and report on it.
+    """Run a federation of local processes, attack it, and report what leaked.
 
+    Processes speak mutual TLS and train under real Paillier encryption. An option on the command line wins over the
+    same one in --config. Every run's folder has an audit.toml that repeats it.
+
+    Example: plumbline audit --active bank.csv --passive fintech.csv --label default --id client
     Example: plumbline audit --data breast_cancer --parties 3 --epochs 10
     Example: plumbline audit --data satellite --attacks half_star,rcc2 --defences score_scheme1,response_truncation
-    Example: plumbline audit --active bank.csv --passive fintech.csv --label default --id client
+    Example: plumbline audit --config runs/latest.toml --fail-above .5 --quiet
     """
-    from plumbline.audit.request import AuditRequest
-    from plumbline.audit.run import run_audit
-
-    given = {
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "packing": packing,
-        "seed": seed,
-    }
+    # Every option by its name, before this function has names of its own.
+    given = {option: value for option, value in locals().items() if _is_given(context, option)}
     with plain_errors():
-        request = AuditRequest(
-            data=data,
-            active=active,
-            passive=tuple(passive or ()),
-            label=label,
-            id_column=id_column,
-            columns=_names(columns),
-            drop=_names(drop),
-            encode=_encodings(encode or []),
-            active_columns=_names(active_columns),
-            parties=parties,
-            attacks=_attack_names(attacks),
-            defences=_names(defences),
-            adversary=adversary,
-            black_box=black_box,
-            auxiliary=auxiliary,
-            hidden=None if hidden is None else _layer_sizes(hidden),
-            activation=activation,
-            name=name,
-            runs=runs,
-            cipher=cipher,
-            assume_yes=assume_yes,
-            dry_run=dry_run,
-            try_defences=try_defences,
-            fail_above=fail_above,
-            verbosity=_verbosity(quiet, verbose),
-            settings={**_pairs(setting or []), **{key: value for key, value in given.items() if value is not None}},
-        )
-        run_audit(request, Console())
+        from plumbline.audit.configuration import Asked, read_configuration
+        from plumbline.audit.folder import AuditFolder
+        from plumbline.audit.run import run_audit
+
+        asked = _on_the_command_line(given).over(read_configuration(config) if config else Asked())
+        request, wants_json = asked.request(), "json" in asked.said
+        run = AuditFolder(run_audit(request, Console(stderr=wants_json)))
+        if request.dry_run:
+            return
+        results = json.loads(run.results.read_text())
+        if wants_json:
+            print_json({"run": str(run.path), "report": str(run.report), **results})
+        _check_threshold(request.fail_above, results["largest_part"])
 
 
-def _attack_names(text: str) -> tuple[str, ...]:
-    import attacks
+def _is_given(context: typer.Context, option: str) -> bool:
+    """Whether an option stands on the command line, rather than having its default."""
+    source = context.get_parameter_source(option)
+    return source is not None and not source.name.startswith("DEFAULT")
 
-    if text == "all":
-        return tuple(name for name in attacks.names() if attacks.spec_of(name).phase == "prediction")
-    return _names(text)
+
+def _on_the_command_line(given: Mapping[str, Any]) -> Asked:
+    """The options of the command line as a file would have them."""
+    from plumbline.audit.configuration import SETTINGS_AS_OPTIONS, asked_of
+
+    options = {name: _READ.get(name, lambda value: value)(value) for name, value in given.items()}
+    settings = _pairs(options.pop("setting", []))
+    for name in (option.replace("-", "_") for option in SETTINGS_AS_OPTIONS):
+        if name in options and name in settings:
+            raise ValueError(f"--{name.replace('_', '-')} and --set {name}= say the same: give one of them.")
+        if name in options:
+            settings[name] = options.pop(name)
+    options.pop("config", None)
+    said = frozenset(word for word in ("quiet", "verbose") if options.pop(word, False))
+    return asked_of(options, settings, said | ({"json"} if options.pop("as_json", False) else set()))
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -142,16 +201,11 @@ def _encodings(entries: list[str]) -> dict[str, str]:
     pairs = [entry.rpartition("=") for text in entries for entry in text.split(",") if entry.strip()]
     for column, _, kind in pairs:
         if not column or kind not in ENCODINGS:
+            meant = did_you_mean(kind, ENCODINGS)
             raise ValueError(
-                f"--encode takes COLUMN=KIND, where KIND is {' or '.join(ENCODINGS)}, got {column}={kind}."
+                f"--encode takes COLUMN=KIND with KIND one of {', '.join(ENCODINGS)}, got {kind!r}.{meant}"
             )
     return {column.strip(): kind for column, _, kind in pairs}
-
-
-def _verbosity(quiet: bool, verbose: bool) -> Literal["quiet", "normal", "verbose"]:
-    if quiet and verbose:
-        raise ValueError("--quiet contradicts --verbose: give one of them.")
-    return "quiet" if quiet else "verbose" if verbose else "normal"
 
 
 def _layer_sizes(text: str) -> tuple[int, ...]:
@@ -163,6 +217,33 @@ def _layer_sizes(text: str) -> tuple[int, ...]:
 
 def _pairs(settings: list[str]) -> dict[str, Any]:
     pairs = dict(entry.partition("=")[::2] for entry in settings)
-    if unknown := set(pairs) - set(Settings.model_fields):
-        raise ValueError(f"Unknown setting {', '.join(sorted(unknown))}. See `plumbline serve --help` for the list.")
+    for name in pairs:
+        if name not in Settings.model_fields:
+            hint = did_you_mean(name, Settings.model_fields) or " See `plumbline serve --help` for the list."
+            raise ValueError(f"There is no setting {name!r}.{hint}")
     return pairs
+
+
+# How the options of the command line are read that a request has in another form.
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "passive": tuple,
+    "columns": _names,
+    "drop": _names,
+    "active_columns": _names,
+    "encode": _encodings,
+    "attacks": _names,
+    "defences": _names,
+    "hidden": _layer_sizes,
+}
+
+
+def _check_threshold(limit: float | None, largest: float | None) -> None:
+    """End with a status of its own where more leaked than the limit, or where nobody can say how much."""
+    if limit is None or (largest is not None and largest <= limit):
+        return
+    if largest is None:
+        words = "No leak was measured, so that nothing can be said to be below --fail-above: mount attacks (--attacks)."
+    else:
+        words = f"The federation gives away {largest:.0%} of what was unknown, above the {limit:.0%} of --fail-above."
+    console_errors.print(f"plumbline: {words}", style="red")
+    raise typer.Exit(ABOVE_THRESHOLD)

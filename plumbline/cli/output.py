@@ -13,6 +13,9 @@ from services.common.words import escaped, escaped_lines
 # Of a line that a terminal shows of what another party says.
 _MOST_SHOWN = 2_000
 
+# How a command ends; 0 is done.
+UNEXPECTED, MENDABLE, ABOVE_THRESHOLD, INTERRUPTED = 1, 2, 3, 130
+
 console_out = Console(soft_wrap=True, highlight=False, markup=False)
 console_errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
@@ -39,7 +42,7 @@ def plain_errors(say: Callable[[str], object] | None = None) -> Iterator[None]:
     except (ValueError, OSError, FederationError, FederationFailed, ProcessFailed) as error:
         words = _system_words(error) if isinstance(error, OSError) else str(error)
         (say or _say)(words)
-        raise typer.Exit(2) from error
+        raise typer.Exit(MENDABLE) from error
 
 
 def _say(words: str) -> None:

@@ -5,13 +5,12 @@ from typing import Literal
 
 from attacks import Level
 from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.sources import SourceKind
 
 # What a verdict in one sentence is measured at: means and frequencies are often published, records hardly ever.
 HEADLINE: Level = "marginals"
 # What a light says; grey: not measured, so never a word of safety.
 Light = Literal["green", "amber", "red", "grey"]
-# What a column of a passive table is judged as.
-SourceKind = Literal["number", "date", "code", "category"]
 
 
 @dataclass(frozen=True)

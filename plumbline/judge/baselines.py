@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import attacks
-from attacks import AuxiliaryRows, Level, PredictionView
+from attacks import AuxiliaryRows, Level, PassiveMoments, PredictionView
 from plumbline.judge.federation_part import Losses
 from plumbline.judge.measures import misses, squared_errors
 from vfl.arrays import FloatArray, IntArray
@@ -48,6 +49,7 @@ class Knowledge:
         auxiliary_active: (t, d_a) its own columns of the complete records that it is declared to hold.
         auxiliary_passive: (t, d) the passive columns of those.
         auxiliary_labels: (t,) classes of those; None where it has none.
+        groups: which passive columns are the one-hot features of one category, exactly one of which is 1.
     """
 
     features_active: FloatArray
@@ -55,6 +57,7 @@ class Knowledge:
     auxiliary_active: FloatArray
     auxiliary_passive: FloatArray
     auxiliary_labels: IntArray | None
+    groups: tuple[IntArray, ...] = ()
 
 
 def imputations(knowledge: Knowledge) -> list[Predictor]:
@@ -64,7 +67,8 @@ def imputations(knowledge: Knowledge) -> list[Predictor]:
     """
     held = len(knowledge.auxiliary_passive)
     counts = sorted({count for count in IMPUTATION_RECORDS if count <= held} | ({held} if held else set()))
-    return [_imputation(knowledge, count) for count in counts]
+    with threadpool_limits(1):  # hundreds of small fits, which several threads only keep each other from
+        return [_imputation(knowledge, count) for count in counts]
 
 
 def _imputation(knowledge: Knowledge, count: int) -> Predictor:
@@ -73,6 +77,11 @@ def _imputation(knowledge: Knowledge, count: int) -> Predictor:
         features_active=knowledge.features_active,
         record_labels=knowledge.labels,
         passive_features=knowledge.auxiliary_passive.shape[1],
+        moments=PassiveMoments(
+            knowledge.auxiliary_passive[:count].mean(axis=0),
+            knowledge.auxiliary_passive[:count].var(axis=0),
+            groups=knowledge.groups,
+        ),
         auxiliary=AuxiliaryRows(
             knowledge.auxiliary_active[:count],
             knowledge.auxiliary_passive[:count],

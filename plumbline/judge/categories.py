@@ -18,17 +18,43 @@ class Category:
     Attributes:
         columns: (c,) which columns; one, or those of the group.
         values: (v, c) the values that they take, rows in order.
+        is_open: whether some records have none of a group's values; that is then one more, the last.
     """
 
     columns: IntArray
     values: FloatArray
+    is_open: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many values there are."""
+        return len(self.values) + self.is_open
 
     def symbols(self, cells: FloatArray) -> IntArray:
         """Number of the nearest value for each of (n, d) cells' records, (n,); of a group, the largest column's."""
-        if len(self.columns) > 1:
-            largest: IntArray = cells[:, self.columns].argmax(axis=1)
-            return largest
-        return _nearest(self.values[:, 0], cells[:, self.columns[0]])
+        if len(self.columns) == 1:
+            return _nearest(self.values[:, 0], cells[:, self.columns[0]])
+        indicators = cells[:, self.columns] / self.values.max(axis=0)  # each 1 as large as the others
+        if self.is_open:  # what the others leave
+            indicators = np.column_stack([indicators, 1 - indicators.sum(axis=1)])
+        largest: IntArray = indicators.argmax(axis=1)
+        return largest
+
+
+def values_of(features: FloatArray, column: int) -> Category:
+    """The category of the values that one of (n, d) columns takes."""
+    return Category(np.array([column]), np.unique(features[:, column])[:, None])
+
+
+def indicators_of(features: FloatArray, columns: IntArray) -> Category:
+    """The category whose one-hot features are these of (n, d) columns, in whatever unit a 1 is encoded; 0 is none."""
+    there = features[:, columns] > 0
+    total, count = features[:, columns].sum(axis=0, where=there), there.sum(axis=0)
+    # A category that no record has is as large as any.
+    ones: FloatArray = np.divide(total, count, out=np.ones(len(columns)), where=count > 0)
+    if len(columns) == 1:
+        return Category(columns, np.array([[0.0], ones]))
+    return Category(columns, np.diag(ones), is_open=bool((~there).all(axis=1).any()))
 
 
 def find_categories(features: FloatArray, owners: Sequence[str]) -> list[Category]:
@@ -36,15 +62,18 @@ def find_categories(features: FloatArray, owners: Sequence[str]) -> list[Categor
 
     A one-hot group is a run of columns of 0 and 1, exactly one of which is 1 in every record.
     """
-    groups = _one_hot_groups(features, owners)
-    grouped = {int(column) for group in groups for column in group}
-    alone = [
+    whole = [Category(group, np.eye(len(group))) for group in _one_hot_groups(features, owners)]
+    return sorted([*whole, *few_valued(features, whole)], key=lambda one: int(one.columns[0]))
+
+
+def few_valued(features: FloatArray, whole: Sequence[Category]) -> list[Category]:
+    """Find single columns of (n, d) that take few values, but more than one, and are of no category yet."""
+    grouped = {int(column) for one in whole for column in one.columns}
+    return [
         Category(np.array([column]), np.unique(features[:, column])[:, None])
         for column in range(features.shape[1])
         if column not in grouped and is_discrete(features[:, column]) and np.ptp(features[:, column]) > 0
     ]
-    whole = [Category(group, np.eye(len(group))) for group in groups]
-    return sorted([*alone, *whole], key=lambda one: int(one.columns[0]))
 
 
 def wrong_losses(truth: FloatArray, predictors: Sequence[Predictor], categories: Sequence[Category]) -> list[Losses]:
@@ -70,7 +99,7 @@ def prior_losses(truth: FloatArray, categories: Sequence[Category]) -> list[Loss
 
     The most frequent is that of the judged (n, d) cells themselves: no other constant is right as often.
     """
-    blind = [np.full(len(truth), 1 - 1 / len(one.values)) for one in categories]
+    blind = [np.full(len(truth), 1 - 1 / one.count) for one in categories]
     modes = []
     for one in categories:
         symbols = one.symbols(truth)

@@ -1,19 +1,18 @@
 """Everything that a run tells an auditor: its summary, what attacks found, and the answer to a person."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 from plumbline.judge.answer import Answer
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
+from plumbline.judge.progress import Progress, silent
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.judge.wording import answer_of
 from services.common.run_folder import RunFolder
 
 Finding = AttackFinding | TrainingFinding
-# What is being judged, how much of it is done, and of how much.
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +69,7 @@ def read_findings(
         RunFolderError: when a file is missing or broken, or no session began.
     """
     summary = read_summary(folder, name)
-    told = progress or (lambda what, done, of: None)
-    told("predictions", 0, 2)
-    predictions = read_prediction_findings(folder, passive_names)
-    told("training", 1, 2)
-    training = tuple(read_training_findings(folder))
-    told("done", 2, 2)
+    told = progress or silent
+    predictions = read_prediction_findings(folder, passive_names, progress=told)
+    training = tuple(read_training_findings(folder, progress=told))
     return Findings(summary, predictions, training, answer_of(summary, predictions, training, titles or {}))

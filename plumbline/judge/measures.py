@@ -59,17 +59,39 @@ def covered(truth: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
     return inside
 
 
+class LikewiseLabelled:
+    """Counts records whose reconstruction an independent classifier labels like the original (Jiang eq. 24).
+
+    The classifier (scikit-learn's SGD, as in the paper) is trained once, on held-out passive features and their labels.
+    """
+
+    def __init__(self, truth: FloatArray, *, held_out: FloatArray, held_out_labels: IntArray) -> None:
+        """Train the classifier; held-out records of one class teach it nothing.
+
+        Args:
+            truth: (n, d) originals.
+            held_out: (m, d) other records.
+            held_out_labels: (m,) classes of these.
+        """
+        from sklearn.linear_model import SGDClassifier
+
+        self._evaluator = None
+        if len(np.unique(held_out_labels)) > 1 and len(truth):
+            self._evaluator = SGDClassifier(random_state=0).fit(held_out, held_out_labels)
+            self._labels = self._evaluator.predict(truth)
+
+    def accuracy(self, estimate: FloatArray) -> float:
+        """Share of records that (n, d) reconstructions leave their label; NaN where nothing could be learned."""
+        if self._evaluator is None:
+            return float("nan")
+        return float((self._evaluator.predict(estimate) == self._labels).mean())
+
+
 def attack_accuracy(
     truth: FloatArray, estimate: FloatArray, *, held_out: FloatArray, held_out_labels: IntArray
 ) -> float:
-    """Share of records whose reconstruction an independent classifier labels like the original (Jiang eq. 24).
-
-    The classifier (scikit-learn's SGD, as in the paper) is trained on held-out passive features and their labels.
-    """
-    from sklearn.linear_model import SGDClassifier
-
-    evaluator = SGDClassifier(random_state=0).fit(held_out, held_out_labels)
-    return float((evaluator.predict(truth) == evaluator.predict(estimate)).mean())
+    """Share of records whose reconstruction an independent classifier labels alike, see ``LikewiseLabelled``."""
+    return LikewiseLabelled(truth, held_out=held_out, held_out_labels=held_out_labels).accuracy(estimate)
 
 
 def correlation_with_active(features_passive: FloatArray, features_active: FloatArray) -> FloatArray:
@@ -105,13 +127,15 @@ def conditional_entropy(truth: FloatArray, estimate: FloatArray) -> float:
     plug-in value is slightly too small for few records. Estimates need not be near the truth: a permuted or inverted
     reconstruction tells it in full.
     """
-    values, symbols = np.unique(truth, return_inverse=True)
-    distinct, bins = np.unique(estimate, return_inverse=True)
+    values, distinct = np.unique(truth), np.unique(estimate)
+    symbols = np.searchsorted(values, truth)
     if len(distinct) > len(values):
         edges = np.unique(np.quantile(estimate, np.linspace(0, 1, len(values) + 1)[1:-1]))
         bins = np.searchsorted(edges, estimate, side="right")
-    joint = np.zeros((bins.max() + 1, len(values)))
-    np.add.at(joint, (bins, symbols), 1)
+    else:
+        bins = np.searchsorted(distinct, estimate)
+    size = int(bins.max()) + 1
+    joint = np.bincount(bins * len(values) + symbols, minlength=size * len(values)).reshape(size, len(values))
     return _entropy(joint.ravel()) - _entropy(joint.sum(axis=1))
 
 

@@ -7,29 +7,22 @@ import numpy as np
 
 import attacks
 from attacks import LEVELS, Level
-from plumbline.judge.baselines import Knowledge, Predictor, imputations
-from plumbline.judge.categories import find_categories
+from plumbline.judge.baselines import Predictor
 from plumbline.judge.federation_part import Comparison, LevelVerdict
-from plumbline.judge.measures import (
-    Interval,
-    attack_accuracy,
-    conditional_entropy,
-    correlation_with_active,
-    covered,
-    entropy,
-    is_discrete,
-    misses,
-    mse_per_feature,
-    r_squared,
-)
-from plumbline.judge.verdicts import CategoryVerdict, ColumnVerdict, Evidence
-from services.common.identity import Role
+from plumbline.judge.measures import Interval, covered, misses, mse_per_feature, r_squared
+from plumbline.judge.progress import Progress, silent
+from plumbline.judge.truth import Truth
+from plumbline.judge.verdicts import CategoryVerdict, ColumnVerdict, Evidence, SourceVerdict
 from services.common.run_folder import RunFolder, RunFolderError
-from services.common.run_records import DONE, Estimates, PredictionAttackOutcome
+from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, PredictionAttackOutcome
 from vfl.arrays import FloatArray
 
+# Fewer records than this are too few to judge: half of them choose an attack, and what the others say is chance.
+LEAST_RECORDS = 10
 # Arrays beside an attack's estimate: what it would have guessed without scores, and the ends of its 90 % intervals.
 _WITHHELD, _LOW, _HIGH = "withheld: ", "low: ", "high: "
+# What is judged besides each attack, in order.
+_JUDGED = ("guesses without scores", "errors", "columns", "categories")
 
 
 @dataclass(frozen=True)
@@ -138,6 +131,8 @@ class PredictionFindings:
         columns: the verdict on each passive column.
         categories: the verdict on each column of few values and each one-hot encoded feature.
         auxiliary_records: number of complete records that the adversary is declared to hold.
+        sources: the verdict on each column of the passive parties' own tables.
+        records: number of judged records; with fewer than ``LEAST_RECORDS`` there are no verdicts.
     """
 
     attacks: tuple[AttackFinding, ...] = ()
@@ -145,17 +140,67 @@ class PredictionFindings:
     columns: tuple[ColumnVerdict, ...] = ()
     categories: tuple[CategoryVerdict, ...] = ()
     auxiliary_records: int = 0
+    sources: tuple[SourceVerdict, ...] = ()
+    records: int = 0
 
 
-def read_prediction_findings(folder: RunFolder, passive_parties: Sequence[str]) -> PredictionFindings:
-    """Score all attacks on predictions that ran; nothing when none was switched on. Raises RunFolderError."""
+def read_prediction_findings(
+    folder: RunFolder, passive_parties: Sequence[str], *, progress: Progress = silent
+) -> PredictionFindings:
+    """Score all attacks on predictions that ran; nothing when none was switched on.
+
+    Args:
+        folder: what the parties wrote.
+        passive_parties: their names, in the agreement's order.
+        progress: called with what is being judged, how much is done and of how much.
+
+    Raises:
+        RunFolderError: for a file that is missing or broken, and for estimates that don't fit the records.
+    """
     outcomes = [outcome for outcome in folder.prediction_outcomes() if outcome.batch == 0]
     if not outcomes:
         return PredictionFindings()
     estimates = folder.estimates(0)
     if absent := [one.attack for one in outcomes if one.is_done and one.attack not in estimates.by_attack]:
         raise RunFolderError(f"{folder.path} has no estimates of {', '.join(absent)}: run it again, into a new folder.")
-    return _Judge(_Truth(folder, passive_parties, estimates), outcomes, estimates.by_attack).findings()
+    truth = Truth(folder, passive_parties, estimates)
+    for name, array in estimates.by_attack.items():
+        if array.shape != truth.cells.shape:
+            raise RunFolderError(
+                f"{folder.path} has estimates of {name} of shape {array.shape}, and {truth.cells.shape} were attacked: "
+                "run it again, into a new folder."
+            )
+    usable = [_without_unusable(outcome, estimates.by_attack) for outcome in outcomes]
+    if not len(truth.cells):
+        return PredictionFindings(tuple(_unscored(replace(one, status=_none_judged(one))) for one in usable))
+    return _Judge(truth, usable, estimates.by_attack, progress).findings()
+
+
+def _without_unusable(outcome: PredictionAttackOutcome, arrays: Mapping[str, FloatArray]) -> PredictionAttackOutcome:
+    """The outcome of an attack, failed where its estimates hold what is no number."""
+    if not outcome.is_done or np.isfinite(arrays[outcome.attack]).all():
+        return outcome
+    broken = 1 - np.isfinite(arrays[outcome.attack]).mean()
+    reason = f"{outcome.attack} gave estimates that are no numbers, {broken:.0%} of them: it counts as failed"
+    return replace(outcome, status=FAILED, reason=reason)
+
+
+def _none_judged(outcome: PredictionAttackOutcome) -> str:
+    return NOT_APPLICABLE if outcome.is_done else outcome.status
+
+
+def _unscored(outcome: PredictionAttackOutcome) -> AttackFinding:
+    """What is known of an attack without its score."""
+    return AttackFinding(
+        attack=outcome.attack,
+        status=outcome.status,
+        reason=outcome.reason or "",
+        records=outcome.records,
+        seconds=outcome.seconds,
+        level=level_of(outcome),
+        sees_scores=sees_scores(outcome),
+        notes=outcome.notes or (),
+    )
 
 
 def level_of(outcome: PredictionAttackOutcome) -> Level:
@@ -175,100 +220,85 @@ def _spec_of(outcome: PredictionAttackOutcome) -> attacks.AttackSpec:
         return attacks.AttackSpec(adversary="active", phase="prediction", knowledge="agnostic", needs=(), source="")
 
 
-class _Truth:
-    """The passive features behind the attacked rows, and what else an auditor needs to judge reconstructions."""
-
-    def __init__(self, folder: RunFolder, passive_parties: Sequence[str], estimates: Estimates) -> None:
-        blocks, self.owners, self.names = [], list[str](), list[str]()
-        for party in passive_parties:
-            own = folder.features(party)
-            blocks.append(own.features)
-            self.names += [str(name) for name in own.names]
-            self.owners += [party] * own.features.shape[1]
-        self._passive = np.hstack(blocks)
-        self._active, self._labels = folder.features(Role.ACTIVE).features, folder.labels()
-        known = estimates.auxiliary_rows
-        self._rows, self._known = estimates.rows, np.empty(0, dtype=np.int64) if known is None else known
-        self.cells = self._passive[self._rows]
-        self.ranges = np.ptp(self._passive, axis=0)
-        self.categories = find_categories(self._passive, self.owners)
-        varying = self._active[:, np.ptp(self._active, axis=0) > 0]
-        self.correlation = correlation_with_active(self._passive, varying)
-
-    @property
-    def auxiliary_records(self) -> int:
-        """How many complete records the adversary is declared to hold."""
-        return len(self._known)
-
-    def accuracy(self, estimate: FloatArray) -> float:
-        """Jiang's eq. 24, by a classifier of the records that aren't judged."""
-        held_out = np.setdiff1d(np.arange(len(self._passive)), self._rows)
-        return attack_accuracy(
-            self.cells, estimate, held_out=self._passive[held_out], held_out_labels=self._labels[held_out]
-        )
-
-    def imputations(self) -> list[Predictor]:
-        """What the declared complete records tell of the judged ones by the active party's columns and labels."""
-        if not self.auxiliary_records or self._active.min() < 0 or self._active.max() > 1:
-            return []  # views, and so attacks, are for columns in [0, 1]
-        return imputations(
-            Knowledge(
-                features_active=self._active[self._rows],
-                labels=self._labels[self._rows],
-                auxiliary_active=self._active[self._known],
-                auxiliary_passive=self._passive[self._known],
-                auxiliary_labels=self._labels[self._known],
-            )
-        )
-
-
 class _Judge:
     """Scores every attack of one batch against every guess without scores."""
 
     def __init__(
-        self, truth: _Truth, outcomes: Sequence[PredictionAttackOutcome], arrays: Mapping[str, FloatArray]
+        self,
+        truth: Truth,
+        outcomes: Sequence[PredictionAttackOutcome],
+        arrays: Mapping[str, FloatArray],
+        progress: Progress,
     ) -> None:
         self._truth, self._outcomes, self._arrays = truth, outcomes, arrays
-        self._generator = np.random.default_rng(0)
+        self._generator, self._progress = np.random.default_rng(0), progress
         done = [one for one in outcomes if one.is_done]
         withheld = [
             Predictor(f"{one.attack}, scores withheld", level_of(one), arrays[_WITHHELD + one.attack])
             for one in done
-            if _WITHHELD + one.attack in arrays
+            if _WITHHELD + one.attack in arrays and np.isfinite(arrays[_WITHHELD + one.attack]).all()
         ]
         self._attacks = [self._predictor(one) for one in done if sees_scores(one)]
         self._score_free = [self._predictor(one) for one in done if not sees_scores(one)] + withheld
+        self._tell(_JUDGED[0], 0)
         self._score_free += truth.imputations()
-        self._evidence = Evidence.of(truth.cells, self._attacks, self._score_free, ranges=truth.ranges)
+        self._evidence = Evidence.of(truth.cells, self._attacks, self._score_free, tolerance=truth.tolerance)
 
     def _predictor(self, outcome: PredictionAttackOutcome) -> Predictor:
         return Predictor(outcome.attack, level_of(outcome), self._arrays[outcome.attack])
 
+    def _tell(self, what: str, done: int) -> None:
+        self._progress(what, done, len(_JUDGED) + len(self._outcomes))
+
     def findings(self) -> PredictionFindings:
         """Everything that a run tells of its predictions."""
-        truth, evidence, generator = self._truth, self._evidence, self._generator
-        comparison = evidence.compared(generator=generator)
-        return PredictionFindings(
-            attacks=tuple(self._finding(one, comparison) for one in self._outcomes),
+        truth = self._truth
+        self._tell(_JUDGED[1], 1)
+        comparison = self._evidence.compared(generator=self._generator)
+        found = PredictionFindings(
+            attacks=tuple(self._finding(number, one, comparison) for number, one in enumerate(self._outcomes)),
             baselines=tuple(
                 BaselineFinding(name, level, comparison.mean_losses(name)[0]) for name, level in comparison.score_free
             ),
-            columns=evidence.column_verdicts(truth.names, truth.owners, generator=generator),
-            categories=evidence.category_verdicts(truth.categories, truth.names, truth.owners, generator=generator),
             auxiliary_records=truth.auxiliary_records,
+            records=len(truth.cells),
+        )
+        return found if len(truth.cells) < LEAST_RECORDS else self._with_verdicts(found)
+
+    def _with_verdicts(self, found: PredictionFindings) -> PredictionFindings:
+        """Findings with the verdict on each feature, each category and each column of a passive table."""
+        truth, evidence, generator = self._truth, self._evidence, self._generator
+        self._tell(_JUDGED[2], 2 + len(self._outcomes))
+        columns = evidence.column_verdicts(truth.names, truth.owners, generator=generator)
+        self._tell(_JUDGED[3], 3 + len(self._outcomes))
+        judged = list({id(one): one for one in (*truth.told_categories, *truth.categories)}.values())
+        wrong = dict(zip(map(id, judged), evidence.wrong_names(judged, generator=generator), strict=True))
+        return replace(
+            found,
+            columns=columns,
+            categories=tuple(
+                CategoryVerdict(
+                    truth.owners[one.columns[0]],
+                    tuple(truth.names[column] for column in one.columns),
+                    one.count,
+                    wrong[id(one)],
+                )
+                for one in truth.categories
+            ),
+            sources=tuple(
+                SourceVerdict.of(
+                    one,
+                    columns[one.value],
+                    None if one.category is None else wrong[id(one.category)],
+                    None if one.missing is None else wrong[id(one.missing)],
+                )
+                for one in truth.sources
+            ),
         )
 
-    def _finding(self, outcome: PredictionAttackOutcome, comparison: Comparison) -> AttackFinding:
-        finding = AttackFinding(
-            attack=outcome.attack,
-            status=outcome.status,
-            reason=outcome.reason or "",
-            records=outcome.records,
-            seconds=outcome.seconds,
-            level=level_of(outcome),
-            sees_scores=sees_scores(outcome),
-            notes=outcome.notes or (),
-        )
+    def _finding(self, number: int, outcome: PredictionAttackOutcome, comparison: Comparison) -> AttackFinding:
+        self._tell(outcome.attack, 2 + number)
+        finding = _unscored(outcome)
         return self._scored(finding, comparison) if outcome.is_done else finding
 
     def _scored(self, finding: AttackFinding, comparison: Comparison) -> AttackFinding:
@@ -311,7 +341,6 @@ class _Judge:
 
     def _column(self, index: int, estimate: FloatArray, error: Interval) -> ColumnLeakage:
         cells = self._truth.cells[:, index]
-        discrete = is_discrete(cells)
         return ColumnLeakage(
             party=self._truth.owners[index],
             column=self._truth.names[index],
@@ -319,8 +348,8 @@ class _Judge:
             half=mse_per_feature(cells, np.full_like(cells, 0.5)),
             zero=mse_per_feature(cells, np.zeros_like(cells)),
             correlation=float(self._truth.correlation[index]),
-            entropy=entropy(cells) if discrete else None,
-            remaining_entropy=conditional_entropy(cells, estimate) if discrete else None,
+            entropy=self._truth.entropies[index],
+            remaining_entropy=self._truth.remaining_entropy(index, estimate),
         )
 
     def _levels(self, finding: AttackFinding, comparison: Comparison) -> list[tuple[LevelVerdict, ...]]:

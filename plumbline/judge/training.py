@@ -8,6 +8,7 @@ import numpy as np
 
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.labels import label_verdicts
+from plumbline.judge.progress import Progress, silent
 from services.common.run_folder import RunFolder
 from services.common.run_records import TrainingAttackOutcome
 
@@ -55,9 +56,18 @@ class TrainingFinding:
         return "; ".join(f"{name.replace('_', ' ')}: {reprlib.repr(value)}" for name, value in self.details.items())
 
 
-def read_training_findings(folder: RunFolder) -> list[TrainingFinding]:
-    """Score all attacks on training that ran; empty when none was switched on. Raises RunFolderError."""
-    return [_judged(folder, outcome) for outcome in folder.training_outcomes()]
+def read_training_findings(folder: RunFolder, *, progress: Progress = silent) -> list[TrainingFinding]:
+    """Score all attacks on training that ran; empty when none was switched on. Raises RunFolderError.
+
+    Args:
+        folder: what the parties wrote.
+        progress: called with the attack that is judged, how many are done and of how many.
+    """
+    findings, outcomes = [], folder.training_outcomes()
+    for number, outcome in enumerate(outcomes):
+        progress(outcome.attack, number, len(outcomes))
+        findings.append(_judged(folder, outcome))
+    return findings
 
 
 def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFinding:

@@ -14,10 +14,8 @@ from plumbline.judge.baselines import (
 )
 from plumbline.judge.categories import Category, prior_losses, wrong_losses
 from plumbline.judge.federation_part import Comparison, LevelVerdict, Losses, choose_and_judge
+from plumbline.judge.sources import TOLERANCE, Source, SourceKind
 from vfl.arrays import FloatArray, IntArray
-
-# Cells count as known when an estimate is off by this part of their column's range at most.
-TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class ColumnVerdict:
         party: name of the column's owner.
         column: name of the column.
         squared: on squared errors, level by level, ``nothing`` first.
-        misses: on cells that are off by more than ``TOLERANCE`` of the column's range, likewise.
+        misses: on cells that are off by more than what counts as known, 5 % of the range or near it, likewise.
     """
 
     party: str
@@ -43,7 +41,7 @@ class CategoryVerdict:
 
     Attributes:
         party: name of the owner.
-        columns: names of its columns, one or those of the group.
+        columns: names of its features, one or those of the group.
         values: how many values it takes.
         wrong: on records for which another value is named, level by level.
     """
@@ -52,6 +50,51 @@ class CategoryVerdict:
     columns: tuple[str, ...]
     values: int
     wrong: tuple[LevelVerdict, ...]
+
+
+@dataclass(frozen=True)
+class SourceVerdict:
+    """What a federation gives away of one column of a passive party's own table.
+
+    Attributes:
+        party: name of the owner.
+        column: name of the column.
+        kind: what it is judged as.
+        features: which of the passive features are of it.
+        levels: level by level, of numbers and dates on squared errors, of codes and categories on wrong names.
+        known: on cells that aren't known, likewise.
+        known_as: what counts as known: ``within 5``, ``guessed right``.
+        missing: of a number, on records of which it is named wrongly whether it is there; empty elsewhere.
+    """
+
+    party: str
+    column: str
+    kind: SourceKind
+    features: tuple[int, ...]
+    levels: tuple[LevelVerdict, ...]
+    known: tuple[LevelVerdict, ...]
+    known_as: str
+    missing: tuple[LevelVerdict, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        source: Source,
+        column: ColumnVerdict,
+        named: tuple[LevelVerdict, ...] | None,
+        missing: tuple[LevelVerdict, ...] | None,
+    ) -> "SourceVerdict":
+        """Choose what a source is judged by.
+
+        Args:
+            source: the column.
+            column: the verdict on the feature that stands for it.
+            named: how often its values are named wrongly; None for what isn't named.
+            missing: the same of whether it is there.
+        """
+        levels, known = (column.squared, column.misses) if named is None else (named, named)
+        features = tuple(sorted(map(int, source.features)))
+        return cls(source.party, source.name, source.kind, features, levels, known, source.known_as, missing or ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +122,11 @@ class Evidence:
         attacks: Sequence[Predictor],
         score_free: Sequence[Predictor],
         *,
-        ranges: FloatArray | None = None,
+        tolerance: FloatArray | None = None,
     ) -> "Evidence":
-        """Gather estimates; ``ranges``: (d,) of the columns, 1 by default, as min-max encoding makes them."""
-        spread = np.ones(truth.shape[1]) if ranges is None else ranges
-        return cls(truth, tuple(attacks), tuple(score_free), TOLERANCE * spread)
+        """Gather estimates; ``tolerance``: (d,), 5 % of the range that min-max encoding makes by default."""
+        width = np.full(truth.shape[1], TOLERANCE) if tolerance is None else tolerance
+        return cls(truth, tuple(attacks), tuple(score_free), width)
 
     def squared(self, rows: IntArray) -> tuple[list[Losses], list[Losses]]:
         """Squared errors on some records, of attacks and of guesses without scores."""
@@ -121,24 +164,13 @@ class Evidence:
         missing = choose_and_judge(self.missing, count, generator=generator)
         return tuple(map(ColumnVerdict, owners, names, squared, missing))
 
-    def category_verdicts(
-        self,
-        categories: Sequence[Category],
-        names: Sequence[str],
-        owners: Sequence[str],
-        *,
-        generator: np.random.Generator,
-    ) -> tuple[CategoryVerdict, ...]:
-        """Judge every category likewise; ``names`` and ``owners``: of all columns and their parties."""
+    def wrong_names(
+        self, categories: Sequence[Category], *, generator: np.random.Generator
+    ) -> list[tuple[LevelVerdict, ...]]:
+        """Judge every category likewise, by how often another value than the true one is named."""
         if not categories:
-            return ()
-        wrong = choose_and_judge(lambda rows: self.wrong(rows, categories), len(self.truth), generator=generator)
-        return tuple(
-            CategoryVerdict(
-                owners[one.columns[0]], tuple(names[column] for column in one.columns), len(one.values), levels
-            )
-            for one, levels in zip(categories, wrong, strict=True)
-        )
+            return []
+        return choose_and_judge(lambda rows: self.wrong(rows, categories), len(self.truth), generator=generator)
 
     def _of(self, rows: IntArray) -> tuple[FloatArray, list[Predictor], list[Predictor]]:
         return (

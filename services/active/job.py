@@ -195,14 +195,14 @@ class Job:
         if len(np.unique(labels)) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
 
-        joining = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
-        for joined in joining:
-            joined.add_done_callback(self._interrupt_after)
-        agreement = join(self._context, self.session_id, rows)
-        first_failure(joining)
-        check_as_opened(agreement, terms)
+        others = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
+        for other in others:
+            other.add_done_callback(self._interrupt_after)
+        joined = join(self._context, terms, rows)
+        first_failure(others)
+        check_as_opened(joined.agreement, terms)
         self._ending.check()
-        self.session = PartySession.open(self._context, agreement, rows, labels)
+        self.session = PartySession.open(self._context, joined, labels)
         self._note_terms(self.session)
         training = self.session.training
         training.show_public_key()
@@ -285,7 +285,7 @@ class Job:
         self._ending.check()
         self.quality = ScoreQuality.of(scores, labels)
         self._record.note(test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=labels.tolist())
-        self._record.finish(training.weights, self._data.feature_names)
+        self._record.finish(training.weights)
         return scores
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:

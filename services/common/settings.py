@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -19,7 +19,8 @@ from pydantic_settings import (
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role, role_of
-from vfl.suggestions import nearest
+from vfl.data.columns import ENCODINGS, Encoding
+from vfl.suggestions import did_you_mean, nearest
 
 PREFIX = "PLUMBLINE_"
 # Settings of tools and tests around the services; known, so that they are not taken for typing errors.
@@ -77,6 +78,19 @@ class Settings(BaseSettings):
     )
     id_column: str = Field("id", min_length=1, description="Column of the record ids.")
     label_column: str = Field("", description="Column of the labels; the active party's only.")
+    columns: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Columns of this party's table to use: names and patterns, age,income,c*, or a JSON list; default: "
+        "all besides id and label.",
+    )
+    drop: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Columns of this party's table to leave out: names and patterns, or a JSON list."
+    )
+    encode: Annotated[dict[str, Encoding], NoDecode] = Field(
+        default_factory=dict,
+        description="What columns become, where it isn't what they look like: zip=onehot,age=number, or a JSON object; "
+        f"{', '.join(ENCODINGS)}.",
+    )
     encoder: Literal["minmax", "standardise", "unit_norm", "none"] = Field(
         "minmax", description="How this party scales its own columns."
     )
@@ -190,17 +204,35 @@ class Settings(BaseSettings):
     @field_validator("attacks", "defences", mode="before")
     @classmethod
     def _parse_names(cls, value: Any) -> Any:
-        return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+        return _listed(value) if isinstance(value, str) else value
+
+    @field_validator("columns", "drop", mode="before")
+    @classmethod
+    def _parse_columns(cls, value: Any) -> Any:
+        # A name may hold a comma: then the list is JSON.
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            return _from_json(value, 'a JSON list such as ["age", "c*"]')
+        return _listed(value) if isinstance(value, str) else value
+
+    @field_validator("encode", mode="before")
+    @classmethod
+    def _parse_encode(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            is_json = value.lstrip().startswith("{")
+            value = _from_json(value, 'a JSON object such as {"zip": "onehot"}') if is_json else _pairs(value)
+        for column, encoding in value.items() if isinstance(value, Mapping) else ():
+            if encoding not in ENCODINGS:
+                known = ", ".join(ENCODINGS)
+                meant = did_you_mean(str(encoding), ENCODINGS)
+                raise ValueError(f"column {column!r} can become one of {known}; got {encoding!r}.{meant}")
+        return value
 
     @field_validator("attack_options", "defence_options", mode="before")
     @classmethod
     def _parse_options(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        try:
-            return json.loads(value)
-        except ValueError as error:
-            raise ValueError(f'expected JSON such as {{"gia": {{"init": "half"}}}}, got {value!r}') from error
+        return _from_json(value, 'JSON such as {"gia": {"init": "half"}}')
 
     @field_validator(*_TERMS)
     @classmethod
@@ -273,16 +305,43 @@ def _is_address(text: str, *, least_port: int) -> bool:
     return bool(host) and port.isascii() and port.isdecimal() and least_port <= int(port) < 1 << 16
 
 
+def _listed(text: str) -> list[str]:
+    """Names of a comma-separated list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """COLUMN=ENCODING, comma-separated."""
+    pairs = [entry.rpartition("=") for entry in _listed(text)]
+    if wrong := [encoding for column, _, encoding in pairs if not column.strip()]:
+        raise ValueError(f"expected COLUMN=ENCODING, such as zip=onehot, got {wrong[0]!r}")
+    return {column.strip(): encoding.strip() for column, _, encoding in pairs}
+
+
+def _from_json(text: str, expected: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"expected {expected}, got {text!r}") from error
+
+
 def _as_text(value: Any) -> str:
     """A setting as one writes it into the environment; empty for None and for empty collections."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return ",".join(value)
+        return _joined(value) or json.dumps(value) if value else ""
     if isinstance(value, dict):
-        is_peers = all(isinstance(one, str) for one in value.values())
-        return ",".join(f"{name}={one}" for name, one in value.items()) if is_peers else json.dumps(value)
+        is_flat = all(isinstance(one, str) and name == name.strip() != "" for name, one in value.items())
+        pairs = [f"{name}={one}" for name, one in value.items()]
+        return (is_flat and _joined(pairs)) or json.dumps(value) if value else ""
     return "" if value is None else str(value)
+
+
+def _joined(names: Sequence[str]) -> str:
+    """A comma-separated list, if it is read as these names: a column's name may hold anything. Else nothing."""
+    text = ",".join(names)
+    return text if _listed(text) == list(names) and not text.startswith(("[", "{")) else ""
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -309,7 +368,8 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         place = PREFIX + str(first["loc"][0]).upper() + ": " if first["loc"] else "Settings: "
-        raise SettingsError(f"{place}{_words_of(first)}.") from error
+        words = _words_of(first)
+        raise SettingsError(f"{place}{words}" + ("" if words.endswith(("?", ".")) else ".")) from error
 
 
 def _words_of(error: ErrorDetails) -> str:

@@ -56,7 +56,7 @@ class PartyContext:
 
     Attributes:
         name: the party's, as its certificate and the agreement state it.
-        data: its own table, encoded.
+        data: its own table, and what its columns become in a session.
         settings: its own, which have the last word on a session's security.
         coordinator: the way to the coordinator.
         peers: the ways to the other parties of Protocol 1, by name.

@@ -1,113 +1,188 @@
-"""A party's own data, as its settings name it: loaded, checked and encoded from its own columns only."""
+"""A party's own table, as its settings name it: typed when it is loaded, encoded anew for each session.
 
-import hashlib
-from dataclasses import dataclass, replace
+Which columns there are, and what each becomes, is decided from the party's own table before anything starts. Scales,
+categories and what stands for missing values are fitted on the training rows of a session, so that validation and test
+records are as new to the encoding as to the model.
+"""
+
+import logging
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from services.common.agreement import PartyDescription
+from services.common.agreement import PartyDescription, TrainingPlan
+from services.common.errors import InvalidMessage
 from services.common.settings import Settings, SettingsError
 from services.party.party_defences import PartyDefences
+from services.party.party_model import rows_of_plan
+from services.party.table_hash import hash_of_table
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
     DATASETS,
-    Table,
-    fit_encoder,
+    EncoderKind,
+    TypedTable,
+    fit_columns,
     is_signed,
     load_dataset,
-    load_table,
     magnitude_bits,
     party_share,
+    read_table,
     snap_to_grid,
+    typed_table_of,
 )
+from vfl.data.columns import EncodedColumn
+
+_log = logging.getLogger(__name__)
+
+BIAS = EncodedColumn("(bias)", "(bias)", "bias")
 
 
-@dataclass(frozen=True)
-class PartyData:
-    """One party's table, encoded from its own columns only.
+@dataclass(frozen=True, eq=False)
+class AlignedFeatures:
+    """A party's aligned records, as one session trains on them.
 
     Attributes:
-        ids: record ids, one per row.
-        feature_names: one per column of ``features``.
-        features: (n, d) as the federation may know them; the active party's last column is the constant 1, its bias.
-        labels: one per row; None at a passive party.
-        simulation: sentences about what no real party could do, for the report.
-        untransformed: (n, d) before a defence changed them; None where none did.
+        rows: (aligned rows,) the party's own row numbers in the common order.
+        columns: what each feature is of; the active party's last one is its bias.
+        features: (aligned rows, d) on the fixed-point grid, so that encrypted and plain training see the same numbers.
+        truth: the same before any defence, what an auditor compares reconstructions with.
     """
 
-    ids: tuple[str, ...]
-    feature_names: tuple[str, ...]
+    rows: IntArray
+    columns: tuple[EncodedColumn, ...]
     features: FloatArray
-    labels: NDArray[np.object_] | None
-    simulation: tuple[str, ...] = ()
-    untransformed: FloatArray | None = None
+    truth: FloatArray
 
-    def protected_by(self, defences: PartyDefences) -> "PartyData":
-        """The same records with features as this party's defences transform them."""
-        return replace(self, features=defences.transform_features(self.features), untransformed=self.features)
-
-    def describe(self, name: str, aligned_rows: int, *, truncates_answers: bool) -> PartyDescription:
+    def describe(self, name: str, *, truncates_answers: bool) -> PartyDescription:
         """Describe this party to the others: counts and bounds only."""
         return PartyDescription(
             name=name,
             feature_count=self.features.shape[1],
             feature_integer_bits=magnitude_bits(self.features),
             features_signed=is_signed(self.features),
-            aligned_rows=aligned_rows,
+            aligned_rows=len(self.rows),
             truncates_answers=truncates_answers,
         )
 
+
+@dataclass(frozen=True, eq=False)
+class PartyData:
+    """One party's table with the types of its columns. Nothing of it is fitted to a row yet.
+
+    Attributes:
+        table: rows, typed columns and what each becomes.
+        encoder: how this party scales its columns.
+        has_bias: whether a constant feature 1 comes last: the active party's bias.
+        simulation: sentences about what no real party could do, for the report.
+        defences: those that transform this party's features.
+    """
+
+    table: TypedTable
+    encoder: EncoderKind = "minmax"
+    has_bias: bool = False
+    simulation: tuple[str, ...] = ()
+    defences: PartyDefences = field(default_factory=PartyDefences)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Record ids, one per row."""
+        return self.table.ids
+
+    @property
+    def labels(self) -> NDArray[np.object_] | None:
+        """A label per row; None at a passive party."""
+        return self.table.labels
+
+    def protected_by(self, defences: PartyDefences) -> "PartyData":
+        """The same records, whose features these defences transform in every session."""
+        return replace(self, defences=defences)
+
+    def aligned(self, rows: IntArray, plan: TrainingPlan) -> AlignedFeatures:
+        """Encode the aligned records for a session, fitted on those that it trains on.
+
+        Args:
+            rows: the party's own row numbers in the common order, (aligned rows,).
+            plan: the session's, whose public split says which of them are trained on.
+
+        Raises:
+            InvalidMessage: for a record that stands in the order twice, where none is left to train on, or these can't
+                be encoded. The words are for other parties: the log has the column.
+        """
+        if len(np.unique(rows)) != len(rows):
+            # The guard counts rows, and a record that stands in many has one residual.
+            raise InvalidMessage("The order of records names a record twice: each may stand in it once.")
+        training = rows[rows_of_plan(plan, len(rows)).train]
+        if not len(training):
+            raise InvalidMessage(f"None of {len(rows)} aligned records is left to train on: align more of them.")
+        try:
+            fitted = fit_columns(self.table, training, self.encoder)
+            # All rows of the table, in its order: what a defence draws for a record is the same in every session.
+            encoded = fitted.transform(self.table)
+        except ValueError as error:
+            _log.error("The aligned records can't be encoded: %s", error)
+            raise InvalidMessage("The aligned records can't be encoded: this party's log says why.") from error
+        transformed = self.defences.transform_features(encoded)
+        features = self._on_grid(transformed, rows, plan)
+        truth = features if transformed is encoded else self._on_grid(encoded, rows, plan)
+        return AlignedFeatures(rows, (*fitted.columns, *([BIAS] if self.has_bias else [])), features, truth)
+
+    def _on_grid(self, encoded: FloatArray, rows: IntArray, plan: TrainingPlan) -> FloatArray:
+        width = encoded.shape[1]
+        features = np.ones((len(rows), width + self.has_bias))
+        features[:, :width] = snap_to_grid(encoded[rows], plan.feature_fraction_bits)
+        return features
+
     @cached_property
     def table_hash(self) -> str:
-        """SHA-256 of all that a model of this party depends on: ids, names, features as trained on, and labels."""
-        texts = [*self.ids, *self.feature_names, *(() if self.labels is None else map(repr, self.labels.tolist()))]
-        digest = hashlib.sha256(f"{len(self.ids)} {self.features.shape} ".encode())
-        for text in texts:
-            # The length first: neighbours can't be taken for each other's ends.
-            content = text.encode()
-            digest.update(len(content).to_bytes(8, "big") + content)
-        digest.update(np.ascontiguousarray(self.features).tobytes())
-        return digest.hexdigest()
-
-    def encoded(self, rows: IntArray, fraction_bits: int) -> FloatArray:
-        """Features of ``rows`` on the fixed-point grid, so that encrypted and plain training see the same numbers."""
-        return snap_to_grid(self.features[rows], fraction_bits)
-
-    def truth(self, rows: IntArray, fraction_bits: int) -> FloatArray:
-        """Features of ``rows`` before any defence: what an auditor compares reconstructions with."""
-        features = self.features if self.untransformed is None else self.untransformed
-        return snap_to_grid(features[rows], fraction_bits)
+        """Stands for all that an encoding of this table can depend on."""
+        return hash_of_table(self.table, self.encoder, self.has_bias)
 
 
 def load_party_data(settings: Settings, *, with_bias: bool) -> PartyData:
-    """Load and encode the table that PLUMBLINE_DATA names. ``with_bias`` appends the constant feature 1.
+    """Load the table that PLUMBLINE_DATA names and decide what its columns become; ``with_bias`` adds the feature 1.
 
     Raises:
         ValueError: with what to do about a table or data set that can't be used.
     """
     table, simulation = _load(settings)
-    encoder = fit_encoder(settings.encoder, table.features)
-    features = encoder.transform(table.features)
-    names = table.feature_names
-    if with_bias:
-        features = np.hstack([features, np.ones((len(features), 1))])
-        names = (*names, "(bias)")
-    return PartyData(tuple(table.ids), names, features, table.labels, simulation)
+    if not table.kept:
+        raise SettingsError("Every column of this party's table is left out: see PLUMBLINE_COLUMNS and PLUMBLINE_DROP.")
+    for plan in table.plans:
+        _log.info("Column %s: %s.", plan.name, plan.becomes)
+        if plan.warning:
+            _log.warning("Column %s: %s", plan.name, plan.warning)
+    return PartyData(table, settings.encoder, with_bias, simulation)
 
 
-def _load(settings: Settings) -> tuple[Table, tuple[str, ...]]:
+def _load(settings: Settings) -> tuple[TypedTable, tuple[str, ...]]:
     if settings.data in DATASETS:
+        _check_registered(settings)
         index, _, parties = (settings.share or "1/2").partition("/")
         dataset = load_dataset(settings.data, settings.data_dir, whole_row_unit_norm=settings.whole_row_unit_norm)
         share = party_share(dataset, int(index) - 1, int(parties), seed=0, missing_fraction=settings.missing_fraction)
-        return share, dataset.simulation
+        return typed_table_of(share), dataset.simulation
     if settings.whole_row_unit_norm:
         raise SettingsError(
             "PLUMBLINE_WHOLE_ROW_UNIT_NORM simulates what no real party can do: it is for registered data sets only."
         )
-    return (
-        load_table(settings.data, id_column=settings.id_column, label_column=settings.label_column or None),
-        (),
+    table = read_table(
+        settings.data,
+        id_column=settings.id_column,
+        label_column=settings.label_column or None,
+        columns=settings.columns or None,
+        drop=settings.drop,
+        encode=settings.encode,
     )
+    return table, ()
+
+
+def _check_registered(settings: Settings) -> None:
+    """Raises SettingsError for settings of a party's own table: those of a registered data set are numbers already."""
+    given = [f"PLUMBLINE_{name.upper()}" for name in ("columns", "drop", "encode") if getattr(settings, name)]
+    if given:
+        raise SettingsError(
+            f"{' and '.join(given)} chooses columns of a party's own table, and {settings.data} is a registered data "
+            "set, which PLUMBLINE_SHARE deals out: drop it, or give the file."
+        )

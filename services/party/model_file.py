@@ -1,11 +1,12 @@
 """A party's model as a file of its state: arrays and a header of JSON in an .npz, no pickle, nothing of Protocol 1.
 
-The features aren't in it: they are the party's own table, of which the file has the hash. So a model is never used with
-other data than it was trained on.
+The features aren't in it: they are encoded again from the party's own table, fitted on the same rows. The file has the
+hash of the table and that of the features, so that a model is never used with other data than it was trained on.
 """
 
 import io
 import json
+import logging
 import zipfile
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -16,14 +17,17 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from services.common.agreement import Agreement
-from services.common.errors import OutOfOrder
+from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.run_records import content_of
 from services.common.state_folder import StateError
 from services.party.features import PartyData
 from services.party.party_model import PartyModel
-from vfl.arrays import IntArray, write_arrays
+from services.party.table_hash import hash_of_features
+from vfl.arrays import FloatArray, IntArray, write_arrays
 from vfl.learning.networks import DenseNetwork, activation_named
 from vfl.learning.score_quality import ScoreQuality
+
+_log = logging.getLogger(__name__)
 
 _HEADER = "header"
 
@@ -104,6 +108,7 @@ def packed(kept: KeptModel, data: PartyData) -> bytes:
         "warnings": kept.warnings,
         "table": data.table_hash,
         "test": None if kept.test is None else asdict(kept.test),
+        "features": hash_of_features(kept.model.features),
     }
     arrays: dict[str, NDArray[Any]] = {
         _HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8),
@@ -132,17 +137,13 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
     """
     arrays, header = _read(content)
     agreement = _agreement_of(header)
-    if header["table"] != data.table_hash:
-        raise TableChanged(
-            f"{header['party']}'s table, or how it is encoded, has changed since its model was trained: put it back, "
-            "or train again."
-        )
+    _check_table(header, data)
     try:
         order = arrays["order"].astype(np.int64)
         model = PartyModel(
             agreement,
             header["party"],
-            data.encoded(order, agreement.plan.feature_fraction_bits),
+            _features_again(header, data, order, agreement),
             _network_of("own", arrays),
             int(header["epochs"]),
             arrays["token_key"].tobytes(),
@@ -154,6 +155,34 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
         return KeptModel(model, order, header["kept_at"], tuple(header["warnings"]), disclosed, test)
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise _broken(error) from error
+
+
+def _check_table(header: dict[str, Any], data: PartyData) -> None:
+    """Raises TableChanged for a model of another table, or of a version that encoded otherwise."""
+    if "features" not in header:
+        raise TableChanged(
+            f"{header['party']}'s model is of an older version of Plumbline, which fitted scales on other rows: train "
+            "again."
+        )
+    if header["table"] != data.table_hash:
+        raise TableChanged(
+            f"{header['party']}'s table, or how it is encoded, has changed since its model was trained: put it back, "
+            "or train again."
+        )
+
+
+def _features_again(header: dict[str, Any], data: PartyData, order: IntArray, agreement: Agreement) -> FloatArray:
+    """The features that the model was trained on; raises TableChanged where the same table gives others now."""
+    try:
+        features = data.aligned(order, agreement.plan).features
+        if header["features"] == hash_of_features(features):
+            return features
+    except InvalidMessage as error:
+        _log.error("%s", error)
+    raise TableChanged(
+        f"{header['party']}'s table is encoded otherwise than when its model was trained: start it with the defences, "
+        "the state folder and the version of Plumbline that it had, or train again."
+    )
 
 
 def summary_of(content: bytes) -> ModelSummary:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from defences import DefenceError
-from services.common.agreement import Agreement
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.scores import PartialScores
 from services.party.party_defences import PartyDefences
@@ -43,7 +43,7 @@ class PartyModel:
     @cached_property
     def rows(self) -> RowSplit:
         """Training, validation and test rows of the common order."""
-        return rows_of_session(self.agreement, len(self.features))
+        return rows_of_plan(self.agreement.plan, len(self.features))
 
     def partial_scores(self, rows: Sequence[int]) -> FloatArray:
         """This party's share of the logits for rows of the common order: (len(rows), columns).
@@ -113,9 +113,8 @@ class PartyModel:
         return DenseNetwork((weights,), (np.zeros(weights.shape[1]),))
 
 
-def rows_of_session(agreement: Agreement, count: int) -> RowSplit:
+def rows_of_plan(plan: TrainingPlan, count: int) -> RowSplit:
     """Which of ``count`` aligned rows a session trains on, validates with and tests with."""
-    plan = agreement.plan
     return split_rows(
         count, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction, seed=plan.seed
     )

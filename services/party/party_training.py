@@ -21,7 +21,7 @@ from services.common.run_records import DefencePrediction
 from services.common.scores import PartialScores
 from services.network.deadlines import carrying_the_deadline
 from services.party.party_defences import PartyDefences
-from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_session
+from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
 from services.protocol1.cipher import Cipher, make_cipher
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import check_vector_sizes
@@ -112,7 +112,7 @@ class PartyTraining:
                 f"{name}'s installed model takes {installed.inputs} features and gives {installed.outputs} classes; "
                 f"its table has {features.shape[1]} features, the session {agreement.classes} classes."
             )
-        self.rows = rows_of_session(agreement, len(features))
+        self.rows = rows_of_plan(plan, len(features))
         check_steps(plan, len(self.rows.train))
         check_vector_sizes(agreement)
         _check_kept_weights(agreement, features.shape[1])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from services.common.agreement import Agreement
 from services.common.errors import OutOfOrder
@@ -17,6 +18,7 @@ from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder, RunFolderError
 from services.common.run_records import PartyFeatures, PartyRecord, PartyWeights, StepRecord
 from vfl.arrays import FloatArray, IntArray
+from vfl.data.columns import EncodedColumn
 
 _log = logging.getLogger(__name__)
 _EMPTY = PartyRecord(bytes_by_message={}, peak_memory_bytes=0)
@@ -40,6 +42,7 @@ class RunRecord:
         self._lock = threading.Lock()
         self._content = _EMPTY
         self._steps: list[StepRecord] = []
+        self._columns: tuple[EncodedColumn, ...] = ()
         self._finished: PartyRecord | None = None
         self._was_there = self._folder is not None and self._folder.has_record(name)
 
@@ -61,12 +64,13 @@ class RunRecord:
                 "(PLUMBLINE_RUN_DIR)."
             ) from error
 
-    def begin(self, agreement: Agreement) -> None:
-        """Start over with a new session's terms."""
+    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...]) -> None:
+        """Start over with a new session's terms, and what this party's features are of in it."""
         self.lost.forget()
         with self._lock:
             self._content = replace(_EMPTY, agreement=agreement)
             self._steps = []
+            self._columns = columns
 
     def add_step(self, step: int, seconds: Mapping[str, float]) -> None:
         """Add one training step and its seconds by stage."""
@@ -78,23 +82,35 @@ class RunRecord:
         with self._lock:
             self._content = replace(self._content, **facts)
 
-    def finish(self, weights: FloatArray, feature_names: tuple[str, ...]) -> None:
+    def finish(self, weights: FloatArray) -> None:
         """Write the record and this party's own weights, one row per feature, as far as that can be done."""
         if self._folder is not None:
             with self.lost.noting(f"{self._name}'s weights of this run"):
-                self._folder.write_weights(self._name, PartyWeights(weights, np.array(feature_names)))
+                self._folder.write_weights(self._name, PartyWeights(weights, self._names))
         with self._lock:
             self._finished = self._as_it_stands()
         self.write()
 
-    def keep_features(
-        self, features: FloatArray, feature_names: tuple[str, ...], labels: IntArray | None = None
-    ) -> None:
+    def keep_features(self, features: FloatArray, labels: IntArray | None = None) -> None:
         """Write this party's own encoded table, in the common order, for an auditor who may read its folder."""
         if self._folder is None:
             return
+        columns = self._columns
+        table = PartyFeatures(
+            features,
+            self._names,
+            labels,
+            sources=np.array([one.source for one in columns]),
+            kinds=np.array([one.kind for one in columns]),
+            offsets=np.array([one.offset for one in columns], dtype=np.float64),
+            scales=np.array([one.scale for one in columns], dtype=np.float64),
+        )
         with self.lost.noting(f"{self._name}'s features of this run"):
-            self._folder.write_features(self._name, PartyFeatures(features, np.array(feature_names), labels))
+            self._folder.write_features(self._name, table)
+
+    @property
+    def _names(self) -> NDArray[np.str_]:
+        return np.array([one.name for one in self._columns])
 
     def write(self) -> None:
         """Write the record as it stands, with the traffic and peak memory so far, if that can be done."""

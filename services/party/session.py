@@ -5,17 +5,31 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from services.common.agreement import Agreement, PartyDescription
-from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.agreement import Agreement, PartyDescription, ProposedTerms
+from services.common.errors import OutOfOrder
 from services.common.state_folder import check_room
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
+from services.party.features import AlignedFeatures
 from services.party.guard import channels_of, guard
 from services.party.party_training import PartyTraining, TrainingMeans
 from vfl.arrays import IntArray
 from vfl.learning.networks import load_network
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """A session that a party has joined. Nothing is agreed to yet.
+
+    Attributes:
+        agreement: the session's terms, as the coordinator stated them.
+        aligned: the party's aligned records, encoded for this session.
+    """
+
+    agreement: Agreement
+    aligned: AlignedFeatures
 
 
 @dataclass(frozen=True)
@@ -38,30 +52,21 @@ class PartySession:
         return self.training.agreement
 
     @classmethod
-    def open(
-        cls,
-        context: PartyContext,
-        agreement: Agreement,
-        rows: IntArray,
-        labels: IntArray | None = None,
-    ) -> "PartySession":
+    def open(cls, context: PartyContext, joined: Joined, labels: IntArray | None = None) -> "PartySession":
         """Consent to the terms of a session that the party has joined, and get ready to train.
 
         Args:
             context: what the party works with.
-            agreement: the session's terms, as the coordinator stated them.
-            rows: the party's own rows in the common order, (aligned rows,).
-            labels: class indices of those rows, (aligned rows,). The active party's only.
+            joined: the session.
+            labels: class indices of the aligned records, (aligned rows,). The active party's only.
 
         Raises:
             FederationError: when the party's settings, its guard or its defences refuse the terms.
         """
-        data, settings, defences = context.data, context.settings, context.defences
-        if len(np.unique(rows)) != len(rows):
-            # The guard counts rows, and a record that stands in many has one residual.
-            raise InvalidMessage("The order of records names a record twice: each may stand in it once.")
-        check_consent(agreement, settings, _description(context, rows))
-        training = _training_of(context, agreement, rows, labels)
+        agreement, aligned = joined.agreement, joined.aligned
+        settings, defences = context.settings, context.defences
+        check_consent(agreement, settings, _description(context, aligned))
+        training = _training_of(context, joined, labels)
         channels = channels_of(agreement, context.name)
         session = cls(
             training,
@@ -70,7 +75,7 @@ class PartySession:
         )
         for warning in (*session.terms_warnings, *session.guard_warnings):
             _log.warning("%s", warning)
-        context.record.begin(agreement)
+        context.record.begin(agreement, aligned.columns)
         context.record.note(
             defences=list(defences.names),
             predictions=training.predictions,
@@ -78,44 +83,42 @@ class PartySession:
             guard=list(session.guard_warnings),
         )
         if settings.record_features:
-            truth = data.truth(rows, agreement.plan.feature_fraction_bits)
-            context.record.keep_features(truth, data.feature_names, labels)
+            context.record.keep_features(aligned.truth, labels)
         return session
 
 
-def join(context: PartyContext, session_id: str, rows: IntArray) -> Agreement:
-    """Join a session at the coordinator, with a description of this party's part.
+def join(context: PartyContext, terms: ProposedTerms, rows: IntArray) -> Joined:
+    """Encode this party's aligned records for a session, and join it with a description of them.
 
     Args:
         context: what the party works with.
-        session_id: of a session that the active party has opened.
+        terms: what the active party has opened the session with.
         rows: the party's own rows in the common order, (aligned rows,).
 
-    Returns:
-        The session's terms. Nothing is agreed to yet.
-
     Raises:
-        FederationError: when the coordinator refuses, or when this party couldn't keep its model or its records.
+        FederationError: when the coordinator refuses, or when this party couldn't keep its model or its records, or
+            can't encode these rows.
     """
     context.record.check()
     # A full disk is told before the work, not when a model is ready.
     check_room(context.state)
-    agreement = context.coordinator.join_session(session_id, _description(context, rows))
+    aligned = context.data.aligned(rows, terms.plan)
+    agreement = context.coordinator.join_session(terms.session_id, _description(context, aligned))
     if strangers := {party.name for party in agreement.parties} - {context.name, *context.peers}:
         raise OutOfOrder(
             f"The agreement names {', '.join(sorted(strangers))}, whose address this party doesn't know: add it to "
             "PLUMBLINE_PEERS."
         )
-    return agreement
+    return Joined(agreement, aligned)
 
 
-def _description(context: PartyContext, rows: IntArray) -> PartyDescription:
-    described = context.data.describe(context.name, len(rows), truncates_answers=context.settings.truncate_answers)
+def _description(context: PartyContext, aligned: AlignedFeatures) -> PartyDescription:
+    described = aligned.describe(context.name, truncates_answers=context.settings.truncate_answers)
     return replace(described, disclosure_defences=context.defences.announced)
 
 
-def _training_of(context: PartyContext, agreement: Agreement, rows: IntArray, labels: IntArray | None) -> PartyTraining:
-    settings = context.settings
+def _training_of(context: PartyContext, joined: Joined, labels: IntArray | None) -> PartyTraining:
+    settings, agreement = context.settings, joined.agreement
     means = TrainingMeans(
         peers={peer.name: context.peers[peer.name] for peer in agreement.peers_of(context.name)},
         generator=np.random.default_rng(settings.private_seed),
@@ -125,6 +128,5 @@ def _training_of(context: PartyContext, agreement: Agreement, rows: IntArray, la
         observer=context.adversary,
         defences=context.defences,
     )
-    features = context.data.encoded(rows, agreement.plan.feature_fraction_bits)
     installed = load_network(settings.model) if settings.model else None
-    return PartyTraining(agreement, context.name, features, labels, means, installed)
+    return PartyTraining(agreement, context.name, joined.aligned.features, labels, means, installed)

@@ -183,13 +183,14 @@ class PassiveParty:
 
     def _join(self, caller: Identity, session: _Session, rows: IntArray) -> PartyTraining:
         # A coordinator that hangs must not keep this party's own sentence about it from the active party.
-        work = carrying_the_deadline(join, self._context, session.session_id, rows)
-        agreement = session.ending.for_result(self.executor, work)
+        work = carrying_the_deadline(join, self._context, session.terms, rows)
+        joined = session.ending.for_result(self.executor, work)
+        agreement = joined.agreement
         if agreement.active.name != caller.name:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
         check_as_opened(agreement, session.terms)
         session.watch.add(party.name for party in agreement.peers_of(self.name))
-        training = PartySession.open(self._context, agreement, rows).training
+        training = PartySession.open(self._context, joined).training
         self._submissions.forget_all_but({*self._models.sessions, session.session_id})
         if agreement.plan.installed_model:
             self._models.keep_candidate(KeptModel.of(training.model, rows))
@@ -228,7 +229,7 @@ class PassiveParty:
         # Whose model is complete waits for nobody, and serves a successor of the active party as well.
         session.watch.stop()
         self._record.note(remarks=training.remarks, discloses=self._context.settings.disclose)
-        self._record.finish(training.weights, self._data.feature_names)
+        self._record.finish(training.weights)
         # After the answer: an attack that takes its time must not show.
         self.executor.submit(self._context.adversary.attack, training).add_done_callback(log_failure)
 

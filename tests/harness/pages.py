@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Never one that a package downloads: that of the system, under whichever of its names.
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MOST_BYTES = 2_000_000
-# Where to leave pictures of what was seen, for who wants to look as well. Read before the tests' own environment is made.
+# Where to leave pictures of what was seen, for who looks as well. Read before the tests' own environment is made.
 _PICTURES = os.environ.get("PLUMBLINE_TEST_PICTURES")
 _STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 _CHECKS = (Path(__file__).parent / "page_checks.js").read_text()

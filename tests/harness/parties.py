@@ -33,7 +33,7 @@ from services.passive.party import PassiveParty
 from services.protocol1.exchange import GradientExchange
 from tests.harness.exchanges import DirectPeer, ignore_step, names_of
 from vfl.arrays import FloatArray
-from vfl.data import BlindedIds
+from vfl.data import BlindedIds, Table, typed_table_of
 from vfl.learning.networks import DenseNetwork
 
 # -- level 2: whole parties in one process ----------------------------------------------------------------------------
@@ -210,22 +210,50 @@ def small_settings(**changes: Any) -> Settings:
 def party_data(
     *, rows: Sequence[int] = range(60), columns: int = 3, labels: Sequence[object] | None = None, seed: int = 1
 ) -> PartyData:
-    """A small table of one party: ids id-0, id-1 and so on in the given order, uniform features."""
+    """A small table of one party: ids id-0, id-1 and so on in the given order, uniform features, taken as they are."""
     features = np.random.default_rng(seed).uniform(size=(len(rows), columns))
-    return PartyData(
-        tuple(f"id-{row}" for row in rows),
-        tuple(f"f{column}" for column in range(columns)),
+    return data_of(features, ids=[f"id-{row}" for row in rows], labels=labels)
+
+
+def data_of(
+    features: FloatArray,
+    *,
+    ids: Sequence[str] | None = None,
+    labels: Sequence[object] | None = None,
+    **settings: Any,
+) -> PartyData:
+    """A party's table of these features, (n, d), which no session scales."""
+    table = Table(
+        tuple(ids or (f"id-{row}" for row in range(len(features)))),
         features,
+        tuple(f"f{column}" for column in range(features.shape[1])),
         None if labels is None else np.array(labels, dtype=object),
     )
+    return PartyData(typed_table_of(table), **{"encoder": "none", **settings})
+
+
+def with_values(data: PartyData, values: FloatArray) -> PartyData:
+    """The same records with these numbers, (n, d), in their place."""
+    frame = data.table.frame
+    return replace(data, table=replace(data.table, frame=frame * 0 + values))
+
+
+def values_of(data: PartyData) -> FloatArray:
+    """The table's own numbers, (n, d)."""
+    return data.table.frame.to_numpy(dtype=np.float64, copy=True)
+
+
+def features_of(data: PartyData, rows: Sequence[int] | None = None, **plan: Any) -> FloatArray:
+    """What a session with these terms trains on: rows of the table in the given order, all of them by default."""
+    own = np.arange(len(data.ids)) if rows is None else np.array(rows)
+    return data.aligned(own, replace(TrainingPlan(), **plan)).features
 
 
 def active_data(*, rows: Sequence[int] = range(60), labels: Sequence[object] | None = None) -> PartyData:
-    """An active party's table: the bias is its last column, labels alternate."""
-    data = party_data(rows=rows, seed=0, labels=labels or [("no", "yes")[row % 2] for row in rows])
-    features = data.features.copy()
-    features[:, -1] = 1.0
-    return replace(data, features=features)
+    """An active party's table: its bias comes last, labels alternate."""
+    features = values_of(party_data(rows=rows, seed=0))
+    labels = labels or [("no", "yes")[row % 2] for row in rows]
+    return data_of(features[:, :-1], ids=[f"id-{row}" for row in rows], labels=labels, has_bias=True)
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from vfl.data import (
     rows_of,
     snap_to_grid,
 )
+from vfl.learning import split_rows
 
 # -- level 3: real processes over mTLS --------------------------------------------------------------------------------
 
@@ -83,12 +84,16 @@ def registered_problem(processes: LocalProcesses, name: str, plan: TrainingPlan)
         for number in range(len(parties))
     ]
     common = common_order(set(tables[0].ids).intersection(*(table.ids for table in tables[1:])))
+    split = split_rows(
+        len(common), validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction, seed=plan.seed
+    )
     blocks = {}
     for party, table in zip(parties, tables, strict=True):
-        encoded = fit_encoder("minmax", table.features).transform(table.features)
+        aligned = table.features[rows_of(table.ids, common)]
+        encoded = fit_encoder("minmax", aligned[split.train]).transform(aligned)
         if party == "active":
             encoded = np.hstack([encoded, np.ones((len(encoded), 1))])
-        blocks[party] = snap_to_grid(encoded[rows_of(table.ids, common)], plan.feature_fraction_bits)
+        blocks[party] = snap_to_grid(encoded, plan.feature_fraction_bits)
     labels = tables[0].labels
     assert labels is not None
     indices, _ = encode_labels(labels)

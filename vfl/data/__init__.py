@@ -17,8 +17,10 @@ from vfl.data.encoders import (
     rows_to_unit_norm,
     snap_to_grid,
 )
+from vfl.data.faults import TableError
 from vfl.data.fetch import FetchError, fetch
 from vfl.data.fitting import FittedColumns, fit_columns
+from vfl.data.labels import class_names, encode_labels
 from vfl.data.psi import BlindedIds, EmptyIntersection, PsiClient, PsiError, PsiServer, common_order, rows_of
 from vfl.data.readers import load_table
 from vfl.data.split import (
@@ -29,7 +31,7 @@ from vfl.data.split import (
     row_numbers,
     vertical_split,
 )
-from vfl.data.tables import Table, TableError, class_names, encode_labels, table_from_frame
+from vfl.data.tables import Table, table_from_frame
 from vfl.data.typed_tables import TypedTable, read_table, typed_table_of
 
 __all__ = [

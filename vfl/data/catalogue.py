@@ -15,6 +15,7 @@ import numpy as np
 
 from vfl.data.datasets import Dataset, DatasetError, DatasetNotFound, RegistryTable
 from vfl.data.encoders import rows_to_unit_norm
+from vfl.data.labels import class_names
 from vfl.data.loaders import (
     DRIVE_FILES,
     existing_file,
@@ -27,7 +28,6 @@ from vfl.data.loaders import (
     load_mnist01,
     load_sklearn,
 )
-from vfl.data.tables import class_names
 from vfl.suggestions import did_you_mean
 
 WHOLE_ROW_UNIT_NORM = (

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from vfl.data.tables import Features, Labels
+from vfl.data.labels import Labels
+from vfl.data.tables import Features
 
 
 class DatasetError(ValueError):

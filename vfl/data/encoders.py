@@ -140,7 +140,10 @@ def snap_to_grid(features: Features, fraction_bits: int = 16) -> Features:
     """
     if not 0 <= fraction_bits <= 52:
         raise EncoderError(f"Expected fraction_bits from 0 to 52, got {fraction_bits}.")
-    return np.rint(features * 2.0**fraction_bits) / 2.0**fraction_bits
+    snapped: Features = features * 2.0**fraction_bits
+    np.rint(snapped, out=snapped)
+    snapped /= 2.0**fraction_bits
+    return snapped
 
 
 def magnitude_bits(features: Features) -> int:

@@ -1,36 +1,331 @@
-"""What a column is, from its own cells."""
+"""What each column of a party's table is and what it becomes, decided from its own cells and from nothing else.
+
+Cells are personal data: what is said of a column names its range, its number of values and rows, never a text in it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from vfl.data.columns import ColumnPlan
+import numpy as np
+from numpy.typing import NDArray
+
+from vfl.arrays import FloatArray
+from vfl.data.cell_words import Dates, DecimalMark, leads_with_zeros, notation_of, read_dates, read_numbers, yes_or_no
+from vfl.data.cells import Cells, cells_of
+from vfl.data.columns import ColumnPlan, Encoding
+from vfl.data.faults import Problems, TableError, counted
+from vfl.data.selection import is_nameless
 
 if TYPE_CHECKING:
     import pandas as pd
 
+# Categories that get a feature each unasked; more become one code.
+MOST_CATEGORIES = 20
+# Features of one column when a person asks for one per category.
+_MOST_ASKED = 1_000
+# A column is of numbers or of dates when so much of what it holds is.
+_MOSTLY = 0.9
+# Text with a value of its own in so many rows is no category.
+_ITS_OWN = 0.5
+# Rows from which distinct whole numbers throughout are no accident.
+_MANY_ROWS = 100
 
-def typed_columns(frame: pd.DataFrame, _encode: Mapping[str, str]) -> tuple[pd.DataFrame, tuple[ColumnPlan, ...]]:
-    """Give every column of a frame a type."""
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What a column was found to be.
+
+    Attributes:
+        encoding: what it becomes.
+        found: what it holds, in words.
+        values: (n,) of numbers and dates, NaN for gaps; None for categories.
+        cells: of categories: texts, and each row's.
+        warnings: sentences to its owner.
+    """
+
+    encoding: Encoding
+    found: str
+    values: FloatArray | None = None
+    cells: Cells | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def gaps(self) -> NDArray[np.bool_]:
+        """(n,) which rows have no value."""
+        if self.values is not None:
+            return np.isnan(self.values)
+        return self.cells.codes < 0 if self.cells is not None else np.zeros(0, dtype=bool)
+
+    @property
+    def distinct(self) -> int:
+        """How many different values there are, gaps left out."""
+        if self.values is not None:
+            return len(np.unique(self.values[~self.gaps]))
+        return len(self.cells.texts) if self.cells is not None else 0
+
+    def plan(self, name: str) -> ColumnPlan:
+        """The plan of a column of this name."""
+        share = self.gaps.mean() if len(self.gaps) else 0.0
+        missing = "" if not share else ", under 1 % missing" if share < 0.01 else f", {share * 100:.0f} % missing"
+        becomes = self._becomes(bool(share))
+        return ColumnPlan(name, self.found + missing, self.encoding, becomes, " ".join(self.warnings))
+
+    def _becomes(self, has_gaps: bool) -> str:
+        if self.encoding == "onehot":
+            features = counted(self.distinct + has_gaps, "feature")
+            return f"{features}, one per category" + (" and one for missing" if has_gaps else "")
+        what = {"ordinal": "a code by how often a value occurs", "date": "days since 1970"}.get(self.encoding, "")
+        if has_gaps:
+            return f"2 features: {what or 'the number'}, and whether it is missing"
+        return f"1 feature: {what}" if what else "1 feature"
+
+    def frame_column(self) -> pd.Series[Any]:
+        """The column as a typed table has it."""
+        import pandas as pd
+
+        if self.values is not None:
+            return pd.Series(self.values)
+        assert self.cells is not None  # noqa: S101 - a reading has either
+        order = sorted(range(len(self.cells.texts)), key=self.cells.texts.__getitem__)
+        place = np.append(np.argsort(order), -1) if order else np.array([-1])
+        categories = pd.Index([self.cells.texts[at] for at in order], dtype=object)
+        return pd.Series(pd.Categorical.from_codes(place[self.cells.codes], categories=categories))
+
+
+def typed_columns(
+    frame: pd.DataFrame, encode: Mapping[str, str], problems: Problems, *, separator: str = ""
+) -> tuple[pd.DataFrame, tuple[ColumnPlan, ...]]:
+    """Give every column of a frame a type.
+
+    Args:
+        frame: distinct column names, one row or more.
+        encode: what a column is asked to become, by its name.
+        problems: takes what can't be done.
+        separator: between the cells of the text that the frame was read from.
+
+    Returns:
+        The typed columns that are kept, and the plans of all.
+    """
     import pandas as pd
 
-    plans, typed = [], {}
-    for name in frame.columns:
-        series, plan = _typed(frame[name], name)
-        plans.append(plan)
-        typed[name] = series
-    return pd.DataFrame(typed), tuple(plans)
+    cells = {name: cells_of(frame[name]) for name in frame.columns}
+    typed, plans = {}, []
+    decimals = _decimal_marks(cells, separator)
+    for name, column in cells.items():
+        with problems.noted():
+            reading = _read(name, column, decimals.get(name, (".", "")), encode.get(name, ""))
+            plan = reading if isinstance(reading, ColumnPlan) else reading.plan(name)
+            plans.append(plan)
+            if isinstance(reading, Reading) and plan.encoding != "drop":
+                typed[name] = reading.frame_column()
+    return pd.DataFrame(typed, index=range(len(frame))), tuple(plans)
 
 
-def _typed(column: pd.Series[Any], name: str) -> tuple[pd.Series[Any], ColumnPlan]:
-    import pandas as pd
+def _decimal_marks(cells: Mapping[str, Cells], separator: str) -> dict[str, tuple[DecimalMark, str]]:
+    """Each text column's decimal mark, with a warning where it is a guess: 1,234 may be either.
 
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        numbers = column.astype("float64")
-        return numbers, ColumnPlan(
-            name, f"numbers from {numbers.min():.6g} to {numbers.max():.6g}", "number", "1 feature"
+    What a column leaves open the table's other columns decide, then the separator: who separates cells by commas
+    doesn't mean decimals by them.
+    """
+    found = {name: notation_of(one.texts, one.weights) for name, one in cells.items() if one.kind == "text"}
+    sure = [mark for mark in found.values() if mark in (".", ",")]
+    marks: dict[str, tuple[DecimalMark, str]] = {}
+    for name, mark in found.items():
+        if mark == "either":
+            has_commas = any("," in text for text in cells[name].texts)
+            guess: DecimalMark = "," if has_commas and separator not in (",", "") else "."
+            if sure:
+                guess = "," if sure.count(",") > sure.count(".") else "."
+            marks[name] = (guess, "" if sure else _mark_warning(has_commas, guess))
+        else:
+            marks[name] = ("," if mark == "," else ".", "")
+    return marks
+
+
+def _mark_warning(has_commas: bool, guess: str) -> str:
+    marks = "Commas" if has_commas else "Points"
+    read = "decimals" if (guess == ",") == has_commas else "thousands"
+    return (
+        f"{marks} in it may separate thousands or decimals and were read as {read}: if that is wrong, write plain "
+        "numbers."
+    )
+
+
+def _read(name: str, cells: Cells, decimal: tuple[DecimalMark, str], asked: str) -> Reading | ColumnPlan:
+    if asked == "drop":
+        reading = _read(name, cells, decimal, "")
+        plan = reading if isinstance(reading, ColumnPlan) else reading.plan(name)
+        return replace(plan, encoding="drop", becomes="left out, as asked", warning="")
+    if asked:
+        return _asked(name, cells, decimal, asked)
+    if is_nameless(name):
+        why = "It has no name in the header, as a row number saved with the data: name it if it is needed."
+        return ColumnPlan(name, "a column without a name", "drop", "left out", why)
+    if cells.kind == "other":
+        why = f"Column {name!r} holds neither numbers, text nor dates: make it one of these if it is needed."
+        return ColumnPlan(name, "neither numbers, text nor dates", "drop", "left out", why)
+    reading = _text(name, cells, decimal) if cells.kind == "text" else _values(cells.kind, cells.values)
+    return _kept(name, reading)
+
+
+def _kept(name: str, reading: Reading) -> Reading | ColumnPlan:
+    """The reading of a column that something can be learned from, or the plan to leave it out."""
+    if not reading.distinct:
+        return ColumnPlan(name, "nothing: every cell is empty", "drop", "left out: every cell is empty")
+    if reading.distinct == 1 and not reading.gaps.any():
+        return ColumnPlan(name, "the same value in every row", "drop", "left out: every row has the same value")
+    present = int((~reading.gaps).sum())
+    if reading.cells is None or reading.encoding == "onehot" or reading.distinct <= _ITS_OWN * present:
+        return reading
+    found = f"text, {reading.distinct:,} different values in {counted(present, 'row')}"
+    why = f"Hardly a value occurs twice: to keep it as a code all the same, use --encode {name}=ordinal."
+    return ColumnPlan(name, found, "drop", "left out: most rows have a text of their own", why)
+
+
+# --- what a column says by itself -----------------------------------------------------------------------------
+
+
+def _text(name: str, cells: Cells, decimal: tuple[DecimalMark, str]) -> Reading:
+    booleans = yes_or_no(cells.texts) if len(cells.texts) == 2 else None
+    if booleans is not None:
+        return _values("boolean", cells.of_texts(booleans))
+    if leads_with_zeros(cells.texts):
+        warning = f"Digits with leading zeros are taken for codes: if they are numbers, use --encode {name}=number."
+        return _categories(name, cells, warning)
+    return _numbers(name, cells, decimal) or _dates(name, cells) or _categories(name, cells)
+
+
+def _numbers(name: str, cells: Cells, decimal: tuple[DecimalMark, str], least: float = _MOSTLY) -> Reading | None:
+    mark, warning = decimal
+    read = read_numbers(cells.texts, mark)
+    if not _enough(read, cells, least):
+        return None
+    reading = _values("number", cells.of_texts(read), "with decimal commas" if mark == "," else "")
+    wrong = _unread(cells, read, "number", name)
+    return replace(reading, warnings=tuple(one for one in (warning, wrong, *reading.warnings) if one))
+
+
+def _dates(name: str, cells: Cells, least: float = _MOSTLY) -> Reading | None:
+    dates = read_dates(cells.texts, cells.weights) if cells.texts else None
+    if dates is None or not _enough(dates.days, cells, least):
+        return None
+    reading = _values("date", cells.of_texts(dates.days), dates.order)
+    return replace(
+        reading, warnings=(*_date_warnings(dates), *filter(None, [_unread(cells, dates.days, "date", name)]))
+    )
+
+
+def _date_warnings(dates: Dates) -> tuple[str, ...]:
+    if not dates.ambiguous:
+        return ()
+    return (
+        "Days and months can't be told apart, and the day is taken to come first: if that is wrong, write dates as "
+        "2024-12-31.",
+    )
+
+
+def _enough(read: FloatArray, cells: Cells, least: float) -> bool:
+    """Whether so many cells were read, and one at least."""
+    weights = cells.weights
+    count = weights[~np.isnan(read)].sum()
+    return bool(count and count >= least * weights.sum())
+
+
+def _unread(cells: Cells, read: FloatArray, what: str, name: str) -> str:
+    """A sentence on cells that are neither missing nor what the others are; empty where there are none."""
+    rows = np.flatnonzero((cells.codes >= 0) & np.isnan(cells.of_texts(read))) + 1
+    if not len(rows):
+        return ""
+    return (
+        f"{counted(len(rows), 'cell')} (first in row {rows[0]:,}) held no {what} and count as missing: mend them, or "
+        f"use --encode {name}=onehot for categories."
+    )
+
+
+def _categories(name: str, cells: Cells, warning: str = "") -> Reading:
+    count = len(cells.texts)
+    warnings = (warning,) if warning else ()
+    if count <= MOST_CATEGORIES:
+        return Reading("onehot", "1 category" if count == 1 else f"{count} categories", cells=cells, warnings=warnings)
+    many = (
+        f"{count:,} categories become one number, which tells little of them: group them, or use --encode "
+        f"{name}=onehot for a feature each."
+    )
+    return Reading("ordinal", f"{count:,} categories", cells=cells, warnings=(*warnings, many))
+
+
+def _values(kind: str, values: FloatArray, how: str = "") -> Reading:
+    """A reading of numbers, dates, or 0 and 1."""
+    infinite = np.flatnonzero(np.isinf(values)) + 1
+    values = np.where(np.isinf(values), np.nan, values)
+    warnings = (
+        (f"{counted(len(infinite), 'cell')} (first in row {infinite[0]:,}) held infinity and count as missing.",)
+        if len(infinite)
+        else ()
+    )
+    present = values[~np.isnan(values)]
+    if kind == "boolean":
+        return Reading("number", "yes or no", values, warnings=warnings)
+    if kind == "date":
+        span = f"dates from {_day(present.min())} to {_day(present.max())}" if len(present) else "dates"
+        return Reading("date", ", ".join(filter(None, [span, how])), values, warnings=warnings)
+    if len(present) >= _MANY_ROWS and (present == np.rint(present)).all() and len(np.unique(present)) == len(present):
+        warnings = (*warnings, "Every row has a whole number of its own: if it is an id, drop the column.")
+    span = f"numbers from {_figure(present.min())} to {_figure(present.max())}" if len(present) else "numbers"
+    found = "0 or 1" if set(np.unique(present)) == {0.0, 1.0} else " ".join(filter(None, [span, how]))
+    return Reading("number", found, values, warnings=warnings)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if (value == round(value) and abs(value) < 1e15) or abs(value) >= 1e4 else f"{value:.4g}"
+
+
+def _day(days: float) -> str:
+    return str(np.datetime64(int(np.floor(days)), "D"))
+
+
+# --- what a person asks for -----------------------------------------------------------------------------------
+
+
+def _asked(name: str, cells: Cells, decimal: tuple[DecimalMark, str], asked: str) -> Reading:
+    if cells.kind == "other":
+        raise TableError(f"Column {name!r} holds neither numbers, text nor dates: it can only be left out.")
+    if asked in ("onehot", "ordinal"):
+        return _asked_categories(name, cells.as_text(), asked)
+    made = _asked_numbers(name, cells, decimal) if asked == "number" else _asked_dates(name, cells)
+    if made is None:
+        raise TableError(
+            f"Column {name!r} can't become a {asked}, no cell of it reads as one: mend it, or use --encode "
+            f"{name}=ordinal."
         )
-    categories = column.astype(str).where(column.notna()).astype("category")
-    count = len(categories.cat.categories)
-    return categories, ColumnPlan(name, f"{count} categories", "onehot", f"{count} features, one per category")
+    return made
+
+
+def _asked_categories(name: str, cells: Cells, asked: str) -> Reading:
+    reading = Reading("ordinal", f"{len(cells.texts):,} categories", cells=cells)
+    if asked == "ordinal":
+        return reading
+    if len(cells.texts) > _MOST_ASKED:
+        raise TableError(
+            f"Column {name!r} has {len(cells.texts):,} categories, and a feature each would be too many: group them, "
+            f"or use --encode {name}=ordinal."
+        )
+    return replace(reading, encoding="onehot")
+
+
+def _asked_numbers(name: str, cells: Cells, decimal: tuple[DecimalMark, str]) -> Reading | None:
+    if cells.kind != "text":
+        return _values("number", cells.values)
+    booleans = yes_or_no(cells.texts)
+    if booleans is not None and cells.texts:
+        return _values("boolean", cells.of_texts(booleans))
+    return _numbers(name, cells, decimal, least=0.0)
+
+
+def _asked_dates(name: str, cells: Cells) -> Reading | None:
+    if cells.kind == "date":
+        return _values("date", cells.values)
+    return _dates(name, cells.as_text(), least=0.0)

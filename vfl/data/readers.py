@@ -5,222 +5,171 @@ Ids are personal data and so are cell values: no message of this module shows on
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Sequence
+import warnings
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vfl.data.tables import (
-    Labels,
-    Table,
-    TableError,
-    check_distinct,
-    exact_columns,
-    feature_columns,
-    ids_and_labels,
-    table_from_frame,
-)
+from vfl.data.databases import read_database
+from vfl.data.faults import TableError
+from vfl.data.selection import Selection, strict_features
+from vfl.data.tables import Table, table_from_frame
 
 if TYPE_CHECKING:
     import pandas as pd
-    from sqlalchemy.engine import URL
 
-FORMATS = "a path ending in .csv, .csv.gz or .parquet, or a database URL ending in ?table=NAME"
-# What a CSV cell may hold instead of a number. Never applied to ids or labels, where "NA" can be a real
-# value.
-_MISSING_CELLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
+FORMATS = "a path ending in .csv, .csv.gz, .tsv, .txt, .parquet or .xlsx, or a database URL ending in ?table=NAME"
 _PANDAS_INDEX_COLUMN = re.compile(r"__index_level_\d+__")
+_TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+# Says which of a source's columns to read.
+Chooser = Callable[[Sequence[str]], list[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """Columns of a source as it has them.
+
+    Attributes:
+        frame: n rows; of text files every cell is text.
+        read_as: how the source was read, in words; empty for nothing to say.
+        separator: of the cells of a text file; empty for other sources.
+    """
+
+    frame: pd.DataFrame
+    read_as: str = ""
+    separator: str = ""
 
 
 def load_table(source: str, *, id_column: str, label_column: str | None, columns: list[str] | None = None) -> Table:
-    """Read a party's table from a file or a database.
+    """Read a party's table of numbers from a file or a database.
 
     Ids are strings: a CSV's leading zeros are kept, whole numbers become their digits, blanks around an id (a CHAR
         column's padding) are removed. Booleans become 0 and 1. Text, missing and infinite cells are refused.
 
     Args:
-        source: a path ending in .csv, .csv.gz (comma separated, UTF-8, header line) or .parquet, or a SQLAlchemy URL
-            with the table named by `?table=NAME` or `?table=SCHEMA.NAME`, for example `sqlite:///x.db?table=clients`.
+        source: one of `FORMATS`, for example `sqlite:///x.db?table=clients` (`?table=SCHEMA.NAME` too).
         id_column: holds the ids.
         label_column: holds the labels; None for a passive party.
         columns: the feature columns to use, in this order; None takes every column besides id and label.
 
     Raises:
         TableError: for a missing file or an unknown format; missing columns; duplicate or empty ids; cells that are not
-            numbers; no rows or no features; labels that are missing or of one class; a database that does not answer. A
-            database URL is shown without its password.
+            numbers; no rows or no features; labels that are missing, of one class, or amounts; a database that does not
+            answer. A database URL is shown without its password.
     """
-    frame = _frame_of(source, id_column, label_column, columns)
+    selection = Selection(id_column, label_column, columns)
+
+    def choose(present: Sequence[str]) -> list[str]:
+        return [*selection.exact, *strict_features(list(present), selection)]
+
+    frame = read_raw(source, choose).frame
+    if _is_text_file(source):
+        for name in frame.columns.difference(selection.exact):
+            frame[name] = _plain_numbers(frame[name])
     return table_from_frame(frame, id_column=id_column, label_column=label_column, columns=columns)
 
 
-def read_frame(
-    source: str, id_column: str, label_column: str | None, columns: Sequence[str] | None, drop: Sequence[str]
-) -> tuple[pd.DataFrame, tuple[str, ...], Labels | None]:
-    """Read the feature columns of a source as they come, its ids and its labels."""
-    frame = _frame_of(source, id_column, label_column, None if columns is None else list(columns))
-    names = feature_columns([str(name) for name in frame.columns], id_column, label_column, columns)
-    ids, labels = ids_and_labels(frame, id_column, label_column)
-    return frame[[name for name in names if name not in drop]], ids, labels
+def read_raw(source: str, choose: Chooser) -> Raw:
+    """Read the chosen columns of a file or a database, as they are there.
 
-
-def _frame_of(source: str, id_column: str, label_column: str | None, columns: Sequence[str] | None) -> pd.DataFrame:
+    Raises:
+        TableError: for a source that can't be read at all, in one sentence.
+    """
     if "://" in source:
-        return _read_sql(source, id_column, label_column, columns)
+        return Raw(read_database(source, choose))
     path = Path(source)
-    readers = {".csv": _read_csv, ".csv.gz": _read_csv, ".parquet": _read_parquet}
-    reader = next((read for ending, read in readers.items() if path.name.lower().endswith(ending)), None)
+    reader = next((read for endings, read in _READERS if path.name.lower().endswith(endings)), None)
     if reader is None:
-        raise TableError(f"Cannot tell the format of {source!r}: give {FORMATS}.")
+        old = " Excel's old .xls can't be read: save it as .xlsx." if path.suffix.lower() == ".xls" else ""
+        raise TableError(f"Cannot tell the format of {source!r}: give {FORMATS}.{old}")
     if not path.is_file():
         raise TableError(f"There is no file {source!r}: check the path.")
-    return reader(path, id_column, label_column, columns)
-
-
-def _read_csv(path: Path, id_column: str, label_column: str | None, columns: Sequence[str] | None) -> pd.DataFrame:
-    import pandas as pd
-
     try:
-        # header=None: with a header, pandas would take a surplus first column for an index, one column off.
-        head = pd.read_csv(path, header=None, nrows=2, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-        present = head.iloc[0].tolist()
-        check_distinct(present)
-        features = feature_columns(present, id_column, label_column, columns)
-        return pd.read_csv(
-            path,
-            encoding="utf-8-sig",
-            # As text, or "007" would become 7 and an id column with a gap would become floats.
-            dtype=dict.fromkeys(exact_columns(id_column, label_column), str),
-            keep_default_na=False,
-            na_values=dict.fromkeys(features, _MISSING_CELLS),
-            low_memory=False,
-        )
-    except TableError:
-        raise
-    except pd.errors.EmptyDataError:
-        raise TableError(f"The file {str(path)!r} is empty: check the path.") from None
-    except (pd.errors.ParserError, UnicodeDecodeError, OSError, EOFError) as error:
-        # Only the kind of fault: a parser's message may quote a cell.
+        return reader(path, choose)
+    except OSError as error:
         raise TableError(
-            f"Cannot read {str(path)!r} as comma separated UTF-8 text ({type(error).__name__}): "
-            "check that every line has as many cells as the header and that the file is complete."
+            f"Cannot read {source!r} ({error.strerror or type(error).__name__}): check its rights."
         ) from None
 
 
-def _read_parquet(path: Path, id_column: str, label_column: str | None, columns: Sequence[str] | None) -> pd.DataFrame:
+def _is_text_file(source: str) -> bool:
+    return "://" not in source and source.lower().endswith(_TEXT_ENDINGS)
+
+
+def _read_text(path: Path, choose: Chooser) -> Raw:
+    from vfl.data.delimited import read_delimited, separator_words
+
+    frame, encoding, separator = read_delimited(path)
+    read_as = f"{encoding} text separated by {separator_words(separator)}"
+    return Raw(frame[choose(list(frame.columns))], read_as, separator)
+
+
+def _read_parquet(path: Path, choose: Chooser) -> Raw:
     import pandas as pd
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     try:
         present = [name for name in pq.read_schema(path).names if not _PANDAS_INDEX_COLUMN.fullmatch(name)]
-        features = feature_columns(present, id_column, label_column, columns)
-        exact = exact_columns(id_column, label_column)
-        data = pq.read_table(path, columns=[*exact, *features])
+        data = pq.read_table(path, columns=choose(present))
     except (pa.ArrowException, OSError) as error:
         raise TableError(
             f"Cannot read {str(path)!r} as Parquet ({type(error).__name__}): check that the file is complete."
         ) from None
     # ignore_metadata: an id that was the index when pandas saved the file comes back as a column.
     frame: pd.DataFrame = data.to_pandas(ignore_metadata=True)
-    for name in exact:
-        # A column of integers with gaps would come back from to_pandas as floats.
-        frame[name] = pd.Series(data.column(name).to_pylist(), dtype=object)
-    return frame
+    for name, kind in zip(data.schema.names, data.schema.types, strict=True):
+        if pa.types.is_integer(kind) and data.column(name).null_count:
+            # A column of integers with gaps would come back from to_pandas as floats.
+            frame[name] = pd.Series(data.column(name).to_pylist(), dtype=object)
+    return Raw(frame)
 
 
-def _read_sql(source: str, id_column: str, label_column: str | None, columns: Sequence[str] | None) -> pd.DataFrame:
+def _read_excel(path: Path, choose: Chooser) -> Raw:
     import pandas as pd
-    import sqlalchemy as sa
 
-    shown = _without_password(source)
     try:
-        url = sa.make_url(source)
-    except (sa.exc.ArgumentError, ValueError):
+        with warnings.catch_warnings():
+            # openpyxl's, of styles and validations that a table has no need of.
+            warnings.simplefilter("ignore")
+            with pd.ExcelFile(path, engine="openpyxl") as book:
+                sheets = [str(name) for name in book.sheet_names]
+                cells = book.parse(0, header=None, dtype=object, keep_default_na=False, na_filter=False)
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise TableError(
-            f"Cannot read the database URL {shown}: write DIALECT://USER:PASSWORD@HOST/DATABASE?table=NAME, "
-            "with special characters in the password percent-encoded."
+            f"Cannot read {str(path)!r} as an Excel workbook ({type(error).__name__}): open it and save it as .xlsx "
+            "again, without a password."
         ) from None
-    if "@" in (url.host or ""):
-        # What follows the first @ would be taken for the host and shown: it is the end of the password.
-        raise TableError(f"The password in {shown} contains @: write it as %40.")
-    table_name = url.query.get("table")
-    if not isinstance(table_name, str) or not table_name:
-        raise TableError(f"The database URL {shown} names no table: end it in ?table=NAME.")
-    url = url.difference_update_query(["table"])
-    # SQLite would make an empty database of a mistyped path.
-    if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
-        _check_sqlite_file(url)
-
-    engine = None
-    try:
-        engine = sa.create_engine(url, poolclass=sa.NullPool)
-        with engine.connect() as connection:
-            table = _reflected(connection, table_name)
-            present = [column.name for column in table.columns]
-            features = feature_columns(present, id_column, label_column, columns)
-            wanted = [*exact_columns(id_column, label_column), *features]
-            rows = [tuple(row) for row in connection.execute(sa.select(*(table.c[name] for name in wanted)))]
-            # dtype=object: pandas would turn whole-number ids with gaps, and NUMERIC ids, into floats.
-            return pd.DataFrame(rows, columns=pd.Index(wanted), dtype=object)
-    except ModuleNotFoundError as error:
-        raise TableError(
-            f"The database driver {error.name!r} for {shown} is not installed: install it, for PostgreSQL "
-            "with "
-            'pip install "plumbline[postgres]" and a URL that starts with postgresql+psycopg://.'
-        ) from None
-    except sa.exc.NoSuchModuleError:
-        raise TableError(
-            f"Unknown kind of database in {shown}: start the URL with sqlite:// or postgresql+psycopg://."
-        ) from None
-    except sa.exc.SQLAlchemyError as error:
-        raise TableError(
-            f"Cannot read table {table_name!r} from {shown}: {_driver_message(error, url)}. "
-            "Check the address, the user's rights and the table name."
-        ) from None
-    finally:
-        if engine is not None:
-            engine.dispose()
+    frame = _below_header(cells)
+    others = f", the first of {len(sheets)}" if len(sheets) > 1 else ""
+    return Raw(frame[choose(list(frame.columns))], f"sheet {sheets[0]!r}{others}")
 
 
-def _reflected(connection: Any, table_name: str) -> Any:
-    """The table or view of this name (SCHEMA.NAME too); SQLAlchemy quotes the name in the query it makes."""
-    import sqlalchemy as sa
-
-    inspector = sa.inspect(connection)
-    schema = None
-    name = table_name
-    if not inspector.has_table(name) and "." in name:
-        schema, name = table_name.split(".", 1)
-    if not inspector.has_table(name, schema=schema):
-        present = [*inspector.get_table_names(), *inspector.get_view_names()]
-        close = difflib.get_close_matches(table_name, present, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "check the name and the user's rights."
-        raise TableError(f"The database has no table {table_name!r} ({len(present)} others): {hint}")
-    return sa.Table(name, sa.MetaData(), schema=schema, autoload_with=connection, resolve_fks=False)
+def _below_header(cells: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a sheet under its first one that has anything in it, empty rows at the end left out."""
+    filled = (cells.notna() & (cells != "")).any(axis="columns").to_numpy().nonzero()[0]
+    if not len(filled):
+        raise TableError("The first sheet of the workbook is empty: put the table there.")
+    header = ["" if name is None else str(name).strip() for name in cells.iloc[filled[0]]]
+    names = [name or f"Unnamed: {at}" for at, name in enumerate(header)]
+    return cells.iloc[filled[0] + 1 : filled[-1] + 1].set_axis(names, axis="columns").reset_index(drop=True)
 
 
-def _check_sqlite_file(url: URL) -> None:
-    database = url.database or ""
-    if not database.startswith("file:") and not Path(database).is_file():
-        raise TableError(f"There is no file {database!r}: check the path in the sqlite URL.")
+_READERS = (((".parquet",), _read_parquet), ((".xlsx",), _read_excel), (_TEXT_ENDINGS, _read_text))
 
 
-def _without_password(source: str) -> str:
-    """The URL for people: user and host stay; the password and the query, which may hold one too, do not."""
-    scheme, rest = source.split("://", 1)
-    credentials, at, place = rest.rpartition("@")
-    user = f"{credentials.split(':', 1)[0]}:***@" if at else ""
-    return f"{scheme}://{user}{place.split('?', 1)[0]}"
+def _plain_numbers(column: pd.Series[str]) -> pd.Series[float] | pd.Series[str]:
+    """A column of text as the numbers it writes, gaps included; the same column where a cell is none."""
+    import pandas as pd
 
+    from vfl.data.cell_words import is_missing_word, yes_or_no
 
-def _driver_message(error: Exception, url: URL) -> str:
-    """The first line of the driver's own message, without a password it may quote."""
-    lines = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
-    message = lines[0].rstrip(".") if lines else type(error).__name__
-    secrets = [url.password, *(url.query.get(key) for key in ("password", "sslpassword"))]
-    for secret in secrets:
-        if secret:
-            message = message.replace(str(secret), "***")
-    return message
+    distinct = [text for text in column.unique() if not is_missing_word(text)]
+    booleans = yes_or_no(distinct) if {text.lower() for text in distinct} <= {"true", "false"} else None
+    if booleans is not None and distinct:
+        return column.map(dict(zip(distinct, booleans, strict=True)))
+    numbers = pd.to_numeric(column.where(~column.map(is_missing_word), None), errors="coerce")
+    return column if numbers[~column.map(is_missing_word)].isna().any() else numbers

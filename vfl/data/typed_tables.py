@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vfl.data.columns import ColumnPlan
-from vfl.data.tables import Labels, Table
+from vfl.data.faults import Problems
+from vfl.data.labels import Labels, label_array
+from vfl.data.record_ids import record_ids
+from vfl.data.selection import Selection
+from vfl.data.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,11 +65,31 @@ def read_table(
         TableError: lists everything that has to be mended before the table can be used.
     """
     from vfl.data.inference import typed_columns
-    from vfl.data.readers import read_frame
+    from vfl.data.readers import read_raw
 
-    frame, ids, labels = read_frame(source, id_column, label_column, columns, drop)
-    typed, plans = typed_columns(frame, dict(encode or {}))
-    return TypedTable(ids, typed, plans, labels)
+    problems = Problems()
+    selection = Selection(id_column, label_column, columns, drop, dict(encode or {}))
+    raw = read_raw(source, lambda present: selection.read(present, problems))
+    if not len(raw.frame):
+        problems.add("The table has no rows: check the file or the query.")
+        problems.tell()
+    ids: tuple[str, ...] = ()
+    labels = None
+    with problems.noted():
+        ids = record_ids(raw.frame.get(id_column, ()))
+    with problems.noted():
+        if label_column is not None and label_column in raw.frame:
+            labels = label_array(raw.frame[label_column], label_column)
+    features = raw.frame.drop(columns=selection.exact, errors="ignore")
+    frame, plans = typed_columns(features, selection.encode, problems, separator=raw.separator)
+    if plans and all(plan.encoding == "drop" for plan in plans):
+        problems.add(
+            "No column is left to learn from: "
+            + "; ".join(f"{plan.name!r} ({plan.becomes})" for plan in plans[:20])
+            + ". Name what a column should become with --encode."
+        )
+    problems.tell()
+    return TypedTable(ids, frame, plans, labels, raw.read_as)
 
 
 def typed_table_of(table: Table) -> TypedTable:

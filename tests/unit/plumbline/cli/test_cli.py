@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import attacks
-import defences
 from attacks.registry import REGISTRY
-from plumbline.cli import app, audits
+from plumbline.audit.configuration import Asked
+from plumbline.cli import app
 from services.common.settings import Settings
 
 
@@ -51,12 +51,6 @@ def test_serve_offers_what_it_runs() -> None:
     assert "'coordinator', 'active', 'passive'" in shown
 
 
-def test_the_help_of_audit_names_every_attack_and_defence() -> None:
-    _, shown = run("audit", "--help")
-    assert f"Known: {', '.join(attacks.names())}." in shown
-    assert f"Known: {', '.join(defences.names())}." in shown
-
-
 def test_the_help_of_audit_says_of_the_plan_what_the_plan_says() -> None:
     _, shown = run("audit", "--help")
     for name in ("epochs", "batch_size", "learning_rate"):
@@ -74,7 +68,7 @@ def test_all_attacks_are_named_though_one_lacks_an_option(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(sys.modules[__name__], "Demanding", Demanding, raising=False)
     monkeypatch.setitem(cast(dict[str, str], REGISTRY.built_in), "demanding", f"{__name__}:Demanding")
-    named = audits._attack_names("all")
+    named = Asked({"data": "wine", "attacks": ("all",)}).request().attacks
     assert "demanding" in named
     assert "half_star" in named
     assert "label_recovery" not in named

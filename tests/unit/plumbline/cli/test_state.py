@@ -30,7 +30,7 @@ def folder_of(home: Town, name: str) -> str:
 def test_help_has_an_example(command: str) -> None:
     status, shown = run(command, "--help")
     assert status == 0
-    assert re.search(rf"Example: .*plumbline state {command}", shown)
+    assert re.search(rf"Examples: .*plumbline state {command}", shown)
 
 
 def test_it_shows_whose_state_it_is_and_its_models_but_no_weight_and_no_key(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from services.common.state_folder import StateFolder, StateNotKept
 from services.coordinator.sessions import Sessions
 from services.party.served_models import ServedModels
 from services.passive.party import PassiveParty
-from tests.harness.parties import ACTIVE, PASSIVE
+from tests.harness.parties import ACTIVE, PASSIVE, values_of, with_values
 from tests.harness.restarts import IDS, Killed, town
 from vfl.arrays import FloatArray
 
@@ -326,10 +325,10 @@ def test_a_changed_table_answers_nothing_until_it_is_put_back(tmp_path: Path, na
         home.train()
         before = home.scores()
         table = home.data[name]
-        features = table.features.copy()
-        features[7, 0] += 2.0**-20
+        values = values_of(table)
+        values[7, 0] += 2.0**-20
         home.kill(name)
-        home.data[name] = replace(table, features=features)
+        home.data[name] = with_values(table, values)
         home.start(name)
         with pytest.raises(OutOfOrder, match=f"{name}'s table, or how it is encoded, has changed"):
             home.scores()

@@ -18,7 +18,7 @@ from services.common.run_folder import RunFolder
 from services.coordinator.kept_sessions import DATABASE
 from services.party.model_file import packed, unpacked
 from services.party.served_models import SERVED
-from tests.harness.parties import active_data, party_data
+from tests.harness.parties import active_data, party_data, values_of
 from tests.harness.restarts import IDS, Town, town
 from vfl.arrays import FloatArray
 from vfl.channels import Distorted, Rounding, ScoreChannel, Temperature, Undeclared
@@ -113,8 +113,8 @@ def _forget_options(home: Town, state: Path) -> None:
 
 def test_what_is_known_beforehand_reaches_the_view_and_known_records_are_not_attacked(tmp_path: Path) -> None:
     spy, passive = Spy(), party_data(rows=range(59, 4, -1), seed=1)
-    moments = known_moments(passive.features)
-    known = Table(passive.ids[:12], passive.features[:12], passive.feature_names)
+    moments = known_moments(values_of(passive))
+    known = Table(passive.ids[:12], values_of(passive)[:12], tuple(passive.table.frame.columns))
     with town(tmp_path, attacks={"spy": spy}, beforehand=Beforehand(known, moments), disclose=True) as home:
         home.train()
         model = home.active._serving.newest

@@ -11,7 +11,7 @@ from defences import load
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder
 from tests.harness.defended import with_defences
-from tests.harness.parties import house, party_data, small_settings
+from tests.harness.parties import data_of, house, party_data, small_settings, values_of
 
 # Batches of four records can be solved for from five columns of the active party, as well as from six of the other.
 SETTINGS = small_settings(
@@ -22,9 +22,9 @@ SETTINGS = small_settings(
 def findings(folder: Path, cipher: str, sigma_active: float, sigma_passive: float) -> dict[str, TrainingFinding]:
     """Train on labels that follow from two of the passive party's columns, and judge what each side found."""
     passive = party_data(columns=6)
-    labels = np.where(passive.features[:, 0] + passive.features[:, 1] > 1, "yes", "no").tolist()
-    active = party_data(columns=5, seed=0, labels=labels)
-    active.features[:, -1] = 1.0
+    values = values_of(passive)
+    labels = np.where(values[:, 0] + values[:, 1] > 1, "yes", "no").tolist()
+    active = data_of(values_of(party_data(columns=5, seed=0))[:, :-1], labels=labels, has_bias=True)
     noise = [[load("dp_noise", sigma=sigma)] if sigma else [] for sigma in (sigma_active, sigma_passive)]
     with house(
         folder,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from services.common.agreement import TrainingPlan
 from services.common.settings import PREFIX, Settings, load_settings
+from vfl.data import ENCODINGS
 
 NAMES = st.text(string.ascii_letters + "_-", min_size=1, max_size=8)
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -38,6 +39,9 @@ def given_settings(draw: st.DrawFn) -> dict[str, Any]:
         "whole_row_unit_norm": st.booleans(),
         "id_column": TEXTS.filter(bool),
         "label_column": TEXTS,
+        "columns": st.lists(TEXTS, max_size=3).map(tuple),
+        "drop": st.lists(TEXTS, max_size=3).map(tuple),
+        "encode": st.dictionaries(TEXTS, st.sampled_from(ENCODINGS), max_size=3),
         "encoder": st.sampled_from(["minmax", "standardise", "unit_norm", "none"]),
         "epochs": st.integers(1, 10**4),
         "batch_size": st.integers(1, 10**6),
@@ -82,6 +86,7 @@ def given_settings(draw: st.DrawFn) -> dict[str, Any]:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(given_settings())
 @example({"transport": "insecure", "cipher": "plain"})
+@example({"columns": ("a, b", "c*"), "drop": ("[x]",), "encode": {"a=b": "onehot", "c ": "drop", "": "date"}})
 @example({"peers": {}, "attacks": (), "attack_options": {}, "name": "", "certs": Path()})
 def test_a_process_loads_what_its_settings_were(monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any]) -> None:
     original = Settings(**chosen)

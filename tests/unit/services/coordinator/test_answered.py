@@ -1,7 +1,6 @@
 """One answer per record: what is answered when a share is varied, records repeat, and parameters change."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel
 from services.party.party_training import PartyTraining
 from tests.harness.defended import INSTALLED, party_training
-from tests.harness.parties import ACTIVE, PASSIVE, House, house, party_data, small_settings, submit
+from tests.harness.parties import ACTIVE, PASSIVE, House, data_of, house, party_data, small_settings, submit
 from tests.harness.shares import SECOND, begun, shares
 from vfl.arrays import FloatArray
 from vfl.learning.networks import DenseNetwork
@@ -183,7 +182,7 @@ def test_a_record_keeps_its_pseudonym_as_long_as_parameters_are_the_same(
 @pytest.mark.parametrize("parties", [1, 2])
 def test_a_party_whose_weights_stand_still_refuses_no_honest_score(tmp_path: Path, parties: int) -> None:
     """Found: where all of a party's columns are 0 its pseudonyms stayed, and the others' shares went on."""
-    still = replace(party_data(), features=np.zeros((60, 3)))
+    still = data_of(np.zeros((60, 3)))
     with house(tmp_path, settings=PLAIN, passive=[still, party_data(seed=2)][:parties], score_defences=[LABEL]) as home:
         home.train(epochs=4)
         assert len(home.active.predict([f"id-{row}" for row in range(60)])) == 60

@@ -34,7 +34,7 @@ from tests.harness.exchanges import (
     run_together,
     wired,
 )
-from tests.harness.parties import active_data, house, party_data, small_settings
+from tests.harness.parties import active_data, house, party_data, small_settings, values_of
 from tests.harness.processes import weights_of
 from vfl.arrays import FloatArray
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, split_rows
@@ -280,7 +280,7 @@ def test_terms_are_those_of_the_session(tmp_path: Path) -> None:
     assert replace(seen["active"], row_norm=1.0) == expected
     assert replace(seen["passive"], row_norm=1.0) == replace(expected, role="passive")
     # Of the passive party's 55 aligned records, all that it has; the active party's have the constant 1 besides.
-    norms = np.linalg.norm(party_data(rows=range(59, 4, -1)).features, axis=1)
+    norms = np.linalg.norm(values_of(party_data(rows=range(59, 4, -1))), axis=1)
     assert seen["passive"].row_norm == pytest.approx(norms.max(), abs=1e-4)
     assert 1 < seen["active"].row_norm < np.sqrt(3)
     seen.clear()

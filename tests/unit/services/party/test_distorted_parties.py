@@ -1,6 +1,5 @@
 """Features and parameters that are not the party's own, whole parties in one process."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,17 @@ from services.common.errors import FederationError, InvalidMessage
 from services.party.party_defences import PartyDefences
 from tests.harness.defended import INSTALLED, Bias, Flip, Turn, party_training, with_defences
 from tests.harness.exchanges import names_of
-from tests.harness.parties import ACTIVE, House, Watcher, active_data, house, party_data, small_settings
+from tests.harness.parties import (
+    ACTIVE,
+    House,
+    Watcher,
+    active_data,
+    house,
+    party_data,
+    small_settings,
+    values_of,
+    with_values,
+)
 from tests.harness.processes import weights_of
 from vfl.arrays import FloatArray
 from vfl.learning import class_rows
@@ -86,7 +95,7 @@ def test_a_binary_model_that_no_longer_fits_one_column_is_shown_as_two_that_say_
 
 def test_parameters_that_a_defence_cant_distort_are_refused_before_training_and_it_says_why(tmp_path: Path) -> None:
     data = party_data(rows=range(59, 4, -1))
-    wide = replace(data, features=data.features * 3)
+    wide = with_values(data, values_of(data) * 3)
     with (
         house(tmp_path, settings=DISCLOSING, passive=[wide], passive_defences=with_defences(Bias())) as home,
         pytest.raises(FederationError, match="bias is for features up to 1: scale them"),
@@ -96,7 +105,7 @@ def test_parameters_that_a_defence_cant_distort_are_refused_before_training_and_
 
 def test_features_that_parameters_cant_be_distorted_with_are_refused_before_training(tmp_path: Path) -> None:
     data = party_data(rows=range(59, 4, -1))
-    wide = replace(data, features=data.features * 3)
+    wide = with_values(data, values_of(data) * 3)
     rotation = with_defences(load("parameter_rotation"))
     with house(tmp_path, settings=DISCLOSING, passive=[wide], passive_defences=rotation) as home:
         watcher = Watcher()
@@ -129,7 +138,7 @@ def test_a_transformed_party_trains_on_other_features_and_the_auditor_sees_the_t
 ) -> None:
     settings = small_settings(cipher=cipher, disclose=True, record_features=True)
     data = party_data(rows=range(59, 4, -1))
-    flipped = replace(data, features=1.0 - data.features)
+    flipped = with_values(data, 1.0 - values_of(data))
     runs: list[tuple[list[FloatArray], FloatArray, FloatArray]] = []
     for number, (table, chosen) in enumerate(((data, (Flip(),)), (flipped, ()))):
         folder = tmp_path / str(number)
@@ -144,4 +153,4 @@ def test_a_transformed_party_trains_on_other_features_and_the_auditor_sees_the_t
     np.testing.assert_array_equal(runs[0][1], runs[1][1])
     # The record of the first has its own features, that of the second those that it holds.
     np.testing.assert_allclose(runs[0][2], 1.0 - runs[1][2], atol=2.0**-15)
-    np.testing.assert_allclose(np.sort(runs[0][2], axis=0), np.sort(data.features, axis=0), atol=2.0**-15)
+    np.testing.assert_allclose(np.sort(runs[0][2], axis=0), np.sort(values_of(data), axis=0), atol=2.0**-15)

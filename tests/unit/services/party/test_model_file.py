@@ -16,7 +16,16 @@ from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel
 from services.party.served_models import ServedModels
 from tests.harness.defended import INSTALLED, Turn, party_training
-from tests.harness.parties import ACTIVE, active_data, house, party_data, small_settings
+from tests.harness.parties import (
+    ACTIVE,
+    active_data,
+    data_of,
+    house,
+    party_data,
+    small_settings,
+    values_of,
+    with_values,
+)
 from tests.harness.restarts import IDS, Town, town
 from vfl.arrays import IntArray
 from vfl.learning.networks import DenseNetwork
@@ -70,10 +79,11 @@ def test_an_installed_network_is_kept_as_it_is() -> None:
         (generator.normal(size=(2, 3)), generator.normal(size=(3, 2))), (generator.normal(size=3), np.zeros(2)), "relu"
     )
     model = party_training(INSTALLED, deep, PartyDefences()).model
-    data = PartyData(tuple(f"id-{row}" for row in range(20)), ("a", "b"), model.features, None)
-    again = unpacked(packed(KeptModel.of(model, np.arange(20)), data), data).model
+    data = data_of(model.features)
     # On the grid, as every session takes its features.
-    assert_same(again, replace(model, features=data.encoded(np.arange(20), INSTALLED.plan.feature_fraction_bits)))
+    model = replace(model, features=data.aligned(np.arange(20), INSTALLED.plan).features)
+    again = unpacked(packed(KeptModel.of(model, np.arange(20)), data), data).model
+    assert_same(again, model)
     assert again.parameters.activation == "relu"
 
 
@@ -136,31 +146,39 @@ def test_neither_ids_nor_features_nor_labels_are_in_the_state(tmp_path: Path) ->
     assert not [row for row in features if row.tobytes() in content]
 
 
-@pytest.mark.parametrize("change", ["ids", "feature_names", "features", "labels", "fewer"])
+@pytest.mark.parametrize("change", ["ids", "names", "values", "labels", "fewer", "gap", "encoding", "encoder", "bias"])
 def test_another_table_is_told_from_the_one_that_was_trained_on(change: str) -> None:
     data = active_data()
     assert data.labels is not None
     labels = data.labels.copy()
     labels[3] = "yes" if labels[3] == "no" else "no"
-    features = data.features.copy()
-    features[3, 1] = np.nextafter(features[3, 1], 2.0)
+    values, gap = values_of(data), values_of(data)
+    values[3, 1] = np.nextafter(values[3, 1], 2.0)
+    gap[3, 1] = np.nan
+    table, frame, plans = data.table, data.table.frame, data.table.plans
+    renamed = replace(table, frame=frame.rename(columns={"f0": "g0"}), plans=(replace(plans[0], name="g0"), *plans[1:]))
+    fewer = replace(table, ids=data.ids[1:], frame=frame.iloc[1:], labels=data.labels[1:])
     changed = {
-        "ids": replace(data, ids=("id", *data.ids[1:])),
-        "feature_names": replace(data, feature_names=("g0", *data.feature_names[1:])),
-        "features": replace(data, features=features),
-        "labels": replace(data, labels=labels),
-        "fewer": replace(data, ids=data.ids[1:], features=data.features[1:], labels=data.labels[1:]),
+        "ids": replace(data, table=replace(table, ids=("id", *data.ids[1:]))),
+        "names": replace(data, table=renamed),
+        "values": with_values(data, values),
+        "labels": replace(data, table=replace(table, labels=labels)),
+        "fewer": replace(data, table=fewer),
+        "gap": with_values(data, gap),
+        "encoding": replace(data, table=replace(table, plans=(replace(plans[0], encoding="ordinal"), *plans[1:]))),
+        "encoder": replace(data, encoder="minmax"),
+        "bias": replace(data, has_bias=False),
     }[change]
     assert changed.table_hash != data.table_hash
-    assert replace(data, features=data.features.copy()).table_hash == data.table_hash
+    assert with_values(data, values_of(data)).table_hash == data.table_hash
 
 
 def model_of(session: str) -> tuple[KeptModel, PartyData]:
     network = DenseNetwork((np.ones((3, 2)),), (np.zeros(2),))
     data = party_data(rows=range(20))
     order: IntArray = np.arange(20)[::-1]
-    features = data.encoded(order, 16)
     agreement = replace(INSTALLED, session_id=session)
+    features = data.aligned(order, agreement.plan).features
     return KeptModel.of(PartyModel(agreement, "passive", features, network, 0, b"k" * 32), order), data
 
 
@@ -178,7 +196,7 @@ def test_a_model_of_another_table_stays_on_disk_and_answers_nothing() -> None:
     models = ServedModels("passive", data, state)
     models.keep_candidate(kept)
     models.serve("one", "active")
-    other = replace(data, features=data.features * 0.5)
+    other = with_values(data, values_of(data) * 0.5)
     for table, answers in ((other, False), (data, True)):
         again = ServedModels("passive", table, state)
         if answers:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from services.adversary.training import TrainingAdversary
-from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.meters import TrafficMeter
 from services.common.settings import Settings
@@ -16,6 +16,7 @@ from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.party.session import PartySession, join
 from tests.harness.parties import party_data, small_settings
+from vfl.data.columns import EncodedColumn
 
 ROWS = np.arange(40)
 
@@ -41,9 +42,9 @@ class Noting(RunRecord):
         super().__init__(folder, "passive", TrafficMeter())
         self.begun: list[str] = []
 
-    def begin(self, agreement: Agreement) -> None:
+    def begin(self, agreement: Agreement, columns: tuple[EncodedColumn, ...]) -> None:
         self.begun.append(agreement.session_id)
-        super().begin(agreement)
+        super().begin(agreement, columns)
 
 
 def context(folder: Path, settings: Settings, plan: TrainingPlan | None = None) -> PartyContext:
@@ -60,9 +61,13 @@ def context(folder: Path, settings: Settings, plan: TrainingPlan | None = None) 
     )
 
 
+def terms_of(made: PartyContext) -> ProposedTerms:
+    return ProposedTerms("one", "active", ("passive",), made.settings.plan(), 2)
+
+
 def test_a_session_has_the_terms_the_weights_and_both_kinds_of_warnings(tmp_path: Path) -> None:
     made = context(tmp_path, small_settings(batch_size=6))
-    session = PartySession.open(made, join(made, "one", ROWS), ROWS)
+    session = PartySession.open(made, join(made, terms_of(made), ROWS))
     assert session.agreement.session_id == "one"
     assert session.training.weights.shape == (3, 1)
     assert any("512-bit" in warning for warning in session.terms_warnings)
@@ -76,9 +81,9 @@ def test_terms_that_are_refused_leave_no_record(tmp_path: Path, refuses: str) ->
     settings = small_settings(batch_size=6, guard="refuse" if refuses == "guard" else "warn")
     plan = small_settings(cipher="plain").plan() if refuses == "settings" else settings.plan()
     made = context(tmp_path, settings, plan)
-    agreement = join(made, "one", ROWS)
+    joined = join(made, terms_of(made), ROWS)
     with pytest.raises(OutOfOrder):
-        PartySession.open(made, agreement, ROWS)
+        PartySession.open(made, joined)
     assert isinstance(made.record, Noting)
     assert made.record.begun == []
     assert list(tmp_path.iterdir()) == []

@@ -8,10 +8,10 @@ import pytest
 
 from defences.response_truncation import ResponseTruncation
 from services.adversary.training import _batches
-from services.common.agreement import Agreement
+from services.common.agreement import Agreement, ProposedTerms
 from services.common.errors import InvalidMessage
 from services.party.party_defences import PartyDefences
-from services.party.session import PartySession
+from services.party.session import Joined, PartySession, join
 from tests.harness.agreements import agreed
 from tests.harness.exchanges import SMALL_PLAN, random_problem, wired
 from tests.harness.parties import house, small_settings
@@ -39,11 +39,13 @@ def test_an_order_that_repeats_a_record_is_refused(tmp_path: Path) -> None:
     truncating = PartyDefences((ResponseTruncation(),))
     with house(tmp_path, settings=settings, passive_defences=truncating) as home:
         context = home.passive["passive"]._context
-        own = context.data.describe("passive", 50, truncates_answers=True)
+        aligned = context.data.aligned(np.arange(50), settings.plan())
+        own = aligned.describe("passive", truncates_answers=True)
         agreement = Agreement("0" * 32, settings.plan(), 2, (replace(own, name="active"), own))
-        assert PartySession.open(context, agreement, np.arange(50)).guard_warnings == ()
+        assert PartySession.open(context, Joined(agreement, aligned)).guard_warnings == ()
+        terms = ProposedTerms("0" * 32, "active", ("passive",), settings.plan(), 2)
         with pytest.raises(InvalidMessage, match="names a record twice"):
-            PartySession.open(context, agreement, np.zeros(50, dtype=np.int64))
+            join(context, terms, np.zeros(50, dtype=np.int64))
 
 
 def test_an_attack_whose_schedule_fills_a_memory_is_not_mounted_and_the_party_trains() -> None:

@@ -14,7 +14,7 @@ from plumbline.recipe import Recipe, shares_of
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.settings import Settings, SettingsError, load_settings
-from services.party.features import PartyData
+from services.party.features import AlignedFeatures
 from services.party.party_defences import PartyDefences
 from tests.harness.parties import active_data, house, party_data, small_settings
 
@@ -72,12 +72,12 @@ def test_status_and_record_name_the_party_that_gives_whole_answers(tmp_path: Pat
 def test_algorithm_2_against_several_reads_single_residuals_of_those_that_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: tuple[str, ...]
 ) -> None:
-    describe = PartyData.describe
+    describe = AlignedFeatures.describe
 
-    def as_chosen(self: PartyData, name: str, aligned_rows: int, *, truncates_answers: bool) -> Any:
-        return describe(self, name, aligned_rows, truncates_answers=name not in off)
+    def as_chosen(self: AlignedFeatures, name: str, *, truncates_answers: bool) -> Any:
+        return describe(self, name, truncates_answers=name not in off)
 
-    monkeypatch.setattr(PartyData, "describe", as_chosen)
+    monkeypatch.setattr(AlignedFeatures, "describe", as_chosen)
     labels = np.random.default_rng(8).permutation(["no", "yes"] * 30).tolist()
     with house(
         tmp_path,

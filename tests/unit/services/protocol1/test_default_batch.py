@@ -19,7 +19,7 @@ from services.protocol1.channels import Exposure, exposure
 from services.protocol1.default_batch import with_batch_size
 from services.protocol1.formats import CipherFormats
 from tests.harness.agreements import agreed
-from vfl.data import DATASETS
+from vfl.data import DATASETS, common_order, rows_of
 from vfl.learning import smallest_batch
 
 # Read here, since tests run without the settings of the shell.
@@ -88,9 +88,9 @@ def test_the_counts_are_those_of_the_data_set(name: str) -> None:
     parties = [
         load_party_data(settings_of({**settings, "share": f"{number}/2"}), with_bias=number == 1) for number in (1, 2)
     ]
-    aligned = len(set(parties[0].ids) & set(parties[1].ids))
+    common = common_order(set(parties[0].ids) & set(parties[1].ids))
     found = tuple(
-        party.describe(role, aligned, truncates_answers=True)
+        party.aligned(rows_of(party.ids, common), TrainingPlan()).describe(role, truncates_answers=True)
         for role, party in zip(("active", "passive"), parties, strict=True)
     )
     assert found == described(split)

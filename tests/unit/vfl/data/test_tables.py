@@ -211,7 +211,6 @@ def test_duplicate_ids_are_counted_and_not_shown(tmp_path: Path) -> None:
         (GOOD, {"columns": ["age", "age"]}, r"names a column twice"),
         (GOOD, {"columns": ["age", "y"]}, r"'y' is the id or the label"),
         (GOOD, {"label_column": "client"}, r"both the id and the label"),
-        (GOOD.replace(",", ";"), {}, r"semicolons"),
         (GOOD.replace("45", "secret"), {}, r"'age' holds text, not a number, in row 2"),
         (GOOD.replace("45", ""), {}, r"'age' is empty \(or NaN\) in row 2 \(1 in all\)"),
         (GOOD.replace("45", "NaN"), {}, r"'age' is empty \(or NaN\) in row 2"),
@@ -221,25 +220,17 @@ def test_duplicate_ids_are_counted_and_not_shown(tmp_path: Path) -> None:
         (GOOD.replace("yes", "no"), {}, r"labels with one class"),
         (GOOD.replace("NA,", "007,"), {}, r"1 row with the id of an earlier row \(row 2\)"),
         (GOOD.replace("NA,", ","), {}, r"1 row without an id \(row 2\)"),
-        (GOOD.replace("45,", "45,9,9,"), {}, r"as many cells as the header"),
-        (GOOD.replace("client,", ",client,").replace("007", "0,007"), {}, r"no name in the header"),
+        (GOOD.replace("45,", "45,9,9,"), {}, r"more or fewer cells than the header"),
         (",client,x\n0,a,1\n1,b,2\n", {"label_column": None}, r"no name in the header"),
-        ("client,x\n1,2,3\n4,5,6\n", {"label_column": None}, r"as many cells as the header"),
+        ("client,x\n1,2,3\n4,5,6\n", {"label_column": None}, r"more or fewer cells than the header"),
         ("client,x,x\n1,2,3\n", {"label_column": None}, r"Two columns have the same name"),
-        ("client,x\n1\n2,3\n", {"label_column": None}, r"'x' is empty \(or NaN\) in row 1"),
+        ("client,x\n1\n2,3\n", {"label_column": None}, r"1 row has more or fewer cells than the header's 2 \(row 1\)"),
     ],
 )
 def test_bad_csv(tmp_path: Path, text: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(TableError, match=message) as caught:
         load(write(tmp_path, text), **options)
     assert "secret" not in str(caught.value)
-
-
-def test_csv_in_another_encoding(tmp_path: Path) -> None:
-    path = tmp_path / "clients.csv"
-    path.write_bytes(GOOD.replace("no", "né").encode("latin-1"))
-    with pytest.raises(TableError, match="UTF-8"):
-        load(str(path))
 
 
 def test_truncated_gzip(tmp_path: Path) -> None:
@@ -259,7 +250,7 @@ def test_missing_file(tmp_path: Path) -> None:
         load(str(tmp_path / "none.csv"))
 
 
-@pytest.mark.parametrize("source", ["clients.xlsx", "clients", "clients.csv.zip"])
+@pytest.mark.parametrize("source", ["clients.xls", "clients", "clients.csv.zip"])
 def test_unknown_format(source: str) -> None:
     with pytest.raises(TableError, match=r"Cannot tell the format.*\.parquet"):
         load(source)

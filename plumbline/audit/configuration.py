@@ -1,0 +1,276 @@
+"""An audit's request as a file: audit.toml, read by ``plumbline audit --config`` and written into every run's folder.
+
+Keys are the names of the command's options. Three tables hold what has names of its own: ``[settings]``, ``[encode]``,
+and ``[attack-options.NAME]`` and ``[defence-options.NAME]``.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import tomli_w
+
+import attacks
+from plumbline.audit.request import AuditRequest
+from services.common.settings import Settings
+from vfl.plugin_registry import fits, in_words
+from vfl.suggestions import did_you_mean
+
+FILE = "audit.toml"
+# Options whose name isn't that of the request's field.
+_FIELDS = {"id": "id_column", "yes": "assume_yes"}
+# Settings that are options of their own.
+SETTINGS_AS_OPTIONS = ("epochs", "batch-size", "learning-rate", "packing", "seed")
+# What has keys of its own.
+_TABLES = ("settings", "encode", "attack-options", "defence-options")
+_OF_REQUEST = {
+    name: kind for name, kind in get_type_hints(AuditRequest).items() if name not in ("settings", "encode", "verbosity")
+}
+_NAMES = {field: key for key, field in _FIELDS.items()}
+# How the terminal is spoken to.
+_SAID = ("quiet", "verbose", "json")
+KEYS = (*(_NAMES.get(name, name.replace("_", "-")) for name in _OF_REQUEST), *SETTINGS_AS_OPTIONS, *_TABLES, *_SAID)
+_PATHS = ("active", "passive", "runs")
+_HEADER = """\
+# {run}: repeat it with
+#   plumbline audit --config {path}
+# An option on the command line wins over this file.
+"""
+
+
+class ConfigurationError(ValueError):
+    """A file of options that can't be used; the text says where and what to do."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one place asks of an audit: a file, or the command line.
+
+    Attributes:
+        fields: of the request, by name, but its settings.
+        settings: of every process, by name.
+        said: ``quiet``, ``verbose`` or ``json``: how the terminal is spoken to.
+    """
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    said: frozenset[str] = frozenset()
+
+    def over(self, below: "Asked") -> "Asked":
+        """What both ask; where they contradict each other, this one."""
+        loudness = {"quiet", "verbose"}
+        kept = below.said - loudness if self.said & loudness else below.said
+        return Asked({**below.fields, **self.fields}, {**below.settings, **self.settings}, self.said | kept)
+
+    def request(self) -> AuditRequest:
+        """The request; raises ValueError for one that can't be."""
+        if {"quiet", "verbose"} <= self.said:
+            raise ValueError("--quiet contradicts --verbose: give one of them.")
+        fields = {**self.fields, "attacks": _all_where_asked(self.fields.get("attacks", ()))}
+        verbosity = next((one for one in ("quiet", "verbose") if one in self.said), "normal")
+        return AuditRequest(**{**fields, "verbosity": verbosity, "settings": dict(self.settings)})
+
+
+def _all_where_asked(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of every attack on predictions where ``all`` is asked for."""
+    if names != ("all",):
+        return names
+    return tuple(name for name in attacks.names() if attacks.spec_of(name).phase == "prediction")
+
+
+def asked_of(fields: Mapping[str, Any], settings: Mapping[str, Any], said: frozenset[str] = frozenset()) -> Asked:
+    """Put the cipher, which is an option and a setting, in its one place; raises ValueError where it is given twice."""
+    if "cipher" not in settings:
+        return Asked(fields, settings, said)
+    if fields.get("cipher", settings["cipher"]) != settings["cipher"]:
+        raise ValueError(
+            f"--cipher {fields['cipher']} contradicts --set cipher={settings['cipher']}: drop one of them."
+        )
+    rest = {name: value for name, value in settings.items() if name != "cipher"}
+    return Asked({**fields, "cipher": settings["cipher"]}, rest, said)
+
+
+def read_configuration(path: Path) -> Asked:
+    """Read a file of options; relative paths in it begin at its folder.
+
+    Raises:
+        ConfigurationError: for what is no TOML, a key that no option has, or a value that an option doesn't take.
+        OSError: where it can't be read.
+    """
+    text = _text_of(path)
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path} is no TOML: {str(error)[:1].lower()}{str(error)[1:]}.") from None
+    place = _Place(path, text)
+    given = {key.replace("_", "-"): value for key, value in content.items()}
+    for key, value in given.items():
+        if key not in KEYS:
+            raise place.error(key, f"there is no option {key!r}.{did_you_mean(key, KEYS)}")
+        if (key in _TABLES) != isinstance(value, Mapping):
+            kind = f"a table: [{key}]" if key in _TABLES else "a value, not a table"
+            raise place.error(key, f"{key} is {kind}.")
+    try:
+        return asked_of(_fields_of(given, place), _settings_of(given, place), _said_in(given, place))
+    except ConfigurationError:
+        raise
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+
+
+def write_configuration(folder: Path, request: AuditRequest, settings: Mapping[str, Any]) -> Path:
+    """Write the file that repeats this request from anywhere.
+
+    Args:
+        folder: of the run.
+        request: what was asked for, with its settings.
+        settings: of every process, those of the request and of the shell that asked.
+    """
+    path = folder / FILE
+    header = _HEADER.format(run=folder.name, path=path)
+    path.write_text(header + "\n" + tomli_w.dumps(repeating(request, settings)), encoding="utf-8")
+    return path
+
+
+def repeating(request: AuditRequest, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that make this request, without those that have their default; paths are absolute."""
+    defaults = AuditRequest.__dataclass_fields__
+    # Where all runs go by default is a place that another folder doesn't have.
+    asked = {
+        name: value
+        for name in _OF_REQUEST
+        if (value := getattr(request, name)) not in (defaults[name].default, None) or name == "runs"
+    }
+    given = {
+        _NAMES.get(name, name.replace("_", "-")): _as_toml(value) for name, value in _rooted(asked, Path.cwd()).items()
+    }
+    # The request's own fields, which a shell's variables of these names don't change.
+    own = {"attacks", "defences", *(["cipher"] if request.cipher != "auto" else [])}
+    common = _rooted({name: value for name, value in settings.items() if name not in own}, Path.cwd())
+    options = {f"{kind}-options": _options(common, f"{kind}_options") for kind in ("attack", "defence")}
+    tables = {"encode": dict(request.encode), "settings": _as_toml(common), **options}
+    loudness: dict[str, Any] = {request.verbosity: True} if request.verbosity != "normal" else {}
+    return {**given, **loudness, **{name: table for name, table in tables.items() if table}}
+
+
+def _options(settings: dict[str, Any], name: str) -> Any:
+    """Take options of plugins out of the settings, for a table of their own; what TOML can't say stays, as JSON."""
+    given = settings.pop(name, {})
+    options = json.loads(given) if isinstance(given, str) else given
+    if "null" not in (text := json.dumps(options)):
+        return _as_toml(options)
+    settings[name] = text
+    return {}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A file's text, to say in which line something is."""
+
+    path: Path
+    text: str
+
+    @property
+    def folder(self) -> Path:
+        return self.path.absolute().parent
+
+    def error(self, key: str, words: str, table: str = "") -> ConfigurationError:
+        return ConfigurationError(f"{self.path}, line {self._line_of(key, table)}: {words}")
+
+    def _line_of(self, key: str, table: str) -> int:
+        """The first line that gives this key in this table, or begins a table of this name; 1 where none shows."""
+        spelled = re.escape(key).replace("\\-", "[-_]").replace("_", "[-_]")
+        within = ""
+        for number, line in enumerate(self.text.splitlines(), start=1):
+            if header := re.match(r"\s*\[+([^\]]+)\]", line):
+                within = header[1].strip()
+                if not table and re.fullmatch(rf"{spelled}(\..*)?", within):
+                    return number
+            elif within == table and re.match(rf"\s*[\"']?{spelled}[\"']?\s*[=.]", line):
+                return number
+        return 1
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path} is no text in UTF-8: save it as such.") from None
+
+
+def _fields_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:
+    names = {key: _FIELDS.get(key, key.replace("-", "_")) for key in given}
+    found = {
+        name: _checked(key, given[key], _OF_REQUEST[name], place) for key, name in names.items() if name in _OF_REQUEST
+    }
+    if "encode" in given:
+        found["encode"] = {name: _checked(name, kind, str, place, "encode") for name, kind in given["encode"].items()}
+    return _rooted(found, place.folder)
+
+
+def _checked(key: str, value: Any, kind: Any, place: _Place, table: str = "") -> Any:
+    """A value of the kind that a field has; names may be a list, or a text with commas as on the command line."""
+    if kind == tuple[str, ...] and isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if kind == float | None and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not fits(value, str if kind is Path else kind):
+        raise place.error(key, f"{key} takes {in_words(str if kind is Path else kind)}, got {value!r}.", table)
+    return Path(value) if kind is Path else tuple(value) if isinstance(value, list) else value
+
+
+def _settings_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:
+    settings = dict(given.get("settings", {}))
+    for name in settings:
+        if name not in Settings.model_fields:
+            hint = did_you_mean(name, Settings.model_fields) or " See `plumbline serve --help` for the list."
+            raise place.error(name, f"there is no setting {name!r}.{hint}", "settings")
+    settings = _rooted(settings, place.folder)
+    for key in (*SETTINGS_AS_OPTIONS, "attack-options", "defence-options"):
+        name = key.replace("-", "_")
+        if key in given and name in settings:
+            raise place.error(key, f"{key} stands here and in [settings]: drop one of them.")
+        if key in given:
+            settings[name] = given[key]
+    return settings
+
+
+def _said_in(given: Mapping[str, Any], place: _Place) -> frozenset[str]:
+    return frozenset(key for key in _SAID if key in given and _checked(key, given[key], bool, place))
+
+
+def _rooted(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Fields or settings, with every relative path in them begun at a folder."""
+    # With columns to split by, data names a file.
+    paths = {"active", "passive", "runs", *(["data"] if values.get("active_columns") else [])}
+    return {
+        name: _from(folder, value) if name in paths or _is_path_setting(name) else value
+        for name, value in values.items()
+    }
+
+
+def _from(folder: Path, value: Any) -> Any:
+    """A path, or several, begun at a folder. A database's URL, and what isn't given, stay as they are."""
+    if isinstance(value, tuple):
+        return tuple(_from(folder, one) for one in value)
+    if value in ("", None) or "://" in str(value):
+        return value
+    return folder / value if isinstance(value, Path) else str(folder / value)
+
+
+def _is_path_setting(name: str) -> bool:
+    known = Settings.model_fields.get(name)
+    return known is not None and known.annotation in (Path, Path | None)
+
+
+def _as_toml(value: Any) -> Any:
+    """A value as TOML has it: no tuples and no paths."""
+    if isinstance(value, Mapping):
+        return {str(name): _as_toml(one) for name, one in value.items() if one is not None}
+    if isinstance(value, list | tuple):
+        return [_as_toml(one) for one in value]
+    return str(value) if isinstance(value, Path) else value

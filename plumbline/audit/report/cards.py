@@ -1,0 +1,216 @@
+"""A card for each column: how it is distributed, what the best attack made of it, and how far each attack is off."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from attacks import LEVELS
+from plumbline.audit.report.evidence import ColumnEvidence, day_words
+from plumbline.charts.axes import number_words
+from plumbline.charts.drawings import Amount, ValueWords, amounts, counts, cut, histogram, percent_words, scatter
+from plumbline.charts.marks import Chart
+from plumbline.judge.answer import HEADLINE, ColumnAnswer
+from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.predictions import AttackFinding, ColumnLeakage
+from vfl.arrays import FloatArray
+
+# Points of a scatter, and categories that are told apart; the rest goes together.
+POINTS, VALUES = 200, 8
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often each true value is taken for which: rows are true values.
+
+    Attributes:
+        names: of the values, most frequent first.
+        shares: a row per true value, of its records; in the order of ``names``.
+        counts: records of each true value.
+    """
+
+    names: tuple[str, ...]
+    shares: tuple[tuple[float, ...], ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the page shows of one column.
+
+    Attributes:
+        answer: the verdict on it.
+        number: of the column, most exposed first, from 1.
+        attack: whose estimates are shown; empty without an attack.
+        distribution: of true and estimated values; None without estimates in the run's folder.
+        scatter: true against estimated values; None for categories and without an attack.
+        confusion: the same for categories.
+        errors: of each attack; None without one.
+        by_attack: more measures of each attack, for a column of one feature: the attack's name and what it measured.
+        level: at which the attack is the best one: the headline's, or where none is of that, the first with one.
+    """
+
+    answer: ColumnAnswer
+    number: int
+    attack: str = ""
+    distribution: Chart | None = None
+    scatter: Chart | None = None
+    confusion: Confusion | None = None
+    errors: Chart | None = None
+    by_attack: tuple[tuple[str, ColumnLeakage], ...] = field(default=())
+    level: str = HEADLINE
+
+
+def cards_of(
+    columns: Sequence[ColumnAnswer], evidence: Mapping[ColumnAnswer, ColumnEvidence], found: Sequence[AttackFinding]
+) -> list[Card]:
+    """Make the cards of columns, in their order.
+
+    Args:
+        columns: verdicts on columns.
+        evidence: truth and estimates of each; a column without any has a card of words.
+        found: what each attack reconstructed.
+    """
+    done = [one for one in found if one.mse is not None and one.sees_scores]
+    return [_card(number, column, evidence.get(column), done) for number, column in enumerate(columns, start=1)]
+
+
+def _card(number: int, column: ColumnAnswer, evidence: ColumnEvidence | None, done: Sequence[AttackFinding]) -> Card:
+    best = shown_verdict(column)
+    by_attack = _by_attack(column, done)
+    if evidence is None:
+        return Card(column, number, best.attack, by_attack=by_attack, level=best.level)
+    estimate = evidence.estimates.get(best.attack)
+    return Card(
+        answer=column,
+        number=number,
+        attack=best.attack,
+        distribution=_distribution(evidence, estimate),
+        scatter=None if evidence.is_category or estimate is None else _scatter(evidence, estimate),
+        confusion=_confusion(evidence, estimate) if evidence.is_category and estimate is not None else None,
+        errors=_errors(evidence, done) if done else None,
+        by_attack=by_attack,
+        level=best.level,
+    )
+
+
+def shown_verdict(column: ColumnAnswer) -> LevelVerdict:
+    """The verdict whose attack a card shows: the headline level's, or that of the first level above with an attack."""
+    at_least = [one for one in column.levels if LEVELS.index(one.level) >= LEVELS.index(HEADLINE)]
+    return next((one for one in at_least if one.attack), at_least[0])
+
+
+def _by_attack(column: ColumnAnswer, done: Sequence[AttackFinding]) -> tuple[tuple[str, ColumnLeakage], ...]:
+    """What each attack measured of a column's feature; of several features there is no single number."""
+    if len(column.features) != 1:
+        return ()
+    (feature,) = column.features
+    return tuple((one.attack, one.columns[feature]) for one in done if feature < len(one.columns))
+
+
+def value_words(evidence: ColumnEvidence) -> ValueWords:
+    """How a column's values are written: dates as dates."""
+    return _date_tick if evidence.is_date else number_words
+
+
+def _date_tick(days: float, _: float) -> str:
+    return day_words(days)
+
+
+def _distribution(evidence: ColumnEvidence, estimate: FloatArray | None) -> Chart | None:
+    title = "How it is distributed"
+    if not len(evidence.truth):
+        return None
+    if not evidence.is_category:
+        return histogram(title, evidence.unit, evidence.truth, estimate, words=value_words(evidence))
+    order = _most_frequent(evidence)
+    names, (true, guessed) = _merged_names(evidence, order), (_merged(evidence.truth, order), None)
+    shares = np.bincount(true, minlength=len(names)) / len(true)
+    if estimate is not None:
+        guessed = np.bincount(_merged(estimate, order), minlength=len(names)) / len(true)
+    return counts(title, names, shares, guessed)
+
+
+def _most_frequent(evidence: ColumnEvidence) -> list[int]:
+    """Numbers of the values that are told apart, most frequent first."""
+    frequency = np.bincount(evidence.truth.astype(np.int64), minlength=len(evidence.names))
+    order = [int(value) for value in np.argsort(-frequency, kind="stable")]
+    return order if len(order) <= VALUES else order[: VALUES - 1]
+
+
+def _merged_names(evidence: ColumnEvidence, order: Sequence[int]) -> list[str]:
+    names = [evidence.names[value] for value in order]
+    rest = len(evidence.names) - len(order)
+    return [*names, f"{rest} others"] if rest else names
+
+
+def _merged(values: FloatArray, order: Sequence[int]) -> FloatArray:
+    """Numbers of values in the order of those told apart; the last for all others."""
+    places = {value: place for place, value in enumerate(order)}
+    return np.array([places.get(int(value), len(order)) for value in values], dtype=np.int64)
+
+
+def _scatter(evidence: ColumnEvidence, estimate: FloatArray) -> Chart | None:
+    if not len(evidence.truth):
+        return None
+    shown = evidence.sample(POINTS)
+    return scatter(
+        "True against estimated",
+        evidence.unit,
+        evidence.truth[shown],
+        estimate[shown],
+        guess=float(evidence.truth.mean()),
+        words=value_words(evidence),
+    )
+
+
+def _confusion(evidence: ColumnEvidence, estimate: FloatArray) -> Confusion | None:
+    if not len(evidence.truth):
+        return None
+    order = _most_frequent(evidence)
+    names = _merged_names(evidence, order)
+    table = np.zeros((len(names), len(names)), dtype=np.int64)
+    np.add.at(table, (_merged(evidence.truth, order), _merged(estimate, order)), 1)
+    totals = table.sum(axis=1)
+    shares = table / np.maximum(1, totals)[:, None]
+    return Confusion(tuple(names), tuple(tuple(map(float, row)) for row in shares), tuple(map(int, totals)))
+
+
+def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> Chart | None:
+    """One bar per attack, the least error first; the line is the best guess without a score."""
+    if not len(evidence.truth):
+        return None
+    guess = evidence.loss_in_units(shown_verdict(evidence.answer).e0)
+    errors = {
+        one.attack: evidence.error(evidence.estimates[one.attack]) for one in done if one.attack in evidence.estimates
+    }
+    rows = [
+        Amount(
+            _with_level(one),
+            error_words(evidence, errors[one.attack]),
+            errors[one.attack],
+            _style(errors[one.attack], guess),
+        )
+        for one in sorted(done, key=lambda one: errors.get(one.attack, np.inf))
+        if one.attack in errors
+    ]
+    what = "named wrong" if evidence.is_category else "typical error"
+    words = f"guessed anyway: {error_words(evidence, guess)}"
+    end = max(min(max(errors.values()), 2 * guess) if guess > 0 else max(errors.values()), guess, 1e-12)
+    return amounts(f"By attack: {what}", rows, end=end, guess=guess, guess_words=words)
+
+
+def _style(error: float, guess: float) -> str:
+    return "leak" if error < guess else "harmless"
+
+
+def error_words(evidence: ColumnEvidence, error: float) -> str:
+    """An error as a person reads it: of categories a share, of dates days."""
+    if evidence.is_category:
+        return percent_words(error, 0.001)
+    return f"± {number_words(error)}{' days' if evidence.is_date else ''}"
+
+
+def _with_level(finding: AttackFinding) -> str:
+    known = finding.level
+    return cut(finding.attack, 38) if LEVELS.index(known) <= LEVELS.index(HEADLINE) else f"{finding.attack} *"

@@ -1,0 +1,66 @@
+"""What a model remembers of the table that it was trained on: hashes, which tell another table and show nothing."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from vfl.arrays import FloatArray
+from vfl.data import TypedTable
+
+# Kinds of numpy's types whose bytes are their values: booleans, integers, floats, dates and spans of time.
+_PLAIN_KINDS = "biufmM"
+
+
+def hash_of_table(table: TypedTable, *settings: object) -> str:
+    """SHA-256 of all that an encoding can depend on: ids, labels, typed columns, what each becomes, and settings."""
+    digest = _Digest()
+    digest.add(repr(settings))
+    digest.add(f"{len(table.ids)} {table.labels is not None}")
+    for text in (*table.ids, *(() if table.labels is None else map(repr, table.labels.tolist()))):
+        digest.add(text)
+    for plan in table.plans:
+        digest.add(plan.name)
+        digest.add(plan.encoding)
+        if plan.encoding != "drop":
+            digest.add_column(table.frame[plan.name])
+    return digest.value
+
+
+def hash_of_features(features: FloatArray) -> str:
+    """SHA-256 of features as a model was trained on them, (aligned rows, d)."""
+    digest = _Digest()
+    digest.add(str(features.shape))
+    digest.add_bytes(np.ascontiguousarray(features).tobytes())
+    return digest.value
+
+
+class _Digest:
+    """SHA-256 over parts, each with its length first: neighbours can't be taken for each other's ends."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, text: str) -> None:
+        self.add_bytes(text.encode())
+
+    def add_bytes(self, content: bytes) -> None:
+        self._hash.update(len(content).to_bytes(8, "big"))
+        self._hash.update(content)
+
+    def add_column(self, column: "pd.Series[Any]") -> None:
+        """A column's values, whatever their type."""
+        values = column.to_numpy()
+        if values.dtype.kind in _PLAIN_KINDS:
+            self.add(values.dtype.str)
+            self.add_bytes(values.tobytes())
+            return
+        codes, found = pd.factorize(values)
+        self.add_bytes(codes.astype(np.int64).tobytes())
+        for one in found:
+            self.add(repr(one))
+
+    @property
+    def value(self) -> str:
+        return self._hash.hexdigest()

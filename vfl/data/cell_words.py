@@ -1,0 +1,193 @@
+"""What the texts of a column may mean: nothing, yes or no, numbers in either notation, dates in any common form.
+
+All functions take the distinct texts of a column, without blanks around them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vfl.arrays import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DecimalMark = Literal[".", ","]
+_MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "<na>", "null", "none", "?", "-", "--", "."})
+# The second means 1.
+_YES_OR_NO = [
+    *(("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"), ("off", "on")),
+    *(("nein", "ja"), ("non", "oui"), ("no", "si"), ("no", "sí"), ("não", "sim"), ("nee", "ja"), ("nej", "ja")),
+]
+# Spaces of every width, and the Swiss apostrophe.
+_BLANK_MARKS = " '’\u00a0\u2009\u202f"
+_AROUND_NUMBERS = "€$£¥%" + _BLANK_MARKS
+_TIME = r"(?:[ T]\d{1,2}:\d{2}.*)?"
+# Also 20241231 and 2024, which are numbers unless a person says otherwise.
+_LOOKS_LIKE_A_DATE = re.compile(
+    rf"(?:\d{{8}}|\d{{4}}|\d{{1,4}}[./-]\d{{1,2}}(?:[./-]\d{{1,4}})?|\d{{1,2}}[ -]?[A-Za-z]{{3,9}}\.?[ -]?,? ?\d{{2,4}}"
+    rf"|[A-Za-z]{{3,9}} \d{{1,2}},? \d{{4}}){_TIME}"
+)
+_SAMPLE = 50
+
+
+def is_missing_word(text: str) -> bool:
+    """Tell whether a cell of this text says that there is no value: ``NA``, ``?``, ``-`` and their like."""
+    return text.lower() in _MISSING
+
+
+def yes_or_no(texts: Sequence[str]) -> FloatArray | None:
+    """Read texts such as ``yes`` and ``no``, ``True`` and ``False``: 1.0 and 0.0 each; None for any others."""
+    words = [text.lower() for text in texts]
+    for pair in _YES_OR_NO:
+        if set(words) <= set(pair):
+            return np.array([float(pair.index(word)) for word in words])
+    return None
+
+
+def leads_with_zeros(texts: Sequence[str]) -> bool:
+    """Tell whether texts are codes of digits, as postcodes are: whole numbers only, one with a zero in front."""
+    return all(text.isdigit() for text in texts) and any(len(text) > 1 and text[0] == "0" for text in texts)
+
+
+# --- numbers ------------------------------------------------------------------------------------------------
+
+
+def read_numbers(texts: Sequence[str], decimal: DecimalMark) -> FloatArray:
+    """Read numbers in the notation of a decimal mark: NaN for a text that is none.
+
+    Digits may stand in groups of three (separated by the other mark, a blank or an apostrophe), with a currency or a
+    percent sign around.
+    """
+    import pandas as pd
+
+    words: pd.Series[str] = pd.Series(list(texts), dtype="str")
+    values = _floats(words if decimal == "." else _with_point(words))
+    left = np.flatnonzero(np.isnan(values))
+    if len(left):
+        values[left] = _floats(_ungrouped(words.iloc[left], decimal))
+    return values
+
+
+def _floats(texts: pd.Series[str]) -> FloatArray:
+    import pandas as pd
+
+    read: FloatArray = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan).copy()
+    return read
+
+
+def _with_point(texts: pd.Series[str]) -> pd.Series[str]:
+    """Texts with a decimal point for a comma; those that have a point are no numbers in this notation."""
+    return texts.where(~texts.str.contains(".", regex=False), "x").str.replace(",", ".", n=1, regex=False)
+
+
+def _ungrouped(texts: pd.Series[str], decimal: DecimalMark) -> pd.Series[str]:
+    """Plain numbers of those with groups of three digits or signs around; others become no number."""
+    other = "," if decimal == "." else "."
+    pattern = re.compile(
+        rf"([+-]?)(\d+|\d{{1,3}}([{other}{_BLANK_MARKS}])\d{{3}}(?:\3\d{{3}})*)(?:\{decimal}(\d*))?(?:[eE]([+-]?\d+))?"
+    )
+
+    def plain(text: str) -> str:
+        sign = "-" if text[:1] in "-−" and text else ""
+        found = pattern.fullmatch(sign + text.lstrip("+-−").strip(_AROUND_NUMBERS))
+        if not found:
+            return "x"
+        digits = "".join(letter for letter in found[2] if letter.isdigit())
+        return f"{found[1]}{digits}.{found[4] or '0'}e{found[5] or '0'}"
+
+    return texts.map(plain)
+
+
+def notation_of(texts: Sequence[str], weights: NDArray[np.int64]) -> DecimalMark | Literal["either", "same"]:
+    """Tell which decimal mark a column is written with.
+
+    Returns the mark; ``same`` where it makes no difference; ``either`` where both readings are numbers, and different
+    ones.
+    """
+    marked = [at for at, text in enumerate(texts) if "," in text or "." in text]
+    if not marked:
+        return "same"
+    words = [texts[at] for at in marked]
+    point, comma = read_numbers(words, "."), read_numbers(words, ",")
+    as_point, as_comma = (weights[marked][~np.isnan(read)].sum() for read in (point, comma))
+    if as_point != as_comma:
+        return "." if as_point > as_comma else ","
+    return "same" if np.array_equal(point, comma, equal_nan=True) else "either"
+
+
+# --- dates --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dates:
+    """Texts read as dates.
+
+    Attributes:
+        days: since 1970, with fractions for times of day (UTC where a zone is given); NaN for a text that is no date.
+        order: ``day first`` or ``month first`` where the form leaves it open, else empty.
+        ambiguous: whether the other order would have done as well.
+    """
+
+    days: FloatArray
+    order: str = ""
+    ambiguous: bool = False
+
+
+def read_dates(texts: Sequence[str], weights: NDArray[np.int64]) -> Dates | None:
+    """Read dates: ISO 8601 and the common local forms; None for texts of which most are none in any one form."""
+    sample = texts[:_SAMPLE]
+    if sum(_LOOKS_LIKE_A_DATE.fullmatch(text) is not None for text in sample) < 0.5 * len(sample):
+        return None
+    best, most = None, 0
+    for form in _forms(sample):
+        days = _days(texts, form)
+        read = weights[~np.isnan(days)].sum()
+        order = _order(form)
+        if read > most:
+            best, most = Dates(days, order), read
+        elif best and read == most and order == "month first" and best.order == "day first":
+            differ = not np.array_equal(best.days, days, equal_nan=True)
+            # Dates with points have the day first wherever they are written.
+            best = Dates(best.days, best.order, ambiguous=differ and "." not in form)
+        if most == weights.sum() and best is not None and best.order != "day first":
+            break
+    return best
+
+
+def _forms(sample: Sequence[str]) -> Iterator[str]:
+    """Forms that read most of a sample, ISO 8601 first, those with the day first before those with the month first."""
+    named = ("%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%d. %b %Y")
+    local = [f"%{a}{mark}%{b}{mark}%{y}" for mark in "./-" for y in "Yy" for a, b in (("d", "m"), ("m", "d"))]
+    ones = ["ISO8601", "%Y%m%d", "%Y", "%Y/%m/%d", "%Y.%m.%d", *local, *named]
+    for form in ones:
+        times = ("",) if form == "ISO8601" else ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+        for time in times:
+            if np.isnan(_days(sample, form + time)).sum() <= 0.5 * len(sample):
+                yield form + time
+
+
+def _days(texts: Sequence[str], form: str) -> FloatArray:
+    import pandas as pd
+
+    read = pd.to_datetime(pd.Series(list(texts), dtype=object), format=form, errors="coerce", utc=True)
+    return days_since_1970(read)
+
+
+def days_since_1970(moments: pd.Series[pd.Timestamp]) -> FloatArray:
+    """Turn timestamps into days (n,), NaN for none."""
+    import pandas as pd
+
+    zoned = moments if getattr(moments.dtype, "tz", None) is not None else moments.dt.tz_localize("UTC")
+    days = (zoned - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    return np.asarray(days, dtype=np.float64)
+
+
+def _order(form: str) -> str:
+    return {"%d": "day first", "%m": "month first"}.get(form[:2], "") if "%m" in form else ""

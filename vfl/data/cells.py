@@ -1,0 +1,138 @@
+"""A column's cells as a source has them, brought to few kinds: numbers, yes or no, moments, text."""
+
+from __future__ import annotations
+
+import datetime
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vfl.arrays import FloatArray, IntArray
+from vfl.data.cell_words import days_since_1970, is_missing_word
+from vfl.data.record_ids import is_missing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CellKind = Literal["number", "boolean", "date", "text", "other"]
+_Kinds = tuple[type, ...]
+# Booleans are whole numbers too: they come first.
+_KINDS: tuple[tuple[CellKind, _Kinds], ...] = (
+    ("text", (str,)),
+    ("boolean", (bool, np.bool_)),
+    ("number", (numbers.Real, Decimal)),
+    ("date", (datetime.date, np.datetime64)),
+)
+
+
+def _no_codes() -> IntArray:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A column's cells, before it is decided what they mean.
+
+    Attributes:
+        kind: what the source has; ``other`` is neither of the four.
+        values: (n,) numbers, 0 and 1, or days since 1970, NaN for gaps; empty for text and other things.
+        texts: the distinct texts, without blanks around them; empty for all else.
+        codes: (n,) which of them each row has, -1 for a gap; empty for all else.
+    """
+
+    kind: CellKind
+    values: FloatArray = field(default_factory=lambda: np.empty(0))
+    texts: tuple[str, ...] = ()
+    codes: IntArray = field(default_factory=_no_codes)
+
+    @property
+    def weights(self) -> IntArray:
+        """How many rows have each of the texts."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.texts)).astype(np.int64)
+
+    def of_texts(self, values: FloatArray) -> FloatArray:
+        """A value for each row (n,), from one for each of the texts; NaN for gaps."""
+        return np.append(values, np.nan)[self.codes]
+
+    def as_text(self) -> Cells:
+        """The same cells as text, numbers by their digits."""
+        if self.kind == "text":
+            return self
+        distinct, codes = np.unique(self.values, return_inverse=True)
+        return _texts([_text(value) for value in distinct.tolist()], codes.astype(np.int64))
+
+
+def cells_of(column: pd.Series[Any]) -> Cells:
+    """Bring a column of any type to one of few kinds."""
+    import pandas as pd
+
+    types = pd.api.types
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        names = [_text(name) for name in column.cat.categories]
+        return _texts(names, np.asarray(column.cat.codes, dtype=np.int64))
+    if types.is_bool_dtype(column.dtype):
+        return Cells("boolean", _floats(column))
+    if types.is_numeric_dtype(column.dtype):
+        return Cells("other") if types.is_complex_dtype(column.dtype) else Cells("number", _floats(column))
+    if types.is_datetime64_any_dtype(column.dtype):
+        return Cells("date", days_since_1970(column))
+    if types.is_timedelta64_dtype(column.dtype):
+        return Cells("number", np.asarray(column.dt.total_seconds(), dtype=np.float64) / 86_400)
+    return _of_objects(column)
+
+
+def _of_objects(column: pd.Series[Any]) -> Cells:
+    import pandas as pd
+
+    kinds = {_kind_of(one) for one in {type(value) for value in column} if not _is_gap(one)}
+    if "other" in kinds:
+        return Cells("other")
+    if kinds == {"boolean"} or kinds == {"number"}:
+        return Cells(kinds.pop(), np.array([np.nan if is_missing(one) else float(one) for one in column]))
+    if kinds == {"date"}:
+        return Cells(
+            "date", days_since_1970(pd.to_datetime(column.map(str, na_action="ignore"), format="ISO8601", utc=True))
+        )
+    codes, distinct = pd.factorize(column.astype(object))
+    return _texts([_text(value) for value in distinct], codes.astype(np.int64))
+
+
+def _is_gap(kind: type) -> bool:
+    import pandas as pd
+
+    return kind in (type(None), type(pd.NA), type(pd.NaT))
+
+
+def _kind_of(kind: type) -> CellKind:
+    return next((name for name, types in _KINDS if issubclass(kind, types)), "other")
+
+
+def _texts(names: Sequence[str], codes: NDArray[np.int64]) -> Cells:
+    """Text cells, from names that may be alike but for blanks, or say that there is no value."""
+    stripped = [name.strip() for name in names]
+    used = np.zeros(len(names) + 1, dtype=bool)
+    used[codes] = True
+    known = [name for name, is_used in zip(stripped, used, strict=False) if is_used and not is_missing_word(name)]
+    number_of = {name: at for at, name in enumerate(dict.fromkeys(known))}
+    # The last is for gaps, whose code is -1.
+    numbered = np.array([*(number_of.get(name, -1) for name in stripped), -1], dtype=np.int64)
+    return Cells("text", texts=tuple(number_of), codes=numbered[codes])
+
+
+def _text(value: object) -> str:
+    """A cell of any kind as a person would write it: whole numbers by their digits."""
+    if is_missing(value):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.isoformat() if isinstance(value, datetime.date) else str(value)
+
+
+def _floats(column: pd.Series[Any]) -> FloatArray:
+    values: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return values

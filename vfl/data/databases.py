@@ -1,0 +1,121 @@
+"""Reading a party's table from a database.
+
+Ids are personal data and so are cell values: no message of this module shows one, nor a password.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vfl.data.faults import TableError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from sqlalchemy.engine import URL
+
+
+def read_database(source: str, choose: Callable[[Sequence[str]], list[str]]) -> pd.DataFrame:
+    """Read columns of a database's table, with values as the driver gives them.
+
+    Args:
+        source: a SQLAlchemy URL that ends in `?table=NAME`.
+        choose: says which of the table's columns to read.
+
+    Raises:
+        TableError: for a URL that can't be used, and a database that doesn't answer.
+    """
+    import pandas as pd
+    import sqlalchemy as sa
+
+    shown = _without_password(source)
+    try:
+        url = sa.make_url(source)
+    except (sa.exc.ArgumentError, ValueError):
+        raise TableError(
+            f"Cannot read the database URL {shown}: write DIALECT://USER:PASSWORD@HOST/DATABASE?table=NAME, "
+            "with special characters in the password percent-encoded."
+        ) from None
+    if "@" in (url.host or ""):
+        # What follows the first @ would be taken for the host and shown: it is the end of the password.
+        raise TableError(f"The password in {shown} contains @: write it as %40.")
+    table_name = url.query.get("table")
+    if not isinstance(table_name, str) or not table_name:
+        raise TableError(f"The database URL {shown} names no table: end it in ?table=NAME.")
+    url = url.difference_update_query(["table"])
+    # SQLite would make an empty database of a mistyped path.
+    if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
+        _check_sqlite_file(url)
+
+    engine = None
+    try:
+        engine = sa.create_engine(url, poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            table = _reflected(connection, table_name)
+            present = [column.name for column in table.columns]
+            wanted = choose(present)
+            rows = [tuple(row) for row in connection.execute(sa.select(*(table.c[name] for name in wanted)))]
+            # dtype=object: pandas would turn whole-number ids with gaps, and NUMERIC ids, into floats.
+            return pd.DataFrame(rows, columns=pd.Index(wanted), dtype=object)
+    except ModuleNotFoundError as error:
+        raise TableError(
+            f"The database driver {error.name!r} for {shown} is not installed: install it, for PostgreSQL "
+            "with "
+            'pip install "plumbline[postgres]" and a URL that starts with postgresql+psycopg://.'
+        ) from None
+    except sa.exc.NoSuchModuleError:
+        raise TableError(
+            f"Unknown kind of database in {shown}: start the URL with sqlite:// or postgresql+psycopg://."
+        ) from None
+    except sa.exc.SQLAlchemyError as error:
+        raise TableError(
+            f"Cannot read table {table_name!r} from {shown}: {_driver_message(error, url)}. "
+            "Check the address, the user's rights and the table name."
+        ) from None
+    finally:
+        if engine is not None:
+            engine.dispose()
+
+
+def _reflected(connection: Any, table_name: str) -> Any:
+    """The table or view of this name (SCHEMA.NAME too); SQLAlchemy quotes the name in the query it makes."""
+    import sqlalchemy as sa
+
+    inspector = sa.inspect(connection)
+    schema = None
+    name = table_name
+    if not inspector.has_table(name) and "." in name:
+        schema, name = table_name.split(".", 1)
+    if not inspector.has_table(name, schema=schema):
+        present = [*inspector.get_table_names(), *inspector.get_view_names()]
+        close = difflib.get_close_matches(table_name, present, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "check the name and the user's rights."
+        raise TableError(f"The database has no table {table_name!r} ({len(present)} others): {hint}")
+    return sa.Table(name, sa.MetaData(), schema=schema, autoload_with=connection, resolve_fks=False)
+
+
+def _check_sqlite_file(url: URL) -> None:
+    database = url.database or ""
+    if not database.startswith("file:") and not Path(database).is_file():
+        raise TableError(f"There is no file {database!r}: check the path in the sqlite URL.")
+
+
+def _without_password(source: str) -> str:
+    """The URL for people: user and host stay; the password and the query, which may hold one too, do not."""
+    scheme, rest = source.split("://", 1)
+    credentials, at, place = rest.rpartition("@")
+    user = f"{credentials.split(':', 1)[0]}:***@" if at else ""
+    return f"{scheme}://{user}{place.split('?', 1)[0]}"
+
+
+def _driver_message(error: Exception, url: URL) -> str:
+    """The first line of the driver's own message, without a password it may quote."""
+    lines = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
+    message = lines[0].rstrip(".") if lines else type(error).__name__
+    secrets = [url.password, *(url.query.get(key) for key in ("password", "sslpassword"))]
+    for secret in secrets:
+        if secret:
+            message = message.replace(str(secret), "***")
+    return message

@@ -1,0 +1,98 @@
+"""Ids as every reader of a table must give them, so that the same people meet: 1, "1" and 1.0 are one id.
+
+Ids are personal data: no message of this module shows one.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import re
+import uuid
+from collections.abc import Iterable
+from decimal import Decimal
+
+import numpy as np
+
+from vfl.data.faults import TableError, counted, row_list
+
+# How programs write whole numbers that they keep as floats: 12.0 and, of R, 1e+05.
+_WHOLE_FLOAT = re.compile(r"(-?(?:0|[1-9]\d*))\.0*|(-?[1-9])(?:\.(\d+))?e\+?(\d{1,2})", re.IGNORECASE)
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d*)")
+
+
+def record_ids(values: Iterable[object]) -> tuple[str, ...]:
+    """Make the ids of a column's cells: text without blanks around it, whole numbers as their digits.
+
+    Leading zeros stay. Text that is whole numbers throughout, some written as 12.0 or 1e+05, becomes digits as well.
+
+    Raises:
+        TableError: for ids that are missing, twice there, or neither text nor exact whole numbers.
+    """
+    ids = [_id_text(value, row) for row, value in enumerate(values, start=1)]
+    return checked_ids(tuple(_digits_of_floats(ids)))
+
+
+def checked_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
+    """Accept ids only if none is empty and all differ.
+
+    Raises:
+        TableError: otherwise.
+    """
+    empty = [row for row, value in enumerate(ids, start=1) if not value.strip()]
+    first_row: dict[str, int] = {}
+    repeated = [row for row, value in enumerate(ids, start=1) if value and first_row.setdefault(value, row) != row]
+    problems = []
+    if empty:
+        problems.append(f"There {_are(empty)} without an id ({row_list(empty)}): give every row an id or remove it.")
+    if repeated:
+        problems.append(
+            f"There {_are(repeated)} with the id of an earlier row ({row_list(repeated)}): keep one row per id."
+        )
+    if problems:
+        raise TableError(*problems)
+    return ids
+
+
+def is_missing(value: object) -> bool:
+    """Tell whether a cell is None, NaN, or what pandas has for a gap."""
+    import pandas as pd
+
+    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value))
+
+
+def _are(rows: list[int]) -> str:
+    return f"{'is' if len(rows) == 1 else 'are'} {counted(len(rows), 'row')}"
+
+
+def _id_text(value: object, row: int) -> str:
+    """An id as text; a missing one as the empty string, which is counted later."""
+    if is_missing(value):
+        return ""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    if isinstance(value, (numbers.Integral, Decimal, float)) and not isinstance(value, (bool, np.bool_)):
+        # Beyond 2**53 neighbouring ids share a float: two people would become one.
+        exact = not isinstance(value, float) or abs(value) < 2**53
+        if exact and math.isfinite(value) and value == int(value):
+            return str(int(value))
+    raise TableError(
+        f"The id in row {row} is neither text nor an exact whole number: store the ids as text or as integers."
+    )
+
+
+def _digits_of_floats(ids: list[str]) -> list[str]:
+    """The same ids; where all are whole numbers, without the marks of floats."""
+    if all(_WHOLE.fullmatch(text) for text in ids) or not all(
+        not text or _WHOLE.fullmatch(text) or _is_exact_float(text) for text in ids
+    ):
+        return ids
+    return [text if not text or _WHOLE.fullmatch(text) else str(int(Decimal(text))) for text in ids]
+
+
+def _is_exact_float(text: str) -> bool:
+    found = _WHOLE_FLOAT.fullmatch(text)
+    # A number in tenths of a million lost digits when it was written so.
+    return found is not None and (found[1] is not None or len(found[3] or "") <= int(found[4]) <= 15)

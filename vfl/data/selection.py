@@ -1,0 +1,146 @@
+"""Which columns of a table are used: by name or pattern, with a word on every name that nothing answers to."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vfl.data.columns import ENCODINGS
+from vfl.data.faults import Problems, name_list
+from vfl.data.labels import reads_as_number
+from vfl.suggestions import did_you_mean
+
+# How pandas names a row index that was saved as if it were a column.
+_NAMELESS_COLUMN = re.compile(r"Unnamed: \d+")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a person says of a table's columns.
+
+    Attributes:
+        id_column: holds the ids.
+        label_column: holds the labels; None for a passive party.
+        columns: names and patterns such as ``c*`` of the columns to use; None for all but id and label.
+        drop: names and patterns of those to leave out.
+        encode: what a column becomes, by its name.
+    """
+
+    id_column: str
+    label_column: str | None
+    columns: Sequence[str] | None = None
+    drop: Sequence[str] = ()
+    encode: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> list[str]:
+        """Columns whose values are kept as the source writes them."""
+        return [self.id_column] if self.label_column is None else [self.id_column, self.label_column]
+
+    def read(self, present: Sequence[str], problems: Problems) -> list[str]:
+        """Name the columns to read, as far as they are there: id, label and features; problems are noted.
+
+        Raises:
+            TableError: when columns can't be told apart by their names.
+        """
+        features = self.features(present, problems)
+        if len(set(present)) < len(present):
+            problems.tell()
+        return list(dict.fromkeys([*(name for name in self.exact if name in present), *features]))
+
+    def features(self, present: Sequence[str], problems: Problems) -> list[str]:
+        """Name the feature columns, in their order; what can't be is noted as a problem."""
+        if len(set(present)) < len(present):
+            twice = sorted({name for name in present if present.count(name) > 1})
+            problems.add(f"Two columns have the same name ({name_list(twice)}): rename one of them.")
+        self._check_exact(present, problems)
+        others = [name for name in present if name not in self.exact]
+        wanted = others if self.columns is None else self._named(present, problems)
+        dropped = set(_matching(self.drop, present, "column to drop", problems))
+        features = [name for name in dict.fromkeys(wanted) if name not in dropped]
+        self._check_encode(features, present, problems)
+        if not features:
+            problems.add("The table has no feature columns: name at least one column besides id and label.")
+        return features
+
+    def _named(self, present: Sequence[str], problems: Problems) -> list[str]:
+        """The columns that are asked for; a pattern never means the id or the label."""
+        for name in self.columns or ():
+            if name in self.exact:
+                problems.add(f"Column {name!r} is the id or the label: take it off the list of features.")
+        found = _matching(self.columns or (), present, "feature column", problems)
+        return [name for name in found if name not in self.exact]
+
+    def _check_exact(self, present: Sequence[str], problems: Problems) -> None:
+        if self.label_column == self.id_column:
+            problems.add(f"Column {self.id_column!r} cannot be both the id and the label: name two columns.")
+        for name, role in zip(self.exact, ("id", "label"), strict=False):
+            if name not in present:
+                problems.add(f"There is no {role} column {name!r}{_what_there_is(name, present)}")
+
+    def _check_encode(self, features: Sequence[str], present: Sequence[str], problems: Problems) -> None:
+        for name, encoding in self.encode.items():
+            if encoding not in ENCODINGS:
+                problems.add(
+                    f"Column {name!r} can't be encoded as {encoding!r}: choose one of {', '.join(ENCODINGS)}."
+                    + did_you_mean(encoding, ENCODINGS)
+                )
+            if name in self.exact:
+                problems.add(f"Column {name!r} is the id or the label and isn't encoded: take it out of encode.")
+            elif name not in present:
+                problems.add(f"There is no column {name!r} to encode{_what_there_is(name, present)}")
+            elif name not in features and encoding != "drop":
+                problems.add(f"Column {name!r} is left out and encoded: say one of both.")
+
+
+def matches(pattern: str, names: Iterable[str]) -> list[str]:
+    """Names that a name or a pattern (``*``, ``?``, ``[a-c]``) means: a column of just this name before any other."""
+    names = list(names)
+    return [pattern] if pattern in names else [name for name in names if fnmatch.fnmatchcase(name, pattern)]
+
+
+def is_nameless(name: str) -> bool:
+    """Tell whether a column had no name in the header."""
+    return not name.strip() or _NAMELESS_COLUMN.fullmatch(name) is not None
+
+
+def strict_features(present: list[str], selection: Selection) -> list[str]:
+    """Name the feature columns of a table of numbers, which must have names.
+
+    Raises:
+        TableError: for whatever `Selection.features` notes, and columns without a name.
+    """
+    problems = Problems()
+    features = selection.features(present, problems)
+    columns = selection.columns
+    if columns is None and any(is_nameless(name) for name in features):
+        problems.add(
+            "A column has no name in the header (often a row index saved with the data): remove it, name it, or list "
+            "the columns to use."
+        )
+    if columns is not None and len(set(columns)) < len(columns):
+        problems.add("The list of feature columns names a column twice: name each once.")
+    problems.tell()
+    return features
+
+
+def _matching(patterns: Sequence[str], present: Sequence[str], role: str, problems: Problems) -> list[str]:
+    found: list[str] = []
+    for pattern in patterns:
+        named = matches(pattern, present)
+        if not named:
+            problems.add(f"There is no {role} {pattern!r}{_what_there_is(pattern, present)}")
+        found.extend(named)
+    return found
+
+
+def _what_there_is(name: str, present: Sequence[str]) -> str:
+    """The end of a sentence on a name that isn't there."""
+    if any(reads_as_number(one) for one in present) and not any(one == name for one in present):
+        # A first row of data as names: a message that lists them would show a person's cells.
+        numbers = sum(reads_as_number(one) for one in present)
+        if numbers >= 0.2 * len(present):
+            return ". The first line of the file looks like a row of data: put a line with the columns' names first."
+    return f"; the columns are {name_list(present)}.{did_you_mean(name, present) or ' Name one of these.'}"
