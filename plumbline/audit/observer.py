@@ -157,7 +157,7 @@ def _lacking(folder: RunFolder, session_id: str, *, awaits_passive: bool) -> str
 
 
 def _judge(folder: RunFolder, session_id: str, seconds: float, pages: WatchPages) -> None:
-    # Only who judges needs the plots' libraries.
+    # Only who judges needs what they take to load.
     from plumbline.audit.report import write_report
     from plumbline.judge.findings import read_findings
 
@@ -166,7 +166,7 @@ def _judge(folder: RunFolder, session_id: str, seconds: float, pages: WatchPages
     findings = read_findings(folder, [party.name for party in agreement.parties[1:]], session_id[:8])
     facts = {"versions": versions(), "seconds": seconds or sum(one.seconds for one in findings.summary.epochs)}
     summary = findings.summary
-    write_report(pages.report_of(session_id), summary, findings.predictions, list(findings.training), facts)
+    write_report(pages.report_of(session_id), findings, facts, folder)
     pages.add(
         session_id,
         RunEntry(
