@@ -108,6 +108,11 @@ class AuditRequest:
             raise ValueError(f"--fail-above is a part between 0 and 1, such as .5, got {self.fail_above:g}.")
 
     @property
+    def title(self) -> str:
+        """What the run is called: by its own name, by its data's, or just an audit."""
+        return self.name or Path(self.data).stem or "audit"
+
+    @property
     def passive_names(self) -> tuple[str, ...]:
         """Names of the passive parties, in the agreement's order."""
         return tuple(sorted(party_names(self.parties if self.data else 1 + len(self.passive))[1:]))

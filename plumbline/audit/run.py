@@ -4,7 +4,7 @@ import json
 import platform
 import tempfile
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -22,16 +22,15 @@ from plumbline.audit.console import (
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.installed_models import install_network
 from plumbline.audit.known_beforehand import write_knowledge
-from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.results import judged, write_findings
 from plumbline.federation import Federation
 from plumbline.job_progress import JobWatcher, shown_progress
-from plumbline.judge.findings import Findings, read_findings
+from plumbline.judge.findings import Findings
 from plumbline.processes import LocalProcesses
 from plumbline.recipe import changed
 from services.common.durable import make_folder, write_durably
 from services.common.identity import Role
-from services.common.run_records import content_of
 
 _VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "protobuf", "scikit-learn")
 
@@ -42,9 +41,8 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
     Raises ValueError for a request that can't work, FederationFailed or ProcessFailed when the run fails; logs of all
     parties are in the run's folder either way.
     """
-    name = request.name or request.data or "audit"
     recipe = request.recipe().checked()  # what can't work is refused before anything is written
-    run = AuditFolder(_new_folder(request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{name}"))
+    run = AuditFolder(_new_folder(request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{request.title}"))
     write_configuration(run.path, request, recipe.asked)
     settings = recipe.settings(run.parties.path.resolve())
     if request.hidden is not None:
@@ -67,10 +65,7 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
         with Federation.start(processes) as federation, shown_progress(console) as progress:
             federation.train(watch=JobWatcher(progress))
         elapsed = time.perf_counter() - start
-    findings = read_findings(run.parties, request.passive_names, name)
-    if in_lab := tuple(defence.name for defence in recipe.defences if "lab" in defence.spec.sits):
-        defended = {**findings.summary.defences, "the lab": in_lab}
-        findings = replace(findings, summary=replace(findings.summary, defences=defended))
+    findings = judged(run, request)
     _write(run, request, findings, elapsed)
     print_summary(console, findings.summary, elapsed)
     print_prediction_findings(console, findings.predictions)
@@ -109,13 +104,4 @@ def _write(run: AuditFolder, request: AuditRequest, findings: Findings, elapsed:
         "seconds": elapsed,
     }
     write_durably(run.config, json.dumps(facts, indent=1, default=str).encode())
-    results = {
-        **asdict(findings.summary),
-        "predictions": content_of(findings.summary.predictions),
-        **asdict(findings.predictions),
-        "training_attacks": [asdict(finding) for finding in findings.training],
-        "answer": asdict(findings.answer),
-        "largest_part": findings.answer.largest_part,
-    }
-    write_durably(run.results, json.dumps(results, indent=1).encode())
-    write_report(run.report, findings, facts, run.parties)
+    write_findings(run, findings, facts)

@@ -1,0 +1,57 @@
+"""What is judged of an audit's folder and written into it: when the run ends, and when its report is made again."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from defences import defence_class
+from plumbline.audit.configuration import FILE, read_configuration
+from plumbline.audit.folder import AuditFolder
+from plumbline.audit.report import write_report
+from plumbline.audit.request import AuditRequest
+from plumbline.judge.findings import Findings, read_findings
+from services.common.durable import write_durably
+from services.common.run_records import content_of
+
+
+def judged(run: AuditFolder, request: AuditRequest) -> Findings:
+    """Judge what the parties of a run wrote; raises RunFolderError where something of it is missing or broken."""
+    findings = read_findings(run.parties, request.passive_names, request.title)
+    in_lab = tuple(name for name in request.defences if "lab" in getattr(defence_class(name).spec, "sits", ()))
+    if not in_lab:
+        return findings
+    # Nobody in the federation applied it, so that no party's record has it.
+    defended = {**findings.summary.defences, "the lab": in_lab}
+    return replace(findings, summary=replace(findings.summary, defences=defended))
+
+
+def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any]) -> None:
+    """Write every number of the report as JSON, and the report; ``facts`` are those of config.json."""
+    results = {
+        **asdict(findings.summary),
+        "predictions": content_of(findings.summary.predictions),
+        **asdict(findings.predictions),
+        "training_attacks": [asdict(finding) for finding in findings.training],
+        "answer": asdict(findings.answer),
+        "largest_part": findings.answer.largest_part,
+    }
+    write_durably(run.results, json.dumps(results, indent=1).encode())
+    write_report(run.report, findings, dict(facts), run.parties)
+
+
+def report_again(run: AuditFolder) -> Findings:
+    """Judge a run that has ended, and write its numbers and its report anew.
+
+    Raises:
+        ValueError: where the run hasn't got as far, or was made before runs said what they were asked for.
+        RunFolderError: where a file of it is missing or broken.
+    """
+    if not (run.path / FILE).exists():
+        raise ValueError(f"{run.path} has no {FILE}, which says what to judge: run the audit again.")
+    if not run.config.exists():
+        raise ValueError(f"{run.path} has no results to report on: it didn't get as far. `plumbline runs` says why.")
+    request = read_configuration(run.path / FILE).request()
+    findings = judged(run, request)
+    write_findings(run, findings, json.loads(run.config.read_text()))
+    return findings
