@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from plumbline.cli.output import AsJson, plain_errors, print_json, shown
+from plumbline.cli.output import AsJson, console_out, plain_errors, print_json, shown
 from vfl.arrays import FloatArray
 from vfl.data.typed_tables import TypedTable
 from vfl.theory.prediction import Interval, PreflightBounds, preflight_bounds
