@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from attacks import LEVELS, Level, spec_of
+from plumbline.audit.applicable import ALL
 from plumbline.recipe import Recipe, own_tables, party_names, shares_of
 from vfl.data import column_blocks, dataset
 
@@ -31,7 +32,7 @@ class AuditRequest:
         parties: number of parties that a registered data set is dealt out to, the active one included.
         name: name of the run; default: that of the data set.
         runs: folder of all runs.
-        attacks: names of the attacks to mount.
+        attacks: names of the attacks to mount; ``all`` alone for every one that can apply.
         defences: names of the defences to apply, in this order.
         adversary: ``active`` or ``passive``: who mounts attacks that either can.
         black_box: whether passive parties keep their parameters to themselves.
@@ -120,7 +121,7 @@ class AuditRequest:
     @property
     def attacks_predictions(self) -> bool:
         """Whether an attack on predictions is asked for."""
-        return any(spec_of(name).phase == "prediction" for name in self.attacks)
+        return any(name == ALL or spec_of(name).phase == "prediction" for name in self.attacks)
 
     @property
     def levels(self) -> tuple[Level, ...]:
