@@ -116,9 +116,8 @@ def what_was_asked(asked: Mapping[str, Any]) -> str:
     words = [
         " + ".join(str(one).split("://")[0] if "://" in str(one) else Path(str(one)).name for one in tables if one)
     ]
-    attacks = [name for name in asked.get("attacks", []) if name != NO_ATTACKS]
-    defences = asked.get("defences", [])
-    if attacks:
+    attacks, defences = asked.get("attacks", []), asked.get("defences", [])
+    if attacks and attacks != [NO_ATTACKS]:
         words.append(f"{len(attacks)} attack{'s' * (len(attacks) != 1)}")
     if defences:
         words.append(f"under {', '.join(defences)}")

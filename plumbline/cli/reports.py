@@ -91,7 +91,7 @@ def report(
     Example: plumbline report runs/20260101-120000-bank
     """
     from plumbline.audit.past_runs import find_run, results_in
-    from plumbline.audit.writing import report_again
+    from plumbline.audit.results import report_again
 
     with plain_errors():
         folder = find_run(run, runs)

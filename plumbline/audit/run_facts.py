@@ -1,4 +1,4 @@
-"""What an audit writes into its folder: its request and plan at the start, its numbers and its page at the end."""
+"""What a run's folder says of the run itself: its request, its plan, the versions, and how long it took."""
 
 import json
 import platform
@@ -8,14 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from plumbline.audit.configuration import FILE, write_configuration
+from plumbline.audit.configuration import write_configuration
 from plumbline.audit.folder import AuditFolder
-from plumbline.audit.judging import judge_run, read_facts
 from plumbline.audit.plan import AuditPlan, plan_facts
-from plumbline.audit.report import write_report
-from plumbline.judge.findings import Findings
 from services.common.durable import make_folder, write_durably
-from services.common.run_records import content_of
 
 _VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "protobuf", "scikit-learn")
 
@@ -31,7 +27,6 @@ def write_plan(run: AuditFolder, plan: AuditPlan) -> None:
     """Write the request, the plan and the versions, before anything is run, and the file that repeats it."""
     request = {key: str(one) if isinstance(one, Path) else one for key, one in asdict(plan.request).items()}
     facts = {
-        "name": plan.request.title,
         "request": request,
         "plan": plan_facts(plan),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
@@ -40,39 +35,17 @@ def write_plan(run: AuditFolder, plan: AuditPlan) -> None:
     write_configuration(run.path, plan.request, plan.recipe.asked)
 
 
-def write_findings(run: AuditFolder, findings: Findings, seconds: float) -> None:
-    """Write every number, the duration and the page."""
+def write_duration(run: AuditFolder, seconds: float) -> dict[str, Any]:
+    """Write how long the run took, to what is known of it; returns all of that."""
     facts = {**read_facts(run), "seconds": seconds}
     _write_facts(run, facts)
-    results = {
-        **asdict(findings.summary),
-        "predictions": content_of(findings.summary.predictions),
-        **asdict(findings.predictions),
-        "training_attacks": [asdict(finding) for finding in findings.training],
-        "answer": asdict(findings.answer),
-        "largest_part": findings.answer.largest_part,
-    }
-    write_durably(run.results, json.dumps(results, indent=1).encode())
-    write_report(run.report, findings, facts, run.parties)
+    return facts
 
 
-def report_again(run: AuditFolder) -> Findings:
-    """Judge a run whose federation has ended once more, and write its numbers and its page anew.
-
-    Raises:
-        ValueError: where the run hasn't got as far, or an older Plumbline made it.
-        RunFolderError: where a party's file is missing or broken.
-    """
-    try:
-        facts = read_facts(run)
-        findings = judge_run(run)
-    except (FileNotFoundError, KeyError) as error:
-        raise ValueError(
-            f"{run.path} lacks what a report is made of: `plumbline runs` says how far it got, and "
-            f"`plumbline audit --config {run.path / FILE}` runs it again."
-        ) from error
-    write_findings(run, findings, facts.get("seconds", 0.0))
-    return findings
+def read_facts(run: AuditFolder) -> dict[str, Any]:
+    """Read a run's request, plan, versions and duration. Raises OSError or ValueError for a missing or broken file."""
+    facts: dict[str, Any] = json.loads(run.config.read_text())
+    return facts
 
 
 def _write_facts(run: AuditFolder, facts: dict[str, Any]) -> None:
