@@ -17,7 +17,7 @@ from pathlib import Path
 
 import typer
 
-from plumbline.audit.run import versions
+from plumbline.audit.run_facts import versions
 from plumbline.audit.watch_pages import RunEntry, WatchPages
 from plumbline.federation import Federation, FederationFailed
 from plumbline.federation_status import FederationStatus

@@ -117,7 +117,7 @@ def what_was_asked(asked: Mapping[str, Any]) -> str:
         " + ".join(str(one).split("://")[0] if "://" in str(one) else Path(str(one)).name for one in tables if one)
     ]
     attacks, defences = asked.get("attacks", []), asked.get("defences", [])
-    if attacks:
+    if attacks and attacks != ["none"]:
         words.append(f"{len(attacks)} attack{'s' * (len(attacks) != 1)}")
     if defences:
         words.append(f"under {', '.join(defences)}")

@@ -98,7 +98,7 @@ def test_a_password_in_a_databases_address_is_not_listed() -> None:
 def test_two_runs_are_compared_by_what_they_asked_and_what_leaked(runs: Path) -> None:
     found = compare_runs(runs / OLDER, runs / NEWER)
     assert {(one.what, str(one.first), str(one.second)) for one in found.settings} == {
-        ("attacks", "['half_star']", "None"),
+        ("attacks", "['half_star']", "['none']"),
         ("defences", "None", "['dp_noise']"),
         ("settings.epochs", "2", "3"),
     }
