@@ -28,7 +28,7 @@ def settings_of(**asked: Any) -> dict[str, Settings]:
 def test_complete_records_are_validation_rows_then_test_rows_and_never_trained_on(tmp_path: Path, records: int) -> None:
     # Once: the first training rows.
     settings = settings_of(auxiliary=records)
-    changes = write_knowledge(settings, AuditFolder(tmp_path), records)
+    changes = write_knowledge(JoinedTables(settings), AuditFolder(tmp_path), records)
     joined = JoinedTables(settings)
     split = joined.split
     assert len(split.validation) == 17
@@ -45,7 +45,7 @@ def test_complete_records_are_validation_rows_then_test_rows_and_never_trained_o
 @pytest.mark.parametrize("records", [0, 30])
 def test_moments_are_over_all_that_is_not_judged(tmp_path: Path, records: int) -> None:
     settings = settings_of(auxiliary=records)
-    changes = write_knowledge(settings, AuditFolder(tmp_path), records)
+    changes = write_knowledge(JoinedTables(settings), AuditFolder(tmp_path), records)
     assert ("auxiliary" in changes) == (records > 0)
     joined = JoinedTables(settings)
     judged = set(joined.split.test.tolist()) - set(
@@ -62,11 +62,11 @@ def test_some_record_is_left_to_judge(tmp_path: Path) -> None:
     settings = settings_of(auxiliary=52)
     joined = JoinedTables(settings)
     free = len(joined.split.validation) + len(joined.split.test)
-    assert write_knowledge(settings, AuditFolder(tmp_path), free - 1)
+    assert write_knowledge(JoinedTables(settings), AuditFolder(tmp_path), free - 1)
     with pytest.raises(
         ValueError, match=f"there are {free} validation and test records, and at least one must be left"
     ):
-        write_knowledge(settings, AuditFolder(tmp_path), free)
+        write_knowledge(JoinedTables(settings), AuditFolder(tmp_path), free)
 
 
 def raw_tables(folder: Path) -> dict[str, Settings]:
@@ -98,7 +98,7 @@ def test_one_hot_groups_are_known_from_the_columns_and_each_partys_own(tmp_path:
         *("pay", "home=owner", "home=tenant"),
         *("home=x", "home=y", "home is missing", "due", "due is missing"),
     ]
-    changes = write_knowledge(settings, AuditFolder(tmp_path), 5)
+    changes = write_knowledge(joined, AuditFolder(tmp_path), 5)
     # One record has none of the first: no search in the records would find it. "due" is a number beside its gap.
     found = read_moments(changes["prior_knowledge"])
     assert [group.tolist() for group in found.groups] == [[1, 2], [3, 4, 5]]
