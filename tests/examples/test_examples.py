@@ -30,11 +30,16 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> None:
     ).execute()
     shown = [output["data"] for cell in cells for output in cell.outputs if "data" in output]
     assert any("image/png" in data for data in shown)
-    (errors,) = (data["text/plain"] for data in shown if "guessing one half" in data["text/plain"])
-    # Two columns, three classes: "nothing is left to guess".
-    of_the_attack = [float(value) for value in re.findall(r"^\w+ +(\S+) +\S+$", errors, flags=re.MULTILINE)]
-    assert len(of_the_attack) == 2
-    assert max(of_the_attack) < 1e-12
+    assert any("plumbline-findings" in data.get("text/html", "") for data in shown)
+    (parts,) = (data["text/plain"] for data in shown if "decision only" in data["text/plain"])
+    # Source columns, not features: a number with gaps, and a word.
+    found = dict(re.findall(r"^(proline|colour) +(\S+) +\S+$", parts, flags=re.MULTILINE))
+    assert set(found) == {"proline", "colour"}
+    assert float(found["colour"]) > 0.5
+    (outcome,) = (data["text/plain"] for data in shown if "TrainingOutcome" in data["text/plain"])
+    assert re.search(r"accuracy=[01]\.\d+, auc=[01]\.\d+", outcome)
+    page = (tmp_path / "report.html").read_text()
+    assert "proline" in page
 
 
 class Terminals:
