@@ -26,7 +26,6 @@ from plumbline.processes import LocalProcesses
 from plumbline.recipe import changed
 from services.common.durable import make_folder, write_durably
 from services.common.identity import Role
-from services.common.run_records import content_of
 
 _VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "protobuf", "scikit-learn")
 
@@ -96,13 +95,5 @@ def _write(run: AuditFolder, request: AuditRequest, findings: Findings, elapsed:
         "seconds": elapsed,
     }
     write_durably(run.config, json.dumps(facts, indent=1, default=str).encode())
-    results = {
-        **asdict(findings.summary),
-        "predictions": content_of(findings.summary.predictions),
-        **asdict(findings.predictions),
-        "training_attacks": [asdict(finding) for finding in findings.training],
-        "answer": asdict(findings.answer),
-        "largest_part": findings.answer.largest_part,
-    }
-    write_durably(run.results, json.dumps(results, indent=1).encode())
+    write_durably(run.results, json.dumps(findings.as_dict(), indent=1).encode())
     write_report(run.report, findings, facts, run.parties)

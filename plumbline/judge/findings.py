@@ -1,16 +1,22 @@
 """Everything that a run tells an auditor: its summary, what attacks found, and the answer to a person."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, overload
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, overload
 
-from plumbline.judge.answer import Answer
+from plumbline.judge.answer import Answer, ColumnAnswer
 from plumbline.judge.answering import answer_of
+from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
 from plumbline.judge.progress import Progress, silent
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder
+from services.common.run_records import content_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Finding = AttackFinding | TrainingFinding
 
@@ -46,6 +52,49 @@ class Findings(Sequence[Finding]):
     def __getitem__(self, index: int | slice) -> Finding | Sequence[Finding]:
         found: tuple[Finding, ...] = (*self.predictions.attacks, *self.training)
         return found[index]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A table of one row per column of the passive tables and level of what the adversary knows beforehand.
+
+        Shares of records are NaN where no attack of the level ran, parts as well where nothing is left to give away.
+        """
+        import pandas as pd
+
+        rows = [_row(one, level, known) for one in self.answer.columns for level, known in _levels(one)]
+        return pd.DataFrame(rows, columns=_FRAME)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""
+        return {
+            **asdict(self.summary),
+            "predictions": content_of(self.summary.predictions),
+            **asdict(self.predictions),
+            "training_attacks": [asdict(finding) for finding in self.training],
+            "answer": asdict(self.answer),
+            "largest_part": self.answer.largest_part,
+        }
+
+
+# Columns of ``Findings.to_frame``.
+_FRAME = (
+    *("party", "column", "kind", "light", "level", "known_as", "known_by_guessing", "known", "part", "part_low"),
+    *("part_high", "attack", "guess"),
+)
+
+
+def _levels(one: ColumnAnswer) -> Iterator[tuple[LevelVerdict, LevelVerdict]]:
+    return zip(one.levels, one.known, strict=True)
+
+
+def _row(one: ColumnAnswer, verdict: LevelVerdict, known: LevelVerdict) -> tuple[Any, ...]:
+    """One column at one level, as ``_FRAME`` names it."""
+    nan = float("nan")
+    part = verdict.part or Interval(nan, nan, nan)
+    return (
+        *(one.party, one.column, one.kind, one.light, verdict.level, one.known_as, 1 - known.e0),
+        nan if known.error is None else 1 - known.error,
+        *(part.mean, part.low, part.high, verdict.attack, verdict.baseline),
+    )
 
 
 def read_findings(
