@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attacks import Level
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
@@ -27,7 +29,7 @@ NAMES = {"active": "bank", "passive": "fintech"}
 class Feature:
     """One passive feature, as a party writes it: cells on the encoded scale, and what they are of."""
 
-    cells: FloatArray
+    cells: NDArray[Any]
     source: str
     kind: str = "number"
     offset: float = 0.0

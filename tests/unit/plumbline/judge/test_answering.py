@@ -188,13 +188,12 @@ def test_thresholds_of_what_training_gives_away(kind: str, success: float, resol
     assert light_of_training(finding) == light
 
 
-def test_what_was_not_measured_comes_before_what_is_safe() -> None:
-    assert [worst(lights) for lights in (["green", "grey"], ["grey", "amber"], ["amber", "red"], [])] == [
-        "grey",
-        "amber",
-        "red",
-        "grey",
-    ]
+@pytest.mark.parametrize(
+    ("lights", "light"),
+    [(("green", "grey"), "grey"), (("grey", "amber"), "amber"), (("amber", "red"), "red"), ((), "grey")],
+)
+def test_what_was_not_measured_comes_before_what_is_safe(lights: tuple[Light, ...], light: Light) -> None:
+    assert worst(lights) == light
 
 
 @pytest.mark.parametrize(

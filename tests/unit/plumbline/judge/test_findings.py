@@ -16,7 +16,7 @@ from vfl.arrays import FloatArray
 
 COUNT = 120
 RNG = np.random.default_rng(2)
-AGE = np.round(RNG.random(COUNT) * 81) / 81
+AGE: FloatArray = np.round(RNG.random(COUNT) * 81) / 81
 AGE[:2] = 0, 1
 JOB = RNG.integers(0, 3, COUNT)
 COLUMNS = typed(
