@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, overload
 from plumbline.judge.answer import Answer, ColumnAnswer
 from plumbline.judge.answering import answer_of
 from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.how_far import Progress, silent
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
-from plumbline.judge.how_far import Progress, silent
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder
