@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from defences import defence_class
@@ -12,9 +12,8 @@ from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run_facts import read_facts
 from plumbline.judge.findings import Findings, read_findings
-from plumbline.judge.progress import Progress
+from plumbline.judge.how_far import Progress
 from services.common.durable import write_durably
-from services.common.run_records import content_of
 
 
 def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = None) -> Findings:
@@ -49,15 +48,7 @@ def _each_once(*sentences: str) -> tuple[str, ...]:
 
 def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any]) -> None:
     """Write every number of the report as JSON, and the report; ``facts`` are those of config.json."""
-    results = {
-        **asdict(findings.summary),
-        "predictions": content_of(findings.summary.predictions),
-        **asdict(findings.predictions),
-        "training_attacks": [asdict(finding) for finding in findings.training],
-        "answer": asdict(findings.answer),
-        "largest_part": findings.answer.largest_part,
-    }
-    write_durably(run.results, json.dumps(results, indent=1).encode())
+    write_durably(run.results, json.dumps(findings.as_dict(), indent=1).encode())
     write_report(run.report, findings, dict(facts), run.parties)
 
 
