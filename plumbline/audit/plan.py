@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from plumbline.audit.cipher_choice import CipherChoice, asked_cipher, chosen_cip
 from plumbline.audit.forecast import Forecast, Workload, forecast, training_seconds
 from plumbline.audit.joined_tables import JoinedTables
 from plumbline.audit.request import AuditRequest
-from plumbline.recipe import CheckedRecipe, party_names
+from plumbline.recipe import CheckedRecipe
 from services.adversary.load import load_attacks
 from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role, role_of
@@ -83,13 +82,19 @@ def _with_options(request: AuditRequest) -> frozenset[str]:
     return frozenset(options)
 
 
-def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTables) -> AuditPlan:
+def plan_audit(
+    request: AuditRequest,
+    recipe: CheckedRecipe,
+    tables: JoinedTables,
+    examined: Mapping[str, Mapping[str, Any]] | None = None,
+) -> AuditPlan:
     """Decide what to run; times this machine for about a second.
 
     Args:
         request: what was asked for.
         recipe: of its ``candidates``.
         tables: of all parties.
+        examined: settings of each party's own data, where its table was examined; as the recipe was made with.
 
     Raises:
         ValueError: for what can't work once the open choices are made.
@@ -106,7 +111,7 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     attacked = _attacked(request, recipe, agreement, scene)
     settings = {**request.settings, "attacked_records": attacked} if attacked else request.settings
     decided = replace(request, attacks=chosen, cipher=choice.cipher, settings=settings)
-    final = decided.recipe().checked()
+    final = decided.recipe(examined).checked()
     records = attacked or agreement.row_counts.test
     work = replace(
         work,
@@ -191,16 +196,6 @@ def _without_ciphertexts(chosen: tuple[str, ...], choice: CipherChoice) -> tuple
     return tuple(LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False) for name in named)
 
 
-def titles_of(request: AuditRequest) -> dict[str, str]:
-    """What a person calls each party: its file's name, where it has a file of its own."""
-    if not request.active:
-        return {}
-    files = [request.active, *request.passive]
-    names = party_names(len(files))
-    # A URL of a database may hold a password.
-    return {name: Path(file).stem for name, file in zip(names, files, strict=True) if "://" not in file}
-
-
 def plan_facts(plan: AuditPlan) -> dict[str, Any]:
     """What a run's folder keeps of its plan."""
     return {
@@ -209,7 +204,6 @@ def plan_facts(plan: AuditPlan) -> dict[str, Any]:
         "attacks": list(plan.request.attacks),
         "left_out": {one.attack: one.reason for one in plan.left_out},
         "not_measured": list(plan.not_measured),
-        "titles": titles_of(plan.request),
         "attacked_records": plan.attacked,
         "forecast_seconds": {stage.name: round(stage.seconds, 1) for stage in plan.forecast.stages},
     }

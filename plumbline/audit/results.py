@@ -31,8 +31,9 @@ def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = 
         RunFolderError: where something of it is missing or broken.
     """
     plan = read_facts(run).get("plan", {})
-    titles = plan.get("titles", {})
-    findings = read_findings(run.parties, request.passive_names, request.title, titles=titles, progress=progress)
+    findings = read_findings(
+        run.parties, request.passive_names, request.title, titles=request.titles, progress=progress
+    )
     summary, answer = findings.summary, findings.answer
     if in_lab := tuple(name for name in request.defences if "lab" in getattr(defence_class(name).spec, "sits", ())):
         # Nobody in the federation applied it, so that no party's record has it.

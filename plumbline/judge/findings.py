@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from plumbline.judge.answer import Answer
+from plumbline.judge.answering import answer_of
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
 from plumbline.judge.progress import Progress, silent
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
-from plumbline.judge.wording import answer_of
 from services.common.run_folder import RunFolder
 
 Finding = AttackFinding | TrainingFinding

@@ -30,7 +30,7 @@ def read_database(source: str, choose: Callable[[Sequence[str]], list[str]]) -> 
     import pandas as pd
     import sqlalchemy as sa
 
-    shown = _without_password(source)
+    shown = without_password(source)
     try:
         url = sa.make_url(source)
     except (sa.exc.ArgumentError, ValueError):
@@ -102,7 +102,7 @@ def _check_sqlite_file(url: URL) -> None:
         raise TableError(f"There is no file {database!r}: check the path in the sqlite URL.")
 
 
-def _without_password(source: str) -> str:
+def without_password(source: str) -> str:
     """The URL for people: user and host stay; the password and the query, which may hold one too, do not."""
     scheme, rest = source.split("://", 1)
     credentials, at, place = rest.rpartition("@")
