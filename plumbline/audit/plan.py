@@ -86,7 +86,7 @@ def plan_audit(
     request: AuditRequest,
     recipe: CheckedRecipe,
     tables: JoinedTables,
-    examined: Mapping[str, Mapping[str, Any]] | None = None,
+    own_data: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> AuditPlan:
     """Decide what to run; times this machine for about a second.
 
@@ -94,7 +94,7 @@ def plan_audit(
         request: what was asked for.
         recipe: of its ``candidates``.
         tables: of all parties.
-        examined: settings of each party's own data, where its table was examined; as the recipe was made with.
+        own_data: settings of each party's own data, as examined before; None for a registered data set.
 
     Raises:
         ValueError: for what can't work once the open choices are made.
@@ -111,7 +111,7 @@ def plan_audit(
     attacked = _attacked(request, recipe, agreement, scene)
     settings = {**request.settings, "attacked_records": attacked} if attacked else request.settings
     decided = replace(request, attacks=chosen, cipher=choice.cipher, settings=settings)
-    final = decided.recipe(examined).checked()
+    final = decided.recipe(own_data).checked()
     records = attacked or agreement.row_counts.test
     work = replace(
         work,

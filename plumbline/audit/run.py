@@ -46,7 +46,7 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
             findings = judged(run, plan.request, lambda what, done, of: progress.at(done, of, what))
             progress.stage("writing the report")
             write_findings(run, findings, write_duration(run, time.perf_counter() - start))
-        print_findings(console, findings, time.perf_counter() - start, request.verbosity)
+        print_findings(console, findings, time.perf_counter() - start, plan.request.verbosity)
         console.print(f"Report: {run.report}", highlight=False)
     return run.path
 
@@ -56,10 +56,10 @@ def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedT
 
     Raises ValueError for tables that can't be used, and for a request that can't work.
     """
-    examined = examined_and_shown(request, console)
-    recipe = candidates(request).recipe(examined).checked()
+    own_data = examined_and_shown(request, console)
+    recipe = candidates(request).recipe(own_data).checked()
     tables = JoinedTables(recipe.parties)
-    plan = plan_audit(request, recipe, tables, examined)
+    plan = plan_audit(request, recipe, tables, own_data)
     if request.verbosity != "quiet":
         print_plan(console, plan)
     return plan, tables

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -25,14 +25,14 @@ class Trial:
     holds: bool
     accuracy_change: float
     seconds: float
-    options: tuple[()] = ()
+    options: dict[str, str] = field(default_factory=dict)
     part: float = 0.04
     exposed: int = 0
     accuracy: float = 0.9
 
 
 def page_of(folder: RunFolder, trials: Sequence[Trial] = ()) -> str:
-    findings = replace(findings_of(folder), trials=tuple(replace(one, options={}) for one in trials))
+    findings = replace(findings_of(folder), trials=tuple(trials))
     write_report(folder.path / "report.html", findings, FACTS, folder)
     return (folder.path / "report.html").read_text()
 
