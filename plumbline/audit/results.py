@@ -19,7 +19,7 @@ from services.common.durable import write_durably
 def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = None) -> Findings:
     """Judge what the parties of a run wrote, and add what nobody but its plan knows.
 
-    That is which defences the lab applied, why training was in the clear, and what was not measured.
+    That is which defences the lab applied, and why training was in the clear.
 
     Args:
         run: the folder of a run whose federation is over.
@@ -30,20 +30,16 @@ def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = 
         RunFolderError: where something of it is missing or broken.
     """
     plan = read_facts(run).get("plan", {})
-    titles = plan.get("titles", {})
-    findings = read_findings(run.parties, request.passive_names, request.title, titles=titles, progress=progress)
-    summary, answer = findings.summary, findings.answer
+    findings = read_findings(
+        run.parties, request.passive_names, request.title, titles=request.titles, progress=progress
+    )
+    summary = findings.summary
     if in_lab := tuple(name for name in request.defences if "lab" in getattr(defence_class(name).spec, "sits", ())):
         # Nobody in the federation applied it, so that no party's record has it.
         summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
     if summary.agreement.plan.cipher == "plain" and "why" in plan:
-        summary = replace(summary, warnings=_each_once(plan["why"], *summary.warnings))
-    answer = replace(answer, not_measured=_each_once(*answer.not_measured, *plan.get("not_measured", ())))
-    return replace(findings, summary=summary, answer=answer)
-
-
-def _each_once(*sentences: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(sentences))
+        summary = replace(summary, warnings=tuple(dict.fromkeys((plan["why"], *summary.warnings))))
+    return replace(findings, summary=summary)
 
 
 def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any]) -> None:
