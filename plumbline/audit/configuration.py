@@ -14,8 +14,9 @@ from typing import Any, get_type_hints
 
 import tomli_w
 
-import attacks
+from plumbline.audit.applicable import ALL
 from plumbline.audit.request import AuditRequest
+from services.common.durable import write_durably
 from services.common.settings import Settings
 from vfl.plugin_registry import fits, in_words
 from vfl.suggestions import did_you_mean
@@ -31,6 +32,7 @@ _OF_REQUEST = {
     name: kind for name, kind in get_type_hints(AuditRequest).items() if name not in ("settings", "encode", "verbosity")
 }
 _NAMES = {field: key for key, field in _FIELDS.items()}
+_NO_ATTACKS = "none"
 # How the terminal is spoken to.
 _SAID = ("quiet", "verbose", "json")
 KEYS = (*(_NAMES.get(name, name.replace("_", "-")) for name in _OF_REQUEST), *SETTINGS_AS_OPTIONS, *_TABLES, *_SAID)
@@ -70,16 +72,14 @@ class Asked:
         """The request; raises ValueError for one that can't be."""
         if {"quiet", "verbose"} <= self.said:
             raise ValueError("--quiet contradicts --verbose: give one of them.")
-        fields = {**self.fields, "attacks": _all_where_asked(self.fields.get("attacks", ()))}
+        fields = {**self.fields, "attacks": _attacks_asked(self.fields.get("attacks", (ALL,)))}
         verbosity = next((one for one in ("quiet", "verbose") if one in self.said), "normal")
         return AuditRequest(**{**fields, "verbosity": verbosity, "settings": dict(self.settings)})
 
 
-def _all_where_asked(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of every attack on predictions where ``all`` is asked for."""
-    if names != ("all",):
-        return names
-    return tuple(name for name in attacks.names() if attacks.spec_of(name).phase == "prediction")
+def _attacks_asked(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, ``all`` alone for every attack that can apply; ``none`` alone is none of them."""
+    return () if names == (_NO_ATTACKS,) else names
 
 
 def asked_of(fields: Mapping[str, Any], settings: Mapping[str, Any], said: frozenset[str] = frozenset()) -> Asked:
@@ -132,7 +132,7 @@ def write_configuration(folder: Path, request: AuditRequest, settings: Mapping[s
     """
     path = folder / FILE
     header = _HEADER.format(run=folder.name, path=path)
-    path.write_text(header + "\n" + tomli_w.dumps(repeating(request, settings)), encoding="utf-8")
+    write_durably(path, (header + "\n" + tomli_w.dumps(repeating(request, settings))).encode())
     return path
 
 
@@ -148,6 +148,7 @@ def repeating(request: AuditRequest, settings: Mapping[str, Any]) -> dict[str, A
     given = {
         _NAMES.get(name, name.replace("_", "-")): _as_toml(value) for name, value in _rooted(asked, Path.cwd()).items()
     }
+    given["attacks"] = list(request.attacks) or [_NO_ATTACKS]
     # The request's own fields, which a shell's variables of these names don't change.
     own = {"attacks", "defences", *(["cipher"] if request.cipher != "auto" else [])}
     common = _rooted({name: value for name, value in settings.items() if name not in own}, Path.cwd())

@@ -3,7 +3,7 @@
 The lab sees both parties' tables: it is a simulation for measuring attacks on networks, not a way to train one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,12 +11,11 @@ from defences.dp_sgd import DpSgd
 from plumbline.audit.joined_tables import JoinedTables
 from services.common.durable import write_durably
 from services.common.identity import Role
-from services.common.settings import Settings
 from vfl.learning.networks import activation_named, save_network
 
 
 def install_network(
-    party_settings: Mapping[str, Settings],
+    joined: JoinedTables,
     folder: Path,
     *,
     hidden: Sequence[int],
@@ -29,7 +28,7 @@ def install_network(
     rows are as new to the model as to any other. Raises ValueError for other than one passive party.
 
     Arguments:
-        party_settings: settings of every process, by its party's name.
+        joined: the tables of all parties.
         folder: where the parts go.
         hidden: layer sizes; none makes a linear model.
         activation: of the hidden layers.
@@ -37,10 +36,9 @@ def install_network(
     """
     from vfl.learning.torch_training import AdamTraining
 
-    names = [name for name in party_settings if name != Role.COORDINATOR]
+    names = list(joined.settings)
     if len(names) != 2:
         raise ValueError("A network is installed at one active and one passive party: use --parties 2.")
-    joined = JoinedTables(party_settings)
     rows = joined.split.train
     network = (training or AdamTraining()).train_network(
         joined.features(Role.ACTIVE, rows),

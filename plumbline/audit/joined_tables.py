@@ -16,6 +16,7 @@ class JoinedTables:
 
     Attributes:
         settings: of each party, the active one first, the others in the agreement's order.
+        table_sizes: records of each party's own table, the active party's first.
         aligned: each party's aligned records, as its session encodes them, before any defence.
         ids: of the aligned records, in the common order.
         split: which of them are trained on, validated with and tested.
@@ -30,6 +31,7 @@ class JoinedTables:
         passive = sorted(name for name in party_settings if name not in (Role.ACTIVE, Role.COORDINATOR))
         self.settings = {name: party_settings[name] for name in (str(Role.ACTIVE), *passive)}
         data = {name: load_party_data(settings, with_bias=False) for name, settings in self.settings.items()}
+        self.table_sizes = tuple(len(one.ids) for one in data.values())
         self.ids = common_order(set.intersection(*(set(one.ids) for one in data.values())))
         labels = data[Role.ACTIVE].labels
         if labels is None:

@@ -4,7 +4,6 @@ None of it is of a record that is trained on or judged. It is hypothetical: no p
 but the active party's attacks.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,15 +15,14 @@ from plumbline.audit.joined_tables import JoinedTables
 from services.adversary.prior_knowledge import write_moments
 from services.common.durable import write_durably
 from services.common.identity import Role
-from services.common.settings import Settings
 from vfl.arrays import FloatArray, IntArray
 
 
-def write_knowledge(party_settings: Mapping[str, Settings], run: AuditFolder, records: int) -> dict[str, Any]:
+def write_knowledge(joined: JoinedTables, run: AuditFolder, records: int) -> dict[str, Any]:
     """Write the files of what the adversary knows into a run's folder.
 
     Args:
-        party_settings: settings of every process, by its party's name.
+        joined: the tables of all parties.
         run: the folder.
         records: how many complete records the adversary gets; 0 for none.
 
@@ -34,7 +32,6 @@ def write_knowledge(party_settings: Mapping[str, Settings], run: AuditFolder, re
     Raises:
         ValueError: where there are too few records that are neither trained on nor all that could be judged.
     """
-    joined = JoinedTables(party_settings)
     given = auxiliary_rows(joined, records)
     others = np.setdiff1d(np.arange(len(joined.ids)), np.setdiff1d(joined.split.test, given))
     write_moments(run.prior_knowledge, known_moments(_passive(joined, others), _one_hot(joined)))

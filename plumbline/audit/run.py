@@ -1,108 +1,71 @@
-"""One audit: a federation of local processes from alignment to scores, and what is written of it."""
+"""One audit, stage by stage: look at the tables, plan, run the federation, judge it, write, print."""
 
-import json
-import platform
-import tempfile
 import time
-from dataclasses import asdict, replace
-from datetime import datetime
-from importlib.metadata import version
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
 
-from defences.dp_sgd import DpSgd
-from plumbline.audit.configuration import write_configuration
-from plumbline.audit.folder import AuditFolder
-from plumbline.audit.installed_models import install_network
-from plumbline.audit.known_beforehand import write_knowledge
-from plumbline.audit.report import write_report
+from plumbline.audit.federating import run_federation
+from plumbline.audit.joined_tables import JoinedTables
+from plumbline.audit.plan import AuditPlan, candidates, plan_audit
+from plumbline.audit.plan_words import is_agreed, print_plan
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.results import judged, write_findings
+from plumbline.audit.run_facts import new_run, write_duration, write_plan
+from plumbline.audit.run_status import run_at_work
+from plumbline.audit.table_words import examined_and_shown
 from plumbline.audit.verdict import print_findings
-from plumbline.federation import Federation
-from plumbline.job_progress import JobWatcher, shown_progress
-from plumbline.judge.findings import Findings, read_findings
-from plumbline.processes import LocalProcesses
-from plumbline.recipe import changed
-from services.common.durable import make_folder, write_durably
-from services.common.identity import Role
-from services.common.run_records import content_of
+from plumbline.job_progress import NoProgress, RunProgress, shown_progress
 
-_VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "protobuf", "scikit-learn")
+
+class NotBegun(ValueError):
+    """An audit that its owner didn't want once it was known how long it takes; nothing was run or written."""
 
 
 def run_audit(request: AuditRequest, console: Console) -> Path:
-    """Run the federation, print its findings, write them; returns the run's folder.
+    """Plan and run an audit, print its findings, write them; returns the run's folder.
 
-    Raises ValueError for a request that can't work, FederationFailed or ProcessFailed when the run fails; logs of all
-    parties are in the run's folder either way.
+    Nothing is written before the plan is made. From then on the folder says what became of the run, and holds the logs
+    of all parties, whatever happens.
+
+    Raises:
+        ValueError: for a request that can't work, one that only asks for the plan, and a long run that is declined.
+        FederationFailed, ProcessFailed: when the federation fails.
     """
-    name = request.name or request.data or "audit"
-    recipe = request.recipe().checked()  # what can't work is refused before anything is written
-    run = AuditFolder(_new_folder(request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{name}"))
-    write_configuration(run.path, request, recipe.asked)
-    settings = recipe.settings(run.parties.path.resolve())
-    if request.hidden is not None:
-        parts = install_network(
-            settings,
-            run.models,
-            hidden=request.hidden,
-            activation=request.activation,
-            training=next((one for one in recipe.defences if isinstance(one, DpSgd)), None),
-        )
-        settings |= {name: changed(name, settings[name], model=part) for name, part in parts.items()}
-    if request.attacks_predictions:
-        known = write_knowledge(settings, run, request.auxiliary)
-        settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], **known)
-    # Keys stay outside the run's folder and go with the run.
-    with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
-        run.logs.mkdir()
-        processes = LocalProcesses(Path(scratch), settings, logs=run.logs)
-        start = time.perf_counter()
-        with Federation.start(processes) as federation, shown_progress(console) as progress:
-            federation.train(watch=JobWatcher(progress))
-        elapsed = time.perf_counter() - start
-    findings = read_findings(run.parties, request.passive_names, name, titles=request.titles)
-    if in_lab := tuple(defence.name for defence in recipe.defences if "lab" in defence.spec.sits):
-        defended = {**findings.summary.defences, "the lab": in_lab}
-        findings = replace(findings, summary=replace(findings.summary, defences=defended))
-    _write(run, request, findings, elapsed)
-    print_findings(console, findings, elapsed, request.verbosity)
-    console.print(f"Report: {run.report}", highlight=False)
+    start = time.perf_counter()
+    plan, tables = prepare(request, console)
+    if request.dry_run or not is_agreed(console, plan):
+        raise NotBegun("Nothing was run: this was the plan.")
+    run = new_run(plan)
+    with run_at_work(run.path):
+        write_plan(run, plan)
+        with _shown(plan, console) as progress:
+            run_federation(plan, tables, run, progress)
+            progress.stage("judging")
+            findings = judged(run, plan.request, lambda what, done, of: progress.at(done, of, what))
+            progress.stage("writing the report")
+            write_findings(run, findings, write_duration(run, time.perf_counter() - start))
+        print_findings(console, findings, time.perf_counter() - start, plan.request.verbosity)
+        console.print(f"Report: {run.report}", highlight=False)
     return run.path
 
 
-def _new_folder(parent: Path, name: str) -> Path:
-    """Make a folder of this name, with -2, -3 and so on where audits of the same second have made theirs.
+def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedTables]:
+    """Look at the tables, plan and show the plan. Starts no process and writes nothing.
 
-    It is for its owner alone: the parties' features and labels will be in it.
+    Raises ValueError for tables that can't be used, and for a request that can't work.
     """
-    make_folder(parent)
-    folder, number = parent / name, 1
-    while True:
-        try:
-            folder.mkdir(mode=0o700)
-        except FileExistsError:
-            number += 1
-            folder = parent / f"{name}-{number}"
-        else:
-            return folder
+    own_data = examined_and_shown(request, console)
+    recipe = candidates(request).recipe(own_data).checked()
+    tables = JoinedTables(recipe.parties)
+    plan = plan_audit(request, recipe, tables, own_data)
+    if request.verbosity != "quiet":
+        print_plan(console, plan)
+    return plan, tables
 
 
-def _write(run: AuditFolder, request: AuditRequest, findings: Findings, elapsed: float) -> None:
-    facts = {
-        "request": {key: str(value) if isinstance(value, Path) else value for key, value in asdict(request).items()},
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
-        "seconds": elapsed,
-    }
-    write_durably(run.config, json.dumps(facts, indent=1, default=str).encode())
-    results = {
-        **asdict(findings.summary),
-        "predictions": content_of(findings.summary.predictions),
-        **asdict(findings.predictions),
-        "training_attacks": [asdict(finding) for finding in findings.training],
-        "answer": asdict(findings.answer),
-        "largest_part": findings.answer.largest_part,
-    }
-    write_durably(run.results, json.dumps(results, indent=1).encode())
-    write_report(run.report, findings, facts, run.parties)
+def _shown(plan: AuditPlan, console: Console) -> AbstractContextManager[RunProgress]:
+    if plan.request.verbosity == "quiet":
+        return nullcontext(NoProgress())
+    return shown_progress(console, expected=plan.workload.attacks)

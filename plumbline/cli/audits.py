@@ -54,6 +54,10 @@ def audit(
         str,
         _tables(metavar="NAME,NAME", help="Of one table in --data: the active party's columns; the rest is passive."),
     ] = "",
+    passive_columns: Annotated[
+        list[str] | None,
+        _tables(metavar="NAME,NAME", help="Of one table in --data: a passive party's columns; repeat for several."),
+    ] = None,
     columns: Annotated[
         str,
         _tables(metavar="NAME,NAME", help="Use these columns only; c* is all with c."),
@@ -67,7 +71,7 @@ def audit(
         str,
         _plugins(
             metavar="NAME,NAME",
-            help="Attacks to mount, or all: those that can apply. See `plumbline attacks`.",
+            help="Attacks to mount, or none; else all that can apply. See `plumbline attacks`.",
             autocompletion=listed_attacks,
         ),
     ] = "",
@@ -157,13 +161,15 @@ def audit(
     with plain_errors():
         from plumbline.audit.configuration import Asked, read_configuration
         from plumbline.audit.folder import AuditFolder
-        from plumbline.audit.run import run_audit
+        from plumbline.audit.run import prepare, run_audit
 
         asked = _on_the_command_line(given).over(read_configuration(config) if config else Asked())
         request, wants_json = asked.request(), "json" in asked.said
-        run = AuditFolder(run_audit(request, Console(stderr=wants_json)))
+        console = Console(stderr=wants_json)
         if request.dry_run:
+            prepare(request, console)
             return
+        run = AuditFolder(run_audit(request, console))
         results = json.loads(run.results.read_text())
         if wants_json:
             print_json({"run": str(run.path), "report": str(run.report), **results})
@@ -227,6 +233,7 @@ def _pairs(settings: list[str]) -> dict[str, Any]:
 # How the options of the command line are read that a request has in another form.
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "passive": tuple,
+    "passive_columns": tuple,
     "columns": _names,
     "drop": _names,
     "active_columns": _names,

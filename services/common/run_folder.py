@@ -166,6 +166,10 @@ class RunFolder:
         """Write ``attacks/training-<party>.json``."""
         self._write_text(self.path / _ATTACKS / f"training-{party}.json", content_of(outcomes))
 
+    def has_training_outcomes(self, party: str) -> bool:
+        """Whether a party has written what its attacks on training found."""
+        return (self.path / _ATTACKS / f"training-{party}.json").exists()
+
     def training_outcomes(self) -> tuple[TrainingAttackOutcome, ...]:
         """Read ``attacks/training-<party>.json`` of every party; empty when no attack was switched on."""
         paths = sorted((self.path / _ATTACKS).glob("training-*.json"))

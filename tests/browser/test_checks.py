@@ -48,7 +48,7 @@ def test_nothing_is_wrong_with_a_plain_page(browser: "Browser", tmp_path: Path, 
         ),
         (DRAWING.replace("50", "99"), "", "<circle>"),
         (
-            '<svg width="60" height="20" role="img"><title>T</title><text y="15">A long legend</text></svg>',
+            '<svg width="60" height="20"><title>T</title><text y="15">A legend of words</text></svg>',
             "",
             "<text>",
         ),
@@ -68,6 +68,7 @@ def test_what_is_wrong_is_found(browser: "Browser", tmp_path: Path, body: str, s
 DETAILS = "<details><summary>More</summary><p>Words.</p></details>"
 OPENS = "@media print { details::details-content { content-visibility: visible } }"
 SCROLLS = '<div class="box" tabindex="0"><p>Words.</p></div>'
+DARK = "@media (prefers-color-scheme: dark) { body { background: black; color: white } }"
 WIDER = ".box { overflow-x: auto; width: 200px } .box p { width: 300px; text-align: right }"
 
 
@@ -76,3 +77,8 @@ def test_paper_has_open_details_and_scrolls_nowhere(browser: "Browser", tmp_path
     assert seen(browser, tmp_path, DETAILS, PAPER, OPENS) == []
     assert any("which scrolls" in one for one in seen(browser, tmp_path, SCROLLS, PAPER, WIDER))
     assert seen(browser, tmp_path, SCROLLS, WIDE, WIDER) == []
+
+
+def test_paper_is_white_for_who_prefers_dark_screens(browser: "Browser", tmp_path: Path) -> None:
+    assert any("Paper is not white" in one for one in seen(browser, tmp_path, PLAIN, PAPER, DARK))
+    assert seen(browser, tmp_path, PLAIN, PAPER, DARK.replace("@media", "@media screen and")) == []

@@ -81,13 +81,17 @@
   for (const heading of document.querySelectorAll("th:not([scope])"))
     problems.push(`A heading of a table doesn't say whether of a row or a column: ${named(heading)}.`);
 
-  if (printed)
+  if (printed) {
+    const paper = [document.body, document.documentElement].map((one) => getComputedStyle(one).backgroundColor);
+    if (paper.some((colour) => !["rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"].includes(colour)))
+      problems.push(`Paper is not white: ${paper}.`);
     for (const details of document.querySelectorAll("details"))
       for (const part of details.children)
         if (part.tagName !== "SUMMARY" && details.checkVisibility() && part.textContent.trim() && !isShown(part)) {
           problems.push(`Details are closed on paper: ${named(details.querySelector("summary"))}.`);
           break;
         }
+  }
 
   return [...new Set(problems)];
 }

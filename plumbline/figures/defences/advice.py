@@ -9,7 +9,7 @@ import pandas as pd
 from attacks import LEVELS, Level
 from plumbline.figures.defences.cases import NONE
 from plumbline.figures.defences.matrix_page import interval_words
-from plumbline.figures.page.elements import PageTable
+from plumbline.figures.page.elements import PageTable, number_words
 
 # What a coin gets right; of values, guessing gets none.
 _CHANCE = {"label_recovery": 0.5, "auxiliary_ciphertext": 0.5}
@@ -44,7 +44,9 @@ class _Held:
         change = f"accuracy {self.accuracy_change:+.3f}"
         parts = [change] if abs(self.accuracy_change) > _SAME else []
         if self._moved:
-            parts.append(f"scores move by a KL of {self.kl:.2g}" if np.isfinite(self.kl) else "some scores become 0")
+            parts.append(
+                f"scores move by a KL of {number_words(self.kl, 1)}" if np.isfinite(self.kl) else "some scores become 0"
+            )
         return ", ".join(parts) or "nothing: accuracy and scores as before"
 
     @property

@@ -14,7 +14,7 @@ import pandas as pd
 from plumbline.figures.defences.canary_trials import CanarySession, on_the_wire, simulated
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
-from plumbline.figures.simulation.progress import Done, told, unwatched
+from plumbline.figures.simulation.rounds import Done, told, unwatched
 from vfl.theory.dp_noise import LABEL_TERM, sensitivities
 from vfl.theory.empirical_epsilon import epsilon_lower_bound
 from vfl.theory.gaussian_mechanism import gaussian_epsilon
@@ -123,7 +123,7 @@ def _notes(data: pd.DataFrame, key_bits: int) -> tuple[str, ...]:
 def _plot(data: pd.DataFrame) -> Plot:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.5, 3.4), layout="constrained")
+    figure = Figure(figsize=(6.5, 3.6), layout="constrained")
     axes: Axes = figure.subplots()
     for column, label, style in (
         ("epsilon_of_theory", "theory, a whole record", ":"),
@@ -136,9 +136,9 @@ def _plot(data: pd.DataFrame) -> Plot:
     axes.set_xlabel("sigma")
     axes.set_ylabel("epsilon")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return Plot(
         name="defences_canaries-epsilon",
-        svg=svg_text(figure, with_text=True),
+        svg=svg_text(figure),
         caption="Epsilon by sigma: what theory attains, and what an adversary's guesses prove of it.",
     )

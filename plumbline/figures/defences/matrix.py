@@ -11,10 +11,10 @@ from plumbline.figures.defences.advice import advice
 from plumbline.figures.defences.against_predictions import prediction_rows
 from plumbline.figures.defences.against_training import DATASET, training_rows
 from plumbline.figures.defences.cases import NONE, PSI, QUICK, Plan, trial_title
-from plumbline.figures.defences.matrix_page import matrix_notes, matrix_plots
+from plumbline.figures.defences.matrix_page import matrix_maps, matrix_notes
 from plumbline.figures.defences.remaining import over_models, remaining_parts
 from plumbline.figures.page.section import Section
-from plumbline.figures.simulation.progress import Done, unwatched
+from plumbline.figures.simulation.rounds import Done, unwatched
 
 # Shares of the work: predictions, then federations.
 _PREDICTIONS = 0.9
@@ -60,7 +60,8 @@ def matrix_section(
         title="Every defence against every attack",
         data=data,
         summary=_summary(parts, costs),
-        plots=tuple(matrix_plots(parts, trained)),
+        plots=(),
+        maps=tuple(matrix_maps(parts, trained)),
         notes=(*said, *matrix_notes(predicted, parts, trained, plan)),
         advice=advice(parts, costs, trained),
     )

@@ -1,7 +1,6 @@
 """The page on the matrix: a heat map per case, and what its numbers say."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -13,11 +12,7 @@ from plumbline.figures.defences.against_training import EXTENDED, LISTENING, UNM
 from plumbline.figures.defences.cases import NONE, Plan
 from plumbline.figures.defences.remaining import over_models
 from plumbline.figures.defences.steering import STEERED_QUERIES
-from plumbline.figures.page.elements import svg_text
-from plumbline.figures.page.section import Plot
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from plumbline.figures.page.elements import HeatMap
 
 _LIVE = {
     "label_recovery": "labels, listening",
@@ -28,33 +23,37 @@ _LIVE = {
 }
 
 
-def matrix_plots(parts: pd.DataFrame, trained: pd.DataFrame) -> Iterator[Plot]:
-    """Draw the part that remains, a heat map per case; and what training attacks got right, where federations ran."""
+def matrix_maps(parts: pd.DataFrame, trained: pd.DataFrame) -> Iterator[HeatMap]:
+    """The part that remains, a heat map per case; and what training attacks got right, where federations ran."""
     for case in parts["case"].unique():
-        yield _remaining_plot(parts[parts["case"] == case], str(case))
+        yield _remaining_map(parts[parts["case"] == case], str(case))
     if len(trained):
-        yield _training_plot(trained)
+        yield _training_map(trained)
 
 
-def _remaining_plot(at: pd.DataFrame, case: str) -> Plot:
+def _remaining_map(at: pd.DataFrame, case: str) -> HeatMap:
     """Trials by level and optimiser, the undefended first."""
     trials, optimisers = list(at["trial"].unique()), list(at["optimiser"].unique())
     cells = at.set_index(["trial", "level", "optimiser"])
     columns = [(level, optimiser) for level in LEVELS for optimiser in optimisers]
-    shares = np.array([[_of(cells, (trial, *column), "part") for column in columns] for trial in trials])
-    texts = [[_cell(cells, (trial, *column)) for column in columns] for trial in trials]
     headings = [
-        f"{level}\n{optimiser}\nwithout scores {_of(cells, (trials[0], level, optimiser), 'e0'):.4f}"
+        f"{level}, {optimiser} (without scores {_of(cells, (trials[0], level, optimiser), 'e0'):.4f})"
         for level, optimiser in columns
     ]
-    return Plot(
-        _file_stem(case),
-        _heat_map(shares, texts, trials, headings),
-        f"{case}: the federation's part that remains, 1 - e / e0, with its 95 % interval over splits: e is the error "
-        "of the best adversary who knows the defence, e0 that of the best guess without scores (mean squared "
-        "errors per feature). Columns: what both know beforehand, and the model's optimiser. 0: the federation adds "
-        "nothing to that. 1: it gives the records away. Dash: not measured, or hardly anything is left to give away.",
+    return HeatMap(
+        f"{case}: the federation's part that remains",
+        "1 - e / e0, with its 95 % interval over splits: e is the error of the best adversary who knows the defence, "
+        "e0 that of the best guess without scores (mean squared errors per feature). Columns: what both know "
+        "beforehand, and the model's optimiser. 0: the federation adds nothing to that. 1: it gives the records away. "
+        "Dash: not measured, or hardly anything is left to give away.",
+        ("defence", *headings),
+        tuple((str(trial), *(_cell(cells, (trial, *column)) for column in columns)) for trial in trials),
+        tuple(tuple(_shade(_of(cells, (trial, *column), "part")) for column in columns) for trial in trials),
     )
+
+
+def _shade(share: float) -> float | None:
+    return None if np.isnan(share) else min(max(share, 0.0), 1.0)
 
 
 def _of(cells: pd.DataFrame, key: tuple[str, ...], name: str) -> float:
@@ -70,60 +69,24 @@ def interval_words(part: float, low: float, high: float) -> str:
     return "–" if np.isnan(part) else f"{part:.2f} ({low:.2f}–{high:.2f})"
 
 
-def _heat_map(shares: np.ndarray, texts: list[list[str]], rows: Sequence[str], columns: Sequence[str]) -> str:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(2.6 + 1.25 * len(columns), 1.2 + 0.3 * len(rows)), layout="constrained")
-    axes: Axes = figure.subplots()
-    axes.imshow(np.nan_to_num(shares), cmap="Reds", vmin=0, vmax=1.6, aspect="auto")
-    for row, column in np.ndindex(shares.shape):
-        axes.text(column, row, texts[row][column], ha="center", va="center", fontsize=7.5)
-    _frame(axes, rows, columns)
-    axes.axhline(0.5, color="#1d2733", linewidth=0.8)
-    return svg_text(figure)
-
-
-def _training_plot(trained: pd.DataFrame) -> Plot:
+def _training_map(trained: pd.DataFrame) -> HeatMap:
     """Shares that training attacks got right, in the federations that were run."""
-    from matplotlib.figure import Figure
-
     columns = [attack for attack in _LIVE if attack in set(trained["attack"])]
     names = list(trained["defence"].unique())
-    shares = np.array(
-        [
-            [
-                trained[(trained["defence"] == name) & (trained["attack"] == attack)]["right"].mean()
-                for attack in columns
-            ]
-            for name in names
-        ]
+    right = trained.groupby(["defence", "attack"])["right"].mean().to_dict()
+    shares = [[float(right.get((name, attack), np.nan)) for attack in columns] for name in names]
+    return HeatMap(
+        "What training attacks got right",
+        "Real federations, 2,048-bit keys, mTLS. Labels: half right is a fair coin. A single feature: of all "
+        "records, of which 80 % took part in training. Features by the randomiser: of those read. Dash: the defence is "
+        "not about this attack, or was not run against it.",
+        ("defence", *(_LIVE[attack] for attack in columns)),
+        tuple(
+            (str(name), *("–" if np.isnan(share) else f"{share:.0%}" for share in line))
+            for name, line in zip(names, shares, strict=True)
+        ),
+        tuple(tuple(_shade(share) for share in line) for line in shares),
     )
-    figure = Figure(figsize=(8.5, 1.2 + 0.36 * len(names)), layout="constrained")
-    axes: Axes = figure.subplots()
-    axes.imshow(np.nan_to_num(shares), cmap="Reds", vmin=0, vmax=1.6, aspect="auto")
-    for row, column in np.ndindex(shares.shape):
-        value = shares[row, column]
-        axes.text(column, row, "–" if np.isnan(value) else f"{value:.0%}", ha="center", va="center", fontsize=8.5)
-    _frame(axes, names, [_LIVE[attack] for attack in columns])
-    return Plot(
-        "training",
-        svg_text(figure),
-        "Real federations, 2,048-bit keys, mTLS: the share that each training attack got right. Labels: "
-        "half right is a fair coin. A single feature: of all records, of which 80 % took part in training. Features by "
-        "the randomiser: of those read. Dash: the defence is not about this attack, or was not run against it.",
-    )
-
-
-def _frame(axes: "Axes", rows: Sequence[str], columns: Sequence[str]) -> None:
-    axes.set_xticks(range(len(columns)), columns, fontsize=8)
-    axes.xaxis.tick_top()
-    axes.set_yticks(range(len(rows)), rows, fontsize=8)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-
-
-def _file_stem(case: str) -> str:
-    return "-".join("".join(letter if letter.isalnum() else " " for letter in case).split())
 
 
 # --- words --------------------------------------------------------------------------------------------------------

@@ -230,7 +230,8 @@ def noise_plot(case: NoiseCase, data: pd.DataFrame) -> Plot:
     for top, bottom, (_, title, _) in zip(grid[0], grid[-1], _PANELS, strict=True):
         top.set_title(title, fontsize=10)
         bottom.set_xlabel("epoch")
-    grid[0, 0].legend(frameon=False, fontsize=8)
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     return Plot(
         name=f"defences_noise-{case.dataset}-{'-'.join(case.reading.name.replace(',', '').split())}",
         svg=svg_text(figure, with_text=True),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.figures.page.elements import PageTable, inline, json_text
+from plumbline.figures.page.elements import PageTable, inline, json_text, number_words
 from plumbline.figures.page.section import Section
 from plumbline.html import template
 
@@ -19,7 +19,7 @@ _OPEN_ROWS = 40
 # A table of more columns is set small, and the first of its leading columns become headings between rows.
 _WIDE, _KEPT_LEADING = 12, 2
 # What the page is made of.
-_STORED = {"title", "settings", "data", "rows", "table", "advice", "plots", "notes"}
+_STORED = {"title", "settings", "data", "rows", "table", "advice", "maps", "plots", "notes"}
 # Of an interval.
 _ENDS = ("_low", "_high")
 # What is below this in magnitude is what rounding left.
@@ -88,8 +88,9 @@ def _write_section(folder: Path, name: str, section: Section, settings: Mapping[
         "data": f"defences-{name}.parquet",
         "rows": len(section.data),
         "summary": json.loads(section.summary.to_json(orient="records", double_precision=15)),
-        "table": _stored_table(frame_table(section.summary)),
+        "table": _stored_table(frame_table(section.summary, f"{section.title}: what was measured, summarised.")),
         "advice": None if section.advice is None else _stored_table(section.advice),
+        "maps": [asdict(one) for one in section.maps],
         "plots": plots,
         "notes": list(section.notes),
     }
@@ -106,13 +107,21 @@ def _shown(folder: Path, name: str, stored: Mapping[str, Any]) -> dict[str, Any]
         **stored,
         "name": name,
         "plots": [
-            {"drawing": inline((folder / plot["file"]).read_text()), "caption": plot["caption"]}
+            {
+                "drawing": inline((folder / plot["file"]).read_text(), _title(plot["caption"])),
+                "caption": plot["caption"],
+            }
             for plot in stored["plots"]
         ],
         "look": "wide" if len(stored["table"]["headings"]) > _WIDE else "",
         "count": count,
         "open": count <= _OPEN_ROWS,
     }
+
+
+def _title(caption: str) -> str:
+    """What a drawing is of: its caption up to the first colon or full stop."""
+    return caption.partition(":")[0].partition(". ")[0].removesuffix(".")
 
 
 def frame_table(frame: pd.DataFrame, caption: str = "") -> PageTable:
@@ -173,16 +182,14 @@ def _column_cells(column: "pd.Series[Any]") -> list[str]:
 
 def _number(value: float, *, whole: bool) -> str:
     """Short: four decimals below 1, fewer above, none where the whole column has none."""
-    if np.isnan(value):
-        return ""
-    if np.isinf(value):
-        return "∞" if value > 0 else "-∞"
     size = abs(value)
+    if not np.isfinite(value):
+        return number_words(value)
     if whole and size < 1e9:
         return f"{value:,.0f}"
     if size < _ROUNDING:
         return "0"
     if size < 1e-3 or size >= 1e6:
-        return f"{value:.1e}"
+        return number_words(value)
     decimals = 4 if size < 1 else 3 if size < 10 else 1 if size < 1000 else 0
     return f"{value:,.{decimals}f}"

@@ -123,7 +123,9 @@ def _finish(figure: "Figure", grid: NDArray[np.object_]) -> None:
     for axes in grid.ravel().tolist():
         for line, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, line)
-    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside lower center", ncols=grid.shape[1], frameon=False, fontsize=8
+    )
 
 
 # --- what the numbers say -----------------------------------------------------------------------------------------

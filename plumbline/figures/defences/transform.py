@@ -24,10 +24,10 @@ from plumbline.figures.defences.informed import (
     informed_errors,
     with_records,
 )
-from plumbline.figures.page.elements import svg_text
+from plumbline.figures.page.elements import number_words, svg_text
 from plumbline.figures.page.section import Plot, Section
 from plumbline.figures.simulation.linear_models import TrainedModel, train
-from plumbline.figures.simulation.progress import Done, told, unwatched
+from plumbline.figures.simulation.rounds import Done, told, unwatched
 from plumbline.figures.simulation.score_measures import mean_divergence
 from plumbline.judge.measures import mse_per_feature
 from vfl.data import missing_files
@@ -237,7 +237,7 @@ def _divergence_plot(data: pd.DataFrame) -> Plot:
     """Figure 12."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2, 3.2), layout="constrained")
+    figure = Figure(figsize=(5.6, 3.6), layout="constrained")
     axes = figure.subplots()
     colours = list(_COLOURS.values())
     for colour, name in zip(colours, data["dataset"].unique(), strict=False):
@@ -250,7 +250,7 @@ def _divergence_plot(data: pd.DataFrame) -> Plot:
     axes.set_xlabel("passive features d")
     axes.set_ylabel("mean KL divergence of scores, nats")
     _plain(axes)
-    axes.legend(frameon=False, fontsize=7)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return Plot("kl", svg_text(figure), "How far retraining on transformed columns moves the scores.")
 
 
@@ -281,8 +281,8 @@ def _notes(data: pd.DataFrame) -> list[str]:
         f"The paper: all attacks become less successful. Here in {more} of {total} (data set, d, defence, attack); in "
         f"{beyond} an adversary who doesn't know of the defence would do better to say 1/2 for everything.",
         "The paper: scores stay as they are, up to its normalisation and step size. The largest mean KL divergence is "
-        f"{retrained:.1e} after retraining (lbfgs, tolerance 1e-8) and {disclosed:.1e} where only the disclosure "
-        "changes.",
+        f"{number_words(retrained)} after retraining (lbfgs, tolerance 1e-8) and {number_words(disclosed)} where only "
+        "the disclosure changes.",
         f"H* against ls, on held-out records: at most {apart:.1%} from Theorem 3's value for the training records "
         "(with the 1/d that eq. 81 lacks).",
         f"Means over all data sets and d: half* without a defence {bare:.4f}, 1/2 for all {means[NONE, HALF]:.4f}. Who "

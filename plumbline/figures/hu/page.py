@@ -11,7 +11,7 @@ import pandas as pd
 
 from plumbline.figures.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, IOTA, KEY_BITS, EquationFacts, summary_of
 from plumbline.figures.hu.statements import statements_of
-from plumbline.figures.page.elements import PageTable, inline, json_text, svg_text
+from plumbline.figures.page.elements import PageTable, inline, json_text, number_words, svg_text
 from plumbline.figures.simulation.records import SIMULATION_WORDS
 from plumbline.figures.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE, MEASURES
 from plumbline.html import template
@@ -51,7 +51,11 @@ def write_hu(folder: Path, results: pd.DataFrame, facts: Sequence[EquationFacts]
             sections=[
                 {
                     "title": HU_EXPERIMENTS[name].title,
-                    "drawing": inline(drawing),
+                    "plot": {
+                        "drawing": inline(drawing, f"{HU_EXPERIMENTS[name].title}, epoch by epoch"),
+                        "caption": "Mean over seeds; shaded: standard error. Dash-dotted: 2, the paper's bound of "
+                        "||theta|| on MNIST.",
+                    },
                     "statements": [statement for statement in statements if statement.dataset == name],
                     "numbers": _numbers_table(shown(summary[summary["dataset"] == name])),
                     "equations": _equations_table([fact for fact in facts if fact.dataset == name]),
@@ -103,9 +107,9 @@ def _equations_table(facts: Sequence[EquationFacts]) -> PageTable:
                 str(fact.sum_bits),
                 "yes" if fact.fits else "no",
                 fact.ranks,
-                "" if fact.condition is None else f"{fact.condition:.3g}",
+                "" if fact.condition is None else number_words(fact.condition, 3),
                 f"{fact.recovered} of {fact.batches}",
-                "" if fact.error is None else f"{fact.error:.1e}",
+                "" if fact.error is None else number_words(fact.error),
             )
             for fact in facts
         ],
@@ -160,7 +164,8 @@ def _draw(summary: pd.DataFrame) -> str:
         bottom.set_xlabel("epoch")
     for axes in grid[:, -1]:
         axes.axhline(2.0, color="#999999", linewidth=0.8, linestyle="-.")
-    grid[0, 0].legend(frameon=False, fontsize=8)
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     return svg_text(figure)
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 import pandas as pd
 
 from plumbline.figures.hu.experiments import INITIALISATIONS, IOTA, KEY_BITS, EquationFacts
+from plumbline.figures.page.elements import number_words
 from vfl.theory.training import copies
 
 
@@ -223,7 +224,7 @@ def _faster(numbers: _Numbers, reading: str) -> bool:
 
 
 def _fact_words(fact: EquationFacts) -> str:
-    condition = "" if fact.condition is None else f", condition number up to {fact.condition:.2g}"
+    condition = "" if fact.condition is None else f", condition number up to {number_words(fact.condition)}"
     with_copies = f"u = {fact.copies}, " if fact.copies > 1 else ""
     too_many = "" if fact.fits else f", but a sum takes {fact.sum_bits} bits and so many don't fit the key"
     return (

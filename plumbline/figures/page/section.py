@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from plumbline.figures.page.elements import PageTable
+from plumbline.figures.page.elements import HeatMap, PageTable
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Section:
         summary: what the page shows as a table.
         plots: below it.
         notes: plain sentences: what the numbers say beside what the paper states, and what is simulated.
+        maps: heat maps, above the plots.
         advice: what a reader can act on, for the top of the page; None where a section has no choice to offer.
     """
 
@@ -37,3 +38,4 @@ class Section:
     plots: tuple[Plot, ...]
     notes: tuple[str, ...]
     advice: PageTable | None = None
+    maps: tuple[HeatMap, ...] = ()

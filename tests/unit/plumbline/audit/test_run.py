@@ -8,14 +8,15 @@ import pytest
 from rich.console import Console
 
 from plumbline import recipe
-from plumbline.audit import run as audit
+from plumbline.audit import plan_words, run_facts
+from plumbline.audit.folder import AuditFolder
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.run import run_audit
+from plumbline.audit.run import NotBegun, prepare, run_audit
 from plumbline.processes import LocalProcesses
 
 
 def test_runs_of_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:
-    made = [audit._new_folder(tmp_path / "runs", "now-wine") for _ in range(3)]
+    made = [run_facts._new_folder(tmp_path / "runs", "now-wine") for _ in range(3)]
     assert [folder.name for folder in made] == ["now-wine", "now-wine-2", "now-wine-3"]
     # Features and labels will be in them.
     assert [folder.stat().st_mode & 0o777 for folder in (*made, tmp_path / "runs")] == [0o700] * 4
@@ -24,7 +25,7 @@ def test_runs_of_the_same_second_get_folders_of_their_own(tmp_path: Path) -> Non
 def test_a_broken_link_as_folder_of_all_runs_ends_in_an_error(tmp_path: Path) -> None:
     (tmp_path / "runs").symlink_to(tmp_path / "nowhere" / "else")
     with pytest.raises(OSError, match="runs"):
-        audit._new_folder(tmp_path / "runs", "now-wine")
+        run_facts._new_folder(tmp_path / "runs", "now-wine")
 
 
 def test_logs_are_written_where_they_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,9 +35,25 @@ def test_logs_are_written_where_they_stay(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(LocalProcesses, "start", fail)
     with pytest.raises(RuntimeError, match="stopped"):
-        run_audit(AuditRequest(data="wine", runs=tmp_path), Console(file=io.StringIO()))
+        run_audit(AuditRequest(data="wine", cipher="plain", runs=tmp_path), Console(file=io.StringIO()))
     (run,) = tmp_path.iterdir()
     assert (run / "logs" / "active.log").read_text() == "last words"
+    status = AuditFolder(run).status
+    assert status is not None
+    assert (status.status, status.reason) == ("failed", "stopped")
+
+
+def test_an_interrupted_run_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(processes: LocalProcesses) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalProcesses, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_audit(AuditRequest(data="wine", cipher="plain", runs=tmp_path), Console(file=io.StringIO()))
+    (run,) = tmp_path.iterdir()
+    status = AuditFolder(run).status
+    assert status is not None
+    assert (status.status, status.reason) == ("stopped", "It was interrupted.")
 
 
 def test_settings_and_defences_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +78,51 @@ def test_settings_and_defences_are_made_once(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(LocalProcesses, "start", fail)
     with pytest.raises(RuntimeError, match="stopped"):
         run_audit(
-            AuditRequest(data="wine", parties=3, defences=("dp_noise",), runs=tmp_path), Console(file=io.StringIO())
+            AuditRequest(data="wine", parties=3, cipher="plain", defences=("dp_noise",), runs=tmp_path),
+            Console(file=io.StringIO()),
         )
-    assert made == ["environment_values", "load_all"]
+    # Once to look at the tables, and once more with what the plan decides.
+    assert made == ["environment_values", "load_all"] * 2
+
+
+@pytest.fixture
+def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(processes: LocalProcesses) -> None:
+        raise AssertionError("a process is started")
+
+    monkeypatch.setattr(LocalProcesses, "start", fail)
+
+
+@pytest.mark.usefixtures("nothing_starts")
+def test_a_dry_run_shows_the_plan_starts_no_process_and_leaves_nothing(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=200)
+    request = AuditRequest(data="wine", attacks=("all",), cipher="plain", dry_run=True, runs=tmp_path / "runs")
+    plan, _ = prepare(request, console)
+    with pytest.raises(NotBegun, match="Nothing was run"):
+        run_audit(request, console)
+    assert list(tmp_path.iterdir()) == []
+    assert isinstance(console.file, io.StringIO)
+    shown = " ".join(console.file.getvalue().split())
+    assert "aligning" in shown
+    assert f"{plan.workload.steps} steps" in shown
+    assert "INSECURE: in the clear, as asked for." in shown
+    assert "one_feature (is for a lone passive feature)" in shown
+
+
+@pytest.mark.usefixtures("nothing_starts")
+@pytest.mark.parametrize(
+    ("answer", "is_terminal", "yes", "is_asked"),
+    [("n", True, False, True), ("y", True, False, True), ("n", True, True, False), ("n", False, False, False)],
+)
+def test_a_long_run_is_asked_about_where_somebody_can_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, is_terminal: bool, yes: bool, is_asked: bool
+) -> None:
+    monkeypatch.setattr(plan_words, "LONG_SECONDS", 0.0)
+    output = io.StringIO()
+    console = Console(file=output, width=200, force_terminal=is_terminal, force_interactive=is_terminal)
+    monkeypatch.setattr(console, "input", lambda *_, **__: answer)
+    declined = is_asked and answer == "n"
+    request = AuditRequest(data="wine", cipher="plain", assume_yes=yes, runs=tmp_path / "runs")
+    with pytest.raises(NotBegun if declined else AssertionError):
+        run_audit(request, console)
+    assert (tmp_path / "runs").exists() != declined

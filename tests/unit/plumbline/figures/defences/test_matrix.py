@@ -136,9 +136,19 @@ def test_costs_stand_beside_what_is_left(matrix: Section) -> None:
     assert (summary[moved | (summary["trial"] == "none")]["kl"] == 0).all()
 
 
-def test_plots_notes_and_advice(matrix: Section) -> None:
-    assert {plot.name for plot in matrix.plots} == {"breast-cancer-d-15", "training"}
-    assert all("<svg" in plot.svg and plot.caption for plot in matrix.plots)
+def test_maps_have_a_shade_per_cell(matrix: Section) -> None:
+    remaining, training = matrix.maps
+    assert remaining.caption == "breast_cancer, d = 15: the federation's part that remains"
+    assert training.caption == "What training attacks got right"
+    for one in matrix.maps:
+        assert [len(row) for row in one.rows] == [len(one.headings)] * len(one.rows)
+        assert [len(line) for line in one.shares] == [len(one.headings) - 1] * len(one.rows)
+        for row, line in zip(one.rows, one.shares, strict=True):
+            assert [cell == "–" for cell in row[1:]] == [share is None for share in line]
+            assert all(share is None or 0 <= share <= 1 for share in line)
+
+
+def test_notes_and_advice(matrix: Section) -> None:
     notes = " ".join(matrix.notes)
     assert "label_recovery" in notes
     assert "50% with dp_noise" in notes

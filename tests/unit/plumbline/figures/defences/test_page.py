@@ -17,7 +17,7 @@ from plumbline.cli import app
 from plumbline.figures.defences import study as evaluation
 from plumbline.figures.defences.page import frame_table, write_defences
 from plumbline.figures.defences.study import SECTIONS, run_defences
-from plumbline.figures.page.elements import PageTable
+from plumbline.figures.page.elements import HeatMap, PageTable
 from plumbline.figures.page.section import Plot, Section
 
 pytest.importorskip("torch")
@@ -35,9 +35,18 @@ def fake_section(name: str, rows: int = 4) -> Section:
             "records": [1000, 2, 3, 4][:rows],
         }
     )
-    svg = f'<?xml version="1.0"?>\n<svg><text>{name}</text></svg>'
+    svg = f'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"><text>{name}</text></svg>'
+    heat = HeatMap(
+        f"Map of {name}", "Read it <so>.", ("defence", "one"), (("<none>", "0.52"), ("all", "–")), ((0.52,), (None,))
+    )
     return Section(
-        name, f"Title of {name}", data, data, (Plot(f"{name}-one", svg, "A <caption>."),), ("A note & more.",)
+        name,
+        f"Title of {name}",
+        data,
+        data,
+        (Plot(f"{name}-one", svg, "A <caption>."),),
+        ("A note & more.",),
+        maps=(heat,),
     )
 
 
@@ -68,10 +77,25 @@ def test_files_hold_what_the_sections_have_and_are_the_same_every_time(tmp_path:
 
 def test_the_page_is_self_contained_and_shows_every_part(tmp_path: Path) -> None:
     html = write_defences(tmp_path, {"first": fake_section("first")}, SETTINGS).read_text()
-    for words in ("Title of first", "A note &amp; more.", "A &lt;caption&gt;.", "<svg><text>first", "0.0123", "Seed 3"):
+    for words in (
+        "Title of first",
+        "A note &amp; more.",
+        "A &lt;caption&gt;.",
+        "<text>first</text>",
+        "0.0123",
+        "Seed 3",
+    ):
         assert words in html
-    for outside in ("<script", "src=", "<link", "<?xml", str(tmp_path)):
+    for words in (
+        "Map of first",
+        "Read it &lt;so&gt;.",
+        '<th scope="row">&lt;none&gt;</th><td class="heat5">0.52</td>',
+    ):
+        assert words in html
+    assert '<td class="none">–</td>' in html
+    for outside in (" src=", "<link", "<?xml", "<metadata", str(tmp_path)):
         assert outside not in html
+    assert "default-src 'none'" in html
     assert "quick run" not in html
     quick = write_defences(tmp_path, {"first": fake_section("first")}, {**SETTINGS, "quick": True}).read_text()
     assert "a quick run" in quick
@@ -161,7 +185,14 @@ def test_tables_show_a_group_once_and_numbers_short() -> None:
     ]
     assert table.right == {2, 3}
     frame = pd.DataFrame({"x": [0.5, 12.345, 1234.5, 2e-5, -0.25, 3.0e7], "ok": [True, False] * 3})
-    assert [row[0] for row in frame_table(frame).rows] == ["0.5000", "12.3", "1,234", "2.0e-05", "-0.2500", "3.0e+07"]
+    assert [row[0] for row in frame_table(frame).rows] == [
+        "0.5000",
+        "12.3",
+        "1,234",
+        "0.000020",
+        "-0.2500",
+        "30,000,000",
+    ]
     assert frame_table(frame).rows[1][1] == "no"
     ends = pd.DataFrame(
         {"part": [0.5, 1.0], "part_low": [0.25, 1.0], "part_high": [0.75, 1.0], "other_low": [2.5, 3.5]}

@@ -1,0 +1,182 @@
+"""Which attacks can apply to an audit: with none named, all of these are mounted. And what each is thought to cost."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import attacks
+from attacks.base import AttackSpec
+
+# In place of names: every attack that can apply.
+ALL = "all"
+
+_LINEAR = frozenset({"weights_passive", "weights_active", "bias"})
+# Of records and features: what the slowest attacks do with them in seconds. More records tell nothing more.
+_MOST_CELLS, _FEWEST_RECORDS, _MOST_RECORDS = 40_000, 500, 2_000
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What decides which attacks can apply.
+
+    Attributes:
+        passive_features: of all passive parties, as the federation trains on them.
+        is_white_box: whether passive parties disclose parameters.
+        has_records: whether the adversary has complete records.
+        is_network: whether a model with hidden layers is installed.
+        is_trained: whether the federation trains; False where a model is installed.
+        is_encrypted: whether it trains under Paillier.
+        packing: whether values share a plaintext.
+        rerandomise: whether answers carry fresh randomness.
+        options: names of the attacks that were given options.
+    """
+
+    passive_features: int
+    is_white_box: bool = True
+    has_records: bool = False
+    is_network: bool = False
+    is_trained: bool = True
+    is_encrypted: bool = True
+    packing: bool = True
+    rerandomise: bool = True
+    options: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """An attack that is not mounted.
+
+    Attributes:
+        attack: its name.
+        reason: why, in words that follow its name.
+        is_safe: whether it can't work here at all; False where this run says nothing of it.
+    """
+
+    attack: str
+    reason: str
+    is_safe: bool = True
+
+
+def installed(options: Collection[str] = ()) -> tuple[str, ...]:
+    """Names of the attacks that this installation can load.
+
+    Args:
+        options: names of the attacks that were given options: one that has no default for its own needs them.
+    """
+    return tuple(name for name in attacks.names() if _specification(name) is not None and _is_ready(name, options))
+
+
+def applicable(scene: Scene) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
+    """Split all attacks into those that can apply, and those left out with the reason."""
+    chosen, left_out = [], []
+    for name in attacks.names():
+        obstacle = next(_obstacles(name, _specification(name), scene), None)
+        if obstacle is None:
+            chosen.append(name)
+        else:
+            left_out.append(obstacle)
+    return tuple(chosen), tuple(left_out)
+
+
+def not_measured(scene: Scene, left_out: tuple[LeftOut, ...]) -> tuple[str, ...]:
+    """Say, in sentences, of what this run says nothing."""
+    names = [one.attack for one in left_out if not one.is_safe and scene.is_trained]
+    ciphertexts = [name for name in names if _needs_ciphertexts(name)]
+    if not ciphertexts:
+        return ()
+    return (
+        f"What only ciphertexts can tell was not measured ({', '.join(ciphertexts)}): this run trains in the clear. "
+        "Repeat it with --cipher paillier.",
+    )
+
+
+def attacked_records(test_records: int, passive_features: int) -> int:
+    """How many test records attacks reconstruct: fewer where records are wide, so that none takes minutes.
+
+    It follows the tables' size alone, so that another machine finds the same.
+    """
+    most = min(_MOST_RECORDS, max(_FEWEST_RECORDS, _MOST_CELLS // max(1, passive_features)))
+    return min(test_records, most)
+
+
+def attack_seconds(label: str, records: int, features: int, steps: int) -> float:
+    """Seconds that an attack is thought to take on the reference machine; measured, see ``docs/how-to/how-long.md``.
+
+    Args:
+        label: its name, with options in parentheses.
+        records: that it reconstructs.
+        features: of each.
+        steps: of training, for an attack on training.
+    """
+    name = label.partition("(")[0]
+    costs: Mapping[str, float] = {
+        "gia": 2.5 + records * (0.001 + 1e-4 * features),
+        "grn": 1.0 + records * (0.005 + 2e-5 * features),
+        "posterior": 0.2 + 2e-5 * records * features**1.5,
+        "shadow": 5.0,
+        "imputation": 1.0,
+        "feature_order": 0.5 + 0.0005 * steps,
+        "label_recovery": 0.5 + 0.001 * steps,
+        "averaged_products": 0.5 + 0.0005 * steps,
+    }
+    return costs.get(name, 0.2)
+
+
+def _specification(name: str) -> AttackSpec | None:
+    """What an attack declares; None where it can't be imported here."""
+    try:
+        return attacks.spec_of(name)
+    except ImportError:
+        return None
+
+
+def _is_ready(name: str, options: Collection[str]) -> bool:
+    """Whether an attack can be made with the options that it was given, or without any."""
+    if name in options:
+        return True
+    try:
+        attacks.load(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _needs_ciphertexts(name: str) -> bool:
+    spec = _specification(name)
+    return spec is not None and spec.conduct == "replaces_messages"
+
+
+def _obstacles(name: str, spec: AttackSpec | None, scene: Scene) -> Iterator[LeftOut]:
+    """Why an attack can't apply: the first is said."""
+    if spec is None:
+        yield LeftOut(name, "needs an extra: pip install 'plumbline[lab]'", is_safe=False)
+        return
+    if not _is_ready(name, scene.options):
+        yield LeftOut(name, "has no default for an option: name it with attack_options", is_safe=False)
+    needs = set(spec.needs)
+    if spec.phase == "training":
+        yield from _obstacles_in_training(name, spec, scene)
+        return
+    if "auxiliary" in needs and not scene.has_records:
+        yield LeftOut(name, "needs complete records: --auxiliary N")
+    if not scene.is_white_box and (spec.knowledge == "white_box" or "weights_passive" in needs):
+        yield LeftOut(name, "needs parameters, and this is a black box")
+    if scene.is_network and needs & _LINEAR:
+        yield LeftOut(name, "is for linear models")
+    if name == "one_feature" and scene.passive_features > 1:
+        yield LeftOut(name, "is for a lone passive feature")
+
+
+def _obstacles_in_training(name: str, spec: AttackSpec, scene: Scene) -> Iterator[LeftOut]:
+    if not scene.is_trained:
+        yield LeftOut(name, "is on training, and a model is installed")
+    if spec.conduct == "listens":
+        return
+    if not scene.is_encrypted:
+        yield LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False)
+    if name == "randomiser_channel" and scene.rerandomise:
+        yield LeftOut(name, "is closed: answers carry fresh randomness")
+    if name == "randomiser_channel" and scene.packing:
+        yield LeftOut(name, "needs ciphertexts of one value each: --no-packing")
+    # One party can send one attack's messages only.
+    if name == "auxiliary_ciphertext" and not scene.rerandomise and not scene.packing:
+        yield LeftOut(name, "takes the same messages as randomiser_channel: name it alone", is_safe=False)

@@ -1,0 +1,210 @@
+"""What an audit will do, decided before it does anything: which attacks, under which cipher, and for how long."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from attacks import spec_of
+from plumbline.audit.applicable import (
+    ALL,
+    LeftOut,
+    Scene,
+    applicable,
+    attack_seconds,
+    attacked_records,
+    installed,
+    not_measured,
+)
+from plumbline.audit.calibration import Calibration, calibrate
+from plumbline.audit.cipher_choice import CipherChoice, asked_cipher, chosen_cipher
+from plumbline.audit.forecast import Forecast, Workload, forecast, training_seconds
+from plumbline.audit.joined_tables import JoinedTables
+from plumbline.audit.request import AuditRequest
+from plumbline.recipe import CheckedRecipe
+from services.adversary.load import load_attacks
+from services.common.agreement import Agreement, PartyDescription
+from services.common.identity import Role, role_of
+from services.common.settings import environment_values
+from services.protocol1.default_batch import with_batch_size
+from vfl.data import is_signed, magnitude_bits
+
+# Nobody opens this session: its terms are only counted.
+_NO_SESSION = "0" * 32
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """What will be run.
+
+    Attributes:
+        request: what was asked for, with every open choice made: a request that repeats the run.
+        recipe: the federation of that request, checked.
+        cipher: the cipher, and why.
+        left_out: attacks that are not mounted; empty where attacks were named.
+        not_measured: sentences about what this run says nothing of.
+        attacked: how many of the test records attacks reconstruct.
+        workload: how much there is to do.
+        forecast: how long it will take.
+    """
+
+    request: AuditRequest
+    recipe: CheckedRecipe
+    cipher: CipherChoice
+    left_out: tuple[LeftOut, ...]
+    not_measured: tuple[str, ...]
+    attacked: int
+    workload: Workload
+    forecast: Forecast
+
+    @property
+    def test_records(self) -> int:
+        """Records of the test."""
+        return self.workload.agreement.row_counts.test
+
+
+def wants_all(request: AuditRequest) -> bool:
+    """Whether every attack that can apply is asked for."""
+    return request.attacks == (ALL,)
+
+
+def candidates(request: AuditRequest) -> AuditRequest:
+    """The request with every attack that could apply, where it asks for all: what its tables decide is open yet."""
+    return replace(request, attacks=installed(_with_options(request))) if wants_all(request) else request
+
+
+def _with_options(request: AuditRequest) -> frozenset[str]:
+    """Names of the attacks that options were given for, here or in the environment."""
+    given = {**environment_values(), **request.settings}.get("attack_options", {})
+    options = json.loads(given) if isinstance(given, str) else given
+    return frozenset(options)
+
+
+def plan_audit(
+    request: AuditRequest,
+    recipe: CheckedRecipe,
+    tables: JoinedTables,
+    own_data: Mapping[str, Mapping[str, Any]] | None = None,
+) -> AuditPlan:
+    """Decide what to run; times this machine for about a second.
+
+    Args:
+        request: what was asked for.
+        recipe: of its ``candidates``.
+        tables: of all parties.
+        own_data: settings of each party's own data, as examined before; None for a registered data set.
+
+    Raises:
+        ValueError: for what can't work once the open choices are made.
+    """
+    agreement = expected_agreement(recipe, tables, is_trained=request.hidden is None)
+    given = recipe.parties[Role.ACTIVE].model_fields_set
+    asked = asked_cipher(recipe.parties[Role.ACTIVE].cipher, given)
+    would_encrypt = not agreement.plan.installed_model and (asked is None or asked.cipher == "paillier")
+    calibration = calibrate(agreement, with_cipher=would_encrypt)
+    work = Workload(agreement, tables.table_sizes, {}, 0, 0)
+    choice = asked or _by_forecast(work, calibration)
+    scene = _scene(request, agreement, choice)
+    chosen, left_out = applicable(scene) if wants_all(request) else (request.attacks, ())
+    attacked = _attacked(request, recipe, agreement, scene)
+    settings = {**request.settings, "attacked_records": attacked} if attacked else request.settings
+    decided = replace(request, attacks=chosen, cipher=choice.cipher, settings=settings)
+    final = decided.recipe(own_data).checked()
+    records = attacked or agreement.row_counts.test
+    work = replace(
+        work,
+        attacks=_seconds_of_attacks(final, records, scene.passive_features, work.steps),
+        attacked_records=records,
+        passive_features=scene.passive_features,
+    )
+    unmeasured = not_measured(scene, left_out or _without_ciphertexts(chosen, choice))
+    return AuditPlan(
+        decided, final, choice, left_out, unmeasured, records, work, forecast(work, calibration, choice.cipher)
+    )
+
+
+def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_trained: bool) -> Agreement:
+    """The terms that the parties of these tables will agree on, as far as they decide how much there is to do."""
+    active, rows = recipe.parties[Role.ACTIVE], np.arange(len(tables.ids))
+    parties = []
+    for name, settings in tables.settings.items():
+        features = tables.features(name, rows)
+        has_bias = name == Role.ACTIVE and is_trained
+        parties.append(
+            PartyDescription(
+                name=name,
+                feature_count=features.shape[1] + has_bias,
+                feature_integer_bits=max(magnitude_bits(features), int(has_bias)),
+                features_signed=is_signed(features),
+                aligned_rows=len(rows),
+                truncates_answers=settings.truncate_answers,
+            )
+        )
+    plan = replace(active.plan(), cipher="paillier", installed_model=not is_trained)
+    return with_batch_size(Agreement(_NO_SESSION, plan, len(tables.class_names), tuple(parties)))
+
+
+def _by_forecast(work: Workload, calibration: Calibration) -> CipherChoice:
+    if calibration.cipher is None:  # an installed model: nothing is trained
+        return CipherChoice("paillier", "nothing is trained.", is_asked=False)
+    encrypted, plain = (training_seconds(work, calibration, cipher) for cipher in ("paillier", "plain"))
+    return chosen_cipher(encrypted, plain)
+
+
+def _attacked(request: AuditRequest, recipe: CheckedRecipe, agreement: Agreement, scene: Scene) -> int:
+    """How many of the test records are attacked, 0 for all: as the settings say, or few enough for every attack."""
+    asked, tests = recipe.parties[Role.ACTIVE].attacked_records, agreement.row_counts.test
+    if asked or not wants_all(request):
+        return asked
+    chosen = attacked_records(tests, scene.passive_features)
+    return chosen if chosen < tests else 0
+
+
+def _scene(request: AuditRequest, agreement: Agreement, choice: CipherChoice) -> Scene:
+    return Scene(
+        passive_features=sum(party.feature_count for party in agreement.parties[1:]),
+        is_white_box=not request.black_box,
+        has_records=request.auxiliary > 0,
+        is_network=bool(request.hidden),
+        is_trained=request.hidden is None,
+        is_encrypted=choice.cipher == "paillier",
+        packing=agreement.plan.packing,
+        rerandomise=agreement.plan.rerandomise,
+        options=_with_options(request),
+    )
+
+
+def _seconds_of_attacks(recipe: CheckedRecipe, records: int, features: int, steps: int) -> Mapping[str, float]:
+    """How long each mounted attack is thought to take, by its label, over all parties."""
+    seconds: dict[str, float] = {}
+    for name, settings in recipe.parties.items():
+        role = role_of(name)
+        if role is Role.COORDINATOR:
+            continue
+        for mounted in load_attacks(settings.attacks, settings.attack_options, role):
+            seconds |= {label: attack_seconds(label, records, features, steps) for label in mounted}
+    return seconds
+
+
+def _without_ciphertexts(chosen: tuple[str, ...], choice: CipherChoice) -> tuple[LeftOut, ...]:
+    """Named attacks on ciphertexts, in a run that has none: they say that they don't apply, not that all is safe."""
+    if choice.cipher == "paillier":
+        return ()
+    named = [name for name in chosen if spec_of(name).conduct == "replaces_messages"]
+    return tuple(LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False) for name in named)
+
+
+def plan_facts(plan: AuditPlan) -> dict[str, Any]:
+    """What a run's folder keeps of its plan."""
+    return {
+        "cipher": plan.cipher.cipher,
+        "why": plan.cipher.why,
+        "attacks": list(plan.request.attacks),
+        "left_out": {one.attack: one.reason for one in plan.left_out},
+        "not_measured": list(plan.not_measured),
+        "titles": plan.request.titles,
+        "attacked_records": plan.attacked,
+        "forecast_seconds": {stage.name: round(stage.seconds, 1) for stage in plan.forecast.stages},
+    }

@@ -1,0 +1,74 @@
+"""What a run's folder says of the run itself: its request, its plan, the versions, and how long it took."""
+
+import json
+import platform
+from dataclasses import asdict
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from plumbline.audit.configuration import write_configuration
+from plumbline.audit.folder import AuditFolder
+from plumbline.audit.plan import AuditPlan, plan_facts
+from services.common.durable import make_folder, write_durably
+
+_VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "protobuf", "scikit-learn")
+
+
+def new_run(plan: AuditPlan) -> AuditFolder:
+    """Make the folder of a run: ``<runs>/<time>-<name>``, and nothing in it yet."""
+    return AuditFolder(
+        _new_folder(plan.request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{plan.request.title}")
+    )
+
+
+def write_plan(run: AuditFolder, plan: AuditPlan) -> None:
+    """Write the request, the plan and the versions, before anything is run, and the file that repeats it."""
+    request = {key: str(one) if isinstance(one, Path) else one for key, one in asdict(plan.request).items()}
+    facts = {
+        "request": request,
+        "plan": plan_facts(plan),
+        "versions": versions(),
+    }
+    _write_facts(run, facts)
+    write_configuration(run.path, plan.request, plan.recipe.asked)
+
+
+def write_duration(run: AuditFolder, seconds: float) -> dict[str, Any]:
+    """Write how long the run took, to what is known of it; returns all of that."""
+    facts = {**read_facts(run), "seconds": seconds}
+    _write_facts(run, facts)
+    return facts
+
+
+def read_facts(run: AuditFolder) -> dict[str, Any]:
+    """Read a run's request, plan, versions and duration. Raises OSError or ValueError for a missing or broken file."""
+    facts: dict[str, Any] = json.loads(run.config.read_text())
+    return facts
+
+
+def versions() -> dict[str, str]:
+    """Versions of what ran, by name."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}}
+
+
+def _write_facts(run: AuditFolder, facts: dict[str, Any]) -> None:
+    write_durably(run.config, json.dumps(facts, indent=1, default=str).encode())
+
+
+def _new_folder(parent: Path, name: str) -> Path:
+    """Make a folder of this name, with -2, -3 and so on where audits of the same second have made theirs.
+
+    It is for its owner alone: the parties' features and labels will be in it.
+    """
+    make_folder(parent)
+    folder, number = parent / name, 1
+    while True:
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            number += 1
+            folder = parent / f"{name}-{number}"
+        else:
+            return folder

@@ -1,0 +1,106 @@
+"""The arithmetic of a forecast, from calibrations that are given: what doubles when its work does."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plumbline.audit.calibration import Calibration, CipherSeconds, calibrate
+from plumbline.audit.forecast import Workload, alignment_seconds, forecast, step_seconds, training_seconds
+from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.protocol1.formats import CipherFormats
+from vfl.crypto import ciphertext_count
+
+REFERENCE = Calibration(55e-6, 40e-6, cores=2, cipher=CipherSeconds(0.5, 1e-3, 2e-4, 0.02))
+
+
+def terms(rows: int = 1_000, features: tuple[int, ...] = (8, 8), **plan: object) -> Agreement:
+    """Terms of a session of parties with so many features each, the active one's bias included."""
+    names = ["active", *(f"passive-{number}" for number in range(1, len(features)))]
+    parties = [PartyDescription(name, count, 1, False, rows) for name, count in zip(names, features, strict=True)]
+    chosen = {"epochs": 10, "batch_size": 100, "validation_fraction": 0.0, "test_fraction": 0.0, **plan}
+    return Agreement("0" * 32, TrainingPlan(**chosen), 2, tuple(parties))  # type: ignore[arg-type]
+
+
+def work(agreement: Agreement | None = None, **changes: object) -> Workload:
+    agreement = agreement or terms()
+    ids = tuple(party.aligned_rows for party in agreement.parties)
+    return replace(Workload(agreement, ids, {"gia": 6.0, "ls": 1.0}, 200, 8), **changes)  # type: ignore[arg-type]
+
+
+def test_known_alignments() -> None:
+    # Ids of the passive party stream: 1,000 x 55 us. The active party's are blinded, then answered: 500 x 95 us.
+    assert alignment_seconds((500, 1_000), REFERENCE) == pytest.approx(0.055 + 0.0475)
+    # One core does both sides' work of the stream as well.
+    assert alignment_seconds((500, 1_000), replace(REFERENCE, cores=1)) == pytest.approx(0.095 + 0.0475)
+    # A second passive party is asked for what is left only.
+    both = alignment_seconds((500, 100, 400), REFERENCE)
+    assert both == pytest.approx(100 * 55e-6 + 500 * 95e-6 + 400 * 55e-6 + 100 * 95e-6)
+
+
+@given(sizes=st.lists(st.integers(1, 10**6), min_size=2, max_size=4), factor=st.integers(2, 9))
+def test_an_alignment_grows_with_its_ids(sizes: list[int], factor: int) -> None:
+    once = alignment_seconds(sizes, REFERENCE)
+    assert alignment_seconds([size * factor for size in sizes], REFERENCE) == pytest.approx(factor * once)
+
+
+@pytest.mark.parametrize("packing", [True, False])
+def test_a_step_costs_its_encryptions_products_and_answers(packing: bool) -> None:
+    agreement, seconds = terms(features=(20, 6), packing=packing), REFERENCE.cipher
+    assert seconds is not None
+    layout = CipherFormats(agreement).layout
+    residuals = ciphertext_count((100, 1), layout)
+    busy = []
+    for count in (20, 6):
+        answers = ciphertext_count((count, 1), layout, is_product=True)
+        busy.append(residuals * 1e-3 + answers * (residuals * 2e-4 + 0.02))
+    assert step_seconds(agreement, seconds, cores=2) == pytest.approx(max(busy))
+    assert step_seconds(agreement, seconds, cores=1) == pytest.approx(sum(busy))
+
+
+def test_three_parties_work_for_two_peers_each() -> None:
+    two, three = terms(features=(8, 8)), terms(features=(8, 8, 8))
+    assert REFERENCE.cipher is not None
+    seconds = replace(REFERENCE.cipher, encryption=0.0)
+    assert step_seconds(three, seconds, cores=3) == pytest.approx(2 * step_seconds(two, seconds, cores=3))
+
+
+@given(epochs=st.integers(1, 40), factor=st.integers(2, 5))
+def test_training_grows_with_its_epochs(epochs: int, factor: int) -> None:
+    keyless = replace(REFERENCE, cipher=CipherSeconds(0.0, 1e-3, 2e-4, 0.02))
+    for cipher in ("plain", "paillier"):
+        once = training_seconds(work(terms(epochs=epochs)), keyless, cipher)
+        assert training_seconds(work(terms(epochs=epochs * factor)), keyless, cipher) == pytest.approx(factor * once)
+
+
+def test_a_slower_machine_takes_longer_by_as_much() -> None:
+    slower = Calibration(110e-6, 80e-6, cores=2)
+    fast, slow = forecast(work(), REFERENCE, "plain"), forecast(work(), slower, "plain")
+    assert [stage.name for stage in slow.stages] == ["starting", "aligning", "training", "attacking", "judging"]
+    assert slow.seconds == pytest.approx(2 * fast.seconds)
+
+
+def test_encryption_is_what_makes_the_difference() -> None:
+    plain, encrypted = forecast(work(), REFERENCE, "plain"), forecast(work(), REFERENCE, "paillier")
+    changed = [
+        one.name for one, other in zip(plain.stages, encrypted.stages, strict=True) if one.seconds != other.seconds
+    ]
+    assert changed == ["training"]
+    assert encrypted.seconds > plain.seconds
+
+
+def test_what_is_not_done_takes_no_time() -> None:
+    installed = forecast(work(terms(installed_model=True), attacks={}), REFERENCE, "plain")
+    assert [stage.name for stage in installed.stages] == ["starting", "aligning", "judging"]
+
+
+@pytest.mark.parametrize("packing", [True, False])
+@pytest.mark.parametrize("features", [(3, 1), (2, 40)])
+def test_a_calibration_times_every_operation_of_a_session(features: tuple[int, ...], packing: bool) -> None:
+    agreement = terms(rows=60, features=features, batch_size=30, key_bits=512, packing=packing)
+    found = calibrate(agreement)
+    assert found.cipher is not None
+    assert min(found.blinded_id, found.reblinded_id, *vars(found.cipher).values()) > 0
+    assert found.cores >= 1
+    assert calibrate(agreement, with_cipher=False).cipher is None
