@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from plumbline.audit.candidates import read_trials
 from plumbline.audit.folder import AuditFolder
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.progress import Progress
@@ -16,7 +17,7 @@ def read_facts(run: AuditFolder) -> dict[str, Any]:
 
 
 def judge_run(run: AuditFolder, progress: Progress | None = None) -> Findings:
-    """Judge what the parties wrote, and add what only the plan knows: why in the clear, what was not measured.
+    """Judge what the parties wrote, and add what only the audit knows: why in the clear, what was not measured, what was tried.
 
     Args:
         run: the folder of a run whose federation is over.
@@ -35,4 +36,5 @@ def judge_run(run: AuditFolder, progress: Progress | None = None) -> Findings:
     if summary.agreement.plan.cipher == "plain":
         summary = replace(summary, warnings=(*dict.fromkeys((plan["why"], *summary.warnings)),))
     unmeasured = dict.fromkeys((*findings.answer.not_measured, *plan["not_measured"]))
-    return replace(findings, summary=summary, answer=replace(findings.answer, not_measured=tuple(unmeasured)))
+    answer = replace(findings.answer, not_measured=tuple(unmeasured))
+    return replace(findings, summary=summary, answer=answer, trials=read_trials(run))

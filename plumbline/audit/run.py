@@ -2,10 +2,12 @@
 
 import time
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
+from plumbline.audit.candidates import try_defences
 from plumbline.audit.console import (
     print_prediction_findings,
     print_predictions,
@@ -23,6 +25,7 @@ from plumbline.audit.run_status import run_at_work
 from plumbline.audit.writing import new_run, write_findings, write_plan
 from plumbline.job_progress import NoProgress, RunProgress, shown_progress
 from plumbline.judge.findings import Findings
+from plumbline.judge.trials import recommendation_words
 
 
 class NotBegun(ValueError):
@@ -50,6 +53,8 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
             run_federation(plan, tables, run, progress)
             progress.stage("judging")
             findings = judge_run(run, progress=lambda what, done, of: progress.at(done, of, what))
+            if request.try_defences:
+                findings = replace(findings, trials=try_defences(plan, tables, run, findings, progress))
             progress.stage("writing the report")
             write_findings(run, findings, time.perf_counter() - start)
         _print(console, run, findings, time.perf_counter() - start)
@@ -81,4 +86,6 @@ def _print(console: Console, run: AuditFolder, findings: Findings, seconds: floa
     print_prediction_findings(console, findings.predictions)
     print_training_findings(console, list(findings.training))
     print_predictions(console, findings.summary)
+    if words := recommendation_words(findings.trials):
+        console.print(words, highlight=False)
     console.print(f"Report: {run.report}", highlight=False)

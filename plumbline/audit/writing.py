@@ -49,6 +49,7 @@ def write_findings(run: AuditFolder, findings: Findings, seconds: float) -> None
         "training_attacks": [asdict(finding) for finding in findings.training],
         "answer": asdict(findings.answer),
         "largest_part": findings.answer.largest_part,
+        "trials": [asdict(one) for one in findings.trials],
     }
     write_durably(run.results, json.dumps(results, indent=1).encode())
     write_report(run.report, findings, facts, run.parties)

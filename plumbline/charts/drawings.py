@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from plumbline.charts.axes import Axis, Frame, frame, number_words, padded
-from plumbline.charts.marks import Bar, Chart, Mark, Trace, Word
+from plumbline.charts.marks import Anchor, Bar, Chart, Mark, Trace, Word
 from vfl.arrays import FloatArray
 
 # How a value is written, given the step between ticks; 0: by itself.

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import overload
 
 from plumbline.judge.answer import Answer
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
 from plumbline.judge.progress import Progress, silent
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
+from plumbline.judge.trials import DefenceTrial
 from plumbline.judge.wording import answer_of
 from services.common.run_folder import RunFolder
 
@@ -31,7 +32,7 @@ class Findings(Sequence[Finding]):
     predictions: PredictionFindings
     training: tuple[TrainingFinding, ...]
     answer: Answer
-    trials: tuple[Any, ...] = ()
+    trials: tuple[DefenceTrial, ...] = ()
 
     def __len__(self) -> int:
         return len(self.predictions.attacks) + len(self.training)
