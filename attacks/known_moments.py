@@ -1,6 +1,6 @@
 """What statistics that anybody may have published tell of the passive columns: moments, few values, one-hot groups."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -25,20 +25,24 @@ def known_moments(features: FloatArray, groups: Sequence[IntArray] = ()) -> Pass
         raise ValueError(f"Expected features of shape (records, columns), got {features.shape}.")
     centred = features - features.mean(axis=0)
     counted = [_few_values(column) for column in features.T]
-    known = [column for group in groups for column in group.tolist()]
+    known = frozenset(column for group in groups for column in group.tolist())
     return PassiveMoments(
         mean=features.mean(axis=0),
         variance=features.var(axis=0),
         covariance=centred.T @ centred / len(features),
         supports=tuple(None if found is None else found[0] for found in counted),
         frequencies=tuple(None if found is None else found[1] for found in counted),
-        groups=(*groups, *(one for one in one_hot_groups(features) if not np.isin(one, known).any())),
+        groups=(*groups, *one_hot_groups(features, known)),
     )
 
 
-def one_hot_groups(features: FloatArray) -> tuple[IntArray, ...]:
-    """Find neighbouring columns of zeros and ones, exactly one of which is 1 in every record: indices of each group."""
+def one_hot_groups(features: FloatArray, but: Collection[int] = ()) -> tuple[IntArray, ...]:
+    """Find neighbouring columns of zeros and ones, exactly one of which is 1 in every record: indices of each group.
+
+    Columns of ``but`` are in none, and end one.
+    """
     is_binary = np.isin(features, (0.0, 1.0)).all(axis=0) & (np.ptp(features, axis=0) > 0)
+    is_binary[list(but)] = False
     groups: list[IntArray] = []
     start = 0
     while start < features.shape[1]:

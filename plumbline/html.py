@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, Template, select_autoescape
 from markupsafe import Markup
 
+from plumbline.charts.drawings import cut
 from services.common.words import escaped_lines
 
 
@@ -50,6 +51,7 @@ _ENVIRONMENT = Environment(
     finalize=_visible,
 )
 _ENVIRONMENT.globals["asset"] = asset
+_ENVIRONMENT.filters["cut"] = cut
 
 
 def template(name: str) -> Template:

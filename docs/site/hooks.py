@@ -153,7 +153,7 @@ def _command(command: Any, context: Any) -> Iterator[str]:
     """A command's help as it prints it, and that of the commands below it."""
     text, examples = split(command.help or "")
     if context.parent is not None:
-        yield f"\n## {context.command_path}\n"
+        yield f"\n### {context.command_path}\n"
     yield f"{text}\n"
     if examples:
         yield f"```console\n{examples}\n```\n"
@@ -164,7 +164,7 @@ def _command(command: Any, context: Any) -> Iterator[str]:
             f"| `{' '.join(name.split())}` | {_cell(meaning)} |" for name, meaning in records if name != "--help"
         )
         yield "\n</div>"
-    if command.epilog:
+    if (command.epilog or "").startswith("Settings are"):
         yield "\nIts settings are environment variables: [all of them](settings.md)."
     for name, inner in getattr(command, "commands", {}).items():
         yield from _command(inner, typer.Context(inner, info_name=name, parent=context))

@@ -1,6 +1,6 @@
 """Which attacks can apply to an audit: with none named, all of these are mounted. And what each is thought to cost."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import attacks
@@ -27,6 +27,7 @@ class Scene:
         is_encrypted: whether it trains under Paillier.
         packing: whether values share a plaintext.
         rerandomise: whether answers carry fresh randomness.
+        options: names of the attacks that were given options.
     """
 
     passive_features: int
@@ -37,6 +38,7 @@ class Scene:
     is_encrypted: bool = True
     packing: bool = True
     rerandomise: bool = True
+    options: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,13 @@ class LeftOut:
     is_safe: bool = True
 
 
-def installed() -> tuple[str, ...]:
-    """Names of the attacks that this installation can load."""
-    return tuple(name for name in attacks.names() if _specification(name) is not None)
+def installed(options: Collection[str] = ()) -> tuple[str, ...]:
+    """Names of the attacks that this installation can load.
+
+    Args:
+        options: names of the attacks that were given options: one that has no default for its own needs them.
+    """
+    return tuple(name for name in attacks.names() if _specification(name) is not None and _is_ready(name, options))
 
 
 def applicable(scene: Scene) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
@@ -123,6 +129,17 @@ def _specification(name: str) -> AttackSpec | None:
         return None
 
 
+def _is_ready(name: str, options: Collection[str]) -> bool:
+    """Whether an attack can be made with the options that it was given, or without any."""
+    if name in options:
+        return True
+    try:
+        attacks.load(name)
+    except ValueError:
+        return False
+    return True
+
+
 def _needs_ciphertexts(name: str) -> bool:
     spec = _specification(name)
     return spec is not None and spec.conduct == "replaces_messages"
@@ -133,6 +150,8 @@ def _obstacles(name: str, spec: AttackSpec | None, scene: Scene) -> Iterator[Lef
     if spec is None:
         yield LeftOut(name, "needs an extra: pip install 'plumbline[lab]'", is_safe=False)
         return
+    if not _is_ready(name, scene.options):
+        yield LeftOut(name, "has no default for an option: name it with attack_options", is_safe=False)
     needs = set(spec.needs)
     if spec.phase == "training":
         yield from _obstacles_in_training(name, spec, scene)

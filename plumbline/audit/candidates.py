@@ -15,17 +15,21 @@ from typing import Any
 from plumbline.audit.federating import run_federation
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.joined_tables import JoinedTables
-from plumbline.audit.plan import AuditPlan, titles_of
+from plumbline.audit.plan import AuditPlan
 from plumbline.audit.request import AuditRequest
 from plumbline.federation import FederationFailed
 from plumbline.job_progress import NoProgress, RunProgress
+from plumbline.judge.answer import HEADLINE
+from plumbline.judge.federation_part import at
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.trials import DefenceTrial
-from plumbline.judge.wording import at
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
+from services.common.identity import Role
 
 BLACK_BOX = "black box"
+# The settings that say which data is a party's.
+_OF_A_TABLE = ("data", "share", "id_column", "label_column", "columns", "drop", "encode")
 
 
 @dataclass(frozen=True)
@@ -127,12 +131,12 @@ def try_defences(
 
 def exposed_columns(findings: Findings) -> int:
     """How many columns tell something beyond chance at the headline level."""
-    return sum(at(column.levels).is_exposed for column in findings.answer.columns)
+    return sum(at(column.levels, HEADLINE).is_exposed for column in findings.answer.columns)
 
 
 def exposed_labels(findings: Findings) -> int:
     """How many attacks on labels tell something beyond chance at the headline level."""
-    return sum(at(levels).is_exposed for levels in findings.answer.label_levels)
+    return sum(at(levels, HEADLINE).is_exposed for levels in findings.answer.label_levels)
 
 
 def judged_trial(
@@ -208,7 +212,7 @@ def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: Aud
         folder = AuditFolder(Path(scratch))
         run_federation(trial, tables, folder, NoProgress())
         request = trial.request
-        return read_findings(folder.parties, request.passive_names, candidate.title, titles=titles_of(request))
+        return read_findings(folder.parties, request.passive_names, candidate.title, titles=request.titles)
 
 
 def trial_of(plan: AuditPlan, candidate: Candidate) -> AuditPlan:
@@ -227,4 +231,9 @@ def trial_of(plan: AuditPlan, candidate: Candidate) -> AuditPlan:
         settings={**asked.settings, "cipher": "plain", "defence_options": options},
         try_defences=False,
     )
-    return replace(plan, request=request, recipe=request.recipe().checked())
+    own_data = {
+        name: {field: value for field, value in settings.given().items() if field in _OF_A_TABLE}
+        for name, settings in plan.recipe.parties.items()
+        if name != Role.COORDINATOR
+    }
+    return replace(plan, request=request, recipe=request.recipe(own_data).checked())

@@ -16,6 +16,7 @@ import tomli_w
 
 from plumbline.audit.applicable import ALL
 from plumbline.audit.request import AuditRequest
+from services.common.durable import write_durably
 from services.common.settings import Settings
 from vfl.plugin_registry import fits, in_words
 from vfl.suggestions import did_you_mean
@@ -131,7 +132,7 @@ def write_configuration(folder: Path, request: AuditRequest, settings: Mapping[s
     """
     path = folder / FILE
     header = _HEADER.format(run=folder.name, path=path)
-    path.write_text(header + "\n" + tomli_w.dumps(repeating(request, settings)), encoding="utf-8")
+    write_durably(path, (header + "\n" + tomli_w.dumps(repeating(request, settings))).encode())
     return path
 
 

@@ -1,4 +1,4 @@
-"""What an audit shows on the console: progress, then its results as tables."""
+"""What a verdict rests on, on the console: terms, times and traffic, and every attack by itself."""
 
 import math
 from collections.abc import Sequence

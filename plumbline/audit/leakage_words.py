@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from attacks import LEVELS, Level
+from plumbline.judge.answer import HEADLINE
 from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.federation_part import at as at_level
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import PredictionFindings
-from plumbline.judge.training import TrainingFinding
 from plumbline.judge.verdicts import CategoryVerdict, ColumnVerdict
+from plumbline.judge.wording import KNOWING_MORE, label_sentences, share_words
 
-# What a verdict in one sentence is measured at: means and frequencies are often published, records hardly ever.
-HEADLINE: Level = "marginals"
-# Levels beyond the headline's.
-_KNOWING_MORE = LEVELS[LEVELS.index(HEADLINE) + 1 :]
+__all__ = ["HEADLINE", "label_sentences", "share_words"]
+
 # What each level means, for a person.
 LEVEL_WORDS: dict[Level, str] = {
     "nothing": "public ranges only",
@@ -29,8 +29,8 @@ LABEL_LEVEL_WORDS: dict[Level, str] = {
 
 
 def at(levels: Sequence[LevelVerdict], level: Level = HEADLINE) -> LevelVerdict:
-    """The verdict of one level."""
-    return next(one for one in levels if one.level == level)
+    """The verdict of one level, the headline's by default."""
+    return at_level(levels, level)
 
 
 def own(levels: Sequence[LevelVerdict]) -> LevelVerdict:
@@ -55,18 +55,13 @@ def ranked(findings: PredictionFindings) -> list[ColumnVerdict]:
     """All columns, the most exposed first; where that is the same, by the levels that know more."""
 
     def parts(column: ColumnVerdict) -> tuple[float, float]:
-        return _mean(at(column.squared).part), max(_mean(at(column.squared, level).part) for level in _KNOWING_MORE)
+        return _mean(at(column.squared).part), max(_mean(at(column.squared, level).part) for level in KNOWING_MORE)
 
     return sorted(findings.columns, key=parts, reverse=True)
 
 
 def _mean(part: Interval | None) -> float:
     return -1.0 if part is None else part.mean
-
-
-def share_words(interval: Interval) -> str:
-    """A share with its interval: ``43 % (38 to 48)``."""
-    return f"{interval.mean * 100:.0f} % ({interval.low * 100:.0f} to {interval.high * 100:.0f})"
 
 
 def part_words(verdict: LevelVerdict) -> str:
@@ -112,7 +107,7 @@ def verdict_sentences(findings: PredictionFindings, most: int = 5) -> list[str]:
     if not any(verdict.attack for column in findings.columns for verdict in column.squared):
         return []
     # Where a level has no attack of its own, what it is given is what the level before was.
-    given = {_given_only_at(level, findings): level for level in reversed(_KNOWING_MORE)}
+    given = {_given_only_at(level, findings): level for level in reversed(KNOWING_MORE)}
     known_more = [f"At level {level}, though, {words}" for words, level in reversed(given.items()) if words]
     if not any(at(column.squared).attack for column in findings.columns):
         return [f"No attack could be mounted that knows no more beforehand than level {HEADLINE}.", *known_more]
@@ -151,24 +146,4 @@ def _sentence(column: ColumnVerdict, findings: PredictionFindings) -> str:
     return (
         f"{column_name(column, findings)}: the federation gives away {share_words(verdict.part)} of what was unknown "
         f"at level {verdict.level}, by {verdict.attack}."
-    )
-
-
-def label_sentences(findings: Sequence[TrainingFinding]) -> list[str]:
-    """Say how much training gave away of labels beyond their frequencies, and beyond a party's own classifier."""
-    return [_label_sentence(one) for one in findings if one.levels]
-
-
-def _label_sentence(finding: TrainingFinding) -> str:
-    frequencies, records = at(finding.levels), at(finding.levels, "records")
-    if frequencies.part is None:
-        return f"labels: {finding.party} knows them from how frequent each class is; nothing is left to give away."
-    if not frequencies.is_exposed:
-        return f"labels: {finding.attack} told {finding.party} no more than how frequent each class is."
-    own = ""
-    if records.baseline != frequencies.baseline:
-        own = f"; {part_words(records)} of what is unknown to its {records.baseline}"
-    return (
-        f"labels: the federation gives {finding.party} {share_words(frequencies.part)} of what was unknown at level "
-        f"{frequencies.level}, by {finding.attack}{own}."
     )

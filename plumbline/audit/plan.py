@@ -1,8 +1,8 @@
 """What an audit will do, decided before it does anything: which attacks, under which cipher, and for how long."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,11 @@ from plumbline.audit.cipher_choice import CipherChoice, asked_cipher, chosen_cip
 from plumbline.audit.forecast import Forecast, Workload, forecast, training_seconds
 from plumbline.audit.joined_tables import JoinedTables
 from plumbline.audit.request import AuditRequest
-from plumbline.recipe import CheckedRecipe, party_names
+from plumbline.recipe import CheckedRecipe
 from services.adversary.load import load_attacks
 from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role, role_of
+from services.common.settings import environment_values
 from services.protocol1.default_batch import with_batch_size
 from vfl.data import is_signed, magnitude_bits
 
@@ -71,16 +72,29 @@ def wants_all(request: AuditRequest) -> bool:
 
 def candidates(request: AuditRequest) -> AuditRequest:
     """The request with every attack that could apply, where it asks for all: what its tables decide is open yet."""
-    return replace(request, attacks=installed()) if wants_all(request) else request
+    return replace(request, attacks=installed(_with_options(request))) if wants_all(request) else request
 
 
-def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTables) -> AuditPlan:
+def _with_options(request: AuditRequest) -> frozenset[str]:
+    """Names of the attacks that options were given for, here or in the environment."""
+    given = {**environment_values(), **request.settings}.get("attack_options", {})
+    options = json.loads(given) if isinstance(given, str) else given
+    return frozenset(options)
+
+
+def plan_audit(
+    request: AuditRequest,
+    recipe: CheckedRecipe,
+    tables: JoinedTables,
+    own_data: Mapping[str, Mapping[str, Any]] | None = None,
+) -> AuditPlan:
     """Decide what to run; times this machine for about a second.
 
     Args:
         request: what was asked for.
         recipe: of its ``candidates``.
         tables: of all parties.
+        own_data: settings of each party's own data, as examined before; None for a registered data set.
 
     Raises:
         ValueError: for what can't work once the open choices are made.
@@ -97,7 +111,7 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     attacked = _attacked(request, recipe, agreement, scene)
     settings = {**request.settings, "attacked_records": attacked} if attacked else request.settings
     decided = replace(request, attacks=chosen, cipher=choice.cipher, settings=settings)
-    final = decided.recipe().checked()
+    final = decided.recipe(own_data).checked()
     records = attacked or agreement.row_counts.test
     work = replace(
         work,
@@ -158,6 +172,7 @@ def _scene(request: AuditRequest, agreement: Agreement, choice: CipherChoice) ->
         is_encrypted=choice.cipher == "paillier",
         packing=agreement.plan.packing,
         rerandomise=agreement.plan.rerandomise,
+        options=_with_options(request),
     )
 
 
@@ -181,16 +196,6 @@ def _without_ciphertexts(chosen: tuple[str, ...], choice: CipherChoice) -> tuple
     return tuple(LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False) for name in named)
 
 
-def titles_of(request: AuditRequest) -> dict[str, str]:
-    """What a person calls each party: its file's name, where it has a file of its own."""
-    if not request.active:
-        return {}
-    files = [request.active, *request.passive]
-    names = party_names(len(files))
-    # A URL of a database may hold a password.
-    return {name: Path(file).stem for name, file in zip(names, files, strict=True) if "://" not in file}
-
-
 def plan_facts(plan: AuditPlan) -> dict[str, Any]:
     """What a run's folder keeps of its plan."""
     return {
@@ -199,9 +204,7 @@ def plan_facts(plan: AuditPlan) -> dict[str, Any]:
         "attacks": list(plan.request.attacks),
         "left_out": {one.attack: one.reason for one in plan.left_out},
         "not_measured": list(plan.not_measured),
-        "passive_names": list(plan.request.passive_names),
-        "titles": titles_of(plan.request),
-        "lab_defences": [defence.name for defence in plan.recipe.defences if "lab" in defence.spec.sits],
+        "titles": plan.request.titles,
         "attacked_records": plan.attacked,
         "forecast_seconds": {stage.name: round(stage.seconds, 1) for stage in plan.forecast.stages},
     }

@@ -1,5 +1,6 @@
 """What an audit is asked to run, and the recipe for it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -7,7 +8,7 @@ from typing import Any, Literal, get_args
 from attacks import LEVELS, Level, spec_of
 from plumbline.audit.applicable import ALL
 from plumbline.recipe import Recipe, own_tables, party_names, shares_of
-from vfl.data import column_blocks, dataset
+from vfl.data import DATASETS, column_blocks, dataset
 
 # Which cipher trains; auto lets the plan decide.
 CipherChoice = Literal["auto", "paillier", "plain"]
@@ -29,6 +30,7 @@ class AuditRequest:
         drop: names and patterns of columns to leave out.
         encode: what columns become, by name: one of ``vfl.data.columns.ENCODINGS``.
         active_columns: names and patterns of the active party's columns in ``data``; the rest is the passive party's.
+        passive_columns: where there are several passive parties, a text for each: ``age,c*``.
         parties: number of parties that a registered data set is dealt out to, the active one included.
         name: name of the run; default: that of the data set.
         runs: folder of all runs.
@@ -57,6 +59,7 @@ class AuditRequest:
     drop: tuple[str, ...] = ()
     encode: dict[str, str] = field(default_factory=dict)
     active_columns: tuple[str, ...] = ()
+    passive_columns: tuple[str, ...] = ()
     parties: int = 2
     name: str = ""
     runs: Path = Path("runs")
@@ -94,10 +97,46 @@ class AuditRequest:
                 "add one with --attacks, or drop it."
             )
         self._check_settings()
-        if self.active_columns and not (self.data and self.label):
-            raise ValueError("--active-columns splits one table: give it with --data FILE and --label as well.")
-        if self.data and not self.active_columns:
+        self._check_columns()
+        if self.data and not self.splits:
             column_blocks(dataset(self.data).features, self.parties)
+
+    def _check_columns(self) -> None:
+        """Refuse options on columns without the tables that they are for."""
+        if self.splits and not (self.data and self.label):
+            raise ValueError("--active-columns splits one table: give it with --data FILE and --label as well.")
+        if self.splits and self.data in DATASETS:
+            raise ValueError(
+                f"{self.data} is a registered data set, which --parties deals out: --active-columns is for a file."
+            )
+        if self.passive_columns and not self.splits:
+            raise ValueError("--passive-columns splits one table: give it with --data FILE and --active-columns.")
+        if self.data and not self.splits and "." in self.data:
+            raise ValueError(
+                f"--data {self.data} is a file: say which of its columns are the active party's with --active-columns, "
+                "and name the label with --label; the rest is the passive party's."
+            )
+        if (self.columns or self.drop or self.encode) and not self.has_tables:
+            raise ValueError(
+                "--columns, --drop and --encode are for tables of your own, not for a registered data set."
+            )
+
+    @property
+    def splits(self) -> bool:
+        """Whether one table is split by columns."""
+        return bool(self.active_columns)
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether parties have tables of files or databases, not a registered data set."""
+        return self.splits or not self.data
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Each party's table, the active party's first."""
+        if self.splits:
+            return (self.data,) * (1 + max(1, len(self.passive_columns)))
+        return (self.active, *self.passive)
 
     def _check_settings(self) -> None:
         """Refuse what isn't there, and what contradicts itself."""
@@ -109,9 +148,23 @@ class AuditRequest:
             raise ValueError(f"--fail-above is a part between 0 and 1, such as .5, got {self.fail_above:g}.")
 
     @property
+    def title(self) -> str:
+        """What the run is called: by its own name, by its data's, or just an audit."""
+        return self.name or Path(self.data).stem or "audit"
+
+    @property
     def passive_names(self) -> tuple[str, ...]:
         """Names of the passive parties, in the agreement's order."""
-        return tuple(sorted(party_names(self.parties if self.data else 1 + len(self.passive))[1:]))
+        return tuple(sorted(party_names(len(self.files) if self.has_tables else self.parties)[1:]))
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What a person calls each party: its table's file, where each party's has a name of its own."""
+        if not self.active:
+            return {}
+        stems = [Path(table).stem for table in (self.active, *self.passive) if "://" not in table]
+        names = party_names(1 + len(self.passive))
+        return dict(zip(names, stems, strict=True)) if len(set(stems)) == len(names) == len(stems) else {}
 
     @property
     def attacks_predictions(self) -> bool:
@@ -123,14 +176,10 @@ class AuditRequest:
         """What adversaries of predictions may know beforehand: complete records only where they are asked for."""
         return LEVELS if self.auxiliary else LEVELS[:-1]
 
-    def recipe(self) -> Recipe:
-        """The federation that this request asks for."""
-        if self.data:
-            tables = shares_of(self.data, self.parties)
-        else:
-            tables = own_tables((self.active, *self.passive), label=self.label, id_column=self.id_column)
+    def recipe(self, tables: Mapping[str, Mapping[str, Any]] | None = None) -> Recipe:
+        """The federation that this request asks for; ``tables``: settings of each party's data, as examined before."""
         return Recipe(
-            tables=tables,
+            tables=tables or self._tables(),
             attacks=self.attacks,
             adversary=self.adversary,
             levels=self.levels,
@@ -141,3 +190,14 @@ class AuditRequest:
             heeds_shell=True,
             settings=self.settings if self.cipher == "auto" else {**self.settings, "cipher": self.cipher},
         )
+
+    def _tables(self) -> Mapping[str, Mapping[str, Any]]:
+        from plumbline.audit.tables import examine_tables
+
+        if not self.has_tables:
+            return shares_of(self.data, self.parties)
+        if self.splits or self.columns or self.drop or self.encode:
+            # Which party's columns they are, only the tables tell.
+            examined = examine_tables(self)
+            return examined.settings if examined else {}
+        return own_tables(self.files, label=self.label, id_column=self.id_column)

@@ -8,23 +8,17 @@ from pathlib import Path
 from rich.console import Console
 
 from plumbline.audit.candidates import try_defences
-from plumbline.audit.console import (
-    print_prediction_findings,
-    print_predictions,
-    print_summary,
-    print_training_findings,
-)
 from plumbline.audit.federating import run_federation
-from plumbline.audit.folder import AuditFolder
 from plumbline.audit.joined_tables import JoinedTables
-from plumbline.audit.judging import judge_run
 from plumbline.audit.plan import AuditPlan, candidates, plan_audit
 from plumbline.audit.plan_words import is_agreed, print_plan
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.results import judged, write_findings
+from plumbline.audit.run_facts import new_run, write_duration, write_plan
 from plumbline.audit.run_status import run_at_work
-from plumbline.audit.writing import new_run, write_findings, write_plan
+from plumbline.audit.table_words import examined_and_shown
+from plumbline.audit.verdict import print_findings
 from plumbline.job_progress import NoProgress, RunProgress, shown_progress
-from plumbline.judge.findings import Findings
 from plumbline.judge.trials import recommendation_words
 
 
@@ -52,12 +46,15 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
         with _shown(plan, console) as progress:
             run_federation(plan, tables, run, progress)
             progress.stage("judging")
-            findings = judge_run(run, progress=lambda what, done, of: progress.at(done, of, what))
+            findings = judged(run, plan.request, lambda what, done, of: progress.at(done, of, what))
             if request.try_defences:
                 findings = replace(findings, trials=try_defences(plan, tables, run, findings, progress))
             progress.stage("writing the report")
-            write_findings(run, findings, time.perf_counter() - start)
-        _print(console, run, findings, time.perf_counter() - start)
+            write_findings(run, findings, write_duration(run, time.perf_counter() - start))
+        print_findings(console, findings, time.perf_counter() - start, plan.request.verbosity)
+        if words := recommendation_words(findings.trials):
+            console.print(words, highlight=False)
+        console.print(f"Report: {run.report}", highlight=False)
     return run.path
 
 
@@ -66,10 +63,10 @@ def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedT
 
     Raises ValueError for tables that can't be used, and for a request that can't work.
     """
-    asked = candidates(request)
-    recipe = asked.recipe().checked()
+    own_data = examined_and_shown(request, console)
+    recipe = candidates(request).recipe(own_data).checked()
     tables = JoinedTables(recipe.parties)
-    plan = plan_audit(request, recipe, tables)
+    plan = plan_audit(request, recipe, tables, own_data)
     if request.verbosity != "quiet":
         print_plan(console, plan)
     return plan, tables
@@ -79,13 +76,3 @@ def _shown(plan: AuditPlan, console: Console) -> AbstractContextManager[RunProgr
     if plan.request.verbosity == "quiet":
         return nullcontext(NoProgress())
     return shown_progress(console, expected=plan.workload.attacks)
-
-
-def _print(console: Console, run: AuditFolder, findings: Findings, seconds: float) -> None:
-    print_summary(console, findings.summary, seconds)
-    print_prediction_findings(console, findings.predictions)
-    print_training_findings(console, list(findings.training))
-    print_predictions(console, findings.summary)
-    if words := recommendation_words(findings.trials):
-        console.print(words, highlight=False)
-    console.print(f"Report: {run.report}", highlight=False)

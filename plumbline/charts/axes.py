@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from plumbline.charts.marks import Mark, Point, Trace, Word
 
-# Of a tick's letter, in pixels; digits of the style sheet's font are no wider.
-LETTER = 6.4
+# Of a tick's letter, in pixels: the widest of the style sheet's fonts has no wider digits.
+LETTER = 7.4
 # Values that are written with a power of ten.
 _LARGE, _SMALL = 1e6, 1e-3
 
@@ -79,6 +80,23 @@ def _digits_of(step: float) -> int:
 
 
 @dataclass(frozen=True)
+class Values:
+    """A kind of values on an axis.
+
+    Attributes:
+        words: how one is written, given the step between ticks; 0: by itself.
+        ticks: round ones from the lowest to the highest, with so many intervals between them at most.
+    """
+
+    words: Callable[[float, float], str]
+    ticks: Callable[[float, float, int], list[float]]
+
+
+NUMBERS = Values(number_words, ticks)
+WHOLE = Values(number_words, partial(ticks, whole=True))
+
+
+@dataclass(frozen=True)
 class Frame:
     """The field of a chart: its two scales and the marks of its axes.
 
@@ -103,25 +121,21 @@ class Axis:
         low: lowest value shown.
         high: highest value shown.
         name: what it measures, with its unit; empty for none.
-        words: how a tick is written, by value and the step between ticks; None: no ticks.
+        values: what its ticks are and how they are written.
         most: intervals between ticks, at most.
-        whole: whether ticks are integers only.
     """
 
     low: float
     high: float
     name: str = ""
-    words: Callable[[float, float], str] | None = number_words
+    values: Values = NUMBERS
     most: int = 4
-    whole: bool = False
 
     def labelled(self) -> list[tuple[float, str]]:
         """Its ticks and their words."""
-        if self.words is None:
-            return []
-        found = ticks(self.low, self.high, self.most, whole=self.whole)
+        found = self.values.ticks(self.low, self.high, self.most)
         step = found[1] - found[0] if len(found) > 1 else 0.0
-        return [(value, self.words(value, step)) for value in found]
+        return [(value, self.values.words(value, step)) for value in found]
 
 
 def frame(width: float, height: float, across: Axis, upward: Axis) -> Frame:

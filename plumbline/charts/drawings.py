@@ -1,16 +1,14 @@
 """The charts of our pages: distributions, scatters, lines over steps, ROC curves, bars with intervals."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from plumbline.charts.axes import Axis, Frame, frame, number_words, padded
+from plumbline.charts.axes import NUMBERS, Axis, Frame, Values, frame, number_words, padded, ticks
 from plumbline.charts.marks import Anchor, Bar, Chart, Mark, Trace, Word
 from vfl.arrays import FloatArray
 
-# How a value is written, given the step between ticks; 0: by itself.
-ValueWords = Callable[[float, float], str]
 WIDTH = 340.0
 _BINS = 24
 
@@ -52,8 +50,11 @@ def percent_words(value: float, step: float = 0.0) -> str:
     return f"{100 * value:.0f} %" if not step or step >= 0.01 else f"{100 * value:.1f} %"
 
 
+PERCENT = Values(percent_words, ticks)
+
+
 def histogram(
-    title: str, unit: str, truth: FloatArray, estimate: FloatArray | None, *, words: ValueWords = number_words
+    title: str, unit: str, truth: FloatArray, estimate: FloatArray | None, *, values: Values = NUMBERS
 ) -> Chart:
     """Compare how true and estimated values are distributed; estimates beyond the true values stand at their ends.
 
@@ -62,17 +63,17 @@ def histogram(
         unit: of the values, for the axis.
         truth: (n,), finite.
         estimate: (n,), likewise; None draws the truth alone.
-        words: how a value is written.
+        values: what kind they are.
     """
     low, high = padded(truth.tolist())
     edges = np.linspace(low, high, _bins_of(truth) + 1)
     shares = [_shares(one, edges) for one in (truth, estimate) if one is not None]
     top = max(float(one.max()) for one in shares) * 1.05
-    field = frame(WIDTH, 150, Axis(low, high, unit, words), Axis(0, top, "share of records", percent_words, most=3))
-    marks: list[Mark] = [*field.marks, *_columns(field, edges, shares[0], words)]
+    field = frame(WIDTH, 150, Axis(low, high, unit, values), Axis(0, top, "share of records", PERCENT, most=3))
+    marks: list[Mark] = [*field.marks, *_columns(field, edges, shares[0], values)]
     if estimate is not None:
         marks.append(_outline(field, edges, shares[1]))
-    return Chart(title, _compared_words(truth, estimate, unit, words), WIDTH, 150, tuple(marks), _key(estimate))
+    return Chart(title, _compared_words(truth, estimate, unit, values), WIDTH, 150, tuple(marks), _key(estimate))
 
 
 def _bins_of(values: FloatArray) -> int:
@@ -90,7 +91,7 @@ def _shares(values: FloatArray, edges: FloatArray) -> FloatArray:
     return counted
 
 
-def _columns(field: Frame, edges: FloatArray, shares: FloatArray, words: ValueWords) -> list[Mark]:
+def _columns(field: Frame, edges: FloatArray, shares: FloatArray, values: Values) -> list[Mark]:
     floor = field.y(0)
     return [
         Bar(
@@ -99,7 +100,7 @@ def _columns(field: Frame, edges: FloatArray, shares: FloatArray, words: ValueWo
             max(0.5, field.x(right) - field.x(left) - 1),
             floor - field.y(share),
             "truth",
-            f"{words(left, 0.0)} to {words(right, 0.0)}: {percent_words(share, 0.001)} of records",
+            f"{values.words(left, 0.0)} to {values.words(right, 0.0)}: {percent_words(share, 0.001)} of records",
         )
         for left, right, share in zip(edges, edges[1:], shares, strict=False)
         if share > 0
@@ -116,9 +117,9 @@ def _key(estimate: FloatArray | None) -> tuple[tuple[str, str], ...]:
     return (("truth", "true"),) if estimate is None else (("truth", "true"), ("estimate", "estimated"))
 
 
-def _compared_words(truth: FloatArray, estimate: FloatArray | None, unit: str, words: ValueWords) -> str:
-    def spread(values: FloatArray) -> str:
-        low, middle, high = (words(float(one), 0.0) for one in np.quantile(values, [0.05, 0.5, 0.95]))
+def _compared_words(truth: FloatArray, estimate: FloatArray | None, unit: str, values: Values) -> str:
+    def spread(cells: FloatArray) -> str:
+        low, middle, high = (values.words(float(one), 0.0) for one in np.quantile(cells, [0.05, 0.5, 0.95]))
         return f"median {middle}, 90 % of records from {low} to {high}"
 
     told = f"True values{f' ({unit})' if unit else ''}: {spread(truth)}."
@@ -132,7 +133,7 @@ def scatter(
     estimate: FloatArray,
     *,
     guess: float | None = None,
-    words: ValueWords = number_words,
+    values: Values = NUMBERS,
 ) -> Chart:
     """Set (n,) estimates against true values; on the diagonal they are exact, and a guess is one height for all.
 
@@ -142,15 +143,15 @@ def scatter(
         truth: (n,), finite.
         estimate: (n,), likewise.
         guess: a guess that is the same for every record; None draws none.
-        words: how a value is written.
+        values: what kind they are.
     """
     low, high = padded([*truth, *estimate])
     named = f", {unit}" if unit else ""
-    field = frame(WIDTH, 250, Axis(low, high, f"true{named}", words), Axis(low, high, f"estimated{named}", words))
+    field = frame(WIDTH, 250, Axis(low, high, f"true{named}", values), Axis(low, high, f"estimated{named}", values))
     marks: list[Mark] = [*field.marks, Trace(field.x.points(field.y, [low, high], [low, high]), "exact", "Exact")]
     key = [("dot", "a record"), ("exact", "exact")]
     if guess is not None and low <= guess <= high:
-        told = f"Its mean, {words(guess, 0.0)}, is what anyone could guess"
+        told = f"Its mean, {values.words(guess, 0.0)}, is what anyone could guess"
         marks.append(Trace(field.x.points(field.y, [low, high], [guess, guess]), "guess", told))
         key.append(("guess", "its mean"))
     marks.append(Trace(field.x.points(field.y, truth.tolist(), estimate.tolist()), "dot", is_scattered=True))
@@ -172,7 +173,7 @@ def lines(title: str, series: Sequence[Series], across: Axis, upward: Axis, *, h
     """
     field = frame(WIDTH, height, across, upward)
     marks: list[Mark] = list(field.marks)
-    words = upward.words or number_words
+    words = upward.values.words
     for one in series:
         points = field.x.points(field.y, one.x, one.y)
         marks.append(Trace(points, one.style, one.name))
@@ -194,8 +195,8 @@ def roc(title: str, curves: Sequence[Series], points: Sequence[tuple[str, float,
         curves: false positive rates along, true positive rates above.
         points: a name, its false and its true positive rate.
     """
-    rate = Axis(0, 1, "false positives", percent_words)
-    field = frame(WIDTH, 300, rate, Axis(0, 1, "true positives", percent_words))
+    rate = Axis(0, 1, "false positives", PERCENT)
+    field = frame(WIDTH, 300, rate, Axis(0, 1, "true positives", PERCENT))
     marks: list[Mark] = [*field.marks, Trace(field.x.points(field.y, [0, 1], [0, 1]), "guess", "Guessing")]
     marks += [Trace(field.x.points(field.y, one.x, one.y), one.style, one.name) for one in curves]
     for name, false, true in points:

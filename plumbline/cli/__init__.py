@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from plumbline import __version__
-from plumbline.cli import benchmarks, datasets, papers, state
+from plumbline.cli import benchmarks, datasets, papers, reports, state
 from plumbline.cli.audits import audit
 from plumbline.cli.examples import lay_out_examples
 from plumbline.cli.operators import cancel, predict, train
@@ -48,8 +48,9 @@ def plumbline(
 
 # In this order in the help.
 app.command(epilog=settings_help())(serve)
-for command in (certs, preflight, audit, train, cancel, predict, status, attacks, defences):
+for command in (certs, preflight, audit, train, cancel, predict, status, attacks, defences, reports.report):
     app.command()(command)
+app.add_typer(reports.app, name="runs")
 app.add_typer(state.app, name="state")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(papers.app, name="figures")

@@ -54,6 +54,10 @@ def audit(
         str,
         _tables(metavar="NAME,NAME", help="Of one table in --data: the active party's columns; the rest is passive."),
     ] = "",
+    passive_columns: Annotated[
+        list[str] | None,
+        _tables(metavar="NAME,NAME", help="Of one table in --data: a passive party's columns; repeat for several."),
+    ] = None,
     columns: Annotated[
         str,
         _tables(metavar="NAME,NAME", help="Use these columns only; c* is all with c."),
@@ -229,6 +233,7 @@ def _pairs(settings: list[str]) -> dict[str, Any]:
 # How the options of the command line are read that a request has in another form.
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "passive": tuple,
+    "passive_columns": tuple,
     "columns": _names,
     "drop": _names,
     "active_columns": _names,

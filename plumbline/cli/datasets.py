@@ -1,12 +1,18 @@
 """``plumbline datasets``: the registered data sets."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from plumbline.cli.output import console_out, plain_errors
+from plumbline.cli.completion import dataset_names
+from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
+
+if TYPE_CHECKING:
+    from vfl.data.datasets import Dataset
 
 app = typer.Typer(
     no_args_is_help=False, invoke_without_command=True, help="List the registered data sets, or fetch one."
@@ -19,6 +25,7 @@ def list_datasets(
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of raw files; default: PLUMBLINE_DATA_DIR or data.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the registered data sets.
 
@@ -34,6 +41,9 @@ def list_datasets(
 
     with plain_errors():
         folder = data_dir or load_settings().data_dir
+        if as_json:
+            print_json([_facts(one, folder) for one in DATASETS.values()])
+            return
         table = Table(title="Data sets", caption="Raw files are read from PLUMBLINE_DATA_DIR.")
         for heading in ("name", "rows", "features", "classes", "here", "simulation"):
             table.add_column(heading, justify="right" if heading in ("rows", "features", "classes") else "left")
@@ -50,9 +60,23 @@ def list_datasets(
         Console().print(table)
 
 
+def _facts(dataset: Dataset, folder: Path) -> dict[str, Any]:
+    """What the list says of a data set; ``missing`` names the raw files that have to be fetched."""
+    from vfl.data import missing_files
+
+    return {
+        "name": dataset.name,
+        "rows": dataset.rows,
+        "features": dataset.features,
+        "classes": dataset.classes,
+        "missing": list(missing_files(dataset.name, folder)),
+        "simulation": list(dataset.simulation),
+    }
+
+
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    name: Annotated[str, typer.Argument(help="Name of the data set.", autocompletion=dataset_names)],
     data_dir: Annotated[Path | None, typer.Option(help="Where to put it; default: PLUMBLINE_DATA_DIR or data.")] = None,
 ) -> None:
     """Download a data set's raw files from OpenML or UCI and check their sums.

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plumbline.cli.output import console_errors, console_out, plain_errors, shown
+from plumbline.cli.output import INTERRUPTED, AsJson, console_errors, console_out, plain_errors, print_json, shown
 from services.common.agreement import TrainingPlan
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from plumbline.federation import Federation, TrainingOutcome
 
 Address = Annotated[str, typer.Option(help="The active party, HOST:PORT.")]
 Certs = Annotated[Path, typer.Option(envvar="PLUMBLINE_CERTS", help="Folder of ca.crt, operator.crt and operator.key.")]
 ADDRESS = "127.0.0.1:50051"
 CERTS = Path("certs")
-# What a shell says of a command that Ctrl-C has ended.
-INTERRUPTED = 130
 
 
 def _meaning(term: str) -> str:
@@ -34,6 +35,7 @@ def train(
     learning_rate: Annotated[float | None, typer.Option(help=_meaning("learning_rate"))] = None,
     address: Address = ADDRESS,
     certs: Certs = CERTS,
+    as_json: AsJson = False,
 ) -> None:
     """Have a running federation align, agree and train, and watch it. The job goes on without its watcher.
 
@@ -53,6 +55,9 @@ def train(
                 f"`plumbline status {where}`, or end it with `plumbline cancel {where}`."
             )
             raise typer.Exit(INTERRUPTED) from None
+        if as_json:
+            print_json(asdict(outcome))
+            return
         console_out.print(
             f"Trained {outcome.epochs_run} epochs on {outcome.aligned_rows} aligned records; "
             f"epoch {outcome.kept_epoch + 1} is kept and served."
@@ -85,8 +90,9 @@ def predict(
     ] = None,
     address: Address = ADDRESS,
     certs: Certs = CERTS,
+    as_json: AsJson = False,
 ) -> None:
-    """Ask a running federation for confidence scores, as CSV.
+    """Ask a running federation for confidence scores, as CSV or JSON.
 
     Example: plumbline predict r000001 r000005 --address localhost:50051 --certs certs
     """
@@ -95,7 +101,23 @@ def predict(
     with plain_errors(), Federation.connect(address, certs) as federation:
         wanted = ids or [line.strip() for line in sys.stdin if line.strip()]
         scores = federation.predict(wanted)
+        if as_json:
+            print_json(_scores_of(scores))
+            return
         scores.columns = scores.columns.map(shown)
         scores.index = scores.index.map(shown)
         scores["error"] = scores["error"].map(shown)
         scores.to_csv(sys.stdout)
+
+
+def _scores_of(scores: DataFrame) -> list[dict[str, Any]]:
+    """A record a line of the table: its id, its score of every class, or why it has none."""
+    classes = [name for name in scores.columns if name != "error"]
+    return [
+        {
+            "id": str(name),
+            "error": row["error"],
+            "scores": None if row["error"] else {one: float(row[one]) for one in classes},
+        }
+        for name, row in scores.iterrows()
+    ]

@@ -1,6 +1,5 @@
 """``plumbline preflight``: what a passive party's table will give away, before the party joins (Rassouli, Remark 4)."""
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -9,7 +8,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from plumbline.cli.output import console_out, plain_errors, shown
+from plumbline.cli.output import AsJson, plain_errors, print_json, shown
 from vfl.arrays import FloatArray
 from vfl.data.tables import Table
 from vfl.theory.prediction import Interval, PreflightBounds, preflight_bounds
@@ -91,7 +90,7 @@ def preflight(
     table: Annotated[str, typer.Argument(help="This party's own table (.csv, .parquet or a database URL).")],
     classes: Annotated[int, typer.Option(help="How many classes the active party's labels have.")],
     id_column: Annotated[str, typer.Option("--id", help="Its id column.")] = "id",
-    as_json: Annotated[bool, typer.Option("--json", help="Print numbers as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Bound what a passive party's own table will leak of itself by predictions, before it joins.
 
@@ -104,7 +103,7 @@ def preflight(
     with plain_errors():
         found = _examined(load_table(table, id_column=id_column, label_column=None), classes)
     if as_json:
-        console_out.print(json.dumps(_facts(found), indent=1))
+        print_json(_facts(found))
     else:
         _print(found)
 

@@ -9,7 +9,7 @@ import typer
 from pydantic.fields import FieldInfo
 from rich.markup import escape
 
-from plumbline.cli.output import console_out, plain_errors
+from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from services.common.identity import Role
 from services.common.settings import Settings
 
@@ -58,6 +58,7 @@ def certs(
     renew: Annotated[
         bool, typer.Option("--renew", help="Sign new pairs for all who have one, by the same authority.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make a certificate authority and one certificate per role: coordinator, active, passive parties, operator.
 
@@ -66,19 +67,25 @@ def certs(
     from services.common.certificates import AUTHORITY, create_federation_certificates, renew_certificates
     from services.common.identity import Identity, role_of
 
-    if renew:
-        with plain_errors():
-            renewed = renew_certificates(out, days=days)
-            console_out.print(f"Renewed the certificates of {', '.join(renewed)} in {out}, valid for {days} days.")
-        return
     names = [str(name) for name in (Role.COORDINATOR, Role.ACTIVE, *(passive or [Role.PASSIVE]), Role.OPERATOR)]
     with plain_errors():
-        if if_missing and (out / f"{AUTHORITY}.crt").exists():
-            console_out.print(f"{out} has certificates already.")
+        if renew:
+            names, done = renew_certificates(out, days=days), "renewed"
+            words = [f"Renewed the certificates of {', '.join(names)} in {out}, valid for {days} days."]
+        elif if_missing and (out / f"{AUTHORITY}.crt").exists():
+            names, done, words = [], "kept", [f"{out} has certificates already."]
+        else:
+            create_federation_certificates(out, [Identity(role_of(name), name) for name in names], days=days)
+            done = "made"
+            words = [
+                f"Made an authority and certificates for {', '.join(names)} in {out}, valid for {days} days.",
+                f"Give each party {AUTHORITY}.crt and its own .crt and .key; keep {AUTHORITY}.key offline.",
+            ]
+        if as_json:
+            print_json({"folder": str(out), "done": done, "names": list(names), "days": days})
             return
-        create_federation_certificates(out, [Identity(role_of(name), name) for name in names], days=days)
-        console_out.print(f"Made an authority and certificates for {', '.join(names)} in {out}, valid for {days} days.")
-        console_out.print(f"Give each party {AUTHORITY}.crt and its own .crt and .key; keep {AUTHORITY}.key offline.")
+        for line in words:
+            console_out.print(line)
 
 
 def settings_help() -> str:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from plumbline.cli.output import console_out, plain_errors
+from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 
 app = typer.Typer(no_args_is_help=True, help="Show what a party keeps across restarts, or forget it.")
 
@@ -15,7 +16,7 @@ _Folder = Annotated[Path | None, typer.Option("--dir", help="The folder; default
 
 
 @app.command()
-def show(folder: _Folder = None) -> None:
+def show(folder: _Folder = None, as_json: AsJson = False) -> None:
     """Show whose state it is and which models are in it; never a weight, a key or an answer.
 
     Example: PLUMBLINE_STATE_DIR=/var/lib/plumbline plumbline state show
@@ -25,6 +26,9 @@ def show(folder: _Folder = None) -> None:
     with plain_errors():
         path = _given(folder)
         owner = owner_of(path)
+        if as_json:
+            print_json(_facts(path))
+            return
         console_out.print(f"{path}: state of {owner.name} ({owner.role}), version {SCHEMA}")
         lines = [*_models_in(path), *_sessions_in(path)]
         for line in lines or ["no model"]:
@@ -59,6 +63,39 @@ def clear(
             for name in (SERVED, CANDIDATE, SUBMISSIONS, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
                 state.remove(name)
             console_out.print(f"{owner.name} has forgotten its models. Train again.")
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """Whose state it is, with every model and session in it."""
+    from services.common.state_folder import SCHEMA, owner_of, read_state
+    from services.coordinator.kept_sessions import DATABASE, look_into
+    from services.party.model_file import summary_of
+    from services.party.served_models import CANDIDATE, SERVED
+
+    owner = owner_of(path)
+    contents = {"served": read_state(path, SERVED), "next": read_state(path, CANDIDATE)}
+    sessions = look_into(path / DATABASE) if (path / DATABASE).exists() else []
+    return {
+        "folder": str(path),
+        "owner": owner.name,
+        "role": str(owner.role),
+        "version": SCHEMA,
+        "models": {what: asdict(summary_of(content)) for what, content in contents.items() if content is not None},
+        "sessions": [
+            {
+                "session_id": kept.agreement.session_id,
+                "parties": [party.name for party in kept.agreement.parties],
+                "is_served": kept.is_served,
+                "kept_at": kept.kept_at,
+                "aligned_rows": kept.agreement.active.aligned_rows,
+                "classes": kept.agreement.classes,
+                "score_defences": list(kept.agreement.score_defences),
+                "submissions": kept.submissions,
+                "answers": kept.answers,
+            }
+            for kept in sessions
+        ],
+    }
 
 
 def _given(folder: Path | None) -> Path:

@@ -12,8 +12,8 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from plumbline.cli.operators import ADDRESS, CERTS, INTERRUPTED, Address, Certs
-from plumbline.cli.output import console_errors, console_out, plain_errors, shown
+from plumbline.cli.operators import ADDRESS, CERTS, Address, Certs
+from plumbline.cli.output import INTERRUPTED, console_errors, console_out, plain_errors, shown
 
 if TYPE_CHECKING:
     from plumbline.federation import Federation

@@ -71,6 +71,11 @@ class LevelVerdict:
         return self.part is not None and self.part.low > 0
 
 
+def at(levels: Sequence[LevelVerdict], level: Level) -> LevelVerdict:
+    """The verdict of one level."""
+    return next(one for one in levels if one.level == level)
+
+
 class Comparison:
     """Attacks against guesses without scores, on the same records, with a paired bootstrap over these.
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import overload
 
 from plumbline.judge.answer import Answer
+from plumbline.judge.answering import answer_of
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
 from plumbline.judge.progress import Progress, silent
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.judge.trials import DefenceTrial
-from plumbline.judge.wording import answer_of
 from services.common.run_folder import RunFolder
 
 Finding = AttackFinding | TrainingFinding

@@ -9,6 +9,7 @@ import numpy as np
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.labels import label_verdicts
 from plumbline.judge.progress import Progress, silent
+from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.run_records import TrainingAttackOutcome
 
@@ -32,6 +33,7 @@ class TrainingFinding:
         levels: of labels, what the federation gave away of them, level by level of what the party knows of the labels
             beforehand; answers that the attack left out are guessed as at that level.
         details: the attack's own numbers.
+        peers: names of the parties whose labels, features or products they are; empty when it was not done.
     """
 
     attack: str
@@ -44,6 +46,7 @@ class TrainingFinding:
     by_epoch: tuple[float, ...] = ()
     levels: tuple[LevelVerdict, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    peers: tuple[str, ...] = ()
 
     @property
     def is_scored(self) -> bool:
@@ -79,10 +82,18 @@ def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFindin
     if kind not in _JUDGES:
         return finding
     try:
+        finding = replace(finding, peers=_peers(folder, outcome))
         return replace(finding, **_JUDGES[kind](folder, outcome.party, outcome.attack))
     except (KeyError, IndexError, ValueError) as error:  # another package's arrays may be anything
         reason = f"{outcome.attack} found {kind}, but its arrays can't be scored as such: {error}"
         return replace(finding, reason=reason)
+
+
+def _peers(folder: RunFolder, outcome: TrainingAttackOutcome) -> tuple[str, ...]:
+    """Whose the things are that an attack looked for: labels are the active party's."""
+    if outcome.kind == "labels":
+        return (str(Role.ACTIVE),)
+    return tuple(folder.found_values(outcome.party, outcome.attack))
 
 
 def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:

@@ -1,64 +1,106 @@
-"""From verdicts to the answer: a light and a sentence for every column and party, and one sentence for all of them."""
+"""Words of a verdict that every reader shares: shares, lists of names, a sentence for each column and label attack."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from attacks import Level
-from plumbline.judge.answer import HEADLINE, Answer, ColumnAnswer, Light, PartyAnswer
-from plumbline.judge.federation_part import LevelVerdict
-from plumbline.judge.predictions import PredictionFindings
-from plumbline.judge.summary import RunSummary
+from attacks import LEVELS, Level
+from plumbline.judge.answer import HEADLINE
+from plumbline.judge.federation_part import LevelVerdict, at
+from plumbline.judge.lights import light_of
+from plumbline.judge.measures import Interval
 from plumbline.judge.training import TrainingFinding
+from plumbline.judge.verdicts import SourceVerdict
+from services.common.words import escaped
 
-# From this share of what was unknown on, a leak is red.
-RED_PART = 0.5
-_WORST: tuple[Light, ...] = ("red", "amber", "grey", "green")
-
-
-def at(levels: Sequence[LevelVerdict], level: Level = HEADLINE) -> LevelVerdict:
-    """The verdict of one level."""
-    return next(one for one in levels if one.level == level)
-
-
-def worst(lights: Sequence[Light]) -> Light:
-    """The worst of several lights: what wasn't measured comes before what is safe; grey for none."""
-    return next((light for light in _WORST if light in lights), "grey")
+# Of a name that somebody else chose, in a sentence; and of names in a list.
+_MOST_LETTERS, _MOST_NAMES = 40, 5
+# Levels beyond the headline's.
+KNOWING_MORE = LEVELS[LEVELS.index(HEADLINE) + 1 :]
+# What an adversary of these levels has beyond the headline's.
+ONCE_IT_KNOWS: dict[Level, str] = {
+    "covariance": "how the columns vary together",
+    "records": "some complete records",
+}
 
 
-def light_of(levels: Sequence[LevelVerdict]) -> Light:
-    """Red from half of what was unknown, amber beyond chance at the headline's level or one that knows more."""
-    headline = at(levels)
-    if headline.is_exposed and headline.part is not None and headline.part.mean >= RED_PART:
-        return "red"
-    if any(one.is_exposed for one in levels if one.level != "nothing"):
-        return "amber"
-    return "green" if headline.attack else "grey"
+def short(name: str) -> str:
+    """A name as one printable word group of bounded length, whoever chose it."""
+    return escaped(name, _MOST_LETTERS)
 
 
-def answer_of(
-    summary: RunSummary,
-    predictions: PredictionFindings,
-    training: Sequence[TrainingFinding],
-    titles: Mapping[str, str],
-) -> Answer:
-    """Say what a run gave away; ``titles``: what a person calls each party, where that isn't its name."""
-    columns = tuple(
-        ColumnAnswer(one.party, one.column, "number", light_of(one.squared), one.squared, one.column, (index,))
-        for index, one in enumerate(predictions.columns)
-    )
-    labels: list[Light] = [light_of(one.levels) for one in training if one.levels]
-    parties = tuple(
-        PartyAnswer(
-            party.name,
-            light := worst(labels if number == 0 else [one.light for one in columns if one.party == party.name]),
-            f"{titles.get(party.name, party.name)}: {light}",
-            titles.get(party.name, party.name),
-        )
-        for number, party in enumerate(summary.parties)
-    )
-    exposed = [one.column for one in columns if one.light in ("red", "amber")]
-    return Answer(
-        sentence=f"{len(exposed)} of {len(columns)} columns are exposed.",
-        light=worst([one.light for one in parties]),
-        parties=parties,
-        columns=columns,
+def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
+    """Names in one line: all of a few, else the first and how many more there are."""
+    shown = [short(name) for name in names[:most]]
+    return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def together(names: Sequence[str]) -> str:
+    """Names of all, the last after "and"."""
+    *first, last = [short(name) for name in names]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def percent(share: float) -> str:
+    """A share in whole percent, which says 0 and 100 of nothing and everything only: ``74 %``, ``over 99 %``."""
+    rounded = round(share * 100)
+    if rounded == 100 and share < 1:
+        return "over 99 %"
+    return "under 1 %" if rounded == 0 and share > 0 else f"{rounded} %"
+
+
+def share_words(interval: Interval) -> str:
+    """A share with its interval: ``43 % (38 to 48)``."""
+    return f"{interval.mean * 100:.0f} % ({interval.low * 100:.0f} to {interval.high * 100:.0f})"
+
+
+def once_it_knows(levels: Sequence[LevelVerdict]) -> str:
+    """What an adversary must know beyond the headline's level to be given anything; empty if it needn't, or isn't."""
+    if at(levels, HEADLINE).is_exposed:
+        return ""
+    return next((ONCE_IT_KNOWS[level] for level in KNOWING_MORE if at(levels, level).is_exposed), "")
+
+
+def column_sentence(verdict: SourceVerdict) -> str:
+    """Say what an adversary knows of a column with the federation and without it."""
+    more = ""
+    if verdict.missing and light_of(verdict.missing) in ("red", "amber"):
+        more = "; whether it is there is given away too"
+    return f"{short(verdict.column)}: {_known(verdict)}{more}"
+
+
+def _known(verdict: SourceVerdict) -> str:
+    headline, known = at(verdict.levels, HEADLINE), at(verdict.known, HEADLINE)
+    if not any(one.attack for one in verdict.levels):
+        return "not measured"
+    guess = percent(1 - known.e0)
+    if headline.is_exposed and known.error is not None and known.error < known.e0:
+        return f"{verdict.known_as} in {percent(1 - known.error)} of records, {guess} without the federation"
+    if headline.is_exposed:
+        closer = f"estimated closer than a guess is, though not more often {verdict.known_as}"
+        return f"{closer} ({guess} of records without the federation)"
+    by_guessing = f"{verdict.known_as} in {guess} of records by guessing"
+    if knowing := once_it_knows(verdict.levels):
+        return f"{by_guessing}; more is given to who knows {knowing}"
+    if headline.attack and headline.part is None:
+        return f"{by_guessing}: nothing is left to give away"
+    return f"{by_guessing}, and no attack did better"
+
+
+def label_sentences(findings: Sequence[TrainingFinding]) -> list[str]:
+    """Say how much training gave away of labels beyond their frequencies, and beyond a party's own classifier."""
+    return [_label_sentence(one) for one in findings if one.levels]
+
+
+def _label_sentence(finding: TrainingFinding) -> str:
+    frequencies, records = at(finding.levels, HEADLINE), at(finding.levels, "records")
+    if frequencies.part is None:
+        return f"labels: {finding.party} knows them from how frequent each class is; nothing is left to give away."
+    if not frequencies.is_exposed:
+        return f"labels: {finding.attack} told {finding.party} no more than how frequent each class is."
+    own = ""
+    if records.baseline != frequencies.baseline:
+        left = "n/a" if records.part is None else share_words(records.part)
+        own = f"; {left} of what is unknown to its {records.baseline}"
+    return (
+        f"labels: the federation gives {finding.party} {share_words(frequencies.part)} of what was unknown at level "
+        f"{frequencies.level}, by {finding.attack}{own}."
     )

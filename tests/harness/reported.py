@@ -24,7 +24,7 @@ from services.common.run_records import (
 )
 from services.party.guard import channels_of
 from tests.harness.agreements import agreed, trained_on
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 
 RECORDS, JUDGED = 200, 60
 FACTS = {"seconds": 12.5, "versions": {"python": "3.11.7"}, "request": {"data": "made up", "black_box": False}}
@@ -136,7 +136,7 @@ def _truth(columns: Sequence[MadeColumn], generator: np.random.Generator) -> Flo
     return truth
 
 
-def _write_training(folder: RunFolder, labels: FloatArray) -> None:
+def _write_training(folder: RunFolder, labels: IntArray) -> None:
     """An attack on labels that answers for the first hundred records, nine of ten rightly in each of three epochs."""
     found = np.full(RECORDS, -1)
     found[:100] = np.where(np.arange(100) % 10 == 0, 1 - np.minimum(labels[:100], 1), labels[:100])

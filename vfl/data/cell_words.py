@@ -95,8 +95,8 @@ def _ungrouped(texts: pd.Series[str], decimal: DecimalMark) -> pd.Series[str]:
     )
 
     def plain(text: str) -> str:
-        sign = "-" if text[:1] in "-−" and text else ""
-        found = pattern.fullmatch(sign + text.lstrip("+-−").strip(_AROUND_NUMBERS))
+        sign = "-" if text.startswith(("-", "−")) else ""
+        found = pattern.fullmatch(sign + text[text[:1] in "+-−" :].strip(_AROUND_NUMBERS))
         if not found:
             return "x"
         digits = "".join(letter for letter in found[2] if letter.isdigit())

@@ -83,29 +83,32 @@ def cells_of(column: pd.Series[Any]) -> Cells:
         return Cells("date", days_since_1970(column))
     if types.is_timedelta64_dtype(column.dtype):
         return Cells("number", np.asarray(column.dt.total_seconds(), dtype=np.float64) / 86_400)
-    return _of_objects(column)
+    return _of_strings(column) if isinstance(column.dtype, pd.StringDtype) else _of_objects(column)
 
 
 def _of_objects(column: pd.Series[Any]) -> Cells:
     import pandas as pd
 
-    kinds = {_kind_of(one) for one in {type(value) for value in column} if not _is_gap(one)}
+    cells = column.tolist()
+    # A float may be a gap, which says nothing of the others.
+    present = set(map(type, cells)) if column.notna().all() else {type(one) for one in cells if not is_missing(one)}
+    kinds = {_kind_of(one) for one in present}
     if "other" in kinds:
         return Cells("other")
     if kinds == {"boolean"} or kinds == {"number"}:
-        return Cells(kinds.pop(), np.array([np.nan if is_missing(one) else float(one) for one in column]))
+        return Cells(kinds.pop(), np.array([np.nan if is_missing(one) else float(one) for one in cells]))
     if kinds == {"date"}:
         return Cells(
             "date", days_since_1970(pd.to_datetime(column.map(str, na_action="ignore"), format="ISO8601", utc=True))
         )
-    codes, distinct = pd.factorize(column.astype(object))
-    return _texts([_text(value) for value in distinct], codes.astype(np.int64))
+    return _of_strings(column.map(_text, na_action="ignore"))
 
 
-def _is_gap(kind: type) -> bool:
+def _of_strings(column: pd.Series[Any]) -> Cells:
     import pandas as pd
 
-    return kind in (type(None), type(pd.NA), type(pd.NaT))
+    codes, distinct = pd.factorize(column)
+    return _texts([str(value) for value in distinct], codes.astype(np.int64))
 
 
 def _kind_of(kind: type) -> CellKind:

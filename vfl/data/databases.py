@@ -5,12 +5,12 @@ Ids are personal data and so are cell values: no message of this module shows on
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vfl.data.faults import TableError
+from vfl.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ def read_database(source: str, choose: Callable[[Sequence[str]], list[str]]) -> 
     import pandas as pd
     import sqlalchemy as sa
 
-    shown = _without_password(source)
+    shown = without_password(source)
     try:
         url = sa.make_url(source)
     except (sa.exc.ArgumentError, ValueError):
@@ -90,9 +90,8 @@ def _reflected(connection: Any, table_name: str) -> Any:
         schema, name = table_name.split(".", 1)
     if not inspector.has_table(name, schema=schema):
         present = [*inspector.get_table_names(), *inspector.get_view_names()]
-        close = difflib.get_close_matches(table_name, present, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "check the name and the user's rights."
-        raise TableError(f"The database has no table {table_name!r} ({len(present)} others): {hint}")
+        hint = did_you_mean(table_name, present) or " Check the name and the user's rights."
+        raise TableError(f"The database has no table {table_name!r} ({len(present)} others).{hint}")
     return sa.Table(name, sa.MetaData(), schema=schema, autoload_with=connection, resolve_fks=False)
 
 
@@ -102,7 +101,7 @@ def _check_sqlite_file(url: URL) -> None:
         raise TableError(f"There is no file {database!r}: check the path in the sqlite URL.")
 
 
-def _without_password(source: str) -> str:
+def without_password(source: str) -> str:
     """The URL for people: user and host stay; the password and the query, which may hold one too, do not."""
     scheme, rest = source.split("://", 1)
     credentials, at, place = rest.rpartition("@")

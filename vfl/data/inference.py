@@ -280,7 +280,7 @@ def _values(kind: str, values: FloatArray, how: str = "") -> Reading:
 
 
 def _figure(value: float) -> str:
-    return f"{value:,.0f}" if (value == round(value) and abs(value) < 1e15) or abs(value) >= 1e4 else f"{value:.4g}"
+    return f"{value:,.0f}" if value == round(value) or abs(value) >= 1e3 else f"{value:.4g}"
 
 
 def _day(days: float) -> str:
@@ -294,7 +294,7 @@ def _asked(name: str, cells: Cells, decimal: tuple[DecimalMark, str], asked: str
     if cells.kind == "other":
         raise TableError(f"Column {name!r} holds neither numbers, text nor dates: it can only be left out.")
     if asked in ("onehot", "ordinal"):
-        return _asked_categories(name, cells.as_text(), asked)
+        return _asked_categories(name, _as_categories(cells, decimal[0]), asked)
     made = _asked_numbers(name, cells, decimal) if asked == "number" else _asked_dates(name, cells)
     if made is None:
         raise TableError(
@@ -302,6 +302,14 @@ def _asked(name: str, cells: Cells, decimal: tuple[DecimalMark, str], asked: str
             f"{name}=ordinal."
         )
     return made
+
+
+def _as_categories(cells: Cells, mark: DecimalMark) -> Cells:
+    """Cells as text; of numbers in text too, 1 and 1.0 are one category."""
+    read = read_numbers(cells.texts, mark)
+    if cells.texts and not np.isnan(read).any() and not leads_with_zeros(cells.texts):
+        return Cells("number", cells.of_texts(read)).as_text()
+    return cells.as_text()
 
 
 def _asked_categories(name: str, cells: Cells, asked: str) -> Reading:

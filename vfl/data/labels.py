@@ -83,8 +83,10 @@ def reads_as_number(value: object) -> bool:
 def _check_classes(names: Sequence[str], column: str) -> None:
     if len(names) == 1:
         raise TableError(f"{column} has labels with one class only: training needs two or more classes.")
-    numeric = all(reads_as_number(name) for name in names)
-    whole = numeric and all(float(name).is_integer() for name in names)
+    # Decimal commas are numbers here too.
+    texts = [name.replace(",", ".", 1) for name in names]
+    numeric = all(reads_as_number(text) for text in texts)
+    whole = numeric and all(float(text).is_integer() for text in texts)
     if numeric and len(names) > (_MOST_WHOLE_CLASSES if whole else _MOST_FRACTIONAL_CLASSES):
         raise TableError(
             f"{column} looks like a number, not a class: it has {len(names):,} different values. A federation learns "

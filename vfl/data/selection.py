@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vfl.data.columns import ENCODINGS
-from vfl.data.faults import Problems, name_list
+from vfl.data.faults import Problems, TableError, name_list
 from vfl.data.labels import reads_as_number
 from vfl.suggestions import did_you_mean
 
 # How pandas names a row index that was saved as if it were a column.
 _NAMELESS_COLUMN = re.compile(r"Unnamed: \d+")
+# Part of a header's names that are numbers when it is none.
+_NUMBERS_OF_A_ROW = 0.2
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,17 @@ class Selection:
         return list(dict.fromkeys([*(name for name in self.exact if name in present), *features]))
 
     def features(self, present: Sequence[str], problems: Problems) -> list[str]:
-        """Name the feature columns, in their order; what can't be is noted as a problem."""
+        """Name the feature columns, in their order; what can't be is noted as a problem.
+
+        Raises:
+            TableError: when the header isn't one.
+        """
+        if self.id_column not in present and _looks_like_data(present):
+            # Only this: a message that lists the columns would show a person's cells.
+            raise TableError(
+                "The first line looks like a row of data: put a line with the columns' names above it, or check the "
+                f"name of the id column, {self.id_column!r}."
+            )
         if len(set(present)) < len(present):
             twice = sorted({name for name in present if present.count(name) > 1})
             problems.add(f"Two columns have the same name ({name_list(twice)}): rename one of them.")
@@ -136,11 +148,11 @@ def _matching(patterns: Sequence[str], present: Sequence[str], role: str, proble
     return found
 
 
+def _looks_like_data(present: Sequence[str]) -> bool:
+    """Tell whether a header has so many numbers that it must be a row: years as names are few beside others."""
+    return sum(reads_as_number(name) for name in present) >= _NUMBERS_OF_A_ROW * len(present)
+
+
 def _what_there_is(name: str, present: Sequence[str]) -> str:
     """The end of a sentence on a name that isn't there."""
-    if any(reads_as_number(one) for one in present) and not any(one == name for one in present):
-        # A first row of data as names: a message that lists them would show a person's cells.
-        numbers = sum(reads_as_number(one) for one in present)
-        if numbers >= 0.2 * len(present):
-            return ". The first line of the file looks like a row of data: put a line with the columns' names first."
     return f"; the columns are {name_list(present)}.{did_you_mean(name, present) or ' Name one of these.'}"

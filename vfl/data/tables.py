@@ -80,8 +80,8 @@ def table_from_frame(
     features = strict_features(list(frame.columns), Selection(id_column, label_column, columns))
     if len(frame) == 0:
         raise TableError("The table has no rows: check the file or the query.")
-    ids = record_ids(frame[id_column].astype(object))
-    labels = None if label_column is None else label_array(frame[label_column].astype(object), label_column)
+    ids = record_ids(frame[id_column].tolist())
+    labels = None if label_column is None else label_array(frame[label_column].tolist(), label_column)
     matrix = np.column_stack([_numeric_column(frame[name], name) for name in features])
     return Table(ids, matrix, tuple(features), labels)
 

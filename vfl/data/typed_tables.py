@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,22 +64,37 @@ def read_table(
     Raises:
         TableError: lists everything that has to be mended before the table can be used.
     """
+    selection = Selection(id_column, label_column, columns, drop, dict(encode or {}))
+    return read_selected(source, lambda _: selection)
+
+
+def read_selected(source: str, select: Callable[[Sequence[str]], Selection]) -> TypedTable:
+    """Read a table of which somebody who sees the names of its columns says what is used.
+
+    Raises:
+        TableError: as `read_table`.
+    """
     from vfl.data.inference import typed_columns
     from vfl.data.readers import read_raw
 
-    problems = Problems()
-    selection = Selection(id_column, label_column, columns, drop, dict(encode or {}))
-    raw = read_raw(source, lambda present: selection.read(present, problems))
+    problems, chosen = Problems(), []
+
+    def choose(present: Sequence[str]) -> list[str]:
+        chosen.append(select(present))
+        return chosen[0].read(present, problems)
+
+    raw = read_raw(source, choose)
+    selection = chosen[0]
     if not len(raw.frame):
         problems.add("The table has no rows: check the file or the query.")
         problems.tell()
     ids: tuple[str, ...] = ()
     labels = None
     with problems.noted():
-        ids = record_ids(raw.frame.get(id_column, ()))
+        ids = record_ids(_exact(raw.frame, selection.id_column))
     with problems.noted():
-        if label_column is not None and label_column in raw.frame:
-            labels = label_array(raw.frame[label_column], label_column)
+        if selection.label_column is not None and selection.label_column in raw.frame:
+            labels = label_array(_exact(raw.frame, selection.label_column), selection.label_column)
     features = raw.frame.drop(columns=selection.exact, errors="ignore")
     frame, plans = typed_columns(features, selection.encode, problems, separator=raw.separator)
     if plans and all(plan.encoding == "drop" for plan in plans):
@@ -90,6 +105,11 @@ def read_table(
         )
     problems.tell()
     return TypedTable(ids, frame, plans, labels, raw.read_as)
+
+
+def _exact(frame: pd.DataFrame, name: str) -> list[object]:
+    """A column's values one by one; none where it isn't there, which was noted."""
+    return frame[name].tolist() if name in frame else []
 
 
 def typed_table_of(table: Table) -> TypedTable:

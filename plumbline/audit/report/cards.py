@@ -1,19 +1,20 @@
 """A card for each column: how it is distributed, what the best attack made of it, and how far each attack is off."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from attacks import LEVELS
-from plumbline.audit.report.evidence import ColumnEvidence, day_words
-from plumbline.charts.axes import number_words
-from plumbline.charts.drawings import Amount, ValueWords, amounts, counts, cut, histogram, percent_words, scatter
+from plumbline.audit.report.evidence import ColumnEvidence
+from plumbline.charts.axes import NUMBERS, Values, number_words
+from plumbline.charts.dates import DAYS
+from plumbline.charts.drawings import Amount, amounts, counts, cut, histogram, percent_words, scatter
 from plumbline.charts.marks import Chart
 from plumbline.judge.answer import HEADLINE, ColumnAnswer
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.predictions import AttackFinding, ColumnLeakage
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 
 # Points of a scatter, and categories that are told apart; the rest goes together.
 POINTS, VALUES = 200, 8
@@ -46,7 +47,9 @@ class Card:
         scatter: true against estimated values; None for categories and without an attack.
         confusion: the same for categories.
         errors: of each attack; None without one.
-        by_attack: more measures of each attack, for a column of one feature: the attack's name and what it measured.
+        errors_note: what a reader of that chart must know; empty for nothing.
+        by_attack: more measures of each attack, for numbers and dates: the attack's name and what it measured.
+        absent: number of records without a value, which are left out.
         level: at which the attack is the best one: the headline's, or where none is of that, the first with one.
     """
 
@@ -57,7 +60,9 @@ class Card:
     scatter: Chart | None = None
     confusion: Confusion | None = None
     errors: Chart | None = None
-    by_attack: tuple[tuple[str, ColumnLeakage], ...] = field(default=())
+    errors_note: str = ""
+    by_attack: tuple[tuple[str, ColumnLeakage], ...] = ()
+    absent: int = 0
     level: str = HEADLINE
 
 
@@ -80,7 +85,7 @@ def _card(number: int, column: ColumnAnswer, evidence: ColumnEvidence | None, do
     by_attack = _by_attack(column, done)
     if evidence is None:
         return Card(column, number, best.attack, by_attack=by_attack, level=best.level)
-    estimate = evidence.estimates.get(best.attack)
+    estimate, (errors, note) = evidence.estimates.get(best.attack), _errors(evidence, done)
     return Card(
         answer=column,
         number=number,
@@ -88,8 +93,10 @@ def _card(number: int, column: ColumnAnswer, evidence: ColumnEvidence | None, do
         distribution=_distribution(evidence, estimate),
         scatter=None if evidence.is_category or estimate is None else _scatter(evidence, estimate),
         confusion=_confusion(evidence, estimate) if evidence.is_category and estimate is not None else None,
-        errors=_errors(evidence, done) if done else None,
+        errors=errors,
+        errors_note=note,
         by_attack=by_attack,
+        absent=evidence.absent,
         level=best.level,
     )
 
@@ -101,20 +108,15 @@ def shown_verdict(column: ColumnAnswer) -> LevelVerdict:
 
 
 def _by_attack(column: ColumnAnswer, done: Sequence[AttackFinding]) -> tuple[tuple[str, ColumnLeakage], ...]:
-    """What each attack measured of a column's feature; of several features there is no single number."""
-    if len(column.features) != 1:
+    """What each attack measured of the feature of a number or a date; categories have no single one."""
+    if column.kind in ("category", "code"):
         return ()
-    (feature,) = column.features
+    feature = column.features[0]
     return tuple((one.attack, one.columns[feature]) for one in done if feature < len(one.columns))
 
 
-def value_words(evidence: ColumnEvidence) -> ValueWords:
-    """How a column's values are written: dates as dates."""
-    return _date_tick if evidence.is_date else number_words
-
-
-def _date_tick(days: float, _: float) -> str:
-    return day_words(days)
+def _values(evidence: ColumnEvidence) -> Values:
+    return DAYS if evidence.is_date else NUMBERS
 
 
 def _distribution(evidence: ColumnEvidence, estimate: FloatArray | None) -> Chart | None:
@@ -122,7 +124,7 @@ def _distribution(evidence: ColumnEvidence, estimate: FloatArray | None) -> Char
     if not len(evidence.truth):
         return None
     if not evidence.is_category:
-        return histogram(title, evidence.unit, evidence.truth, estimate, words=value_words(evidence))
+        return histogram(title, evidence.unit, evidence.truth, estimate, values=_values(evidence))
     order = _most_frequent(evidence)
     names, (true, guessed) = _merged_names(evidence, order), (_merged(evidence.truth, order), None)
     shares = np.bincount(true, minlength=len(names)) / len(true)
@@ -144,7 +146,7 @@ def _merged_names(evidence: ColumnEvidence, order: Sequence[int]) -> list[str]:
     return [*names, f"{rest} others"] if rest else names
 
 
-def _merged(values: FloatArray, order: Sequence[int]) -> FloatArray:
+def _merged(values: FloatArray, order: Sequence[int]) -> IntArray:
     """Numbers of values in the order of those told apart; the last for all others."""
     places = {value: place for place, value in enumerate(order)}
     return np.array([places.get(int(value), len(order)) for value in values], dtype=np.int64)
@@ -160,7 +162,7 @@ def _scatter(evidence: ColumnEvidence, estimate: FloatArray) -> Chart | None:
         evidence.truth[shown],
         estimate[shown],
         guess=float(evidence.truth.mean()),
-        words=value_words(evidence),
+        values=_values(evidence),
     )
 
 
@@ -176,28 +178,23 @@ def _confusion(evidence: ColumnEvidence, estimate: FloatArray) -> Confusion | No
     return Confusion(tuple(names), tuple(tuple(map(float, row)) for row in shares), tuple(map(int, totals)))
 
 
-def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> Chart | None:
-    """One bar per attack, the least error first; the line is the best guess without a score."""
-    if not len(evidence.truth):
-        return None
-    guess = evidence.loss_in_units(shown_verdict(evidence.answer).e0)
-    errors = {
-        one.attack: evidence.error(evidence.estimates[one.attack]) for one in done if one.attack in evidence.estimates
-    }
-    rows = [
-        Amount(
-            _with_level(one),
-            error_words(evidence, errors[one.attack]),
-            errors[one.attack],
-            _style(errors[one.attack], guess),
-        )
-        for one in sorted(done, key=lambda one: errors.get(one.attack, np.inf))
-        if one.attack in errors
-    ]
-    what = "named wrong" if evidence.is_category else "typical error"
-    words = f"guessed anyway: {error_words(evidence, guess)}"
-    end = max(min(max(errors.values()), 2 * guess) if guess > 0 else max(errors.values()), guess, 1e-12)
-    return amounts(f"By attack: {what}", rows, end=end, guess=guess, guess_words=words)
+def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> tuple[Chart | None, str]:
+    """One bar per attack, the least error first; the line is the best guess without a score. And a note on them."""
+    shown = sorted(
+        ((evidence.error(evidence.estimates[one.attack]), one) for one in done if one.attack in evidence.estimates),
+        key=lambda pair: pair[0],
+    )
+    if not len(evidence.truth) or not shown:
+        return None, ""
+    guess, largest = evidence.loss_in_units(shown_verdict(evidence.answer).e0), shown[-1][0]
+    end = max(min(largest, 2 * guess) if guess > 0 else largest, guess, 1e-12)
+    rows = [Amount(_with_level(one), error_words(evidence, error), error, _style(error, guess)) for error, one in shown]
+    title = f"By attack: {'named wrong' if evidence.is_category else 'typical error'}"
+    chart = amounts(title, rows, end=end, guess=guess, guess_words=f"guessed anyway: {error_words(evidence, guess)}")
+    notes = ["Bars end at twice the guess."] if largest > end else []
+    if any(_knows_more(one) for _, one in shown):
+        notes.append(f"*: knows more beforehand than level {HEADLINE}.")
+    return chart, " ".join(notes)
 
 
 def _style(error: float, guess: float) -> str:
@@ -212,5 +209,8 @@ def error_words(evidence: ColumnEvidence, error: float) -> str:
 
 
 def _with_level(finding: AttackFinding) -> str:
-    known = finding.level
-    return cut(finding.attack, 38) if LEVELS.index(known) <= LEVELS.index(HEADLINE) else f"{finding.attack} *"
+    return f"{cut(finding.attack, 36)} *" if _knows_more(finding) else finding.attack
+
+
+def _knows_more(finding: AttackFinding) -> bool:
+    return LEVELS.index(finding.level) > LEVELS.index(HEADLINE)

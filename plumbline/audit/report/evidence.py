@@ -1,19 +1,18 @@
 """Truth and estimates of each column, in the units of its owner's table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
 
 import numpy as np
 
+from plumbline.charts.axes import number_words
 from plumbline.judge.answer import ColumnAnswer
+from plumbline.judge.categories import Category
+from plumbline.judge.sources import Source
+from plumbline.judge.truth import Truth
 from services.common.run_folder import RunFolder
-from services.common.run_records import Estimates, PartyFeatures
+from services.common.run_records import PartyFeatures
 from vfl.arrays import BoolArray, FloatArray, IntArray
-
-# Days since 1970, as dates are encoded, that have a date.
-_FIRST_DAY, _LAST_DAY = date.min.toordinal(), date.max.toordinal()
-_EPOCH = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +25,7 @@ class ColumnEvidence:
         unit: what its numbers count: empty for the column's own, ``days since 1970`` or ``on its encoded scale``.
         truth: (n,) values, or of categories numbers of names; records without a value are left out.
         estimates: the same by attack.
+        absent: number of records without a value.
         per_feature: how many units one unit of the feature is; 1 for categories.
     """
 
@@ -34,6 +34,7 @@ class ColumnEvidence:
     unit: str
     truth: FloatArray
     estimates: dict[str, FloatArray]
+    absent: int = 0
     per_feature: float = 1.0
 
     @property
@@ -63,18 +64,12 @@ class ColumnEvidence:
         return np.sort(chosen)
 
 
-def day_words(days: float) -> str:
-    """The date of a number of days since 1970."""
-    ordinal = _EPOCH + round(days)
-    return (date(1970, 1, 1) + timedelta(days=round(days))).isoformat() if _FIRST_DAY <= ordinal <= _LAST_DAY else "-"
-
-
 def read_evidence(folder: RunFolder, columns: Sequence[ColumnAnswer], parties: Sequence[str]) -> list[ColumnEvidence]:
     """Read what is true of each column and what attacks estimated of it; nothing where no attack wrote estimates.
 
     Args:
         folder: what the parties of a run wrote.
-        columns: verdicts, whose features are numbered through all passive parties.
+        columns: verdicts on columns of the passive parties' tables.
         parties: names of the passive parties, in the agreement's order.
 
     Raises:
@@ -83,79 +78,79 @@ def read_evidence(folder: RunFolder, columns: Sequence[ColumnAnswer], parties: S
     if not columns or not folder.prediction_outcomes():
         return []
     estimates = folder.estimates(0)
-    features = [folder.features(party) for party in parties]
-    passive = np.hstack([one.features for one in features])[estimates.rows]
-    described = _Described.of(features)
-    return [_column(column, passive, estimates, described) for column in columns]
+    truth = Truth(folder, parties, estimates)
+    reader = _Reader(truth, _Units.of([folder.features(party) for party in parties]), estimates.by_attack)
+    sources = {(one.party, one.name): one for one in truth.sources}
+    return [reader.column(column, sources[column.party, column.column]) for column in columns]
 
 
 @dataclass(frozen=True, eq=False)
-class _Described:
-    """What the parties say of their features, side by side; older runs say names only."""
+class _Units:
+    """Offset and scale of every passive feature, NaN where it has no unit; older runs say none."""
 
-    names: list[str]
-    kinds: list[str]
     offsets: FloatArray
     scales: FloatArray
 
     @classmethod
-    def of(cls, features: Sequence[PartyFeatures]) -> "_Described":
+    def of(cls, features: Sequence[PartyFeatures]) -> "_Units":
         return cls(
-            [str(name) for one in features for name in one.names],
-            [
-                str(kind)
-                for one in features
-                for kind in (["number"] * len(one.names) if one.kinds is None else one.kinds)
-            ],
             np.concatenate([np.zeros(len(one.names)) if one.offsets is None else one.offsets for one in features]),
             np.concatenate([np.full(len(one.names), np.nan) if one.scales is None else one.scales for one in features]),
         )
 
-    def has_unit(self, feature: int) -> bool:
+    def known(self, feature: int) -> bool:
         return bool(np.isfinite(self.scales[feature]))
 
-    def in_units(self, feature: int, values: FloatArray) -> FloatArray:
+    def of_values(self, feature: int, values: FloatArray) -> FloatArray:
         scaled: FloatArray = self.offsets[feature] + self.scales[feature] * values
-        return scaled if self.has_unit(feature) else values
+        return scaled if self.known(feature) else values
 
 
-def _column(column: ColumnAnswer, passive: FloatArray, estimates: Estimates, described: _Described) -> ColumnEvidence:
-    values = [feature for feature in column.features if described.kinds[feature] != "missing"] or list(column.features)
-    is_there = _is_there(column, passive, described)
-    cells = {name: array for name, array in estimates.by_attack.items() if array.shape == passive.shape}
-    if column.kind == "category" or len(values) > 1:
-        names = tuple(_value_name(described.names[feature], column.column) for feature in values)
-        if len(values) == 1:
-            names = (f"not {names[0]}", names[0])
-        numbered = {name: _numbers_of(array, values, described)[is_there] for name, array in cells.items()}
-        return ColumnEvidence(column, names, "", _numbers_of(passive, values, described)[is_there], numbered)
-    (feature,) = values
-    return ColumnEvidence(
-        column,
-        (),
-        "" if described.has_unit(feature) else "on its encoded scale",
-        described.in_units(feature, passive[is_there, feature]),
-        {name: described.in_units(feature, array[is_there, feature]) for name, array in cells.items()},
-        float(abs(described.scales[feature])) if described.has_unit(feature) else 1.0,
-    )
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """Reads columns from the attacked records' cells."""
 
+    truth: Truth
+    units: _Units
+    estimates: Mapping[str, FloatArray]
 
-def _is_there(column: ColumnAnswer, passive: FloatArray, described: _Described) -> BoolArray:
-    """Which records have a value of their own in the column: others were filled in by the owner."""
-    gaps = [feature for feature in column.features if described.kinds[feature] == "missing"]
-    present = np.ones(len(passive), dtype=bool)
-    for feature in gaps if len(gaps) < len(column.features) else []:
-        present &= described.in_units(feature, passive[:, feature]) < 0.5
-    return present
+    def column(self, answer: ColumnAnswer, source: Source) -> ColumnEvidence:
+        there = self._is_there(source)
+        absent = int((~there).sum())
+        if source.category is not None:
+            named = {name: source.category.symbols(array)[there] for name, array in self.estimates.items()}
+            return ColumnEvidence(
+                answer,
+                self._value_names(source, source.category),
+                "",
+                source.category.symbols(self.truth.cells)[there].astype(np.float64),
+                {name: numbers.astype(np.float64) for name, numbers in named.items()},
+                absent,
+            )
+        feature, units = source.value, self.units
+        return ColumnEvidence(
+            answer,
+            (),
+            "" if units.known(feature) else "on its encoded scale",
+            units.of_values(feature, self.truth.cells[there, feature]),
+            {name: units.of_values(feature, array[there, feature]) for name, array in self.estimates.items()},
+            absent,
+            float(abs(units.scales[feature])) if units.known(feature) else 1.0,
+        )
 
+    def _is_there(self, source: Source) -> BoolArray:
+        """Which records have a value of their own in the column: others were filled in by the owner."""
+        if source.missing is None:
+            return np.ones(len(self.truth.cells), dtype=bool)
+        there: BoolArray = source.missing.symbols(self.truth.cells) == 0
+        return there
 
-def _numbers_of(cells: FloatArray, values: Sequence[int], described: _Described) -> FloatArray:
-    """Which value each of (n, d) cells' records names: the largest feature's, or of a single one yes or no."""
-    own = np.column_stack([described.in_units(feature, cells[:, feature]) for feature in values])
-    named = own[:, 0] >= 0.5 if len(values) == 1 else own.argmax(axis=1)
-    return named.astype(np.float64)
-
-
-def _value_name(feature: str, column: str) -> str:
-    """What a category's feature is called by who knows the column."""
-    return feature.removeprefix(f"{column}=")
+    def _value_names(self, source: Source, category: Category) -> tuple[str, ...]:
+        """What a category's values are called by who knows the column."""
+        named = [self.truth.names[feature].removeprefix(f"{source.name}=") for feature in category.columns]
+        if len(named) > 1:
+            return (*named, "none of these") if category.is_open else tuple(named)
+        if source.kind == "category" and named[0] != source.name:
+            return (f"not {named[0]}", named[0])
+        values = self.units.of_values(source.value, category.values[:, 0])
+        return tuple(number_words(float(value)) for value in values)

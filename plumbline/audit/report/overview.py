@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from attacks import Level
 from plumbline.audit.leakage_words import LEVEL_WORDS, distinct_levels
-from plumbline.charts.axes import Axis
-from plumbline.charts.drawings import Series, Share, lines, percent_words, share_bar
+from plumbline.charts.axes import WHOLE, Axis
+from plumbline.charts.drawings import PERCENT, Series, Share, lines, percent_words, share_bar
 from plumbline.charts.marks import Chart
 from plumbline.judge.answer import HEADLINE, ColumnAnswer
 from plumbline.judge.federation_part import LevelVerdict
@@ -126,10 +126,10 @@ def labels_by_epoch(training: Sequence[TrainingFinding]) -> Chart | None:
         Series(_attack_by(one), tuple(map(float, range(1, len(one.by_epoch) + 1))), one.by_epoch, f"s{number}")
         for number, one in enumerate(followed, start=1)
     ]
-    across = Axis(1, max(2, last), "epoch", whole=True)
+    across = Axis(1, max(2, last), "epoch", WHOLE)
     if guess is not None:
         series.append(Series("guessing the most frequent class", (1.0, float(max(2, last))), (guess, guess), "guess"))
-    return lines("Labels told right, by epoch", series, across, Axis(0, 1, words=percent_words), height=170)
+    return lines("Labels told right, by epoch", series, across, Axis(0, 1, values=PERCENT), height=170)
 
 
 def _guessed(finding: TrainingFinding) -> float:

@@ -14,7 +14,7 @@ from plumbline.audit.report.label_curves import label_curves
 from plumbline.audit.report.ledger import ledger
 from plumbline.audit.report.overview import labels_by_epoch, ranked_levels
 from plumbline.audit.report.strength import by_strength
-from plumbline.charts.axes import Axis
+from plumbline.charts.axes import WHOLE, Axis
 from plumbline.charts.drawings import Part, Series, lines, stacked
 from plumbline.charts.marks import Chart
 from plumbline.html import template
@@ -96,7 +96,7 @@ def _loss_chart(summary: RunSummary) -> Chart | None:
     kept = float(summary.kept_epoch + 1)
     low, high = min(losses), max(losses)
     margin = max(high - low, 1e-9) * 0.05
-    across, upward = Axis(1, len(losses), "epoch", whole=True), Axis(low - margin, high + margin, "nats")
+    across, upward = Axis(1, len(losses), "epoch", WHOLE), Axis(low - margin, high + margin, "nats")
     series = [
         Series("validation loss", epochs, losses, "s1"),
         Series(f"kept: epoch {kept:.0f}", (kept, kept), (low - margin, high + margin), "guess"),

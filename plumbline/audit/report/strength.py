@@ -58,15 +58,11 @@ def by_strength(
 
 def _part(finding: AttackFinding, column: ColumnAnswer, evidence: ColumnEvidence | None) -> float | None:
     """The part of one column by one attack, at the headline's level or at its own where that is higher."""
-    if (
-        evidence is not None
-        and finding.attack in evidence.estimates
-        and (evidence.is_category or len(column.features) > 1)
-    ):
+    if evidence is not None and evidence.is_category and finding.attack in evidence.estimates:
         level = max(finding.level, HEADLINE, key=LEVELS.index)
         e0 = next(one.e0 for one in column.levels if one.level == level)
         return max(0.0, 1 - evidence.error(evidence.estimates[finding.attack]) / e0) if e0 >= FLOOR else None
-    (feature, *_) = column.features
+    feature = column.features[0]
     if feature >= len(finding.columns) or not finding.columns[feature].levels:
         return None
     part = own(finding.columns[feature].levels).part

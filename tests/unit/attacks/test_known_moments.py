@@ -52,6 +52,17 @@ def test_one_hot_groups(columns: list[np.ndarray], groups: list[list[int]]) -> N
     assert [group.tolist() for group in one_hot_groups(np.hstack(columns))] == groups
 
 
+def test_groups_that_are_known_needn_t_show_in_the_records() -> None:
+    """A record whose category is new to the encoding has a zero in each column of it."""
+    unseen = COLOURS.copy()
+    unseen[3] = 0.0
+    features = np.hstack([unseen, COLOURS])
+    # Found by what they sum to, a column of each.
+    assert [group.tolist() for group in known_moments(features).groups] == [[2, 3, 4]]
+    known = known_moments(features, [np.array([0, 1, 2])])
+    assert [group.tolist() for group in known.groups] == [[0, 1, 2], [3, 4, 5]]
+
+
 def test_no_record_tells_nothing() -> None:
     with pytest.raises(ValueError, match="Expected features of shape"):
         known_moments(np.empty((0, 3)))

@@ -56,6 +56,10 @@ def test_a_job_says_how_far_it_is_and_how_long_it_may_take() -> None:
         "12,535 records are aligned.",
         "active         13 features",
     ]
+    # That no model answers yet is no trouble; that the one from before can't is.
+    assert trouble_lines(TRAINING) == []
+    again = replace(TRAINING, test=ScoreQuality(107, 0.9302, 0.9711), obstacle="laboratory does not answer.")
+    assert trouble_lines(again) == ["laboratory does not answer."]
 
 
 def test_each_stage_counts_what_it_is_made_of() -> None:

@@ -1,13 +1,17 @@
 """Which attacks an audit mounts when none is named, and what it says of the others."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import attacks
-from plumbline.audit.applicable import Scene, applicable, attack_seconds, attacked_records, not_measured
+from attacks.registry import REGISTRY
+from plumbline.audit.applicable import Scene, applicable, attack_seconds, attacked_records, installed, not_measured
+from vfl.arrays import FloatArray
 
 SCENE = Scene(passive_features=9)
 
@@ -106,3 +110,23 @@ def test_no_attack_on_a_table_like_bank_or_adult_is_thought_to_take_minutes() ->
         records = attacked_records(8_000, features)
         for label in ("gia", "grn", "posterior(prior=mean)", "half_star"):
             assert attack_seconds(label, records, features, steps=4_000) < 20
+
+
+@dataclass(frozen=True)
+class Demanding:
+    """A third party's attack that has an option without a default."""
+
+    limit: int
+    name: ClassVar[str] = "demanding"
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", "agnostic", (), "a test")
+
+    def reconstruct(self, view: attacks.PredictionView) -> FloatArray:
+        return np.zeros((view.n, view.d))
+
+
+def test_an_attack_that_lacks_an_option_is_left_out_until_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cast(dict[str, str], REGISTRY.built_in), "demanding", f"{__name__}:Demanding")
+    assert "attack_options" in reasons(SCENE)["demanding"]
+    assert "demanding" not in installed()
+    assert "demanding" in applicable(replace(SCENE, options=frozenset({"demanding"})))[0]
+    assert "demanding" in installed({"demanding"})

@@ -14,6 +14,9 @@ from plumbline.audit.known_beforehand import write_knowledge
 from plumbline.audit.request import AuditRequest
 from services.adversary.prior_knowledge import read_moments
 from services.common.settings import Settings
+from services.party.features import load_party_data
+from vfl.data import common_order, rows_of
+from vfl.learning import split_rows
 
 
 def settings_of(**asked: Any) -> dict[str, Settings]:
@@ -64,6 +67,59 @@ def test_some_record_is_left_to_judge(tmp_path: Path) -> None:
         ValueError, match=f"there are {free} validation and test records, and at least one must be left"
     ):
         write_knowledge(JoinedTables(settings), AuditFolder(tmp_path), free)
+
+
+def raw_tables(folder: Path) -> dict[str, Settings]:
+    """Three parties with text, gaps and numbers; ``home`` has a category that one test record has alone."""
+    draw, rows = np.random.default_rng(0), 120
+    ids = [f"r{row}" for row in range(rows)]
+    split = split_rows(rows, validation_fraction=0.1, test_fraction=0.2, seed=0)
+    home = draw.choice(["owner", "tenant"], rows).astype(object)
+    home[int(ids.index(common_order(ids)[split.test[0]]))] = "boat"
+    frames = {
+        "active": pd.DataFrame({"age": draw.normal(size=rows), "y": draw.integers(0, 2, rows)}),
+        "passive-1": pd.DataFrame({"pay": draw.normal(size=rows), "home": home}),
+        "passive-2": pd.DataFrame({"home": draw.choice(["x", "y", None], rows), "due": draw.choice([1.5, None], rows)}),
+    }
+    for name, frame in frames.items():
+        frame.assign(id=ids).to_csv(folder / f"{name}.csv", index=False)
+    passive = tuple(str(folder / f"{name}.csv") for name in ("passive-1", "passive-2"))
+    request = AuditRequest(
+        active=str(folder / "active.csv"), passive=passive, label="y", attacks=("half_star",), settings={"seed": 0}
+    )
+    return request.recipe().checked().settings(folder)
+
+
+def test_one_hot_groups_are_known_from_the_columns_and_each_partys_own(tmp_path: Path) -> None:
+    settings = raw_tables(tmp_path)
+    joined = JoinedTables(settings)
+    names = [one.name for party in joined.passive_names for one in joined.columns(party)]
+    assert names == [
+        *("pay", "home=owner", "home=tenant"),
+        *("home=x", "home=y", "home is missing", "due", "due is missing"),
+    ]
+    changes = write_knowledge(settings, AuditFolder(tmp_path), 5)
+    # One record has none of the first: no search in the records would find it. "due" is a number beside its gap.
+    found = read_moments(changes["prior_knowledge"])
+    assert [group.tolist() for group in found.groups] == [[1, 2], [3, 4, 5]]
+    auxiliary = pd.read_parquet(changes["auxiliary"])
+    assert auxiliary.columns.tolist() == [
+        "id",
+        *(f"passive-1: {name}" for name in names[:3]),
+        *(f"passive-2: {name}" for name in names[3:]),
+    ]
+
+
+def test_parties_and_auditor_encode_alike(tmp_path: Path) -> None:
+    """On the training rows of the session, without a word between them."""
+    settings = raw_tables(tmp_path)
+    joined = JoinedTables(settings)
+    for name, own in settings.items():
+        if name != "coordinator":
+            data = load_party_data(own, with_bias=name == "active")
+            aligned = data.aligned(rows_of(data.ids, joined.ids), own.plan())
+            width = joined.aligned[name].features.shape[1]
+            np.testing.assert_array_equal(aligned.features[:, :width], joined.features(name, np.arange(120)))
 
 
 def test_columns_are_in_the_agreements_order(tmp_path: Path) -> None:

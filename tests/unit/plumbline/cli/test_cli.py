@@ -2,16 +2,12 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-import attacks
-from attacks.registry import REGISTRY
-from plumbline.audit.configuration import Asked
 from plumbline.cli import app
 from services.common.settings import Settings
 
@@ -55,23 +51,6 @@ def test_the_help_of_audit_says_of_the_plan_what_the_plan_says() -> None:
     _, shown = run("audit", "--help")
     for name in ("epochs", "batch_size", "learning_rate"):
         assert str(Settings.model_fields[name].description) in shown
-
-
-def test_all_attacks_are_named_though_one_lacks_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Once: every attack was made to read its phase.
-    @dataclass(frozen=True)
-    class Demanding:
-        limit: int
-        spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec(
-            adversary="active", phase="prediction", knowledge="agnostic", needs=(), source="none"
-        )
-
-    monkeypatch.setattr(sys.modules[__name__], "Demanding", Demanding, raising=False)
-    monkeypatch.setitem(cast(dict[str, str], REGISTRY.built_in), "demanding", f"{__name__}:Demanding")
-    named = Asked({"data": "wine", "attacks": ("all",)}).request().attacks
-    assert "demanding" in named
-    assert "half_star" in named
-    assert "label_recovery" not in named
 
 
 @pytest.mark.parametrize(

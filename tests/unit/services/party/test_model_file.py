@@ -1,5 +1,6 @@
 """A model from a state file answers as the trained one, to the bit, and the file holds no more than it needs."""
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from tests.harness.parties import (
     with_values,
 )
 from tests.harness.restarts import IDS, Town, town
-from vfl.arrays import IntArray
+from vfl.arrays import IntArray, write_arrays
 from vfl.learning.networks import DenseNetwork
 
 LABEL = load("class_label")
@@ -207,6 +208,20 @@ def test_a_model_of_another_table_stays_on_disk_and_answers_nothing() -> None:
             with pytest.raises(TableChanged, match="put it back, or train again"):
                 again.of_session("one", "active")
             assert again.served is None
+
+
+def test_a_model_of_before_sessions_encoded_tables_is_refused_in_words_and_shown() -> None:
+    kept, data = model_of("one")
+    with np.load(io.BytesIO(packed(kept, data))) as archive:
+        arrays = dict(archive)
+    header = json.loads(arrays["header"].tobytes())
+    del header["features"]
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    old = io.BytesIO()
+    write_arrays(old, arrays)
+    with pytest.raises(TableChanged, match=r"passive's model is of an older version of Plumbline.*: train again\.$"):
+        unpacked(old.getvalue(), data)
+    assert summary_of(old.getvalue()).session_id == "one"
 
 
 @pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04junk"])

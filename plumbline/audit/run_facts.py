@@ -1,4 +1,4 @@
-"""What an audit writes into its folder: its request and plan at the start, its numbers and its page at the end."""
+"""What a run's folder says of the run itself: its request, its plan, the versions, and how long it took."""
 
 import json
 import platform
@@ -10,57 +10,51 @@ from typing import Any
 
 from plumbline.audit.configuration import write_configuration
 from plumbline.audit.folder import AuditFolder
-from plumbline.audit.judging import read_facts
 from plumbline.audit.plan import AuditPlan, plan_facts
-from plumbline.audit.report import write_report
-from plumbline.judge.findings import Findings
 from services.common.durable import make_folder, write_durably
-from services.common.run_records import content_of
 
 _VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "protobuf", "scikit-learn")
 
 
 def new_run(plan: AuditPlan) -> AuditFolder:
     """Make the folder of a run: ``<runs>/<time>-<name>``, and nothing in it yet."""
-    return AuditFolder(_new_folder(plan.request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{_name(plan)}"))
+    return AuditFolder(
+        _new_folder(plan.request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{plan.request.title}")
+    )
 
 
 def write_plan(run: AuditFolder, plan: AuditPlan) -> None:
     """Write the request, the plan and the versions, before anything is run, and the file that repeats it."""
     request = {key: str(one) if isinstance(one, Path) else one for key, one in asdict(plan.request).items()}
     facts = {
-        "name": _name(plan),
         "request": request,
         "plan": plan_facts(plan),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
+        "versions": versions(),
     }
     _write_facts(run, facts)
     write_configuration(run.path, plan.request, plan.recipe.asked)
 
 
-def write_findings(run: AuditFolder, findings: Findings, seconds: float) -> None:
-    """Write every number, the duration and the page."""
+def write_duration(run: AuditFolder, seconds: float) -> dict[str, Any]:
+    """Write how long the run took, to what is known of it; returns all of that."""
     facts = {**read_facts(run), "seconds": seconds}
     _write_facts(run, facts)
-    results = {
-        **asdict(findings.summary),
-        "predictions": content_of(findings.summary.predictions),
-        **asdict(findings.predictions),
-        "training_attacks": [asdict(finding) for finding in findings.training],
-        "answer": asdict(findings.answer),
-        "largest_part": findings.answer.largest_part,
-        "trials": [asdict(one) for one in findings.trials],
-    }
-    write_durably(run.results, json.dumps(results, indent=1).encode())
-    write_report(run.report, findings, facts, run.parties)
+    return facts
+
+
+def read_facts(run: AuditFolder) -> dict[str, Any]:
+    """Read a run's request, plan, versions and duration. Raises OSError or ValueError for a missing or broken file."""
+    facts: dict[str, Any] = json.loads(run.config.read_text())
+    return facts
+
+
+def versions() -> dict[str, str]:
+    """Versions of what ran, by name."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}}
 
 
 def _write_facts(run: AuditFolder, facts: dict[str, Any]) -> None:
     write_durably(run.config, json.dumps(facts, indent=1, default=str).encode())
-
-
-def _name(plan: AuditPlan) -> str:
-    return plan.request.name or plan.request.data or "audit"
 
 
 def _new_folder(parent: Path, name: str) -> Path:

@@ -1,0 +1,124 @@
+"""The runs in a folder: when each was, what it asked, how it ended and what it found."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from plumbline.audit.configuration import FILE
+from plumbline.audit.folder import AuditFolder
+from vfl.suggestions import did_you_mean
+
+LATEST = "latest"
+# What the name of a run's folder begins with.
+_TIME, _TIME_LENGTH = "%Y%m%d-%H%M%S", 15
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """One run of a folder.
+
+    Attributes:
+        folder: its own.
+        when: it began, ISO 8601 without a time zone.
+        name: of the run.
+        what: which tables, or which data set, and what was mounted, in words.
+        status: ``running``, ``finished``, ``failed``, ``stopped``, or ``unknown`` where it never said.
+        headline: the verdict in a sentence; why it failed or stopped, where it did.
+    """
+
+    folder: Path
+    when: str
+    name: str
+    what: str
+    status: str
+    headline: str
+
+
+def past_runs(folder: Path) -> tuple[PastRun, ...]:
+    """List the runs in a folder, newest first; none where there is no folder. Other folders in it are passed over."""
+    if not folder.is_dir():
+        return ()
+    found = [_run_in(one) for one in folder.iterdir() if (one / FILE).is_file() or (one / "config.json").is_file()]
+    return tuple(sorted(found, key=lambda run: (run.when, run.folder.name), reverse=True))
+
+
+def find_run(text: str, folder: Path) -> AuditFolder:
+    """Find the run that a person means: a folder, ``latest``, or how the name of one begins, with its time or without.
+
+    Raises:
+        ValueError: where there is none, or more than one.
+    """
+    if (Path(text) / "parties").is_dir() or (Path(text) / FILE).is_file():
+        return AuditFolder(Path(text))
+    runs = past_runs(folder)
+    if not runs:
+        raise ValueError(f"There is no run in {folder}: name a run's own folder, or give --runs.")
+    if text == LATEST:
+        return AuditFolder(runs[0].folder)
+    meant = [run for run in runs if run.folder.name == text]
+    meant = meant or [run for run in runs if run.folder.name.startswith(text) or run.name.startswith(text)]
+    if not meant:
+        names = [word for run in runs for word in (run.folder.name, run.name)]
+        raise ValueError(f"No run in {folder} is called {text!r}.{did_you_mean(text, names)} See `plumbline runs`.")
+    if len(meant) > 1:
+        listed = ", ".join(run.folder.name for run in meant[:5])
+        raise ValueError(f"{text!r} could be any of {len(meant)} runs ({listed}{', …' * (len(meant) > 5)}): say more.")
+    return AuditFolder(meant[0].folder)
+
+
+def asked_in(folder: Path) -> dict[str, Any]:
+    """What a run was asked, as options; empty where nothing readable says so."""
+    try:
+        return tomllib.loads((folder / FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def results_in(folder: Path) -> dict[str, Any]:
+    """Every number of a run's report; empty before there are any."""
+    try:
+        results = json.loads(AuditFolder(folder).results.read_text())
+    except (OSError, ValueError):
+        return {}
+    return results if isinstance(results, dict) else {}
+
+
+def _run_in(folder: Path) -> PastRun:
+    asked, results, status = asked_in(folder), results_in(folder), AuditFolder(folder).status
+    when = _time_of(folder)
+    headline = status.reason if status is not None and status.reason else _verdict(results)
+    # Before runs said of themselves how they ended, results were the last that they wrote.
+    ended = status.status if status is not None else "finished" if results else "unknown"
+    name = folder.name[_TIME_LENGTH + 1 :] if when else folder.name
+    return PastRun(folder, when, name, what_was_asked(asked), ended, headline)
+
+
+def _time_of(folder: Path) -> str:
+    try:
+        return datetime.strptime(folder.name[:_TIME_LENGTH], _TIME).isoformat()
+    except ValueError:
+        return ""
+
+
+def _verdict(results: Mapping[str, Any]) -> str:
+    answer = results.get("answer")
+    return str(answer.get("sentence", "")) if isinstance(answer, dict) else ""
+
+
+def what_was_asked(asked: Mapping[str, Any]) -> str:
+    """A request in a few words: its tables, its attacks and its defences."""
+    tables = [asked["data"]] if "data" in asked else [asked.get("active", ""), *asked.get("passive", [])]
+    # Of a database's URL the part before the password, if that.
+    words = [
+        " + ".join(str(one).split("://")[0] if "://" in str(one) else Path(str(one)).name for one in tables if one)
+    ]
+    attacks, defences = asked.get("attacks", []), asked.get("defences", [])
+    if attacks and attacks != ["none"]:
+        words.append(f"{len(attacks)} attack{'s' * (len(attacks) != 1)}")
+    if defences:
+        words.append(f"under {', '.join(defences)}")
+    return ", ".join(filter(None, words))

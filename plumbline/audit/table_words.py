@@ -1,0 +1,73 @@
+"""What was found in the parties' tables, told to a person before any process starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from plumbline.audit.request import AuditRequest
+from plumbline.audit.tables import ExaminedTables, examine_tables
+from services.common.words import escaped
+from vfl.data import ColumnPlan, TypedTable
+
+# Of a name that somebody chose, or a sentence about it.
+_MOST_SHOWN = 2_000
+# Rows of a table; what is plain is left out first.
+_MOST_COLUMNS = 40
+
+
+def examined_and_shown(request: AuditRequest, console: Console) -> Mapping[str, Mapping[str, Any]] | None:
+    """Examine the tables, show what becomes of their columns, and return the settings of each party's own data.
+
+    None for a registered data set. Raises TableError with everything that is wrong with any of the tables.
+    """
+    examined = examine_tables(request)
+    if examined is None:
+        return None
+    if request.verbosity != "quiet":
+        print_tables(console, examined)
+    return examined.settings
+
+
+def print_tables(console: Console, examined: ExaminedTables) -> None:
+    """Show every party's columns, what they were found to be and become, and what their owner should know."""
+    for party, table in examined.tables.items():
+        console.print(_table_of(party, examined.source(party), table))
+        for plan in table.plans:
+            if plan.warning:
+                console.print(_text(f"{plan.name}: {plan.warning}"), style="yellow")
+    console.print(f"{examined.shared:,} records are in all tables.", highlight=False)
+
+
+def _table_of(party: str, source: str, table: TypedTable) -> Table:
+    facts = [source, f"{len(table.ids):,} rows", *([table.read_as] if table.read_as else [])]
+    shown = Table(title=_text(f"{party}: {', '.join(facts)}"), title_justify="left")
+    for heading in ("column", "found", "becomes"):
+        shown.add_column(heading, overflow="fold")
+    plans = _most_telling(table.plans)
+    for plan in plans:
+        shown.add_row(_text(plan.name), _text(plan.found), _text(plan.becomes), style="dim" if _is_out(plan) else "")
+    if len(plans) < len(table.plans):
+        shown.add_row(f"and {len(table.plans) - len(plans):,} more", "numbers", "1 feature each")
+    return shown
+
+
+def _most_telling(plans: tuple[ColumnPlan, ...]) -> list[ColumnPlan]:
+    """All plans in the table's order, or, of many, those that say most: plain numbers last."""
+    if len(plans) <= _MOST_COLUMNS:
+        return list(plans)
+    plain = [at for at, plan in enumerate(plans) if plan.encoding == "number" and plan.becomes == "1 feature"]
+    left_out = set(plain[max(0, len(plain) - (len(plans) - _MOST_COLUMNS)) :])
+    return [plan for at, plan in enumerate(plans) if at not in left_out]
+
+
+def _is_out(plan: ColumnPlan) -> bool:
+    return plan.encoding == "drop"
+
+
+def _text(words: str) -> Text:
+    return Text(escaped(words, _MOST_SHOWN))

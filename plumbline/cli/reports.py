@@ -1,0 +1,144 @@
+"""``plumbline runs`` and ``plumbline report``: what past audits found, beside each other and once more."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from plumbline.cli.completion import run_names
+from plumbline.cli.output import AsJson, console_out, plain_errors, print_json, shown
+
+app = typer.Typer(no_args_is_help=False, invoke_without_command=True, help="List past audits, or compare two.")
+
+_Runs = Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Folder of all runs.")]
+_RUNS = Path("runs")
+_A_RUN = "A run's folder, how its name begins, or latest."
+_STYLES = {"finished": "green", "running": "yellow"}
+
+
+@app.callback()
+def list_runs(context: typer.Context, runs: _Runs = _RUNS, as_json: AsJson = False) -> None:
+    """List the runs of a folder, newest first: what each asked, how it ended, and what it found.
+
+    Example: plumbline runs
+    Example: plumbline runs --runs audits --json
+    Example: plumbline runs compare latest 20260101-120000-bank
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from plumbline.audit.past_runs import past_runs
+
+    with plain_errors():
+        found = past_runs(runs)
+        if as_json:
+            print_json([asdict(run) for run in found])
+            return
+        if not found:
+            console_out.print(f"There is no run in {runs}: `plumbline audit` makes one.")
+            return
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        table.add_column(overflow="fold")
+        for run in found:
+            head = Text(run.folder.name, style="bold").append(f"  {run.status}", style=_STYLES.get(run.status, "red"))
+            table.add_row(head)
+            for words in filter(None, (run.what, run.headline)):
+                table.add_row(Text(f"  {shown(words)}"))
+        Console().print(table)
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help=_A_RUN, autocompletion=run_names)],
+    second: Annotated[str, typer.Argument(help="The other one.", autocompletion=run_names)],
+    runs: _Runs = _RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Show two runs side by side: settings that differ, verdicts, what leaked of each column, and accuracy.
+
+    Example: plumbline runs compare 20260101-120000-bank latest
+    """
+    from plumbline.audit.past_runs import find_run
+    from plumbline.audit.run_comparison import compare_runs
+
+    with plain_errors():
+        folders = [find_run(name, runs).path for name in (first, second)]
+        found = compare_runs(*folders)
+        if as_json:
+            print_json({"runs": [str(folder) for folder in folders], **asdict(found)})
+            return
+        names = [folder.resolve().name for folder in folders]
+        _print_pairs("Settings that differ", names, [(one.what, one.first, one.second) for one in found.settings])
+        _print_pairs(
+            "The federation's part", names, [(one.what, _part(one.first), _part(one.second)) for one in found.columns]
+        )
+        _print_pairs("The model", names, [(one.what, _number(one.first), _number(one.second)) for one in found.quality])
+        for name, sentence in zip(names, (found.verdicts.first, found.verdicts.second), strict=True):
+            console_out.print(f"{name}: {shown(sentence) or 'no verdict'}")
+
+
+def report(
+    run: Annotated[str, typer.Argument(help=_A_RUN, autocompletion=run_names)] = "latest",
+    runs: _Runs = _RUNS,
+    of_party: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FOLDER", help="Instead: one party's own folder (its PLUMBLINE_RUN_DIR)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Judge a run once more, and write its report again from its folder; or tell what one party may know of a session.
+
+    Example: plumbline report latest
+    Example: plumbline report runs/20260101-120000-bank
+    Example: plumbline report --from federation/laboratory/run
+    """
+    if of_party is not None:
+        with plain_errors():
+            _report_of_party(of_party, as_json=as_json)
+        return
+    from plumbline.audit.past_runs import find_run, results_in
+    from plumbline.audit.results import report_again
+
+    with plain_errors():
+        folder = find_run(run, runs)
+        findings = report_again(folder)
+        if as_json:
+            print_json({"run": str(folder.path), "report": str(folder.report), **results_in(folder.path)})
+            return
+        console_out.print(shown(findings.answer.sentence))
+        console_out.print(f"Report: {folder.report}")
+
+
+def _report_of_party(folder: Path, *, as_json: bool) -> None:
+    from plumbline.audit.party_report import read_party, write_party_report
+    from services.common.run_folder import RunFolder
+
+    view, page = read_party(RunFolder(folder)), folder / "report.html"
+    write_party_report(page, view)
+    if as_json:
+        print_json({**view.content(), "report": str(page)})
+        return
+    console_out.print(shown(view.sentence))
+    console_out.print(f"Report: {page}")
+
+
+def _print_pairs(title: str, names: list[str], rows: list[tuple[str, Any, Any]]) -> None:
+    if not rows:
+        return
+    table = Table(title=title, title_justify="left")
+    for heading in ("", *names):
+        table.add_column(heading, overflow="fold")
+    for what, one, other in rows:
+        table.add_row(*(Text("-" if value is None else shown(str(value))) for value in (what, one, other)))
+    Console().print(table)
+
+
+def _part(part: float | None) -> str:
+    return "not measured" if part is None else f"{part:.0%}"
+
+
+def _number(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.4f}"

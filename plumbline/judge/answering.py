@@ -1,0 +1,295 @@
+"""From verdicts to the answer: one sentence about the federation, and what each party risks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import attacks
+from attacks.base import NEEDS
+from plumbline.judge.answer import HEADLINE, Answer, ColumnAnswer, Light, PartyAnswer
+from plumbline.judge.federation_part import at
+from plumbline.judge.lights import light_of, light_of_column, light_of_training, worst
+from plumbline.judge.predictions import LEAST_RECORDS, AttackFinding, PredictionFindings
+from plumbline.judge.summary import RunSummary
+from plumbline.judge.training import TrainingFinding
+from plumbline.judge.verdicts import SourceVerdict
+from plumbline.judge.wording import (
+    KNOWING_MORE,
+    ONCE_IT_KNOWS,
+    column_sentence,
+    label_sentences,
+    listed,
+    once_it_knows,
+    percent,
+    short,
+    together,
+)
+from services.common.run_records import FAILED
+
+# What a sentence calls parties that nobody gave a title.
+_ROLES = {"active": "the active party", "passive": "the passive party"}
+# What a black box shows itself by.
+_KEPT = NEEDS["prediction"]["weights_passive"]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One run, as the answer is made of it."""
+
+    summary: RunSummary
+    predictions: PredictionFindings
+    training: Sequence[TrainingFinding]
+    titles: Mapping[str, str]
+
+    def title(self, party: str) -> str:
+        """What a person calls a party."""
+        return short(self.titles.get(party) or _ROLES.get(party, party))
+
+    @property
+    def active(self) -> str:
+        """Title of the party with the labels."""
+        return self.title(self.summary.agreement.active.name)
+
+    @property
+    def passive(self) -> list[str]:
+        """Names of the others."""
+        return [one.name for one in self.summary.parties[1:]]
+
+    @property
+    def labels(self) -> list[TrainingFinding]:
+        """Attacks on labels that are judged."""
+        return [one for one in self.training if one.levels]
+
+
+def answer_of(
+    summary: RunSummary,
+    predictions: PredictionFindings,
+    training: Sequence[TrainingFinding],
+    titles: Mapping[str, str],
+) -> Answer:
+    """Say what a run gave away; ``titles``: what a person calls each party, where that isn't its name."""
+    case = _Case(summary, predictions, training, titles)
+    columns = _ranked(predictions)
+    parties = (_active_answer(case), *(_passive_answer(case, party, columns) for party in case.passive))
+    clauses = [_columns_clause(case, columns), *_training_clauses(case), _labels_clause(case), *_insecure(summary)]
+    return Answer(
+        sentence="; ".join(clauses) + ".",
+        light=worst([one.light for one in parties]),
+        parties=parties,
+        columns=columns,
+        labels=tuple(label_sentences(training)),
+        not_measured=tuple(_not_measured(case, columns)),
+        label_levels=tuple(one.levels for one in case.labels),
+    )
+
+
+# -- columns -----------------------------------------------------------------------------------------------------------
+
+
+def _ranked(predictions: PredictionFindings) -> tuple[ColumnAnswer, ...]:
+    """Every column, the most exposed first: by its light, its part at the headline's level, then at higher ones."""
+
+    def rank(one: ColumnAnswer) -> tuple[int, float, float]:
+        parts = {verdict.level: -1.0 if verdict.part is None else verdict.part.mean for verdict in one.levels}
+        lights: tuple[Light, ...] = ("red", "amber", "green", "grey")
+        return lights.index(one.light), -parts[HEADLINE], -max(parts[level] for level in KNOWING_MORE)
+
+    return tuple(sorted(map(_column_answer, predictions.sources), key=rank))
+
+
+def _column_answer(verdict: SourceVerdict) -> ColumnAnswer:
+    return ColumnAnswer(
+        party=verdict.party,
+        column=verdict.column,
+        kind=verdict.kind,
+        light=light_of_column(verdict),
+        levels=verdict.levels,
+        sentence=column_sentence(verdict),
+        features=verdict.features,
+        known=verdict.known,
+        known_as=verdict.known_as,
+    )
+
+
+def _is_measured(columns: Sequence[ColumnAnswer]) -> bool:
+    return any(one.light != "grey" for one in columns)
+
+
+def _columns_clause(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
+    """What the active party can reconstruct of all passive columns."""
+    passive = together([case.title(name) for name in case.passive])
+    if not _is_measured(columns):
+        return f"What {case.active} can reconstruct of the columns of {passive} was not measured: {_why_not(case)}"
+    several = len(case.passive) > 1
+    join = f"If {passive} {'join' if several else 'joins'} with"
+    these = f"these {len(columns)} columns" if len(columns) > 1 else "this one column"
+    kept = f" and {'keep their' if several else 'keeps its'} parameters secret" if _is_black_box(case) else ""
+    return f"{join} {these}{kept}, {case.active} can reconstruct {_reconstructed(case, columns)}"
+
+
+def _why_not(case: _Case) -> str:
+    if not case.predictions.attacks:
+        return "no attack on predictions was mounted"
+    if any(one.mse is not None and one.sees_scores for one in case.predictions.attacks):
+        return _too_few(case)
+    judged = [one for one in case.predictions.attacks if one.sees_scores]
+    if judged and not case.predictions.records and not any(one.reason for one in judged):
+        return _too_few(case)
+    return "no attack on predictions could be carried out" if judged else "only guesses without scores were mounted"
+
+
+def _too_few(case: _Case) -> str:
+    return f"{case.predictions.records} test records are too few to judge, {LEAST_RECORDS} are needed"
+
+
+def _is_black_box(case: _Case) -> bool:
+    return any(_KEPT in one.reason for one in case.predictions.attacks)
+
+
+def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
+    """How many columns are told far better than by guessing, how many better, and how many to who knows more."""
+    far = [one for one in columns if one.light == "red"]
+    better = [one for one in columns if one.light == "amber" and at(one.levels, HEADLINE).is_exposed]
+    later = {known: [one for one in columns if once_it_knows(one.levels) == known] for known in ONCE_IT_KNOWS.values()}
+    parts = []
+    if far:
+        parts.append(f"{_counted(case, far, columns)} far better than it could guess")
+    if better and far:
+        parts.append(f"{len(better)} more ({_names(case, better)}) somewhat better")
+    elif better:
+        parts.append(f"{_counted(case, better, columns)} somewhat better than it could guess")
+    elif not far:
+        parts.append(f"{'none of them' if len(columns) > 1 else 'nothing of it'} better than it could guess")
+    for known, some in later.items():
+        if some:
+            who = f"{len(some)} more" if far or better else f"{len(some)} of them" if len(columns) > 1 else "it"
+            parts.append(f"{who} ({_names(case, some)}) once it knows {known}")
+    return (", and " if far or better else ", but ").join(parts)
+
+
+def _counted(case: _Case, some: Sequence[ColumnAnswer], columns: Sequence[ColumnAnswer]) -> str:
+    if len(columns) == 1:
+        return f"it ({_names(case, some)})"
+    return f"{'all' if len(some) == len(columns) else len(some)} of them ({_names(case, some)})"
+
+
+def _names(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
+    """Names of columns, with their owners' where there are several."""
+    if len(case.passive) == 1:
+        return listed([one.column for one in columns])
+    return listed([f"{short(one.column)} of {case.title(one.party)}" for one in columns])
+
+
+# -- labels, and what training gave away else --------------------------------------------------------------------------
+
+
+def _labels_clause(case: _Case) -> str:
+    if told := _told(case):
+        return told
+    if case.labels:
+        return "no label attack did better than guessing"
+    return f"what {together([case.title(one) for one in case.passive])} can tell of labels was not measured"
+
+
+def _told(case: _Case) -> str:
+    """How many labels the best attack on them tells; empty where none does better than guessing."""
+    found = [(one, at(one.levels, HEADLINE)) for one in case.labels if light_of(one.levels) in ("red", "amber")]
+    shares = [(1 - (one.e0 if one.error is None else one.error), 1 - one.e0, who) for who, one in found]
+    if not shares:
+        return ""
+    right, guessed, finding = max(shares, key=lambda one: one[0])
+    return (
+        f"{case.title(finding.party)} can tell {percent(right)} of the labels that were trained on, {percent(guessed)} "
+        "by guessing"
+    )
+
+
+def _training_clauses(case: _Case) -> list[str]:
+    """The worst of what training gave away besides labels."""
+    leaks = sorted(filter(_is_leak, case.training), key=lambda one: -one.success)
+    return [
+        f"{case.title(one.party)} can {_leak_words(one)} {together([case.title(peer) for peer in one.peers])}"
+        for one in leaks[:1]
+        if one.peers
+    ]
+
+
+def _is_leak(finding: TrainingFinding) -> bool:
+    """Whether an attack on training found something else than labels, more of it than luck would."""
+    return finding.is_scored and not finding.levels and light_of_training(finding) in ("red", "amber")
+
+
+def _leak_words(finding: TrainingFinding) -> str:
+    """What it found, up to whose that is."""
+    if finding.kind == "products":
+        return f"follow {percent(finding.success)} of the differences between records' scores that come from"
+    return f"read {percent(finding.success * finding.resolved)} of the columns of"
+
+
+def _insecure(summary: RunSummary) -> list[str]:
+    if summary.agreement.plan.cipher == "plain":
+        return ["training was not encrypted (INSECURE)"]
+    return ["settings were insecure, see the warnings"] if any("INSECURE" in one for one in summary.warnings) else []
+
+
+# -- parties -----------------------------------------------------------------------------------------------------------
+
+
+def _active_answer(case: _Case) -> PartyAnswer:
+    name = case.summary.agreement.active.name
+    words = _told(case) or "no attack on its labels did better than guessing"
+    if not case.labels:
+        tried = any(one.party != name for one in case.training)
+        words = f"its labels were not measured: no attack on them {'could be carried out' if tried else 'was mounted'}"
+    return _party_answer(case, name, [light_of(one.levels) for one in case.labels], words)
+
+
+def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) -> PartyAnswer:
+    own = [one for one in columns if one.party == party]
+    lights, told = [one.light for one in own], [one.column for one in own if one.light in ("red", "amber")]
+    if not _is_measured(own):
+        words = f"its columns were not measured: {_why_not(case)}"
+    elif told:
+        words = f"{len(told)} of its {len(own)} columns can be told better than by guessing: {listed(told)}"
+    else:
+        words = f"none of its {len(own)} columns can be told better than by guessing"
+    return _party_answer(case, party, lights, words.replace(" its 1 columns", " its 1 column"))
+
+
+def _party_answer(case: _Case, party: str, lights: Sequence[Light], words: str) -> PartyAnswer:
+    """The party's light and words, with what training gave away of its columns."""
+    leaks = [one for one in case.training if _is_leak(one) and party in one.peers]
+    also = [f"{case.title(one.party)} can {_leak_words(one)} this party, by {one.attack}" for one in leaks]
+    light = worst([*lights, *map(light_of_training, leaks)])
+    return PartyAnswer(party, light, "; ".join([words, *also]), case.title(party))
+
+
+# -- what this run can say nothing of ----------------------------------------------------------------------------------
+
+
+def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
+    sentences = list[str]()
+    if not _is_measured(columns):
+        sentences.append(f"What predictions give away of columns was not measured: {_why_not(case)}.")
+    if not case.labels:
+        sentences.append("What training gives away of labels was not measured: no attack on labels is judged.")
+    if case.summary.agreement.plan.cipher == "plain":
+        sentences.append(
+            f"What only ciphertexts can tell ({', '.join(_on_ciphertexts())}) was not measured: training was not "
+            "encrypted."
+        )
+    everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]
+    failed = [one.attack for one in everything if _has_failed(one)]
+    if failed:
+        sentences.append(f"Failed, so that what they would have told is unknown: {listed(failed)}.")
+    return sentences
+
+
+def _on_ciphertexts() -> list[str]:
+    """Attacks that replace messages: what they send and get are ciphertexts."""
+    return [name for name in attacks.names() if attacks.spec_of(name).conduct == "replaces_messages"]
+
+
+def _has_failed(finding: AttackFinding | TrainingFinding) -> bool:
+    if isinstance(finding, AttackFinding):
+        return finding.status == FAILED
+    return not finding.kind and f"{finding.attack} failed with" in finding.reason

@@ -1,0 +1,88 @@
+"""Known answers: equations against unknowns of what each party received."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plumbline.audit.report.ledger import LedgerRow, ledger
+from plumbline.judge.summary import read_summary
+from services.common.agreement import Agreement, TrainingPlan
+from services.party.guard import channels_of
+from tests.harness.agreements import UNPACKED, agreed, trained_on, with_truncation
+from tests.harness.reported import made_run
+
+DISCLOSED: dict[str, Any] = {"request": {"black_box": False}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_run(tmp_path_factory.mktemp("run")).path
+
+
+def rows_of(folder: Path, agreement: Agreement, facts: dict[str, Any] = DISCLOSED) -> list[LedgerRow]:
+    from services.common.run_folder import RunFolder
+
+    return ledger(replace(read_summary(RunFolder(folder), "r"), agreement=agreement), facts)
+
+
+def training_row(rows: list[LedgerRow], party: str) -> LedgerRow:
+    return next(one for one in rows if one.party == party and "training step" in one.received)
+
+
+def test_counts_are_the_guards(folder: Path) -> None:
+    agreement = trained_on(agreed(truncating=("active", "passive")), 64)
+    row = training_row(rows_of(folder, agreement), "passive")
+    (channel,) = channels_of(agreement, "active")
+    assert (row.equations, row.unknowns) == (channel.capacity.equations, channel.rows)
+    assert "active's residuals, and so the labels," in row.about
+
+
+def test_whole_answers_are_solvable_from_the_first_step(folder: Path) -> None:
+    row = training_row(rows_of(folder, trained_on(agreed(), 64)), "passive")
+    assert row.equations >= row.unknowns
+    assert row.possible
+    assert row.since.startswith("From the first step: there are no more unknowns")
+
+
+def test_cut_answers_about_a_large_batch_tell_nothing_within_few_steps(folder: Path) -> None:
+    plan = replace(UNPACKED, batch_size=2_000, epochs=1)
+    agreement = trained_on(with_truncation(with_truncation(agreed(plan), "active"), "passive"), 2_000)
+    agreement = replace(agreement, parties=tuple(replace(one, truncates_answers=True) for one in agreement.parties))
+    row = training_row(rows_of(folder, agreement), "passive")
+    assert row.equations < row.unknowns
+    assert not row.possible
+    assert row.since.startswith("Not within this session: 1 steps, where ")
+    # The same from zero weights: the first answers are about labels alone.
+    zero = replace(agreement, plan=replace(agreement.plan, initialisation="zero"))
+    assert training_row(rows_of(folder, zero), "passive").since.startswith("From the first step: with zero weights")
+
+
+def test_a_session_in_the_clear_is_counted_as_under_paillier(folder: Path) -> None:
+    agreement = trained_on(agreed(TrainingPlan(batch_size=64)), 64)
+    clear = replace(agreement, plan=replace(agreement.plan, cipher="plain"))
+    assert rows_of(folder, clear) == rows_of(folder, agreement)
+
+
+def test_an_installed_model_was_not_trained(folder: Path) -> None:
+    agreement = agreed(TrainingPlan(batch_size=64, installed_model=True))
+    assert [one.party for one in rows_of(folder, agreement)] == ["active", "coordinator"]
+
+
+@pytest.mark.parametrize(
+    ("classes", "features", "black_box", "since"),
+    [
+        (2, (16, 15), False, "From the first prediction, as an estimate"),
+        (4, (16, 3), False, "From the first prediction, exactly"),
+        (4, (16, 3), True, "Not by solving: without parameters"),
+    ],
+)
+def test_scores_are_equations_about_features_where_parameters_are_known(
+    folder: Path, classes: int, features: tuple[int, int], black_box: bool, since: str
+) -> None:
+    rows = rows_of(folder, agreed(features=features, classes=classes), {"request": {"black_box": black_box}})
+    row = next(one for one in rows if "confidence scores" in one.received)
+    assert (row.party, row.equations, row.unknowns) == ("active", classes - 1, features[1])
+    assert row.since.startswith(since)
+    assert row.possible != black_box

@@ -1,0 +1,80 @@
+"""Known answers of the first screen: who is ranked where, beside which guess."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from plumbline.audit.report.overview import cheapest, labels_by_epoch, ranked_levels, share_words
+from plumbline.judge.answer import Answer, ColumnAnswer
+from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.findings import Findings
+from plumbline.judge.measures import Interval
+from plumbline.judge.training import TrainingFinding
+from tests.harness.findings import attack, column, findings, levels
+
+
+def answer(name: str, error: float, *, known: tuple[LevelVerdict, ...] = ()) -> ColumnAnswer:
+    return ColumnAnswer("passive", name, "number", "red", levels("half_star", error), "", (0,), known, "within 5")
+
+
+def found(*columns: ColumnAnswer) -> Findings:
+    predictions = findings(attack("half_star", column("a", 0.06)))
+    made = Findings.__new__(Findings)
+    object.__setattr__(made, "predictions", predictions)
+    object.__setattr__(made, "answer", Answer("", "red", (), columns))
+    return made
+
+
+def test_columns_are_ranked_by_their_part_and_keep_the_number_of_their_card() -> None:
+    ranking = {one.level: one for one in ranked_levels(found(answer("little", 0.09), answer("much", 0.01)))}
+    assert list(ranking) == ["nothing", "marginals"]
+    rows = ranking["marginals"].rows
+    assert [(row.column.column, row.number, row.part) for row in rows] == [("much", 2, "90 %"), ("little", 1, "10 %")]
+    _, bar, whisker = rows[0].bar.bars
+    assert (bar.width, whisker.x, whisker.width) == pytest.approx((90, 85, 10))
+    assert rows[0].bar.title == "much: 90 % of what was unknown, 95 % interval 85 to 95 %"
+
+
+def test_what_chance_explains_has_another_colour_than_a_leak() -> None:
+    level = replace(levels("x", 0.09)[1], part=Interval(0.1, 0.0, 0.2))
+    chance = replace(answer("chance", 0.09), levels=tuple(replace(level, level=one.level) for one in levels("x", 0.0)))
+    (row,) = ranked_levels(found(chance))[1].rows
+    assert row.bar.bars[1].style == "harmless"
+    (row,) = ranked_levels(found(answer("leak", 0.01)))[1].rows
+    assert row.bar.bars[1].style == "leak"
+
+
+def test_what_could_be_guessed_anyway_stands_beside_what_is_known_with_the_federation() -> None:
+    known = (LevelVerdict("marginals", "its densest value", 0.69, "half_star", 0.26),)
+    (row,) = ranked_levels(found(answer("age", 0.01, known=known)))[1].rows
+    assert row.anyway == "within 5: 31 % anyway, 74 % with the federation"
+
+
+def test_no_part_is_said_in_words() -> None:
+    assert share_words(LevelVerdict("marginals", "its mean", 0.0, "half_star", 0.0)) == "known anyway"
+    assert share_words(LevelVerdict("marginals", "its mean", 0.1)) == "not measured"
+
+
+def test_labels_by_epoch_have_the_best_guess_drawn_across() -> None:
+    levels_of = (LevelVerdict("nothing", "any", 0.5), LevelVerdict("marginals", "most frequent", 0.4))
+    followed = TrainingFinding("label_recovery", "passive", "", 0.1, "labels", 0.7, 1.0, (0.6, 0.7), levels_of)
+    chart = labels_by_epoch([followed, TrainingFinding("x", "passive", "", 0.1)])
+    assert chart is not None
+    found_line, guess = (one for one in chart.traces if one.style in ("s1", "guess"))
+    # 60 % in the first epoch is what guessing gets.
+    assert found_line.points[0][1] == pytest.approx(guess.points[0][1])
+    assert found_line.points[1][1] < guess.points[1][1]
+    assert labels_by_epoch([TrainingFinding("x", "passive", "", 0.1)]) is None
+
+
+@dataclass(frozen=True)
+class Trial:
+    holds: bool
+    accuracy_change: float
+    seconds: float
+
+
+def test_the_cheapest_defence_holds_then_keeps_accuracy_then_time() -> None:
+    best = Trial(True, -0.01, 2.0)
+    assert cheapest([Trial(False, 0.0, 0.0), Trial(True, -0.02, 0.0), Trial(True, -0.01, 9.0), best]) == best
+    assert cheapest([Trial(False, 0.0, 0.0)]) is None

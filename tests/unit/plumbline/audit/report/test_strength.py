@@ -1,0 +1,43 @@
+"""Known answers: which attack is the strongest, and its part of each column."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from plumbline.audit.report.evidence import ColumnEvidence
+from plumbline.audit.report.strength import by_strength
+from plumbline.judge.answer import ColumnAnswer
+from tests.harness.findings import attack, column, levels
+
+
+def answer(name: str, feature: int, e0: float = 0.1, **kind: str) -> ColumnAnswer:
+    verdicts = tuple(replace(one, e0=e0) for one in levels("strong", 0.0))
+    return ColumnAnswer("passive", name, kind.get("kind", "number"), "red", verdicts, "", (feature,))  # type: ignore[arg-type]
+
+
+def test_the_strongest_comes_first_and_guesses_are_left_out() -> None:
+    weak, strong = (
+        attack("weak", column("a", 0.08), column("b", 0.2)),
+        attack("strong", column("a", 0.02), column("b", 0.1)),
+    )
+    guess = replace(attack("half", column("a", 0.0), column("b", 0.0)), sees_scores=False)
+    found = by_strength([weak, guess, strong], [answer("a", 0), answer("b", 1)], {})
+    assert [one.finding.attack for one in found] == ["strong", "weak"]
+    # Column b is no better known than by its mean.
+    assert found[0].parts == pytest.approx((0.8, 0.0))
+    assert (found[0].mean, found[0].largest, found[0].exposed) == (pytest.approx(0.4), pytest.approx(0.8), 1)
+
+
+def test_a_category_counts_by_the_share_that_is_named_wrong() -> None:
+    job = answer("job", 0, e0=0.5, kind="category")
+    evidence = ColumnEvidence(job, ("cook", "clerk"), "", np.array([0.0, 1, 1, 1]), {"a": np.array([0.0, 1, 1, 0])})
+    (found,) = by_strength([attack("a", column("job=cook", 0.0))], [job], {job: evidence})
+    assert found.parts == (0.5,)
+
+
+def test_what_is_known_anyway_has_no_part() -> None:
+    job = answer("job", 0, e0=0.0, kind="category")
+    evidence = ColumnEvidence(job, ("cook",), "", np.zeros(3), {"a": np.zeros(3)})
+    (found,) = by_strength([attack("a", column("job=cook", 0.0))], [job], {job: evidence})
+    assert (found.parts, found.mean) == ((None,), 0.0)

@@ -1,0 +1,113 @@
+"""Runs of a folder: their order, their status, and which one a person means."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plumbline.audit.configuration import write_configuration
+from plumbline.audit.past_runs import find_run, past_runs, what_was_asked
+from plumbline.audit.request import AuditRequest
+from plumbline.audit.run_comparison import Difference, compare_runs
+from plumbline.audit.run_status import run_at_work
+
+OLDER, NEWER = "20260101-120000-wine", "20260202-120000-second"
+
+
+def make_run(folder: Path, results: dict[str, Any] | None = None, **asked: Any) -> Path:
+    folder.mkdir(parents=True)
+    write_configuration(folder, AuditRequest(**{"data": "wine", **asked}), asked.get("settings", {}))
+    if results is not None:
+        (folder / "results.json").write_text(json.dumps(results))
+    return folder
+
+
+def results_of(part: float | None, accuracy: float) -> dict[str, Any]:
+    verdict = None if part is None else {"mean": part, "low": 0, "high": 1}
+    levels = [{"level": "nothing", "part": {"mean": 0.9}}, {"level": "marginals", "part": verdict}]
+    column = {"party": "passive", "column": "hue", "levels": levels}
+    return {"accuracy": accuracy, "auc": None, "answer": {"sentence": f"Part {part}.", "columns": [column]}}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    make_run(tmp_path / OLDER, results_of(0.25, 0.9), attacks=("half_star",), settings={"epochs": 2})
+    make_run(tmp_path / NEWER, results_of(None, 0.8), name="second", defences=("dp_noise",), settings={"epochs": 3})
+    (tmp_path / "figures-hu").mkdir()
+    (tmp_path / "notes.txt").write_text("")
+    return tmp_path
+
+
+def test_runs_are_listed_newest_first_with_what_they_asked_and_found(runs: Path) -> None:
+    newer, older = past_runs(runs)
+    assert (newer.folder.name, newer.when, newer.name) == (NEWER, "2026-02-02T12:00:00", "second")
+    assert newer.what == "wine, under dp_noise"
+    assert (older.name, older.what, older.headline, older.status) == (
+        "wine",
+        "wine, 1 attack",
+        "Part 0.25.",
+        "finished",
+    )
+    assert past_runs(runs / "nowhere") == ()
+
+
+def test_a_run_says_how_it_ended(tmp_path: Path) -> None:
+    for name, error in (("failed", ValueError("The table is gone.")), ("stopped", KeyboardInterrupt())):
+        folder = make_run(tmp_path / f"20260101-120000-{name}")
+        with pytest.raises(type(error)), run_at_work(folder):
+            raise error
+    folder = make_run(tmp_path / "20260101-120000-running")
+    with run_at_work(folder):
+        found = {run.name: run for run in past_runs(tmp_path)}
+    assert {name: run.status for name, run in found.items()} == {one: one for one in ("failed", "stopped", "running")}
+    assert found["failed"].headline == "The table is gone."
+    assert past_runs(tmp_path)[0].name == "stopped"  # of the same second, by name
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("latest", NEWER), (OLDER, OLDER), ("20260101", OLDER), ("sec", NEWER), ("wine", OLDER)]
+)
+def test_a_run_is_found_by_its_folder_by_how_its_name_begins_or_as_the_latest(
+    runs: Path, text: str, meant: str
+) -> None:
+    assert find_run(text, runs).path == runs / meant
+    assert find_run(str(runs / meant), runs / "nowhere").path == runs / meant
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("2026", r"could be any of 2 runs \(20260202"),
+        ("secnd", "Did you mean 'second'"),
+        ("xyz", "See `plumbline runs`"),
+    ],
+)
+def test_a_name_that_is_no_runs_or_several_is_refused(runs: Path, text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        find_run(text, runs)
+    with pytest.raises(ValueError, match="There is no run in"):
+        find_run("latest", runs / "nowhere")
+
+
+def test_a_password_in_a_databases_address_is_not_listed() -> None:
+    asked = {"active": "postgresql+psycopg://me:secret@host/db?table=t", "passive": ["/data/shop.csv"]}
+    assert what_was_asked(asked) == "postgresql+psycopg + shop.csv"
+
+
+def test_two_runs_are_compared_by_what_they_asked_and_what_leaked(runs: Path) -> None:
+    found = compare_runs(runs / OLDER, runs / NEWER)
+    assert {(one.what, str(one.first), str(one.second)) for one in found.settings} == {
+        ("attacks", "['half_star']", "['none']"),
+        ("defences", "None", "['dp_noise']"),
+        ("settings.epochs", "2", "3"),
+    }
+    assert found.columns == (Difference("passive.hue", 0.25, None),)
+    assert found.verdicts == Difference("verdict", "Part 0.25.", "Part None.")
+    assert found.quality[0] == Difference("accuracy", 0.9, 0.8)
+
+
+def test_a_run_without_results_is_not_compared(runs: Path) -> None:
+    unfinished = make_run(runs / "20260303-120000-unfinished")
+    with pytest.raises(ValueError, match="has no results to compare"):
+        compare_runs(runs / OLDER, unfinished)

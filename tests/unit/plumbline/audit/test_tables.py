@@ -1,0 +1,211 @@
+"""All parties' tables before anything starts: every fault in one message, and who gets which columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from plumbline.audit.request import AuditRequest
+from plumbline.audit.tables import ExaminedTables, examine_tables
+from vfl.data import TableError
+
+
+class Files:
+    """Two tables that fit together, written as they are asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        rows = range(30)
+        self.bank = pd.DataFrame(
+            {
+                "client": [f"{row:03d}" for row in rows],
+                "age": [20 + row for row in rows],
+                "job": [("clerk", "smith", "baker")[row % 3] for row in rows],
+                "default": [("yes", "no")[row % 2] for row in rows],
+            }
+        )
+        self.shop = pd.DataFrame(
+            {
+                "client": [f"{row:03d}" for row in reversed(rows)],
+                "spent": [row * 1.5 for row in rows],
+                "visits": [row % 4 for row in rows],
+                "town": [("Ulm", "Bonn")[row % 2] for row in rows],
+            }
+        )
+
+    def request(self, **changes: Any) -> AuditRequest:
+        paths = {name: self.folder / f"{name}.csv" for name in ("bank", "shop")}
+        self.bank.to_csv(paths["bank"], index=False)
+        self.shop.to_csv(paths["shop"], index=False)
+        tables = {"active": str(paths["bank"]), "passive": (str(paths["shop"]),)}
+        return AuditRequest(**{**tables, "label": "default", "id_column": "client", **changes})
+
+    def split(self, **changes: Any) -> AuditRequest:
+        path = self.folder / "all.csv"
+        self.bank.merge(self.shop, on="client").to_csv(path, index=False)
+        request = {"data": str(path), "label": "default", "id_column": "client", "active_columns": ("age", "job")}
+        return AuditRequest(**{**request, **changes})
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def examined(request: AuditRequest) -> ExaminedTables:
+    found = examine_tables(request)
+    assert found is not None
+    return found
+
+
+def names(found: ExaminedTables) -> dict[str, list[str]]:
+    return {party: [plan.name for plan in table.plans] for party, table in found.tables.items()}
+
+
+def faults(request: AuditRequest) -> list[str]:
+    with pytest.raises(TableError) as caught:
+        examine_tables(request)
+    return list(caught.value.problems)
+
+
+def test_tables_that_fit(files: Files) -> None:
+    found = examined(files.request())
+    assert names(found) == {"active": ["age", "job"], "passive": ["spent", "visits", "town"]}
+    assert found.shared == 30
+    assert found.settings == own_settings(files.request())
+
+
+def own_settings(request: AuditRequest) -> dict[str, dict[str, Any]]:
+    return {name: dict(one) for name, one in request.recipe().tables.items()}
+
+
+def test_a_registered_data_set_has_no_tables() -> None:
+    assert examine_tables(AuditRequest(data="wine")) is None
+
+
+def test_everything_wrong_with_all_tables_is_told_at_once(files: Files) -> None:
+    files.bank["client"] = files.bank["client"].replace("003", "002")
+    files.shop["client"] = files.shop["client"].replace("024", "")
+    told = faults(files.request(label="defualt", encode={"town": "number"}))
+    assert [one.partition(": ")[0] for one in told] == [
+        *("active (bank.csv)", "active (bank.csv)", "passive (shop.csv)", "passive (shop.csv)")
+    ]
+    assert "no label column 'defualt'" in told[0]
+    assert "Did you mean 'default'?" in told[0]
+    assert "1 row with the id of an earlier row (row 4)" in told[1]
+    assert "1 row without an id (row 6)" in told[2]
+    assert "'town' can't become a number" in told[3]
+    assert not any(cell in " ".join(told) for cell in ("Ulm", "Bonn", "clerk"))
+
+
+def test_missing_files_are_told_together(files: Files) -> None:
+    told = faults(files.request(active="none.csv", passive=("nothing.csv", "never.parquet"), drop=("typo",)))
+    assert [one.partition(":")[0] for one in told] == [
+        *("active (none.csv)", "passive-1 (nothing.csv)", "passive-2 (never.parquet)")
+    ]
+
+
+def test_patterns_apply_to_whichever_table_has_the_column(files: Files) -> None:
+    found = examined(files.request(columns=("age", "[sv]*"), drop=("vis*",), encode={"age": "ordinal"}))
+    assert names(found) == {"active": ["age"], "passive": ["spent"]}
+    active, passive = found.settings["active"], found.settings["passive"]
+    assert (active["columns"], active["encode"]) == (("age",), {"age": "ordinal"})
+    assert (passive["columns"], passive["drop"]) == (("spent", "visits"), ("visits",))
+
+
+def test_a_partys_name_picks_its_column(files: Files) -> None:
+    files.shop["age"] = range(30)
+    found = examined(files.request(drop=("passive:age",), encode={"active:age": "onehot"}))
+    assert names(found) == {"active": ["age", "job"], "passive": ["spent", "visits", "town"]}
+    assert "encode" not in found.settings["passive"]
+
+
+def test_what_matches_nowhere_is_told_once(files: Files) -> None:
+    told = faults(files.request(columns=("age", "spnt"), drop=("z*",), encode={"active:town": "ordinal"}))
+    assert told[0] == "No table has a column 'spnt', which --columns names. Did you mean 'spent'?"
+    assert "'z*', which --drop names" in told[1]
+    assert "'active:town', which --encode names" in told[2]
+
+
+def test_the_label_at_a_passive_party(files: Files) -> None:
+    files.shop["default"] = files.bank["default"]
+    (told,) = faults(files.request())
+    assert told.startswith("passive has the label column 'default' too")
+    assert names(examined(files.request(drop=("passive:default",))))["passive"] == ["spent", "visits", "town"]
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (lambda ids: ids.str.lstrip("0").replace("", "0"), "leading zeros"),
+        (lambda ids: "x" + ids, "what isn't a digit"),
+        (lambda ids: ids + ".x", "what isn't a digit"),
+        (lambda ids: ids.str[:1] + "-" + ids.str[1:], "blanks, points and dashes"),
+    ],
+)
+def test_ids_that_differ_by_form_only(files: Files, change: Any, hint: str) -> None:
+    files.bank["client"] = [f"{row:03d}" for row in range(1, 10)] + [f"{row:04d}" for row in range(10, 31)]
+    files.shop["client"] = change(files.bank["client"])
+    (told,) = faults(files.request())
+    assert "active (bank.csv) has 30, passive (shop.csv) has 30" in told
+    assert f"would be if {hint} didn't count" in told
+
+
+def test_ids_of_other_people(files: Files) -> None:
+    files.shop["client"] = [f"Z{letter}" for letter in "abcdefghijklmnopqrstuvwxyzABCD"]
+    files.bank["client"] = [f"Q{letter}" for letter in "abcdefghijklmnopqrstuvwxyzABCD"]
+    (told,) = faults(files.request())
+    assert told.startswith("No id is in all tables (active (bank.csv) has 30")
+    assert "check that --id names the same people's ids" in told
+
+
+def test_ids_of_any_type_meet(files: Files) -> None:
+    files.bank["client"] = range(1, 31)
+    files.shop["client"] = [float(number) for number in range(1, 31)]
+    assert examined(files.request()).shared == 30  # the second file has 1.0, 2.0, ...
+    paths = {ending: str(files.folder / f"shop.{ending}") for ending in ("parquet", "xlsx")}
+    files.shop.to_parquet(paths["parquet"])
+    files.shop.assign(client=files.bank["client"].astype(str)).to_excel(paths["xlsx"], index=False)
+    assert examined(files.request(passive=tuple(paths.values()))).shared == 30
+
+
+# --- one table, split by columns ------------------------------------------------------------------------------
+
+
+def test_one_table_is_split_by_columns(files: Files) -> None:
+    found = examined(files.split(active_columns=("age", "j*")))
+    assert names(found) == {"active": ["age", "job"], "passive": ["spent", "visits", "town"]}
+    assert found.tables["passive"].labels is None
+    assert found.settings["active"]["label_column"] == "default"
+    assert found.shared == 30
+
+
+def test_several_passive_parties_of_one_table(files: Files) -> None:
+    request = files.split(passive_columns=("spent", "v*, town"), encode={"town": "ordinal"}, drop=("job",))
+    found = examined(request)
+    assert request.passive_names == ("passive-1", "passive-2")
+    assert names(found) == {"active": ["age"], "passive-1": ["spent"], "passive-2": ["visits", "town"]}
+    assert found.settings["passive-2"]["encode"] == {"town": "ordinal"}
+    assert "encode" not in found.settings["passive-1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"active_columns": ()}, r"contradicts|is a file: say which"),
+        ({"active_columns": (), "label": ""}, r"is a file: say which of its columns"),
+        ({"data": "wine"}, "registered data set, which --parties deals out"),
+        ({"label": ""}, "--label as well"),
+    ],
+)
+def test_half_a_split(files: Files, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        files.split(**changes)
+
+
+def test_columns_of_a_registered_data_set_are_no_choice() -> None:
+    with pytest.raises(ValueError, match="for tables of your own"):
+        AuditRequest(data="wine", drop=("ash",))
