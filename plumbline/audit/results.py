@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from defences import defence_class
+from plumbline.audit.candidates import read_trials
 from plumbline.audit.configuration import FILE, read_configuration
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.report import write_report
@@ -19,7 +20,7 @@ from services.common.durable import write_durably
 def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = None) -> Findings:
     """Judge what the parties of a run wrote, and add what nobody but its plan knows.
 
-    That is which defences the lab applied, and why training was in the clear.
+    That is which defences the lab applied, why training was in the clear, and what was tried.
 
     Args:
         run: the folder of a run whose federation is over.
@@ -39,7 +40,7 @@ def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = 
         summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
     if summary.agreement.plan.cipher == "plain" and "why" in plan:
         summary = replace(summary, warnings=tuple(dict.fromkeys((plan["why"], *summary.warnings))))
-    return replace(findings, summary=summary)
+    return replace(findings, summary=summary, trials=read_trials(run))
 
 
 def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any]) -> None:

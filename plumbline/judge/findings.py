@@ -11,6 +11,7 @@ from plumbline.judge.how_far import Progress, silent
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
+from plumbline.judge.trials import DefenceTrial
 from services.common.run_folder import RunFolder
 from services.common.run_records import content_of
 
@@ -38,7 +39,7 @@ class Findings(Sequence[Finding]):
     predictions: PredictionFindings
     training: tuple[TrainingFinding, ...]
     answer: Answer
-    trials: tuple[Any, ...] = ()
+    trials: tuple[DefenceTrial, ...] = ()
     folder: RunFolder | None = None
 
     def __len__(self) -> int:
@@ -109,6 +110,7 @@ class Findings(Sequence[Finding]):
             "training_attacks": [asdict(finding) for finding in self.training],
             "answer": asdict(self.answer),
             "largest_part": self.answer.largest_part,
+            "trials": [asdict(one) for one in self.trials],
         }
 
 

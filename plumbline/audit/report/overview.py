@@ -1,8 +1,7 @@
-"""The first screen: columns ranked by what the federation gives away of them, labels by epoch, the cheapest defence."""
+"""The first screen: columns ranked by what the federation gives away of them, labels by epoch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from attacks import Level
 from plumbline.audit.leakage_words import LEVEL_WORDS, distinct_levels
@@ -143,12 +142,3 @@ def _guessed(finding: TrainingFinding) -> float:
 
 def _attack_by(finding: TrainingFinding) -> str:
     return f"{finding.attack} by {finding.party}"
-
-
-# -- the cheapest defence ----------------------------------------------------------------------------------------------
-
-
-def cheapest(trials: Sequence[Any]) -> Any | None:
-    """Choose the trial that holds and costs least accuracy, then least time; None where none holds."""
-    holding = [one for one in trials if one.holds]
-    return min(holding, key=lambda one: (-one.accuracy_change, one.seconds), default=None)
