@@ -16,7 +16,7 @@ FROM python:3.11-slim
 # The folders give new volumes mounted on them their owner.
 RUN useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin plumbline \
  && install --directory --mode 700 --owner plumbline --group plumbline \
-    /certs /runs /state /parties/coordinator /parties/active /parties/passive /parties/operator
+    /certs /runs /state /observed/active /observed/passive /pages /parties/coordinator /parties/active /parties/passive /parties/operator
 COPY --from=builder /opt/venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1

@@ -37,7 +37,9 @@ def trouble_lines(status: FederationStatus) -> list[str]:
     failure = f"The last job: {status.failure}" if status.failure else ""
     # A model from before answers all the same.
     answered = status.stage == "failed" and not status.obstacle
-    model = "Predictions are answered by the model from before." if answered else status.obstacle
+    # Of a first job everybody expects that no model answers yet.
+    is_first = status.job is not None and status.test is None
+    model = "Predictions are answered by the model from before." if answered else "" if is_first else status.obstacle
     return [_shown(line) for line in (failure, model, *status.warnings) if line]
 
 

@@ -4,8 +4,9 @@ The active party reads what its model is worth and what its own attacks claim. A
 the equations that others hold of its table, by the counts of Hu and the row space of its own parameters (Rassouli III).
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from services.common.run_records import (
     PartyRecord,
     PredictionAttackOutcome,
     TrainingAttackOutcome,
+    content_of,
 )
 from vfl.learning import class_rows
 from vfl.learning.score_quality import ScoreQuality
@@ -86,6 +88,20 @@ class PartyView:
     def sentence(self) -> str:
         """What matters most, in a sentence or two."""
         return _active_words(self) if self.is_active else _passive_words(self)
+
+    def content(self) -> dict[str, Any]:
+        """What the page says beyond the record, as JSON stores it."""
+        return {
+            "party": self.party,
+            "is_active": self.is_active,
+            "session_id": self.agreement.session_id,
+            "sentence": self.sentence,
+            "quality": None if self.quality is None else asdict(self.quality),
+            "claims": [content_of(one.outcome) | {"width": one.width, "moved": one.moved} for one in self.claims],
+            "training_attacks": content_of(self.on_training),
+            "told": [asdict(one) for one in self.told],
+            "known_directions": self.known_directions,
+        }
 
     @property
     def others(self) -> str:
@@ -166,7 +182,7 @@ def _claims(folder: RunFolder) -> list[Claim]:
     ]
 
 
-def _mean_distance(one: np.ndarray | None, other: np.ndarray | None) -> float | None:  # type: ignore[type-arg]
+def _mean_distance(one: np.ndarray | None, other: np.ndarray | None) -> float | None:
     return None if one is None or other is None else float(np.abs(other - one).mean())
 
 

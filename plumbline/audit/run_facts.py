@@ -29,7 +29,7 @@ def write_plan(run: AuditFolder, plan: AuditPlan) -> None:
     facts = {
         "request": request,
         "plan": plan_facts(plan),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
+        "versions": versions(),
     }
     _write_facts(run, facts)
     write_configuration(run.path, plan.request, plan.recipe.asked)
@@ -46,6 +46,11 @@ def read_facts(run: AuditFolder) -> dict[str, Any]:
     """Read a run's request, plan, versions and duration. Raises OSError or ValueError for a missing or broken file."""
     facts: dict[str, Any] = json.loads(run.config.read_text())
     return facts
+
+
+def versions() -> dict[str, str]:
+    """Versions of what ran, by name."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}}
 
 
 def _write_facts(run: AuditFolder, facts: dict[str, Any]) -> None:

@@ -83,13 +83,22 @@ def compare(
 def report(
     run: Annotated[str, typer.Argument(help=_A_RUN, autocompletion=run_names)] = "latest",
     runs: _Runs = _RUNS,
+    of_party: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FOLDER", help="Instead: one party's own folder (its PLUMBLINE_RUN_DIR)."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Judge a run once more, and write its report again from its folder.
+    """Judge a run once more, and write its report again from its folder; or tell what one party may know of a session.
 
     Example: plumbline report latest
     Example: plumbline report runs/20260101-120000-bank
+    Example: plumbline report --from federation/laboratory/run
     """
+    if of_party is not None:
+        with plain_errors():
+            _report_of_party(of_party, as_json=as_json)
+        return
     from plumbline.audit.past_runs import find_run, results_in
     from plumbline.audit.results import report_again
 
@@ -101,6 +110,19 @@ def report(
             return
         console_out.print(shown(findings.answer.sentence))
         console_out.print(f"Report: {folder.report}")
+
+
+def _report_of_party(folder: Path, *, as_json: bool) -> None:
+    from plumbline.audit.party_report import read_party, write_party_report
+    from services.common.run_folder import RunFolder
+
+    view, page = read_party(RunFolder(folder)), folder / "report.html"
+    write_party_report(page, view)
+    if as_json:
+        print_json({**view.content(), "report": str(page)})
+        return
+    console_out.print(shown(view.sentence))
+    console_out.print(f"Report: {page}")
 
 
 def _print_pairs(title: str, names: list[str], rows: list[tuple[str, Any, Any]]) -> None:

@@ -18,7 +18,7 @@ from plumbline.figures.defences.cases import UNCHANGED, Case, Plan, available
 from plumbline.figures.defences.remaining import HALVES
 from plumbline.figures.defences.situations import Lab
 from plumbline.figures.simulation.linear_models import Training
-from plumbline.figures.simulation.progress import Done
+from plumbline.figures.simulation.rounds import Done
 from vfl.arrays import FloatArray
 
 _Row = dict[str, Any]

@@ -23,7 +23,7 @@ from plumbline.audit.request import AuditRequest
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
 from plumbline.figures.simulation.live import LiveRun, residual_integer_bits, run_live
-from plumbline.figures.simulation.progress import Done, told, unwatched
+from plumbline.figures.simulation.rounds import Done, told, unwatched
 from vfl.crypto.capacity import truncate
 from vfl.data import fit_encoder, load_dataset
 

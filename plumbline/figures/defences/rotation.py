@@ -33,7 +33,7 @@ from plumbline.figures.defences.rotation_page import (
 )
 from plumbline.figures.page.section import Section
 from plumbline.figures.simulation.linear_models import TrainedModel, train
-from plumbline.figures.simulation.progress import Done, told, unwatched
+from plumbline.figures.simulation.rounds import Done, told, unwatched
 from plumbline.judge.measures import mse_per_feature
 from vfl.data import missing_files
 

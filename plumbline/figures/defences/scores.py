@@ -10,7 +10,7 @@ from plumbline.figures.defences.inversion_page import utility_notes, utility_plo
 from plumbline.figures.defences.schemes import CURVES, trade_off, trade_off_notes, trade_off_plot
 from plumbline.figures.page.section import Section
 from plumbline.figures.simulation.linear_models import TRAININGS, train
-from plumbline.figures.simulation.progress import Done, told, unwatched
+from plumbline.figures.simulation.rounds import Done, told, unwatched
 from vfl.data import DatasetNotFound, load_dataset
 
 

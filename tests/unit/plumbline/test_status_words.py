@@ -56,6 +56,10 @@ def test_a_job_says_how_far_it_is_and_how_long_it_may_take() -> None:
         "12,535 records are aligned.",
         "active         13 features",
     ]
+    # That no model answers yet is no trouble; that the one from before can't is.
+    assert trouble_lines(TRAINING) == []
+    again = replace(TRAINING, test=ScoreQuality(107, 0.9302, 0.9711), obstacle="laboratory does not answer.")
+    assert trouble_lines(again) == ["laboratory does not answer."]
 
 
 def test_each_stage_counts_what_it_is_made_of() -> None:
@@ -106,9 +110,11 @@ def test_only_what_is_new_is_told_and_steps_from_time_to_time() -> None:
     now = [0.0]
     news = StatusNews(lambda: now[0])
 
-    def stepped(steps: int, **changes: int) -> FederationStatus:
+    def stepped(steps: int, epochs: int = 2) -> FederationStatus:
         assert TRAINING.job is not None
-        return replace(TRAINING, job=replace(TRAINING.job, steps_done=steps, seconds_left=400.0 - steps, **changes))
+        return replace(
+            TRAINING, job=replace(TRAINING.job, steps_done=steps, seconds_left=400.0 - steps, epochs_done=epochs)
+        )
 
     assert news.of(IDLE) == [*status_lines(IDLE), IDLE.obstacle]
     assert news.of(IDLE) == []
@@ -119,7 +125,7 @@ def test_only_what_is_new_is_told_and_steps_from_time_to_time() -> None:
     assert news.of(stepped(102)) == [status_lines(stepped(102))[0]]
     now[0] = 11
     assert news.of(stepped(103)) == []
-    assert news.of(stepped(104, epochs_done=3)) == [status_lines(stepped(104, epochs_done=3))[0]]
+    assert news.of(stepped(104, epochs=3)) == [status_lines(stepped(104, epochs=3))[0]]
     gone = replace(SERVING, parties=(*SERVING.parties[:1], PartyStatus("laboratory", 8, False), *SERVING.parties[2:]))
     told = news.of(SERVING)
     assert told == ["serving", status_lines(SERVING)[-1]]

@@ -1,5 +1,6 @@
 """What one party may know, read from its own folder alone: of a session that was really run, and hostile files."""
 
+import json
 import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -7,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from plumbline.audit.party_report import PartyView, read_party, write_party_report
+from plumbline.cli import app
 from services.common.run_folder import RunFolder, RunFolderError
 from services.common.run_records import Estimates, PartyRecord, PartyWeights, PredictionAttackOutcome
 from tests.harness.parties import house, party_data, small_settings
@@ -147,13 +150,31 @@ def test_training_attacks_of_a_party_stand_in_its_own_report(tmp_path: Path) -> 
     settings = small_settings(truncate_answers=False)
     rows = [party_data(rows=range(60), columns=1)]
     attack = {"feature_order": load("feature_order")}
-    with house(tmp_path, settings=settings, passive=rows, active_adversary=attack) as home:  # type: ignore[arg-type]
+    with house(tmp_path, settings=settings, passive=rows, active_adversary=attack) as home:
         home.train()
     for file in tmp_path.glob("passive*"):
         file.unlink()
     view = read_party(RunFolder(tmp_path))
     assert [one.attack for one in view.on_training] == ["feature_order"]
     assert "Attacks on training that active mounted" in page_of(view, tmp_path)
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_the_command_says_the_sentence_and_where_the_page_is(own: dict[str, Path], tmp_path: Path, party: str) -> None:
+    folder = copied(own[party], tmp_path).path
+    view = read_party(RunFolder(folder))
+    done = CliRunner().invoke(app, ["report", "--from", str(folder)])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [view.sentence, f"Report: {folder / 'report.html'}"]
+    assert (folder / "report.html").stat().st_mode & 0o777 == 0o600
+    # A page that lies in the folder is no record: the second time is as the first.
+    done = CliRunner().invoke(app, ["report", "--json", "--from", str(folder)])
+    content = json.loads(done.stdout)
+    assert content["sentence"] == view.sentence
+    assert len(content["told"]) == len(view.told)
+    done = CliRunner().invoke(app, ["report", "--from", str(tmp_path / "none")])
+    assert done.exit_code == 2
+    assert "holds no party's record: name the folder" in done.stderr
 
 
 def test_a_folder_that_is_no_single_partys_says_what_to_name(own: dict[str, Path], tmp_path: Path) -> None:

@@ -1,0 +1,207 @@
+"""The auditor of a federation in containers: it watches, joins the parties' folders, and reports a session once."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plumbline.audit import observer
+from plumbline.audit.observer import ObservationFailed, joined, report, watched
+from plumbline.audit.watch_pages import RunEntry, WatchPages
+from plumbline.federation import FederationFailed
+from plumbline.federation_status import FederationStatus, JobStatus
+from services.common.agreement import TrainingPlan
+from services.common.run_folder import RunFolderError
+from tests.harness.parties import house, small_settings
+
+TRAINING = FederationStatus(
+    stage="training",
+    failure="",
+    obstacle="",
+    session_id="",
+    parties=(),
+    aligned_rows=55,
+    job=JobStatus(1, 10),
+    test=None,
+    class_names=(),
+    warnings=("INSECURE: <b>keys</b>.",),
+    own_plan=TrainingPlan(),
+)
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observer, "_SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(observer, "_PATIENCE", 0.0)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Path]]:
+    """A trained session's id, and each party's own folder, features included."""
+    together = tmp_path_factory.mktemp("session")
+    settings = small_settings(cipher="plain", record_features=True)
+    with house(together, settings=settings, passive_settings=settings) as home:
+        home.train()
+        session_id = home.active.session_id
+    folders = [together / party for party in ("active", "passive")]
+    for folder in folders:
+        folder.mkdir()
+        for file in together.glob(f"{folder.name}*.*"):
+            shutil.move(file, folder)
+    return session_id, folders
+
+
+class Answers:
+    """A federation whose answers are given beforehand; a text is a refusal."""
+
+    def __init__(self, *answers: FederationStatus | str) -> None:
+        self._answers: Iterator[FederationStatus | str] = iter(answers)
+
+    def status(self) -> FederationStatus:
+        answer = next(self._answers)
+        if isinstance(answer, str):
+            raise FederationFailed(answer)
+        return answer
+
+
+def served(session_id: str) -> FederationStatus:
+    return replace(TRAINING, stage="serving", job=None, session_id=session_id)
+
+
+def shown(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "status.json").read_text())
+    return content
+
+
+def test_what_the_federation_is_at_is_shown_until_it_serves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[dict[str, Any]] = []
+
+    class Noting(WatchPages):
+        def show(self, *arguments: Any, **options: Any) -> None:
+            super().show(*arguments, **options)
+            seen.append(shown(tmp_path))
+
+    times = iter(range(0, 1_000, 10))
+    federation: Any = Answers("active does not answer: \x1b[2Jgone.", TRAINING, served("abc"))
+    status, seconds = watched(federation, Noting(tmp_path), clock=lambda: float(next(times)))
+    assert status.stage == "serving"
+    assert seconds > 0
+    assert seen[0]["lines"] == ["active does not answer: \\x1b[2Jgone."]
+    assert seen[1]["lines"] == ["training: step 1 of 10", "55 records are aligned."]
+    assert seen[1]["trouble"] == ["INSECURE: <b>keys</b>."]
+    assert not seen[1]["is_over"]
+    # The page itself says the same to who has no scripts, and obeys none of it.
+    page = (tmp_path / "index.html").read_text()
+    assert "training: step 1 of 10" in page
+    assert "&lt;b&gt;keys" in page
+    assert "training: step 1 of 10" in capsys.readouterr().out
+
+
+def test_a_model_from_before_was_not_watched(tmp_path: Path) -> None:
+    federation: Any = Answers(served("abc"))
+    assert watched(federation, WatchPages(tmp_path))[1] == 0
+
+
+def test_a_failed_job_ends_the_watch_in_the_partys_words(tmp_path: Path) -> None:
+    federation: Any = Answers(TRAINING, replace(TRAINING, stage="failed", failure="No id in common."))
+    with pytest.raises(ObservationFailed, match=r"^The job failed: No id in common\.$"):
+        watched(federation, WatchPages(tmp_path))
+
+
+def test_a_session_is_judged_once_from_every_partys_folder(
+    session: tuple[str, list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id, folders = session
+    pages = WatchPages(tmp_path)
+    report(served(session_id), 12.0, pages, folders, awaits_passive=False)
+    page = pages.report_of(session_id)
+    assert session_id[:8] in page.read_text()
+    (run,) = pages.runs()
+    assert run.session == session_id[:8]
+    assert run.accuracy is not None
+    assert shown(tmp_path) == {
+        "lines": ["serving", "55 records are aligned."],
+        "trouble": ["INSECURE: <b>keys</b>."],
+        "is_over": True,
+        "reports": 1,
+    }
+    assert f'href="runs/{session_id[:8]}/report.html"' in (tmp_path / "index.html").read_text()
+
+    def never(*_: object) -> None:
+        raise AssertionError("it is judged already")
+
+    monkeypatch.setattr(observer, "_judge", never)
+    report(served(session_id), 0.0, WatchPages(tmp_path), folders, awaits_passive=False)
+
+
+@pytest.mark.parametrize(
+    ("session_id", "folders", "awaits", "words"),
+    [
+        ("another", slice(None), False, "don't hold the session of the model that is served"),
+        ("", slice(1), False, "give the auditor every party's folder"),
+        ("", slice(None), True, "passive wrote nothing of its attacks on training"),
+    ],
+)
+def test_what_is_missing_is_named_and_not_judged(
+    session: tuple[str, list[Path]], tmp_path: Path, session_id: str, folders: slice, awaits: bool, words: str
+) -> None:
+    of_session, all_folders = session
+    with pytest.raises(ObservationFailed, match=words):
+        report(served(session_id or of_session), 0, WatchPages(tmp_path), all_folders[folders], awaits_passive=awaits)
+    assert not list(tmp_path.rglob("report.html"))
+
+
+def test_features_that_nobody_recorded_are_named(session: tuple[str, list[Path]], tmp_path: Path) -> None:
+    """Only an auditor may have them, and only where the parties say so."""
+    session_id, folders = session
+    copies = [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in folders]
+    assert (copies[1] / "passive-features.npz").exists()
+    (copies[1] / "passive-features.npz").write_bytes(b"broken")
+    (copies[0] / "attacks").mkdir()
+    (copies[0] / "attacks" / "outcomes.json").write_text(
+        '[{"schema": 1, "attack": "half", "batch": 0, "records": 1, "status": "done", "seconds": 1}]'
+    )
+    with pytest.raises(RunFolderError):
+        report(served(session_id), 0, WatchPages(tmp_path / "pages"), copies, awaits_passive=False)
+    assert WatchPages(tmp_path / "pages").runs() == []
+
+
+def test_joined_folders_hold_what_is_whole_of_each_party_and_change_with_it(tmp_path: Path) -> None:
+    for name in ("active", "passive"):
+        (tmp_path / name / "attacks").mkdir(parents=True)
+        (tmp_path / name / f"{name}.json").write_text("{}")
+        (tmp_path / name / f".{name}.json.x.unfinished").write_text("{")
+        (tmp_path / name / "attacks" / f"training-{name}.json").write_text("[]")
+    into = tmp_path / "joined"
+    into.mkdir()
+    parts = [tmp_path / "active", tmp_path / "passive", tmp_path / "nobody"]
+    joined(parts, into)
+    (tmp_path / "active" / "active.json").write_text("new")
+    folder = joined(parts, into)
+    found = {file.relative_to(into).as_posix() for file in folder.path.rglob("*") if file.is_file()}
+    assert found == {"active.json", "passive.json", "attacks/training-active.json", "attacks/training-passive.json"}
+    assert (folder.path / "active.json").read_text() == "new"
+
+
+def test_without_an_operators_certificate_the_page_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLUMBLINE_CERTS", str(tmp_path / "none"))
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    assert observer.main(["--address", "127.0.0.1:1", "--pages", str(pages), str(tmp_path)]) == 1
+    assert "There is no operator's certificate in" in capsys.readouterr().err
+    assert shown(pages)["lines"][0].startswith("There is no operator's certificate in")
+    assert shown(pages)["is_over"]
+
+
+def test_the_list_has_the_newest_report_first(tmp_path: Path) -> None:
+    pages = WatchPages(tmp_path)
+    for hour in (3, 11, 7):
+        session = f"{hour:08}"
+        pages.add(session, RunEntry(session, f"2026-01-01T{hour:02}", "Nothing.", "green", None))
+    assert [int(run.session) for run in pages.runs()] == [11, 7, 3]

@@ -1,0 +1,85 @@
+"""The page server: files of one folder for browsers of this machine, and a refusal for everything else."""
+
+import http.client
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from plumbline.audit.page_server import page_server
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    pages = tmp_path / "pages"
+    (pages / "runs" / "abc").mkdir(parents=True)
+    (pages / "runs" / "abc" / "report.html").write_text("<p>A report.</p>")
+    (pages / "runs" / ".hidden").write_text("no")
+    (tmp_path / "secret.txt").write_text("no")
+    return pages
+
+
+@pytest.fixture
+def port(folder: Path) -> Iterator[int]:
+    with page_server(folder, ("127.0.0.1", 0)) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def ask(port: int, path: str, *, method: str = "GET", host: str = "") -> tuple[int, str, http.client.HTTPMessage]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request(method, path, headers={"Host": host} if host else {})
+    answer = connection.getresponse()
+    content = answer.read().decode()
+    connection.close()
+    return answer.status, content, answer.headers
+
+
+@pytest.mark.parametrize("host", ["", "localhost:8080", "127.0.0.1", "[::1]:8080"])
+def test_a_reader_of_this_machine_gets_a_page_that_may_load_nothing_from_elsewhere(port: int, host: str) -> None:
+    status, content, headers = ask(port, "/runs/abc/report.html", host=host)
+    assert (status, content) == (200, "<p>A report.</p>")
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "http" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+    assert "Python" not in headers["Server"]
+
+
+def test_before_the_auditor_has_written_anything_the_reader_is_told_to_wait(port: int, folder: Path) -> None:
+    status, content, headers = ask(port, "/")
+    assert status == 404
+    assert "Load this page again in a few seconds." in content
+    assert "Content-Security-Policy" in headers
+    (folder / "index.html").write_text("<p>Here.</p>")
+    assert ask(port, "/")[:2] == (200, "<p>Here.</p>")
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/runs/", 404),
+        ("/runs/.hidden", 404),
+        ("/../secret.txt", 404),
+        ("/%2e%2e/secret.txt", 404),
+        ("/runs/abc/%2e%2e/%2ehidden", 404),
+    ],
+)
+def test_nothing_is_listed_and_nothing_hidden_or_outside_is_shown(port: int, path: str, status: int) -> None:
+    assert ask(port, path)[0] == status
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "active:8080"])
+def test_a_page_elsewhere_whose_name_is_made_to_lead_here_reads_nothing(port: int, host: str) -> None:
+    status, content, _ = ask(port, "/runs/abc/report.html", host=host)
+    assert status == 421
+    assert "A report" not in content
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_nothing_can_be_changed(port: int, method: str) -> None:
+    assert ask(port, "/runs/abc/report.html", method=method)[0] == 501
