@@ -216,7 +216,9 @@ def _fields_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:
 
 def _checked(key: str, value: Any, kind: Any, place: _Place, table: str = "") -> Any:
     """A value of the kind that a field has; names may be a list, or a text with commas as on the command line."""
-    if kind == tuple[str, ...] and isinstance(value, str):
+    if key in ("passive", "passive-columns") and isinstance(value, str):
+        value = [value]
+    elif kind == tuple[str, ...] and isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if kind == float | None and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
