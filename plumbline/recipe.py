@@ -49,6 +49,8 @@ _PRIORS: Mapping[attack_plugins.Level, str] = {
     "records": "imputation",
 }
 _BAYESIAN = "posterior"
+# Whom attacks that either side can mount are mounted by, where nobody says otherwise.
+BOTH = "both"
 # What stands between a model and what the adversary of predictions sees.
 _MET: frozenset[Stage] = frozenset({"scores", "parameters", "features"})
 # Addresses are found when processes start.
@@ -62,7 +64,7 @@ class Recipe:
     Attributes:
         tables: settings of each party's own data, by the party's name; the active party is first.
         attacks: attacks to mount, each by the parties that can.
-        adversary: ``active`` or ``passive``: who mounts attacks that either can.
+        adversary: ``active``, ``passive`` or ``both``: who mounts attacks that either can.
         levels: what adversaries of predictions may know beforehand: the Bayesian one is mounted at each of them, also
             unasked where other attacks meet a defence. Empty: attacks as they are named.
         defences: defences to apply, in this order, each by the services that it sits with.
@@ -76,7 +78,7 @@ class Recipe:
 
     tables: Mapping[str, Mapping[str, Any]]
     attacks: tuple[str, ...] = ()
-    adversary: str = Role.ACTIVE
+    adversary: str = BOTH
     levels: tuple[attack_plugins.Level, ...] = ()
     defences: tuple[str, ...] = ()
     disclose: bool = False
@@ -129,12 +131,16 @@ class Recipe:
             mounted[_BAYESIAN] = [{"prior": _PRIORS[level]} for level in self.levels]
         return mounted
 
+    def _adversaries_of(self, attack: str) -> tuple[str, ...]:
+        """The roles that mount an attack."""
+        side = attack_plugins.spec_of(attack).adversary
+        if side != "either":
+            return (side,)
+        return (Role.ACTIVE, Role.PASSIVE) if self.adversary == BOTH else (self.adversary,)
+
     def _attacks_of(self, name: str, mounted: Mapping[str, AttackOptions]) -> dict[str, Any]:
         """The attacks that this party mounts, and their options."""
-        sides = {attack: attack_plugins.spec_of(attack).adversary for attack in mounted}
-        own = [
-            attack for attack, side in sides.items() if role_of(name) == (self.adversary if side == "either" else side)
-        ]
+        own = [attack for attack in mounted if role_of(name) in self._adversaries_of(attack)]
         return {"attacks": tuple(own), "attack_options": {one: mounted[one] for one in own if mounted[one]}}
 
 

@@ -9,7 +9,8 @@ from attacks import LEVELS, Level, spec_of
 from attacks.registry import REGISTRY as ATTACKS
 from defences.registry import REGISTRY as DEFENCES
 from plumbline.audit.applicable import ALL
-from plumbline.recipe import Recipe, own_tables, party_names, shares_of
+from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
+from services.common.identity import Role
 from vfl.data import DATASETS, column_blocks, dataset
 
 # Which cipher trains; auto lets the plan decide.
@@ -38,7 +39,7 @@ class AuditRequest:
         runs: folder of all runs.
         attacks: names of the attacks to mount; ``all`` alone for every one that can apply.
         defences: names of the defences to apply, in this order.
-        adversary: ``active`` or ``passive``: who mounts attacks that either can.
+        adversary: ``active``, ``passive`` or ``both``: who mounts attacks that either can.
         black_box: whether passive parties keep their parameters to themselves.
         auxiliary: number of complete records that the adversary of predictions is given, neither trained on nor judged.
         hidden: layer sizes of a network that is trained in the lab and installed; None trains in the federation.
@@ -67,7 +68,7 @@ class AuditRequest:
     runs: Path = Path("runs")
     attacks: tuple[str, ...] = ()
     defences: tuple[str, ...] = ()
-    adversary: str = "active"
+    adversary: str = BOTH
     black_box: bool = False
     auxiliary: int = 0
     hidden: tuple[int, ...] | None = None
@@ -86,8 +87,8 @@ class AuditRequest:
             raise ValueError("--data contradicts --active, --passive and --label: give a data set or tables, not both.")
         if not self.data and not (self.active and self.passive and self.label):
             raise ValueError("Give --data NAME (see `plumbline datasets`), or all of --active, --passive and --label.")
-        if self.adversary not in ("active", "passive"):
-            raise ValueError(f"--adversary is active or passive, got {self.adversary!r}.")
+        if self.adversary not in (Role.ACTIVE, Role.PASSIVE, BOTH):
+            raise ValueError(f"--adversary is active, passive or both, got {self.adversary!r}.")
         if self.name in (".", "..") or "/" in self.name or "\\" in self.name:
             raise ValueError(
                 f"--name is part of the name of the run's folder, got {self.name!r}: leave out / and \\; "

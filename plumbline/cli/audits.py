@@ -91,8 +91,8 @@ def audit(
     ] = False,
     adversary: Annotated[
         str,
-        _plugins(metavar="ROLE", help="Who mounts what either side can: active or passive."),
-    ] = "active",
+        _plugins(metavar="ROLE", help="Who mounts what either side can: active, passive or both."),
+    ] = "both",
     black_box: Annotated[
         bool,
         _plugins("--black-box", help="Passive parties disclose no parameters."),
