@@ -106,9 +106,20 @@ def test_three_terminals_train_and_answer(tmp_path: Path) -> None:
         while (asked := terminals.run("ask.sh")).returncode != 0 or not asked.stdout.startswith("serving\n"):
             assert time.monotonic() < deadline, f"{asked.stdout}{asked.stderr}\n{hospital.read_text()}"
             time.sleep(1)
-        rows = list(csv.DictReader(asked.stdout.splitlines()[1:]))
+        told = asked.stdout.splitlines()
+        assert any(line.startswith("The model that answers: accuracy ") for line in told)
+        assert any(line.split() == ["laboratory", "10", "features", "answers"] for line in told)
+        rows = list(csv.DictReader(told[told.index("id,benign,malignant,error") :]))
         assert [row["id"] for row in rows] == ["p0001", "p0002", "p0003", "p0004"]
         scored = [row for row in rows if not row["error"]]
         assert len(scored) >= 2
         for row in scored:
             assert float(row["benign"]) + float(row["malignant"]) == pytest.approx(1)
+        # Each party's own page, while the federation goes on.
+        reported = terminals.run("report.sh")
+        assert reported.returncode == 0, reported.stderr
+        hospitals, _, laboratorys, _ = reported.stdout.splitlines()
+        assert hospitals.startswith("active trained with laboratory on ")
+        assert laboratorys.startswith("laboratory tells active no parameters: ")
+        for party in ("active", "laboratory"):
+            assert (tmp_path / "federation" / party / "run" / "report.html").exists()
