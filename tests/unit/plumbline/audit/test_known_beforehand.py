@@ -85,8 +85,6 @@ def raw_tables(folder: Path) -> dict[str, Settings]:
                 "due": draw.choice(np.array([1.5, np.nan]), rows),
             }
         ),
-            {"home": draw.choice(np.array(["x", "y", None]), rows), "due": draw.choice(np.array([1.5, np.nan]), rows)}
-        ),
     }
     for name, frame in frames.items():
         frame.assign(id=ids).to_csv(folder / f"{name}.csv", index=False)
