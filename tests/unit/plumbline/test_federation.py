@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +118,11 @@ def test_a_term_that_no_training_has_is_told_before_anybody_is_asked(processes: 
 
 
 @dataclass
-class Trained(active_pb2_grpc.ActiveServicer):
+class Trained(Failing):
     """An active party whose job ends at once, and which serves another session's model or its own."""
 
-    serves: str
+    error: Exception = field(default_factory=lambda: OutOfOrder("not now"))
+    serves: str = ""
 
     def Train(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         yield active_pb2.JobEvent(result=active_pb2.JobResult(session_id="a" * 32, aligned_rows=9, epochs_run=1))
@@ -132,8 +133,8 @@ class Trained(active_pb2_grpc.ActiveServicer):
 
 
 def test_an_outcome_says_how_its_own_model_does_and_no_other(processes: LocalProcesses) -> None:
-    with federation(processes, Trained("a" * 32)) as running:
+    with federation(processes, Trained(serves="a" * 32)) as running:
         outcome = running.train()
     assert (outcome.aligned_rows, outcome.accuracy, outcome.auc) == (9, 0.75, 0.5)
-    with federation(processes, Trained("b" * 32)) as running:
+    with federation(processes, Trained(serves="b" * 32)) as running:
         assert running.train().accuracy is None

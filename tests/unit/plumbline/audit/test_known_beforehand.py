@@ -79,7 +79,12 @@ def raw_tables(folder: Path) -> dict[str, Settings]:
     frames = {
         "active": pd.DataFrame({"age": draw.normal(size=rows), "y": draw.integers(0, 2, rows)}),
         "passive-1": pd.DataFrame({"pay": draw.normal(size=rows), "home": home}),
-        "passive-2": pd.DataFrame({"home": draw.choice(["x", "y", None], rows), "due": draw.choice([1.5, None], rows)}),
+        "passive-2": pd.DataFrame(
+            {
+                "home": draw.choice(np.array(["x", "y", None]), rows),
+                "due": draw.choice(np.array([1.5, np.nan]), rows),
+            }
+        ),
     }
     for name, frame in frames.items():
         frame.assign(id=ids).to_csv(folder / f"{name}.csv", index=False)
