@@ -33,15 +33,18 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(_UNEXPECTED)
     except Exception as error:
-        _say(f"This should not have happened ({type(error).__name__}). {_details()}")
+        _say(f"This should not have happened ({type(error).__name__}). {_details(error)}")
         sys.exit(_UNEXPECTED)
 
 
-def _details() -> str:
+def _details(error: Exception) -> str:
     """Put the traceback where a person finds it, and say where."""
-    if "--verbose" in sys.argv:
+    # A service's log is what its owner reads; a run that failed has noted where its own is.
+    if "--verbose" in sys.argv or "serve" in sys.argv[1:2]:
         traceback.print_exc()
         return "The lines above say where."
+    if notes := getattr(error, "__notes__", None):
+        return str(notes[-1])
     descriptor, path = tempfile.mkstemp(prefix="plumbline-error-", suffix=".txt")
     with os.fdopen(descriptor, "w") as file:
         traceback.print_exc(file=file)

@@ -16,8 +16,10 @@ import numpy as np
 import pandas as pd
 
 from plumbline.federation_status import FederationStatus
+from plumbline.own_frames import write_frames
 from plumbline.processes import LocalProcesses
 from protos.v1 import active_pb2, active_pb2_grpc
+from services.common.agreement import TrainingPlan
 from services.common.certificates import CertificateError, CertificateFiles
 from services.common.errors import PeerRefused
 from services.common.identity import Identity, Role, role_of
@@ -27,6 +29,7 @@ from services.common.run_folder import RunFolder
 from services.common.statuses import error_of
 from services.common.transport import Transport, is_serving
 from services.network.unanswered import is_another_party
+from vfl.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from plumbline.judge.findings import Findings
@@ -57,12 +60,16 @@ class TrainingOutcome:
         aligned_rows: records that all parties have.
         epochs_run: number of trained epochs.
         kept_epoch: the epoch whose weights every party kept, from 0.
+        accuracy: share of test records that the largest score labels right; None without any.
+        auc: area under the ROC curve over them; None where a class has none.
     """
 
     session_id: str
     aligned_rows: int
     epochs_run: int
     kept_epoch: int
+    accuracy: float | None = None
+    auc: float | None = None
 
 
 JobWatcher = Callable[[active_pb2.JobEvent], None]
@@ -127,8 +134,7 @@ class Federation:
             )
             run_dir = Path(given.get("run_dir") or root / "parties")
             processes = LocalProcesses(root, recipe.checked().settings(run_dir))
-            for file, table in zip(files, tables, strict=True):
-                table.to_parquet(file, index=False)
+            write_frames(tables, files)
             federation = cls.start(processes)
         except BaseException:
             folder.cleanup()
@@ -188,9 +194,11 @@ class Federation:
         Arguments:
             watch: called with every event of the job as it comes. The job goes on when it raises: ``cancel`` ends it.
             changes: fields of the training plan, such as ``epochs=3``, in place of the active party's settings.
+                ValueError is raised for one that there isn't, InvalidMessage for a value that can't be.
         """
         request = active_pb2.TrainRequest()
         if changes:
+            _check_terms(changes)
             plan = replace(self.status(quick=True).own_plan, **changes)
             plan.check()
             request.plan.CopyFrom(plan.to_message())
@@ -206,7 +214,10 @@ class Federation:
         if outcome is None:
             where = self._processes.log("active") if self._processes else "its log"
             raise FederationFailed(f"The job of the active party ended without a result; see {where}.")
-        return outcome
+        status = self.status(quick=True)
+        if status.test is None or status.session_id != outcome.session_id:
+            return outcome
+        return replace(outcome, accuracy=status.test.accuracy, auc=status.test.auc)
 
     @contextmanager
     def _own_words(self) -> Iterator[None]:
@@ -247,6 +258,10 @@ class Federation:
 
         passive = sorted(name for name in self.processes.settings if role_of(name) is Role.PASSIVE)
         return read_findings(self._records(), passive, "federation")
+
+    def report(self, path: Path | str = "report.html") -> Path:
+        """Judge the run and write the report as one page; returns where. Raises what ``findings`` does."""
+        return self.findings().report(path)
 
     def leakage(self) -> PredictionFindings:
         """Judge what predictions gave away of each passive column, beyond what is guessed without a score.
@@ -317,6 +332,14 @@ def _check_address(address: str) -> None:
         raise ValueError(f"The address {address!r} has no port: give the active party's, such as {address}:50051.")
     if not host or not port.isdecimal() or int(port) >= 1 << 16:
         raise ValueError(f"Expected the active party's address as HOST:PORT, got {address!r}.")
+
+
+def _check_terms(changes: Mapping[str, Any]) -> None:
+    """Raises ValueError for what is no field of a training plan."""
+    known = TrainingPlan.__dataclass_fields__
+    if unknown := [name for name in changes if name not in known]:
+        meant = did_you_mean(unknown[0], known)
+        raise ValueError(f"A training has no {unknown[0]!r}.{meant} Its terms: {', '.join(known)}.")
 
 
 def _operator_transport(certificates: Path | None) -> Transport:

@@ -47,7 +47,7 @@ AUDITS: dict[str, tuple[str, ...]] = {
 # What a clock, a new key, an address or an installed package decides.
 LEFT_OUT = frozenset(
     {
-        *("seconds", "pace", "timings", "encrypt", "wait", "product", "mask", "decrypt", "update"),
+        *("seconds", "forecast_seconds", "pace", "timings", "encrypt", "wait", "product", "mask", "decrypt", "update"),
         *("peak_memory_bytes", "bytes_by_message", "session_id", "key_id", "versions", "runs"),
     }
 )

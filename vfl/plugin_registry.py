@@ -57,8 +57,16 @@ class PluginRegistry:
         for point in entry_points(group=self.entry_point_group):
             if point.name == name:
                 return point.load()
+        raise self._unknown(name)
+
+    def check(self, name: str) -> None:
+        """Refuse a name that no plugin has, without importing one; raises ValueError of the type ``unknown``."""
+        if name not in self.names():
+            raise self._unknown(name)
+
+    def _unknown(self, name: str) -> ValueError:
         known = self.names()
-        raise self.unknown(f"Unknown {self.kind} {name!r}. Known: {', '.join(known)}.{did_you_mean(name, known)}")
+        return self.unknown(f"Unknown {self.kind} {name!r}. Known: {', '.join(known)}.{did_you_mean(name, known)}")
 
     def load(self, name: str, /, **options: Any) -> Any:
         """Make a plugin from its name and options.

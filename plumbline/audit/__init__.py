@@ -1,1 +1,96 @@
 """``plumbline audit``: a request, its run in local processes, and what is printed and written of it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+# As `plumbline.audit` it must cost nothing to who only wants a federation: the rest is imported where it is used.
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from plumbline.judge.findings import Findings
+
+# Settings that are options of their own, as they are of the command.
+_SETTINGS = ("epochs", "batch_size", "learning_rate", "packing", "seed")
+# Of the request, those that the arguments say.
+_ARGUMENTS = frozenset({"data", "active", "passive", "label", "id_column", "parties", "active_columns", "dry_run"})
+_LISTS = ("attacks", "defences", "columns", "drop")
+
+
+def audit(
+    active: pd.DataFrame | str | Path, *passive: pd.DataFrame | str | Path, label: str, id: str = "id", **options: Any
+) -> Findings:
+    """Audit a federation of these tables: align, train, attack and judge, in processes of this machine.
+
+    It is what ``plumbline audit`` does, and leaves the same folder behind.
+
+    Args:
+        active: the table of the party with the labels: a data frame, a file or a database URL.
+        passive: each passive party's, one or more.
+        label: column of the labels in ``active``.
+        id: column of the record ids in every table.
+        options: the command's, with ``_`` for ``-``, such as ``attacks="all"``, ``epochs=3``, ``drop=["phone"]``,
+            ``encode={"zip": "onehot"}`` or ``runs="runs"``; others are settings of every process in ``settings``.
+
+    Returns:
+        What the run gave away; its ``folder`` holds what the parties wrote.
+
+    Raises:
+        ValueError: for what can't work, before anything is started.
+        FederationFailed, ProcessFailed: when the run fails.
+    """
+    from rich.console import Console
+
+    from plumbline.audit.folder import AuditFolder
+    from plumbline.audit.request import AuditRequest
+    from plumbline.audit.run import run_audit
+    from plumbline.judge.findings import read_findings
+
+    asked = _fields(options)
+    with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
+        files = _files([active, *passive], Path(scratch))
+        request = AuditRequest(active=files[0], passive=tuple(files[1:]), label=label, id_column=id, **asked)
+        run = AuditFolder(run_audit(request, Console()))
+    return read_findings(run.parties, request.passive_names, run.path.name)
+
+
+def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as fields of a request; raises ValueError for one that there isn't."""
+    from dataclasses import fields
+
+    from plumbline.audit.request import AuditRequest
+    from vfl.suggestions import did_you_mean
+
+    known = ({one.name for one in fields(AuditRequest)} - _ARGUMENTS) | {*_SETTINGS, "yes"}
+    if unknown := [name for name in options if name not in known]:
+        raise ValueError(
+            f"An audit has no option {unknown[0]!r}.{did_you_mean(unknown[0], known)} See `plumbline audit --help`; "
+            "any other setting goes into settings={...}."
+        )
+    made = dict(options)
+    own = {name: made.pop(name) for name in _SETTINGS if name in made}
+    made["settings"] = {**made.get("settings", {}), **own}
+    # Who calls has decided: a notebook has nobody to ask.
+    made["assume_yes"] = made.pop("yes", made.get("assume_yes", True))
+    made["runs"] = Path(made.get("runs", "runs"))
+    return made | {name: _listed(made[name]) for name in _LISTS if name in made}
+
+
+def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(one.strip() for one in names.split(",") if one.strip()) if isinstance(names, str) else tuple(names)
+
+
+def _files(tables: Sequence[pd.DataFrame | str | Path], folder: Path) -> list[str]:
+    """Where each party reads its table: frames are written into ``folder``."""
+    import pandas as pd
+
+    from plumbline.own_frames import write_frames
+    from plumbline.recipe import party_names
+
+    paths = [folder / f"{name}.parquet" for name in party_names(len(tables))]
+    frames = {path: table for path, table in zip(paths, tables, strict=True) if isinstance(table, pd.DataFrame)}
+    write_frames(list(frames.values()), list(frames))
+    return [str(path if path in frames else table) for path, table in zip(paths, tables, strict=True)]

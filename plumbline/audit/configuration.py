@@ -32,7 +32,8 @@ _OF_REQUEST = {
     name: kind for name, kind in get_type_hints(AuditRequest).items() if name not in ("settings", "encode", "verbosity")
 }
 _NAMES = {field: key for key, field in _FIELDS.items()}
-_NO_ATTACKS = "none"
+# In place of names of attacks.
+NO_ATTACKS = "none"
 # How the terminal is spoken to.
 _SAID = ("quiet", "verbose", "json")
 KEYS = (*(_NAMES.get(name, name.replace("_", "-")) for name in _OF_REQUEST), *SETTINGS_AS_OPTIONS, *_TABLES, *_SAID)
@@ -79,7 +80,7 @@ class Asked:
 
 def _attacks_asked(names: tuple[str, ...]) -> tuple[str, ...]:
     """The names, ``all`` alone for every attack that can apply; ``none`` alone is none of them."""
-    return () if names == (_NO_ATTACKS,) else names
+    return () if names == (NO_ATTACKS,) else names
 
 
 def asked_of(fields: Mapping[str, Any], settings: Mapping[str, Any], said: frozenset[str] = frozenset()) -> Asked:
@@ -148,7 +149,7 @@ def repeating(request: AuditRequest, settings: Mapping[str, Any]) -> dict[str, A
     given = {
         _NAMES.get(name, name.replace("_", "-")): _as_toml(value) for name, value in _rooted(asked, Path.cwd()).items()
     }
-    given["attacks"] = list(request.attacks) or [_NO_ATTACKS]
+    given["attacks"] = list(request.attacks) or [NO_ATTACKS]
     # The request's own fields, which a shell's variables of these names don't change.
     own = {"attacks", "defences", *(["cipher"] if request.cipher != "auto" else [])}
     common = _rooted({name: value for name, value in settings.items() if name not in own}, Path.cwd())
@@ -215,7 +216,9 @@ def _fields_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:
 
 def _checked(key: str, value: Any, kind: Any, place: _Place, table: str = "") -> Any:
     """A value of the kind that a field has; names may be a list, or a text with commas as on the command line."""
-    if kind == tuple[str, ...] and isinstance(value, str):
+    if key in ("passive", "passive-columns") and isinstance(value, str):
+        value = [value]
+    elif kind == tuple[str, ...] and isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if kind == float | None and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)

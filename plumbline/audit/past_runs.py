@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from plumbline.audit.configuration import FILE
+from plumbline.audit.configuration import FILE, NO_ATTACKS
 from plumbline.audit.folder import AuditFolder
 from vfl.suggestions import did_you_mean
 
@@ -117,7 +117,7 @@ def what_was_asked(asked: Mapping[str, Any]) -> str:
         " + ".join(str(one).split("://")[0] if "://" in str(one) else Path(str(one)).name for one in tables if one)
     ]
     attacks, defences = asked.get("attacks", []), asked.get("defences", [])
-    if attacks and attacks != ["none"]:
+    if attacks and attacks != [NO_ATTACKS]:
         words.append(f"{len(attacks)} attack{'s' * (len(attacks) != 1)}")
     if defences:
         words.append(f"under {', '.join(defences)}")

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from attacks import LEVELS, Level, spec_of
+from attacks.registry import REGISTRY as ATTACKS
+from defences.registry import REGISTRY as DEFENCES
 from plumbline.audit.applicable import ALL
 from plumbline.recipe import Recipe, own_tables, party_names, shares_of
 from vfl.data import DATASETS, column_blocks, dataset
@@ -140,6 +142,11 @@ class AuditRequest:
 
     def _check_settings(self) -> None:
         """Refuse what isn't there, and what contradicts itself."""
+        for name in self.defences:
+            DEFENCES.check(name)
+        for name in self.attacks:
+            if self.attacks != (ALL,):
+                ATTACKS.check(name)
         if self.cipher not in get_args(CipherChoice):
             raise ValueError(f"--cipher is auto, paillier or plain, got {self.cipher!r}.")
         if self.cipher != "auto" and self.settings.get("cipher", self.cipher) != self.cipher:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +16,8 @@ from services.common.words import escaped
 State = Literal["running", "finished", "failed", "stopped"]
 
 _FILE = "status.json"
+# Where in the program a run failed.
+ERROR_FILE = "error.txt"
 _MOST_SAID = 2_000
 _INTERRUPTED = "It was interrupted."
 _KILLED = "Its process has ended without a word: it was killed, or the machine went down."
@@ -53,6 +56,8 @@ def run_at_work(folder: Path) -> Iterator[None]:
             _write(folder, replace(begun, status="stopped", reason=_INTERRUPTED, ended=_now()))
             raise
         except BaseException as error:
+            write_durably(folder / ERROR_FILE, traceback.format_exc().encode())
+            error.add_note(f"The details are in {folder / ERROR_FILE}.")
             reason = escaped(str(error) or type(error).__name__, _MOST_SAID)
             _write(folder, replace(begun, status="failed", reason=reason, ended=_now()))
             raise

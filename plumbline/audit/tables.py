@@ -13,7 +13,7 @@ from plumbline.recipe import own_tables
 from vfl.data import TableError, TypedTable
 from vfl.data.databases import without_password
 from vfl.data.faults import Problems
-from vfl.data.selection import Selection, matches
+from vfl.data.selection import Selection, looks_like_data, matches
 from vfl.data.typed_tables import read_selected
 from vfl.suggestions import did_you_mean
 
@@ -65,7 +65,9 @@ def examine_tables(request: AuditRequest) -> ExaminedTables | None:
         try:
             tables[party] = read_selected(own["data"], wishes.of(party))
         except TableError as error:
-            problems.found.extend(f"{party} ({short_name(own['data'])}): {one}" for one in error.problems)
+            told = {one.partition(": ")[2] for one in problems.found} if request.splits else set()
+            new = [one for one in error.problems if one not in told]
+            problems.found.extend(f"{party} ({short_name(own['data'])}): {one}" for one in new)
     problems.found.extend([*wishes.unheard(), *wishes.labels_elsewhere()])
     if not problems.found:
         problems.found.extend(_no_overlap(tables, settings))
@@ -97,6 +99,9 @@ class _Wishes:
         """Says, once it is told the names of a party's columns, which are used and how."""
 
         def select(present: Sequence[str]) -> Selection:
+            if self.request.id_column not in present and looks_like_data(present):
+                # Refused as a table without a header: nothing can be said of columns.
+                return Selection(self.request.id_column, None)
             self.present[party] = list(present)
             self.chosen[party] = self._selection(party)
             return self.chosen[party]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -169,6 +171,7 @@ def audit(
         if request.dry_run:
             prepare(request, console)
             return
+        _check_place(request.runs)
         run = AuditFolder(run_audit(request, console))
         results = json.loads(run.results.read_text())
         if wants_json:
@@ -242,6 +245,15 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "defences": _names,
     "hidden": _layer_sizes,
 }
+
+
+def _check_place(folder: Path) -> None:
+    """Refuse a folder that can't be written to before anything is calculated; raises OSError."""
+    standing = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    if not standing.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    if not os.access(standing, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def _check_threshold(limit: float | None, largest: float | None) -> None:

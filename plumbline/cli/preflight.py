@@ -3,14 +3,15 @@
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from plumbline.cli.output import AsJson, plain_errors, print_json, shown
+from plumbline.cli.output import AsJson, console_out, plain_errors, print_json, shown
 from vfl.arrays import FloatArray
-from vfl.data.tables import Table
+from vfl.data.typed_tables import TypedTable
 from vfl.theory.prediction import Interval, PreflightBounds, preflight_bounds
 
 _ASSUMPTIONS = (
@@ -87,7 +88,7 @@ class Preflight:
 
 
 def preflight(
-    table: Annotated[str, typer.Argument(help="This party's own table (.csv, .parquet or a database URL).")],
+    table: Annotated[str, typer.Argument(help="This party's own table (a file or a database URL).")],
     classes: Annotated[int, typer.Option(help="How many classes the active party's labels have.")],
     id_column: Annotated[str, typer.Option("--id", help="Its id column.")] = "id",
     as_json: AsJson = False,
@@ -98,27 +99,26 @@ def preflight(
 
     Example: plumbline preflight laboratory.csv --classes 2 --id patient
     """
-    from vfl.data import load_table
+    from vfl.data import read_table
 
     with plain_errors():
-        found = _examined(load_table(table, id_column=id_column, label_column=None), classes)
+        typed = read_table(table, id_column=id_column, label_column=None)
+        found = _examined(typed, classes)
     if as_json:
         print_json(_facts(found))
     else:
         _print(found)
+        for plan in typed.plans:
+            if plan.encoding == "drop":
+                console_out.print(shown(f"Column {plan.name} is {plan.becomes}."))
 
 
-def _examined(table: Table, classes: int) -> Preflight:
-    from vfl.data import fit_encoder
+def _examined(table: TypedTable, classes: int) -> Preflight:
+    from vfl.data import fit_columns
 
-    for name, values in zip(table.feature_names, table.features.T, strict=True):
-        if values.min() == values.max():
-            raise ValueError(
-                f"Column {name!r} has the same value in every row, so that there is nothing to hide and nothing to "
-                "learn from: leave it out."
-            )
-    features = fit_encoder("minmax", table.features).transform(table.features)
-    columns = tuple(_guesses(name, values) for name, values in zip(table.feature_names, features.T, strict=True))
+    fitted = fit_columns(table, np.arange(len(table.ids)), "minmax")
+    features = fitted.transform(table)
+    columns = tuple(_guesses(one.name, values) for one, values in zip(fitted.columns, features.T, strict=True))
     return Preflight(len(features), features.shape[1], classes, preflight_bounds(features, classes), columns)
 
 

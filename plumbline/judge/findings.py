@@ -1,17 +1,23 @@
 """Everything that a run tells an auditor: its summary, what attacks found, and the answer to a person."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import overload
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 from plumbline.judge.answer import Answer
 from plumbline.judge.answering import answer_of
+from plumbline.judge.how_far import Progress, silent
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
-from plumbline.judge.progress import Progress, silent
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.judge.trials import DefenceTrial
 from services.common.run_folder import RunFolder
+from services.common.run_records import content_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 Finding = AttackFinding | TrainingFinding
 
@@ -26,6 +32,7 @@ class Findings(Sequence[Finding]):
         training: what attacks on training found.
         answer: the verdict in words, with lights.
         trials: defences that were tried, with what they left of the leak.
+        folder: what the parties wrote of the run; None where these findings are of no run on disk.
     """
 
     summary: RunSummary
@@ -33,6 +40,7 @@ class Findings(Sequence[Finding]):
     training: tuple[TrainingFinding, ...]
     answer: Answer
     trials: tuple[DefenceTrial, ...] = ()
+    folder: RunFolder | None = None
 
     def __len__(self) -> int:
         return len(self.predictions.attacks) + len(self.training)
@@ -47,6 +55,63 @@ class Findings(Sequence[Finding]):
     def __getitem__(self, index: int | slice) -> Finding | Sequence[Finding]:
         found: tuple[Finding, ...] = (*self.predictions.attacks, *self.training)
         return found[index]
+
+    def to_frame(self, of: str = "columns") -> "pd.DataFrame":
+        """Make a data frame of what leaked of each column, the most exposed first.
+
+        Args:
+            of: ``columns``; ``levels`` for a row per column and level of what the adversary knows beforehand;
+                ``attacks`` (on predictions) or ``training`` (attacks on it) for a row of each of these.
+
+        Raises:
+            ValueError: for anything else.
+        """
+        from plumbline.notebook.frames import frame_of
+
+        return frame_of(self, of)
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw what the federation gives away of each column, on ``axes`` or on a figure of its own (matplotlib)."""
+        from plumbline.notebook.shown import axes_of
+
+        return axes_of(self, axes)
+
+    def report(self, path: Path | str = "report.html") -> Path:
+        """Write the report as one page; returns where.
+
+        Raises:
+            RunFolderError: where the files of the run are gone: those of a local federation go when it is closed.
+        """
+        from plumbline.notebook.page import report_of
+
+        return report_of(self, Path(path))
+
+    def log_to_mlflow(self, run_name: str | None = None) -> str:
+        """Log settings, numbers and the report to MLflow: to its run at work, or to one of this name; returns its id.
+
+        Raises:
+            ModuleNotFoundError: without the extra ``mlflow``.
+        """
+        from plumbline.notebook.tracking import log_findings
+
+        return log_findings(self, run_name)
+
+    def _repr_html_(self) -> str:
+        from plumbline.notebook.shown import html_of
+
+        return html_of(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""
+        return {
+            **asdict(self.summary),
+            "predictions": content_of(self.summary.predictions),
+            **asdict(self.predictions),
+            "training_attacks": [asdict(finding) for finding in self.training],
+            "answer": asdict(self.answer),
+            "largest_part": self.answer.largest_part,
+            "trials": [asdict(one) for one in self.trials],
+        }
 
 
 def read_findings(
@@ -73,4 +138,5 @@ def read_findings(
     told = progress or silent
     predictions = read_prediction_findings(folder, passive_names, progress=told)
     training = tuple(read_training_findings(folder, progress=told))
-    return Findings(summary, predictions, training, answer_of(summary, predictions, training, titles or {}))
+    answer = answer_of(summary, predictions, training, titles or {})
+    return Findings(summary, predictions, training, answer, folder=folder)

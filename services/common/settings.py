@@ -24,7 +24,7 @@ from vfl.suggestions import did_you_mean, nearest
 
 PREFIX = "PLUMBLINE_"
 # Settings of tools and tests around the services; known, so that they are not taken for typing errors.
-_ELSEWHERE = frozenset({"PLUMBLINE_PORT", "PLUMBLINE_TEST_POSTGRES_URL"})
+_ELSEWHERE = frozenset({"PLUMBLINE_PAGES_PORT", "PLUMBLINE_PORT", "PLUMBLINE_TEST_POSTGRES_URL"})
 
 
 # What the plan asks of settings; installed_model follows from one.

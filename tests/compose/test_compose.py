@@ -1,4 +1,4 @@
-"""The compose file as a newcomer runs it: build, up, scores from outside, and what no party may see or do."""
+"""The compose file as a newcomer runs it: up, scores and a report in a browser, and what no party may see or do."""
 
 import json
 import os
@@ -7,9 +7,11 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ RECORDS = [f"r{number:06d}" for number in range(1, 21)]
 BUILD_SECONDS = 400
 UP_SECONDS = 300
 SERVING_SECONDS = 150
+REPORT_SECONDS = 90
 _CALL_PREDICT = """
 import grpc
 from protos.v1 import active_pb2, active_pb2_grpc
@@ -70,7 +73,10 @@ class Stack:
     compose: tuple[str, ...]
     project: str
     port: int
+    pages_port: int
     operator: Path
+    # What the page of the federation at work began with, look by look.
+    shown: list[str] = field(default_factory=list)
 
     @property
     def address(self) -> str:
@@ -81,6 +87,7 @@ class Stack:
         environment = {
             "COMPOSE_PROJECT_NAME": self.project,
             "PLUMBLINE_PORT": str(self.port),
+            "PLUMBLINE_PAGES_PORT": str(self.pages_port),
             "PLUMBLINE_DEFENCES": "response_truncation,score_scheme3",
         }
         return run(*self.compose, *arguments, seconds=seconds, check=check, **environment).stdout.strip()
@@ -105,11 +112,29 @@ class Stack:
             sys.stderr.write(self("logs", "--tail", "30", check=False))
             raise
 
+    def page(self, path: str = "") -> str:
+        """What the page server has; empty before the auditor has written it."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.pages_port}/{path}", timeout=10) as answer:
+                return str(answer.read().decode())
+        except (urllib.error.URLError, OSError):
+            return ""
+
+    def await_report(self) -> None:
+        """Wait until the auditor has said its last word."""
+        deadline = time.monotonic() + REPORT_SECONDS
+        while not json.loads(self.page("status.json") or "{}").get("is_over"):
+            if time.monotonic() > deadline:
+                pytest.fail(f"No report after {REPORT_SECONDS} s:\n{self('logs', '--tail', '30', 'audit')}")
+            time.sleep(1)
+
     def await_serving(self) -> None:
         """Wait until the job is done."""
         deadline = time.monotonic() + SERVING_SECONDS
         last = "no answer"
         while time.monotonic() < deadline:
+            if status := self.page("status.json"):
+                self.shown.append(json.loads(status)["lines"][0])
             try:
                 with self.connect() as federation:
                     reply = federation.status()
@@ -141,12 +166,13 @@ def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if shutil.which(compose[0]) is None or run(*compose, "version", check=False).returncode != 0:
         pytest.skip(f"`{request.param}` is not installed")
     operator = tmp_path_factory.mktemp("compose") / "certs"
-    stack = Stack(compose, f"plumbline{uuid.uuid4().hex[:8]}", free_port(), operator)
+    stack = Stack(compose, f"plumbline{uuid.uuid4().hex[:8]}", free_port(), free_port(), operator)
     try:
         stack("build", seconds=BUILD_SECONDS)
         stack.start()
         run("docker", "cp", f"{stack('ps', '-aq', 'certs')}:/parties/operator/.", str(operator))
         stack.await_serving()
+        stack.await_report()
         yield stack
     finally:
         stack("down", "-v", "--remove-orphans", seconds=90)
@@ -162,6 +188,47 @@ def test_scores_for_an_operator_outside(stack: Stack) -> None:
     assert known.to_numpy().min() >= 0
     assert "not among the aligned records" in str(answers.loc["nobody", "error"])
     assert answers.drop(columns="error").loc["nobody"].isna().all()
+
+
+def in_browser(address: str) -> str:
+    """What a page comes to in a browser that has run its scripts."""
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no Chromium here")
+    options = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000")
+    return run(browser, *options, "--dump-dom", address).stdout
+
+
+def test_training_is_watched_and_ends_in_a_report_in_a_browser(stack: Stack) -> None:
+    assert any(line.startswith("training: step ") for line in stack.shown), stack.shown
+    assert stack.container("audit")["State"]["ExitCode"] == 0
+    (session,) = {path.split("/")[1] for path in stack.shell("pages", "cd /pages; ls -d runs/*/report.html").split()}
+    first = in_browser(f"http://127.0.0.1:{stack.pages_port}/")
+    assert "<li>serving</li>" in first
+    assert f'href="runs/{session}/report.html"' in first
+    report = in_browser(f"http://127.0.0.1:{stack.pages_port}/runs/{session}/report.html")
+    assert f"session {session}" in report
+    # The attacks that the demo mounts by itself, at either party.
+    for attack in ("half_star", "rcc2", "posterior", "label_recovery"):
+        assert attack in report
+
+
+def test_the_auditor_only_reads_and_the_page_server_knows_the_pages_only(stack: Stack) -> None:
+    def mounts(service: str) -> dict[str, bool]:
+        volumes = [one for one in stack.container(service)["Mounts"] if one["Type"] == "volume"]
+        return {one["Name"].removeprefix(f"{stack.project}_"): one["RW"] for one in volumes}
+
+    runs = {"runs-active": False, "runs-passive": False}
+    assert mounts("audit") == runs | {"certs-operator": False, "pages": True}
+    assert mounts("pages") == {"pages": False}
+    assert list(stack.container("pages")["NetworkSettings"]["Networks"]) == [f"{stack.project}_readers"]
+    published = stack.container("pages")["NetworkSettings"]["Ports"]["8080/tcp"]
+    assert published == [{"HostIp": "127.0.0.1", "HostPort": str(stack.pages_port)}]
+    for service in ("audit", "pages"):
+        host = stack.container(service)["HostConfig"]
+        assert (host["ReadonlyRootfs"], host["CapDrop"], host["Memory"]) == (True, ["ALL"], 600 << 20)
+        assert "no-new-privileges:true" in host["SecurityOpt"]
+    assert stack.shell("pages", "id -u; find / -name '*.key' -not -path '/proc/*' 2>/dev/null || true") == "10001"
 
 
 def test_every_party_becomes_healthy(stack: Stack) -> None:
@@ -201,7 +268,9 @@ def test_a_party_has_only_what_is_its_own(stack: Stack, party: str) -> None:
     assert stack.shell(party, "find / -name '*.key' -not -path '/proc/*' 2>/dev/null || true") == f"/certs/{party}.key"
     assert set(stack.shell(party, "ls /certs").split()) == {"ca.crt", f"{party}.crt", f"{party}.key"}
     if party != "coordinator":
-        assert set(stack.shell(party, "ls /runs").split()) == {f"{party}.json", f"{party}-weights.npz"}
+        # Features are the demo's, for its auditor.
+        own_files = {f"{party}.json", f"{party}-weights.npz", f"{party}-features.npz", "attacks"}
+        assert set(stack.shell(party, "ls /runs").split()) == own_files
 
 
 @pytest.mark.parametrize("party", PARTIES)
@@ -268,3 +337,6 @@ def test_without_the_passive_party_predictions_fail_and_a_new_start_serves_the_s
     with stack.connect() as federation:
         assert federation.status().session_id == session
         assert federation.predict(RECORDS).equals(before)
+    # The auditor has looked again, and has found its report there.
+    stack.await_report()
+    assert json.loads(stack.page("status.json"))["reports"] == 1

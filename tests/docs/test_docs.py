@@ -22,7 +22,7 @@ from tests.harness.documented_plugin import install
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
 # Variables that aren't settings of a service.
-OTHER_VARIABLES = {"PORT", "TEST_POSTGRES_URL"}
+OTHER_VARIABLES = {"PAGES_PORT", "PORT", "TEST_POSTGRES_URL"}
 # What stands in a text until somebody has measured or written it.
 PLACEHOLDER = re.compile(r"@[A-Z_]+@|\b(?:ALIGNMENT_TABLE|FIXME|MEMORY|PLACEHOLDER|TBD|TODO|XXX)\b")
 

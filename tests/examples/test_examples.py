@@ -30,11 +30,16 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> None:
     ).execute()
     shown = [output["data"] for cell in cells for output in cell.outputs if "data" in output]
     assert any("image/png" in data for data in shown)
-    (errors,) = (data["text/plain"] for data in shown if "guessing one half" in data["text/plain"])
-    # Two columns, three classes: "nothing is left to guess".
-    of_the_attack = [float(value) for value in re.findall(r"^\w+ +(\S+) +\S+$", errors, flags=re.MULTILINE)]
-    assert len(of_the_attack) == 2
-    assert max(of_the_attack) < 1e-12
+    assert any("plumbline-findings" in data.get("text/html", "") for data in shown)
+    (parts,) = (data["text/plain"] for data in shown if "decision only" in data["text/plain"])
+    # Source columns, not features: a number with gaps, and a word.
+    found = dict(re.findall(r"^(proline|colour) +(\S+) +\S+$", parts, flags=re.MULTILINE))
+    assert set(found) == {"proline", "colour"}
+    assert float(found["colour"]) > 0.5
+    (outcome,) = (data["text/plain"] for data in shown if "TrainingOutcome" in data["text/plain"])
+    assert re.search(r"accuracy=[01]\.\d+, auc=[01]\.\d+", outcome)
+    page = (tmp_path / "report.html").read_text()
+    assert "proline" in page
 
 
 class Terminals:
@@ -101,9 +106,20 @@ def test_three_terminals_train_and_answer(tmp_path: Path) -> None:
         while (asked := terminals.run("ask.sh")).returncode != 0 or not asked.stdout.startswith("serving\n"):
             assert time.monotonic() < deadline, f"{asked.stdout}{asked.stderr}\n{hospital.read_text()}"
             time.sleep(1)
-        rows = list(csv.DictReader(asked.stdout.splitlines()[1:]))
+        told = asked.stdout.splitlines()
+        assert any(line.startswith("The model that answers: accuracy ") for line in told)
+        assert any(line.split() == ["laboratory", "10", "features", "answers"] for line in told)
+        rows = list(csv.DictReader(told[told.index("id,benign,malignant,error") :]))
         assert [row["id"] for row in rows] == ["p0001", "p0002", "p0003", "p0004"]
         scored = [row for row in rows if not row["error"]]
         assert len(scored) >= 2
         for row in scored:
             assert float(row["benign"]) + float(row["malignant"]) == pytest.approx(1)
+        # Each party's own page, while the federation goes on.
+        reported = terminals.run("report.sh")
+        assert reported.returncode == 0, reported.stderr
+        hospitals, _, laboratorys, _ = reported.stdout.splitlines()
+        assert hospitals.startswith("active trained with laboratory on ")
+        assert laboratorys.startswith("laboratory tells active no parameters: ")
+        for party in ("active", "laboratory"):
+            assert (tmp_path / "federation" / party / "run" / "report.html").exists()

@@ -3,7 +3,7 @@
 import csv
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, role_of
 
 TABLES = ("--active", "bank.csv", "--passive", "shop.csv", "--label", "default", "--id", "client")
-Rows = list[list[object]]
+Rows = Sequence[Sequence[object]]
 
 
 def bank(rows: int = 60) -> Rows:
@@ -125,6 +125,63 @@ def test_an_option_of_an_attack_that_it_has_not(said: Callable[..., str]) -> Non
     words = said("audit", "--data", "wine", "--attacks", "gia", "--set", options)
     assert "gia can't take innit." in words
     assert "Did you mean 'init'?" in words
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "words"),
+    [
+        ("bank.csv", changed(bank(), 2, lambda row: row * 1.37), "'default' looks like a number, not a class"),
+        ("bank.csv", changed(bank(600), 2, lambda row: f"k{row % 200}"), "200 classes"),
+        ("bank.csv", changed(bank(), 2, lambda _: "yes"), "one class only"),
+        (
+            "bank.csv",
+            changed(bank(), 2, lambda row: "" if row % 5 == 0 else "yn"[row % 2]),
+            "is empty in rows 1, 6, 11",
+        ),
+        ("bank.csv", [["client", "age", "defalt"], *bank()[1:]], "Did you mean 'defalt'?"),
+        ("shop.csv", changed(shop(), 0, lambda row: f"other{row}x"), "No id is in all tables"),
+        ("shop.csv", changed(shop(), 0, lambda row: f"c{row // 2}"), "30 rows with the id of an earlier row"),
+        ("shop.csv", [["customer", "spent", "visits"], *shop()[1:]], "no id column 'client'"),
+        ("shop.csv", [], "The file 'shop.csv' is empty"),
+    ],
+    ids=["regression", "200 classes", "one class", "gaps", "label", "no overlap", "same id", "id column", "empty"],
+)
+def test_a_table_that_cannot_be_used(said: Callable[..., str], table: str, rows: Rows, words: str) -> None:
+    write(table, rows)
+    assert words in said("audit", *TABLES)
+
+
+def test_all_that_is_wrong_with_all_tables_is_told_at_once(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("bank.csv", changed(bank(), 2, lambda _: "yes"))
+    write("shop.csv", changed(shop(), 0, lambda row: f"c{row // 2}"))
+    monkeypatch.setattr(sys, "argv", ["plumbline", "audit", *TABLES])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    told = capfd.readouterr().err
+    assert "one class only" in told
+    assert "id of an earlier row" in told
+    assert "Traceback" not in told
+
+
+def test_a_file_that_is_not_there_or_no_text(said: Callable[..., str], here: Path) -> None:
+    Path("shop.csv").unlink()
+    assert "There is no file 'shop.csv': check the path." in said("audit", *TABLES)
+    Path("shop.csv").write_bytes(b"\xff\xfe\x00\x81client,spent\n\x00\x01")
+    assert "save it again, as UTF-8" in said("audit", *TABLES)
+
+
+@pytest.mark.parametrize("spelled", ["{}", "{}.0"])
+def test_ids_that_one_party_writes_as_numbers_and_the_other_as_text_are_the_same(
+    spelled: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("bank.csv", changed(bank(), 0, lambda row: row + 1))
+    write("shop.csv", changed(shop(), 0, lambda row: spelled.format(row + 1)))
+    monkeypatch.setattr(sys, "argv", ["plumbline", "audit", *TABLES, "--attacks", "half_star", "--dry-run"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    assert "60 records are in all tables." in capfd.readouterr().out
 
 
 def test_a_port_where_nobody_listens(said: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,8 @@ _LOOKS_LIKE_A_DATE = re.compile(
     rf"(?:\d{{8}}|\d{{4}}|\d{{1,4}}[./-]\d{{1,2}}(?:[./-]\d{{1,4}})?|\d{{1,2}}[ -]?[A-Za-z]{{3,9}}\.?[ -]?,? ?\d{{2,4}}"
     rf"|[A-Za-z]{{3,9}} \d{{1,2}},? \d{{4}}){_TIME}"
 )
-_SAMPLE = 50
+# Texts that a form is guessed from before all are read.
+_SAMPLE = 100
 
 
 def is_missing_word(text: str) -> bool:
@@ -112,6 +113,14 @@ def notation_of(texts: Sequence[str], weights: NDArray[np.int64]) -> DecimalMark
     ones.
     """
     marked = [at for at, text in enumerate(texts) if "," in text or "." in text]
+    first = _notation_of(texts, weights, marked[:_SAMPLE])
+    # What few texts leave open more may tell.
+    return first if first in (".", ",") or len(marked) <= _SAMPLE else _notation_of(texts, weights, marked)
+
+
+def _notation_of(
+    texts: Sequence[str], weights: IntArray, marked: Sequence[int]
+) -> DecimalMark | Literal["either", "same"]:
     if not marked:
         return "same"
     words = [texts[at] for at in marked]

@@ -58,7 +58,7 @@ class Selection:
         Raises:
             TableError: when the header isn't one.
         """
-        if self.id_column not in present and _looks_like_data(present):
+        if self.id_column not in present and looks_like_data(present):
             # Only this: a message that lists the columns would show a person's cells.
             raise TableError(
                 "The first line looks like a row of data: put a line with the columns' names above it, or check the "
@@ -148,7 +148,7 @@ def _matching(patterns: Sequence[str], present: Sequence[str], role: str, proble
     return found
 
 
-def _looks_like_data(present: Sequence[str]) -> bool:
+def looks_like_data(present: Sequence[str]) -> bool:
     """Tell whether a header has so many numbers that it must be a row: years as names are few beside others."""
     return sum(reads_as_number(name) for name in present) >= _NUMBERS_OF_A_ROW * len(present)
 

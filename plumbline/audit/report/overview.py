@@ -109,7 +109,11 @@ def _anyway(column: ColumnAnswer, level: Level) -> str:
     if known is None:
         return ""
     guessed = f"{column.known_as}: {percent_words(1 - known.e0)} anyway"
-    return guessed if known.error is None else f"{guessed}, {percent_words(1 - known.error)} with the federation"
+    if known.error is None:
+        return guessed
+    # Who has the scores can still guess.
+    more = percent_words(1 - known.error) if known.error < known.e0 else "no more"
+    return f"{guessed}, {more} with scores"
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ import pytest
 
 from plumbline.federation import Federation, FederationFailed
 from plumbline.processes import UNEXPECTED, LocalProcesses
-from protos.v1 import active_pb2_grpc
+from protos.v1 import active_pb2, active_pb2_grpc
+from services.common.agreement import TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.statuses import abort_with
 
@@ -42,7 +43,7 @@ class Failing(active_pb2_grpc.ActiveServicer):
 
 
 @contextmanager
-def federation(processes: LocalProcesses | None, party: Failing) -> Iterator[Federation]:
+def federation(processes: LocalProcesses | None, party: active_pb2_grpc.ActiveServicer) -> Iterator[Federation]:
     server = grpc.server(ThreadPoolExecutor(1))
     active_pb2_grpc.add_ActiveServicer_to_server(party, server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -106,3 +107,33 @@ def test_a_job_without_a_result_names_the_log(processes: LocalProcesses) -> None
         pytest.raises(FederationFailed, match=r"without a result; see .*/logs/active\.log\.$"),
     ):
         running.train()
+
+
+def test_a_term_that_no_training_has_is_told_before_anybody_is_asked(processes: LocalProcesses) -> None:
+    with (
+        federation(processes, Failing(TypeError("secret"))) as running,
+        pytest.raises(ValueError, match=r"^A training has no 'epoch'\. Did you mean 'epochs'\? Its terms: epochs, "),
+    ):
+        running.train(epoch=3)
+
+
+@dataclass
+class Trained(active_pb2_grpc.ActiveServicer):
+    """An active party whose job ends at once, and which serves another session's model or its own."""
+
+    serves: str
+
+    def Train(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        yield active_pb2.JobEvent(result=active_pb2.JobResult(session_id="a" * 32, aligned_rows=9, epochs_run=1))
+
+    def Status(self, request: Any, context: grpc.ServicerContext) -> Any:
+        test = active_pb2.TestResult(test_rows=4, accuracy=0.75, auc=0.5)
+        return active_pb2.StatusReply(session_id=self.serves, test=test, own_plan=TrainingPlan().to_message())
+
+
+def test_an_outcome_says_how_its_own_model_does_and_no_other(processes: LocalProcesses) -> None:
+    with federation(processes, Trained("a" * 32)) as running:
+        outcome = running.train()
+    assert (outcome.aligned_rows, outcome.accuracy, outcome.auc) == (9, 0.75, 0.5)
+    with federation(processes, Trained("b" * 32)) as running:
+        assert running.train().accuracy is None

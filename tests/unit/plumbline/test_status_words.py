@@ -110,9 +110,11 @@ def test_only_what_is_new_is_told_and_steps_from_time_to_time() -> None:
     now = [0.0]
     news = StatusNews(lambda: now[0])
 
-    def stepped(steps: int, **changes: int) -> FederationStatus:
+    def stepped(steps: int, epochs: int = 2) -> FederationStatus:
         assert TRAINING.job is not None
-        return replace(TRAINING, job=replace(TRAINING.job, steps_done=steps, seconds_left=400.0 - steps, **changes))
+        return replace(
+            TRAINING, job=replace(TRAINING.job, steps_done=steps, seconds_left=400.0 - steps, epochs_done=epochs)
+        )
 
     assert news.of(IDLE) == [*status_lines(IDLE), IDLE.obstacle]
     assert news.of(IDLE) == []
@@ -123,7 +125,7 @@ def test_only_what_is_new_is_told_and_steps_from_time_to_time() -> None:
     assert news.of(stepped(102)) == [status_lines(stepped(102))[0]]
     now[0] = 11
     assert news.of(stepped(103)) == []
-    assert news.of(stepped(104, epochs_done=3)) == [status_lines(stepped(104, epochs_done=3))[0]]
+    assert news.of(stepped(104, epochs=3)) == [status_lines(stepped(104, epochs=3))[0]]
     gone = replace(SERVING, parties=(*SERVING.parties[:1], PartyStatus("laboratory", 8, False), *SERVING.parties[2:]))
     told = news.of(SERVING)
     assert told == ["serving", status_lines(SERVING)[-1]]

@@ -89,6 +89,15 @@ def test_a_file_asks_for_what_its_options_say(file: Path) -> None:
     )
 
 
+def test_one_table_split_by_columns_is_asked_for_in_a_file_too(tmp_path: Path) -> None:
+    path = tmp_path / "split.toml"
+    path.write_text('data = "all.csv"\nlabel = "y"\nactive-columns = "age"\npassive-columns = "spent,visit*"\n')
+    asked = read_configuration(path).request()
+    assert asked.data == str(tmp_path / "all.csv")
+    assert asked.active_columns == ("age",)
+    assert asked.passive_columns == ("spent,visit*",)  # a text for each party
+
+
 def test_every_option_of_the_command_can_stand_in_a_file() -> None:
     command: Any = get_command(app)
     options = {max(one.opts, key=len).removeprefix("--") for one in command.commands["audit"].params}

@@ -98,7 +98,7 @@ def test_one_hot_groups_are_known_from_the_columns_and_each_partys_own(tmp_path:
         *("pay", "home=owner", "home=tenant"),
         *("home=x", "home=y", "home is missing", "due", "due is missing"),
     ]
-    changes = write_knowledge(settings, AuditFolder(tmp_path), 5)
+    changes = write_knowledge(joined, AuditFolder(tmp_path), 5)
     # One record has none of the first: no search in the records would find it. "due" is a number beside its gap.
     found = read_moments(changes["prior_knowledge"])
     assert [group.tolist() for group in found.groups] == [[1, 2], [3, 4, 5]]

@@ -150,7 +150,7 @@ def test_training_attacks_of_a_party_stand_in_its_own_report(tmp_path: Path) -> 
     settings = small_settings(truncate_answers=False)
     rows = [party_data(rows=range(60), columns=1)]
     attack = {"feature_order": load("feature_order")}
-    with house(tmp_path, settings=settings, passive=rows, active_adversary=attack) as home:  # type: ignore[arg-type]
+    with house(tmp_path, settings=settings, passive=rows, active_adversary=attack) as home:
         home.train()
     for file in tmp_path.glob("passive*"):
         file.unlink()

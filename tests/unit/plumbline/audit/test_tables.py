@@ -192,6 +192,14 @@ def test_several_passive_parties_of_one_table(files: Files) -> None:
     assert "encode" not in found.settings["passive-1"]
 
 
+def test_a_split_file_without_a_header_is_told_of_once(files: Files) -> None:
+    request = files.split()
+    path = Path(request.data)
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
+    (told,) = faults(request)
+    assert told.startswith("active (all.csv): The first line looks like a row of data")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

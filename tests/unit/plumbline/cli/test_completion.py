@@ -1,5 +1,6 @@
 """What a shell offers after TAB."""
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -7,6 +8,7 @@ from typing import cast
 import pytest
 from typer import Context
 
+from plumbline.__main__ import main
 from plumbline.cli import completion
 
 
@@ -41,3 +43,27 @@ def test_runs_are_offered_newest_first_and_a_folder_that_is_not_there_offers_lat
     assert completion.run_names(here, "20260101") == ["20260101-000000-wine"]
     nowhere = cast(Context, SimpleNamespace(params={"runs": tmp_path / "missing"}))
     assert completion.run_names(nowhere, "") == ["latest"]
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("plumbline audit --attacks rcc", ["rcc1", "rcc2"]),
+        ("plumbline aud", ["audit"]),
+        ("plumbline attacks gi", ["gia"]),
+    ],
+)
+def test_a_shell_that_asks_is_answered_by_the_command_itself(
+    line: str, offered: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = line.split()
+    monkeypatch.setattr(sys, "argv", ["plumbline"])
+    for name, value in {
+        "_PLUMBLINE_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().out.split() == offered

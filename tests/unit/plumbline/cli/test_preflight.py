@@ -117,9 +117,6 @@ def test_nothing_but_the_table_is_needed_and_nothing_of_it_is_shown(tmp_path: Pa
 @pytest.mark.parametrize(
     ("more", "arguments", "sentence"),
     [
-        ({"flat": 1.0}, ["--classes", "2"], "Column 'flat' has the same value in every row"),
-        ({"city": "Bern"}, ["--classes", "2"], "Column 'city' holds text, not a number, in row 1: encode it"),
-        ({"gap": np.nan}, ["--classes", "2"], "Column 'gap' is empty (or NaN) in row 1 (80 in all)"),
         ({}, ["--classes", "1"], "A classifier needs at least 2 classes, got 1."),
         ({}, ["--classes", "2", "--id", "id"], "There is no id column 'id'"),
     ],
@@ -133,6 +130,17 @@ def test_what_cant_be_used_is_refused_in_one_sentence(
     assert shown.startswith("plumbline: ")
     assert sentence in shown
     assert "Traceback" not in shown
+
+
+def test_raw_columns_are_taken_as_an_audit_takes_them(tmp_path: Path) -> None:
+    more = {"flat": 1.0, "empty": np.nan, "city": ["Bern", "Ulm"] * 40, "gap": [np.nan, 1.0, 2.0, 3.0] * 20}
+    path, _ = table(tmp_path, **more)
+    status, shown = run(path, "--classes", "2", "--id", "client")
+    assert status == 0
+    assert "Column flat is left out: every row has the same value." in shown
+    assert "Column empty is left out: every cell is empty." in shown
+    for feature in ("city=Bern", "city=Ulm", "gap is missing"):
+        assert feature in shown
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """``plumbline status`` of a real active party over mTLS: once, watched, as JSON; and what who is lost is told."""
 
+import io
 import json
 import os
 import socket
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from plumbline.cli import app
@@ -157,6 +159,20 @@ def test_a_watch_through_a_pipe_tells_what_changes_until_ctrl_c(
     assert lines[gone + 1] == "failed"
     assert lines[gone + 2].startswith("The last job: ")
     assert lines[gone + 3 :] == ["Predictions are answered by the model from before."]
+
+
+def test_a_watch_on_a_terminal_is_redrawn(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=100, color_system=None)
+    monkeypatch.setattr("plumbline.cli.watching.console_out", terminal)
+    monkeypatch.setattr("plumbline.cli.watching.time", Clock(lambda: None, lambda: None))
+    code, lines, errors = served.run("--watch")
+    assert (code, lines, errors) == (130, [], "")
+    shown = screen.getvalue()
+    # Three looks, each over the one before: the cursor goes back up between them.
+    assert shown.count("serving") >= 3
+    assert shown.count("\x1b[2K\x1b[1A") + shown.count("\x1b[1A\x1b[2K") >= 2
+    assert "The model that answers: accuracy" in shown
 
 
 def test_a_watch_of_a_wrong_address_ends_at_once(served: Served) -> None:

@@ -1,0 +1,38 @@
+"""A person's data frames as files, which is how parties read their tables."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from vfl.data import TableError
+
+
+def write_frames(frames: Sequence[pd.DataFrame], files: Sequence[Path]) -> None:
+    """Write each frame into its file, without its index.
+
+    Raises:
+        TableError: for a frame that no file can hold: which, and what to do.
+    """
+    for frame, file in zip(frames, files, strict=True):
+        try:
+            _storable(frame).to_parquet(file, index=False)
+        except (ValueError, TypeError, OverflowError) as error:
+            # pandas and pyarrow quote cells.
+            raise TableError(
+                f"The data frame of {file.stem} can't be written ({type(error).__name__}): give each column a name of "
+                "its own, and numbers, text, dates or booleans."
+            ) from None
+
+
+def _storable(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with columns of objects of several types as text: a file has one type per column."""
+    mixed = [
+        name
+        for name in frame.columns
+        if frame.columns.is_unique
+        and frame[name].dtype == object
+        and pd.api.types.infer_dtype(frame[name], skipna=True).startswith("mixed")
+    ]
+    texts = {name: frame[name].map(str, na_action="ignore") for name in mixed}
+    return frame.assign(**texts).rename(columns=str) if texts else frame.rename(columns=str)

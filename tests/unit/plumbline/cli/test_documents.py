@@ -1,0 +1,64 @@
+"""The JSON documents of commands: the same facts as their words, under keys that stay, and nothing else beside them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from plumbline.cli import app
+from plumbline.cli.operators import _scores_of
+from vfl.data import DATASETS
+
+
+def document(*arguments: str) -> Any:
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*arguments, "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_data_sets_say_which_raw_files_are_missing(tmp_path: Path) -> None:
+    found = {one["name"]: one for one in document("datasets", "--data-dir", str(tmp_path))}
+    assert tuple(found) == tuple(DATASETS)
+    assert found["wine"] == {
+        "name": "wine",
+        "rows": 178,
+        "features": 13,
+        "classes": 3,
+        "missing": [],
+        "simulation": list(DATASETS["wine"].simulation),
+    }
+    assert found["bank"]["missing"]
+
+
+def test_certificates_say_what_was_done_with_them(tmp_path: Path) -> None:
+    folder = str(tmp_path / "certs")
+    names = ["coordinator", "active", "passive", "operator"]
+    assert document("certs", "--out", folder) == {"folder": folder, "done": "made", "names": names, "days": 365}
+    assert document("certs", "--out", folder, "--if-missing")["done"] == "kept"
+    renewed = document("certs", "--out", folder, "--renew", "--days", "3")
+    assert (renewed["done"], sorted(renewed["names"]), renewed["days"]) == ("renewed", sorted(names), 3)
+
+
+def test_a_benchmark_is_a_row_for_each_variant() -> None:
+    rows = document("bench", "he", "--batch", "2", "--features", "2", "--key-bits", "256", "--repetitions", "1")
+    assert {row["features"] for row in rows} == {2}
+    assert {"encrypt", "product", "mask", "decrypt"} == set(rows[0]["phases"])
+    assert all(row["ciphertext_bytes"] > 0 for row in rows)
+
+
+def test_no_runs_are_an_empty_list(tmp_path: Path) -> None:
+    assert document("runs", "--runs", str(tmp_path)) == []
+
+
+@pytest.mark.parametrize("hostile", ["\x1b[2J", "\u202eevil"])
+def test_scores_are_by_class_and_no_terminal_obeys_an_id(hostile: str) -> None:
+    scores = pd.DataFrame({"no": [0.25, None], "yes": [0.75, None], "error": ["", "not aligned"]}, index=[hostile, "b"])
+    found = _scores_of(scores)
+    assert found == [
+        {"id": hostile, "error": "", "scores": {"no": 0.25, "yes": 0.75}},
+        {"id": "b", "error": "not aligned", "scores": None},
+    ]
+    assert json.dumps(found).isprintable()
