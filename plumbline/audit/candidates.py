@@ -103,7 +103,7 @@ def most_trials(request: AuditRequest) -> int:
 def try_defences(
     plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings, progress: RunProgress
 ) -> tuple[DefenceTrial, ...]:
-    """Run every candidate and write ``candidates.json``; nothing is run where nothing leaked.
+    """Run every candidate and write ``candidates.json``; nothing is run or written where nothing leaked.
 
     Args:
         plan: of the audit.
@@ -125,7 +125,8 @@ def try_defences(
             trials.append(DefenceTrial(candidate.title, candidate.chosen, reason=str(error)))
         else:
             trials.append(judged_trial(candidate.title, candidate.chosen, findings, after, undefended))
-    write_durably(_file(run), json.dumps([asdict(one) for one in trials], indent=1).encode())
+        # Each time: what was measured stays when the run is stopped.
+        write_durably(_file(run), json.dumps([asdict(one) for one in trials], indent=1).encode())
     return tuple(trials)
 
 

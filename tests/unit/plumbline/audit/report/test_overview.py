@@ -1,10 +1,10 @@
 """Known answers of the first screen: who is ranked where, beside which guess."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
-from plumbline.audit.report.overview import cheapest, labels_by_epoch, ranked_levels, share_words
+from plumbline.audit.report.overview import labels_by_epoch, ranked_levels, share_words
 from plumbline.judge.answer import Answer, ColumnAnswer
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings
@@ -68,16 +68,3 @@ def test_labels_by_epoch_have_the_best_guess_drawn_across() -> None:
     assert found_line.points[0][1] == pytest.approx(guess.points[0][1])
     assert found_line.points[1][1] < guess.points[1][1]
     assert labels_by_epoch([TrainingFinding("x", "passive", "", 0.1)]) is None
-
-
-@dataclass(frozen=True)
-class Trial:
-    holds: bool
-    accuracy_change: float
-    seconds: float
-
-
-def test_the_cheapest_defence_holds_then_keeps_accuracy_then_time() -> None:
-    best = Trial(True, -0.01, 2.0)
-    assert cheapest([Trial(False, 0.0, 0.0), Trial(True, -0.02, 0.0), Trial(True, -0.01, 9.0), best]) == best
-    assert cheapest([Trial(False, 0.0, 0.0)]) is None

@@ -261,7 +261,7 @@ def test_the_command_has_an_example_and_says_which_sections_there_are(tmp_path: 
     runner = CliRunner(env={"COLUMNS": "200"})
     shown = runner.invoke(app, ["figures", "defences", "--help"])
     assert shown.exit_code == 0
-    assert "Example: plumbline figures defences --section matrix" in shown.output
+    assert "plumbline figures defences --section matrix --section cost" in shown.output
     refused = runner.invoke(app, ["figures", "defences", "--section", "price", "--out", str(tmp_path / "out")])
     assert refused.exit_code == 2
     assert "no section 'price'" in refused.output

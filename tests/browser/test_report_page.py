@@ -1,0 +1,54 @@
+"""The report of an audit in every look: of two parties, of three with defences, of 50 columns with hostile names."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.harness.audited import audited_once, shared_folder, write_wide_tables
+from tests.harness.pages import LOOKS, Look, problems_of, visited
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.browser
+
+SMALL = ("--data", "breast_cancer", "--epochs", "2", "--batch-size", "8")
+OPTIONS = {
+    "two": (*SMALL, "--attacks", "half_star,rcc2,posterior,feature_order,label_recovery", "--auxiliary", "40"),
+    "three": (
+        *(*SMALL, "--parties", "3", "--attacks", "half_star,posterior,label_recovery"),
+        *("--defences", "dp_noise,score_rounding,parameter_rotation"),
+    ),
+    "fifty": ("--epochs", "1", "--attacks", "zero,half_star,rcc2,label_recovery"),
+}
+# The small one in every look, the others in those that differ most.
+SEEN = [(case, look) for case in OPTIONS for look in LOOKS if case == "two" or look in (LOOKS[0], *LOOKS[3:])]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shared_folder(tmp_path_factory)
+
+
+def report_of(case: str, folder: Path) -> Path:
+    tables = write_wide_tables(folder) if case == "fifty" else []
+    return audited_once(folder, case, [*tables, *OPTIONS[case]]) / "report.html"
+
+
+@pytest.mark.parametrize(("case", "look"), SEEN, ids=lambda one: getattr(one, "name", one))
+def test_nothing_is_wrong_with_a_report(browser: "Browser", folder: Path, case: str, look: Look) -> None:
+    problems = problems_of(browser, report_of(case, folder), look)
+    assert not problems, "\n".join(problems[:20])
+
+
+def test_names_of_columns_are_words_and_no_markup(browser: "Browser", folder: Path) -> None:
+    with visited(browser, report_of("fifty", folder), LOOKS[0]) as visit:
+        assert "taken" not in visit.page.title()
+        assert visit.page.locator("h1").count() == 1
+        assert visit.page.locator("img").count() == 0
+        text = visit.page.locator("body").text_content() or ""
+    assert "<script>document.title" in text
+    assert "{{ 7 * 7 }}" in text
+    # What turns the direction of text is written out.
+    assert "\u202e" not in text
