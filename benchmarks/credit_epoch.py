@@ -19,6 +19,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as runs:
         request = AuditRequest(
             data="credit",
+            cipher="paillier",
             runs=Path(runs),
             settings={
                 "epochs": 1,

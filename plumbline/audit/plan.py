@@ -204,7 +204,6 @@ def plan_facts(plan: AuditPlan) -> dict[str, Any]:
         "attacks": list(plan.request.attacks),
         "left_out": {one.attack: one.reason for one in plan.left_out},
         "not_measured": list(plan.not_measured),
-        "titles": plan.request.titles,
         "attacked_records": plan.attacked,
         "forecast_seconds": {stage.name: round(stage.seconds, 1) for stage in plan.forecast.stages},
     }

@@ -7,6 +7,7 @@ from rich.prompt import Confirm
 from rich.table import Table
 from rich.text import Text
 
+from plumbline.audit.candidates import most_trials
 from plumbline.audit.plan import AuditPlan
 from plumbline.job_progress import duration_words
 
@@ -39,7 +40,18 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
         )
     if plan.left_out:
         yield f"Left out: {'; '.join(_left_out_by_reason(plan))}."
+    if plan.request.try_defences:
+        each = sum(stage.seconds for stage in plan.forecast.stages if not _is_encrypted(plan, stage.name))
+        yield (
+            f"If anything leaks, up to {most_trials(plan.request)} defences are tried afterwards, each in a federation "
+            f"of its own over the same tables, split and seeds, in the clear: about {duration_words(each)} each."
+        )
     yield from plan.not_measured
+
+
+def _is_encrypted(plan: AuditPlan, stage: str) -> bool:
+    """Whether a stage takes as long as it does for its cipher, which no trial of a defence has."""
+    return stage == "training" and plan.cipher.cipher == "paillier"
 
 
 def is_agreed(console: Console, plan: AuditPlan) -> bool:

@@ -2,25 +2,25 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from defences import defence_class
+from plumbline.audit.candidates import read_trials
 from plumbline.audit.configuration import FILE, read_configuration
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run_facts import read_facts
 from plumbline.judge.findings import Findings, read_findings
-from plumbline.judge.progress import Progress
+from plumbline.judge.how_far import Progress
 from services.common.durable import write_durably
-from services.common.run_records import content_of
 
 
 def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = None) -> Findings:
     """Judge what the parties of a run wrote, and add what nobody but its plan knows.
 
-    That is which defences the lab applied, why training was in the clear, and what was not measured.
+    That is which defences the lab applied, why training was in the clear, and what was tried.
 
     Args:
         run: the folder of a run whose federation is over.
@@ -31,33 +31,21 @@ def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = 
         RunFolderError: where something of it is missing or broken.
     """
     plan = read_facts(run).get("plan", {})
-    titles = plan.get("titles", {})
-    findings = read_findings(run.parties, request.passive_names, request.title, titles=titles, progress=progress)
-    summary, answer = findings.summary, findings.answer
+    findings = read_findings(
+        run.parties, request.passive_names, request.title, titles=request.titles, progress=progress
+    )
+    summary = findings.summary
     if in_lab := tuple(name for name in request.defences if "lab" in getattr(defence_class(name).spec, "sits", ())):
         # Nobody in the federation applied it, so that no party's record has it.
         summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
     if summary.agreement.plan.cipher == "plain" and "why" in plan:
-        summary = replace(summary, warnings=_each_once(plan["why"], *summary.warnings))
-    answer = replace(answer, not_measured=_each_once(*answer.not_measured, *plan.get("not_measured", ())))
-    return replace(findings, summary=summary, answer=answer)
-
-
-def _each_once(*sentences: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(sentences))
+        summary = replace(summary, warnings=tuple(dict.fromkeys((plan["why"], *summary.warnings))))
+    return replace(findings, summary=summary, trials=read_trials(run))
 
 
 def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any]) -> None:
     """Write every number of the report as JSON, and the report; ``facts`` are those of config.json."""
-    results = {
-        **asdict(findings.summary),
-        "predictions": content_of(findings.summary.predictions),
-        **asdict(findings.predictions),
-        "training_attacks": [asdict(finding) for finding in findings.training],
-        "answer": asdict(findings.answer),
-        "largest_part": findings.answer.largest_part,
-    }
-    write_durably(run.results, json.dumps(results, indent=1).encode())
+    write_durably(run.results, json.dumps(findings.as_dict(), indent=1).encode())
     write_report(run.report, findings, dict(facts), run.parties)
 
 

@@ -2,10 +2,12 @@
 
 import time
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
+from plumbline.audit.candidates import try_defences
 from plumbline.audit.federating import run_federation
 from plumbline.audit.joined_tables import JoinedTables
 from plumbline.audit.plan import AuditPlan, candidates, plan_audit
@@ -17,6 +19,7 @@ from plumbline.audit.run_status import run_at_work
 from plumbline.audit.table_words import examined_and_shown
 from plumbline.audit.verdict import print_findings
 from plumbline.job_progress import NoProgress, RunProgress, shown_progress
+from plumbline.judge.trials import recommendation_words
 
 
 class NotBegun(ValueError):
@@ -44,9 +47,13 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
             run_federation(plan, tables, run, progress)
             progress.stage("judging")
             findings = judged(run, plan.request, lambda what, done, of: progress.at(done, of, what))
+            if request.try_defences:
+                findings = replace(findings, trials=try_defences(plan, tables, run, findings, progress))
             progress.stage("writing the report")
             write_findings(run, findings, write_duration(run, time.perf_counter() - start))
         print_findings(console, findings, time.perf_counter() - start, plan.request.verbosity)
+        if words := recommendation_words(findings.trials):
+            console.print(words, highlight=False)
         console.print(f"Report: {run.report}", highlight=False)
     return run.path
 

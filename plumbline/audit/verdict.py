@@ -10,7 +10,6 @@ from plumbline.audit.leakage_words import at, part_words
 from plumbline.audit.request import Verbosity
 from plumbline.judge.answer import Answer, Light, PartyAnswer
 from plumbline.judge.findings import Findings
-from plumbline.judge.wording import percent
 from services.common.run_records import NOT_APPLICABLE
 from services.common.words import escaped
 
@@ -52,7 +51,7 @@ def print_findings(console: Console, findings: Findings, elapsed: float, verbosi
         verbosity: ``quiet`` is the sentence, ``normal`` the verdict with its tables, ``verbose`` everything.
     """
     if verbosity == "quiet":
-        console.print(_text(findings.answer.sentence), highlight=False)
+        console.print(_text(findings.answer.sentence), highlight=False, soft_wrap=True)
         return
     print_verdict(console, findings)
     if verbosity == "verbose":
@@ -85,18 +84,18 @@ def _print_ranked(console: Console, answer: Answer) -> None:
     """The columns, the most exposed first: what a guess and the best attack know, and the federation's part."""
     several = len({one.party for one in answer.columns}) > 1
     table = _table("What becomes of each column", _CAPTION)
-    _cut(table, "column", 23)
+    _cut(table, "column", 21)
     _cut(table, "is known", 13)
     _numbers(table, "guess", "attack", "part (95 %)")
-    _cut(table, "best attack", 15)
+    _cut(table, "best attack", 12)
     for one in answer.columns[:_MOST_COLUMNS]:
         headline, known = at(one.levels), at(one.known)
         name = f"{one.column} of {one.party}" if several else one.column
         table.add_row(
             _text(name, _COLOURS[one.light]),
             one.known_as.removesuffix(" of its range"),
-            percent(1 - known.e0),
-            "" if known.error is None else percent(1 - known.error),
+            _share(1 - known.e0),
+            "" if known.error is None else _share(1 - known.error),
             part_words(headline),
             _text(headline.attack),
         )
@@ -111,18 +110,22 @@ def _print_labels(console: Console, findings: Findings) -> None:
     if not judged:
         return
     table = _table("What training gives away", "Part: of what was unknown, by the federation.")
-    _cut(table, "of", 23)
+    _cut(table, "of", 21)
     _cut(table, "by", 13)
     _numbers(table, "guess", "attack", "part (95 %)")
-    _cut(table, "attack", 15)
+    _cut(table, "attack", 12)
     for one in judged:
-        guess, told, part = "", percent(one.success), ""
+        guess, told, part = "", _share(one.success), ""
         if one.levels:
             headline = at(one.levels)
-            guess, part = percent(1 - headline.e0), part_words(headline)
-            told = "" if headline.error is None else percent(1 - headline.error)
+            guess, part = _share(1 - headline.e0), part_words(headline)
+            told = "" if headline.error is None else _share(1 - headline.error)
         table.add_row(*map(_text, (one.kind, one.party)), guess, told, part, _text(one.attack))
     console.print(table)
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _table(title: str, caption: str) -> Table:
@@ -133,7 +136,7 @@ def _table(title: str, caption: str) -> Table:
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
-        padding=(0, 1, 0, 0),
+        padding=0,
         caption=caption,
         caption_justify="left",
     )
@@ -146,7 +149,7 @@ def _cut(table: Table, heading: str, most: int) -> None:
 
 def _numbers(table: Table, *headings: str) -> None:
     for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
 
 
 def not_applicable(findings: Findings) -> list[str]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import attacks
 from attacks.base import NEEDS
 from plumbline.judge.answer import HEADLINE, Answer, ColumnAnswer, Light, PartyAnswer
 from plumbline.judge.federation_part import at
@@ -25,6 +24,8 @@ from plumbline.judge.wording import (
 )
 from services.common.run_records import FAILED
 
+# Attacks that replace messages: what they send and get are ciphertexts.
+ON_CIPHERTEXTS = ("auxiliary_ciphertext", "randomiser_channel")
 # What a sentence calls parties that nobody gave a title.
 _ROLES = {"active": "the active party", "passive": "the passive party"}
 # What a black box shows itself by.
@@ -274,7 +275,7 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
         sentences.append("What training gives away of labels was not measured: no attack on labels is judged.")
     if case.summary.agreement.plan.cipher == "plain":
         sentences.append(
-            f"What only ciphertexts can tell ({', '.join(_on_ciphertexts())}) was not measured: training was not "
+            f"What only ciphertexts can tell ({', '.join(ON_CIPHERTEXTS)}) was not measured: training was not "
             "encrypted."
         )
     everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]
@@ -282,11 +283,6 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
     if failed:
         sentences.append(f"Failed, so that what they would have told is unknown: {listed(failed)}.")
     return sentences
-
-
-def _on_ciphertexts() -> list[str]:
-    """Attacks that replace messages: what they send and get are ciphertexts."""
-    return [name for name in attacks.names() if attacks.spec_of(name).conduct == "replaces_messages"]
 
 
 def _has_failed(finding: AttackFinding | TrainingFinding) -> bool:

@@ -1,17 +1,19 @@
 """Everything that a run tells an auditor: its summary, what attacks found, and the answer to a person."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from plumbline.judge.answer import Answer
 from plumbline.judge.answering import answer_of
+from plumbline.judge.how_far import Progress, silent
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
-from plumbline.judge.progress import Progress, silent
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
+from plumbline.judge.trials import DefenceTrial
 from services.common.run_folder import RunFolder
+from services.common.run_records import content_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +39,7 @@ class Findings(Sequence[Finding]):
     predictions: PredictionFindings
     training: tuple[TrainingFinding, ...]
     answer: Answer
-    trials: tuple[Any, ...] = ()
+    trials: tuple[DefenceTrial, ...] = ()
     folder: RunFolder | None = None
 
     def __len__(self) -> int:
@@ -58,7 +60,8 @@ class Findings(Sequence[Finding]):
         """Make a data frame of what leaked of each column, the most exposed first.
 
         Args:
-            of: ``columns``, or ``attacks`` (on predictions) or ``training`` (attacks on it) for a row of each of these.
+            of: ``columns``; ``levels`` for a row per column and level of what the adversary knows beforehand;
+                ``attacks`` (on predictions) or ``training`` (attacks on it) for a row of each of these.
 
         Raises:
             ValueError: for anything else.
@@ -97,6 +100,18 @@ class Findings(Sequence[Finding]):
         from plumbline.notebook.shown import html_of
 
         return html_of(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""
+        return {
+            **asdict(self.summary),
+            "predictions": content_of(self.summary.predictions),
+            **asdict(self.predictions),
+            "training_attacks": [asdict(finding) for finding in self.training],
+            "answer": asdict(self.answer),
+            "largest_part": self.answer.largest_part,
+            "trials": [asdict(one) for one in self.trials],
+        }
 
 
 def read_findings(

@@ -9,8 +9,8 @@ import attacks
 from attacks import LEVELS, Level
 from plumbline.judge.baselines import Predictor
 from plumbline.judge.federation_part import Comparison, LevelVerdict
+from plumbline.judge.how_far import Progress, silent
 from plumbline.judge.measures import Interval, covered, misses, mse_per_feature, r_squared
-from plumbline.judge.progress import Progress, silent
 from plumbline.judge.truth import Truth
 from plumbline.judge.verdicts import CategoryVerdict, ColumnVerdict, Evidence, SourceVerdict
 from services.common.run_folder import RunFolder, RunFolderError

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.how_far import Progress, silent
 from plumbline.judge.labels import label_verdicts
-from plumbline.judge.progress import Progress, silent
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.run_records import TrainingAttackOutcome

@@ -11,10 +11,11 @@ from plumbline.judge.answer import HEADLINE, ColumnAnswer
 from vfl.suggestions import did_you_mean
 
 if TYPE_CHECKING:
+    from plumbline.judge.federation_part import LevelVerdict
     from plumbline.judge.findings import Findings
     from plumbline.judge.measures import Interval
 
-Subject = Literal["columns", "attacks", "training"]
+Subject = Literal["columns", "levels", "attacks", "training"]
 
 
 def frame_of(findings: Findings, of: str) -> pd.DataFrame:
@@ -27,6 +28,10 @@ def frame_of(findings: Findings, of: str) -> pd.DataFrame:
 
 _COLUMN = ("party", "column", "kind", "light", "part", "low", "high", "attack", "finding")
 _ATTACK = ("attack", "knows", "status", "mse", "low", "high", "records", "seconds", "reason")
+_LEVEL = (
+    *("party", "column", "kind", "light", "level", "known_as", "known_by_guessing", "known", "part", "part_low"),
+    *("part_high", "attack", "guess"),
+)
 _TRAINING = ("attack", "party", "of", "right", "answered", "seconds", "reason")
 
 
@@ -44,6 +49,34 @@ def _column(answer: ColumnAnswer) -> dict[str, Any]:
         **_interval("part", verdict.part if verdict else None),
         "attack": verdict.attack if verdict else "",
         "finding": answer.sentence,
+    }
+
+
+def _levels(findings: Findings) -> list[dict[str, Any]]:
+    return [
+        _at_level(one, verdict, known)
+        for one in findings.answer.columns
+        for verdict, known in zip(one.levels, one.known, strict=True)
+    ]
+
+
+def _at_level(answer: ColumnAnswer, verdict: LevelVerdict, known: LevelVerdict) -> dict[str, Any]:
+    """One column at one level; shares are NaN where no attack of the level ran."""
+    part = _interval("part", verdict.part)
+    return {
+        "party": answer.party,
+        "column": answer.column,
+        "kind": answer.kind,
+        "light": answer.light,
+        "level": verdict.level,
+        "known_as": answer.known_as,
+        "known_by_guessing": 1 - known.e0,
+        "known": float("nan") if known.error is None else 1 - known.error,
+        "part": part["part"],
+        "part_low": part["low"],
+        "part_high": part["high"],
+        "attack": verdict.attack,
+        "guess": verdict.baseline,
     }
 
 
@@ -85,6 +118,7 @@ def _interval(name: str, interval: Interval | None) -> dict[str, float]:
 
 _FRAMES: Mapping[str, tuple[tuple[str, ...], Callable[[Findings], list[dict[str, Any]]]]] = {
     "columns": (_COLUMN, _columns),
+    "levels": (_LEVEL, _levels),
     "attacks": (_ATTACK, _attacks),
     "training": (_TRAINING, _training),
 }

@@ -1,8 +1,7 @@
-"""The first screen: columns ranked by what the federation gives away of them, labels by epoch, the cheapest defence."""
+"""The first screen: columns ranked by what the federation gives away of them, labels by epoch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from attacks import Level
 from plumbline.audit.leakage_words import LEVEL_WORDS, distinct_levels
@@ -110,7 +109,11 @@ def _anyway(column: ColumnAnswer, level: Level) -> str:
     if known is None:
         return ""
     guessed = f"{column.known_as}: {percent_words(1 - known.e0)} anyway"
-    return guessed if known.error is None else f"{guessed}, {percent_words(1 - known.error)} with the federation"
+    if known.error is None:
+        return guessed
+    # Who has the scores can still guess.
+    more = percent_words(1 - known.error) if known.error < known.e0 else "no more"
+    return f"{guessed}, {more} with scores"
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------
@@ -139,12 +142,3 @@ def _guessed(finding: TrainingFinding) -> float:
 
 def _attack_by(finding: TrainingFinding) -> str:
     return f"{finding.attack} by {finding.party}"
-
-
-# -- the cheapest defence ----------------------------------------------------------------------------------------------
-
-
-def cheapest(trials: Sequence[Any]) -> Any | None:
-    """Choose the trial that holds and costs least accuracy, then least time; None where none holds."""
-    holding = [one for one in trials if one.holds]
-    return min(holding, key=lambda one: (-one.accuracy_change, one.seconds), default=None)

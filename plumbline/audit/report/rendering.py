@@ -12,7 +12,7 @@ from plumbline.audit.report.evidence import read_evidence
 from plumbline.audit.report.glossary import GLOSSARY
 from plumbline.audit.report.label_curves import label_curves
 from plumbline.audit.report.ledger import ledger
-from plumbline.audit.report.overview import cheapest, labels_by_epoch, ranked_levels
+from plumbline.audit.report.overview import labels_by_epoch, ranked_levels
 from plumbline.audit.report.strength import by_strength
 from plumbline.charts.axes import WHOLE, Axis
 from plumbline.charts.drawings import Part, Series, lines, stacked
@@ -20,6 +20,7 @@ from plumbline.charts.marks import Chart
 from plumbline.html import template
 from plumbline.judge.findings import Findings
 from plumbline.judge.summary import RunSummary, assumptions, expectations
+from plumbline.judge.trials import recommended
 from services.common.durable import write_durably
 from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES
@@ -56,7 +57,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "others": [text for text in summary.warnings if not text.startswith("INSECURE")],
         "levels": ranked_levels(findings),
         "labels_chart": labels_by_epoch(findings.training),
-        "cheapest": cheapest(findings.trials),
+        "cheapest": recommended(findings.trials),
         "cards": cards_of(columns, evidence, findings.predictions.attacks),
         "strengths": by_strength(findings.predictions.attacks, columns, evidence),
         "curves": label_curves(folder, findings),

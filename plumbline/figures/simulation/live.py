@@ -67,7 +67,10 @@ class LiveRun:
 def run_live(request: AuditRequest) -> LiveRun:
     """Run a federation and read what it wrote; nothing of it stays. Raises as ``run_audit`` does."""
     with tempfile.TemporaryDirectory(prefix="plumbline-figures-") as folder:
-        run = run_audit(replace(request, runs=Path(folder)), Console(file=io.StringIO(), width=200))
+        # What a study measures, a slow machine must not change: it encrypts unless it says otherwise.
+        cipher = request.cipher if request.cipher != "auto" else request.settings.get("cipher", "paillier")
+        chosen = replace(request, runs=Path(folder), cipher=cipher)
+        run = run_audit(chosen, Console(file=io.StringIO(), width=200))
         parties = AuditFolder(run).parties
         summary = read_summary(parties, request.name)
         steps = {name: record.steps for name, record in parties.records().items() if record.steps}

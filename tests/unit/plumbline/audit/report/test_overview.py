@@ -36,8 +36,8 @@ def test_columns_are_ranked_by_their_part_and_keep_the_number_of_their_card() ->
 
 
 def test_what_chance_explains_has_another_colour_than_a_leak() -> None:
-    level = replace(levels("x", 0.09)[1], part=Interval(0.1, 0.0, 0.2))
-    chance = replace(answer("chance", 0.09), levels=tuple(replace(level, level=one.level) for one in levels("x", 0.0)))
+    by_chance = tuple(replace(one, part=Interval(0.1, 0.0, 0.2)) for one in levels("half_star", 0.09))
+    chance = replace(answer("chance", 0.09), levels=by_chance)
     (row,) = ranked_levels(found(chance))[1].rows
     assert row.bar.bars[1].style == "harmless"
     (row,) = ranked_levels(found(answer("leak", 0.01)))[1].rows
@@ -47,7 +47,10 @@ def test_what_chance_explains_has_another_colour_than_a_leak() -> None:
 def test_what_could_be_guessed_anyway_stands_beside_what_is_known_with_the_federation() -> None:
     known = (LevelVerdict("marginals", "its densest value", 0.69, "half_star", 0.26),)
     (row,) = ranked_levels(found(answer("age", 0.01, known=known)))[1].rows
-    assert row.anyway == "within 5: 31 % anyway, 74 % with the federation"
+    assert row.anyway == "within 5: 31 % anyway, 74 % with scores"
+    worse = tuple(replace(one, error=0.9) for one in known)
+    (row,) = ranked_levels(found(answer("age", 0.01, known=worse)))[1].rows
+    assert row.anyway == "within 5: 31 % anyway, no more with scores"
 
 
 def test_no_part_is_said_in_words() -> None:

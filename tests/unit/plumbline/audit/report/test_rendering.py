@@ -4,12 +4,13 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from plumbline.audit.report import write_report
+from plumbline.judge.trials import DefenceTrial
 from services.common.agreement import TrainingPlan
 from services.common.run_folder import RunFolder
 from tests.harness.findings import SIZES
@@ -19,19 +20,7 @@ from tests.harness.reported import FACTS, MadeColumn, findings_of, made_run
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(1)> & \"'\u202e"
 
 
-@dataclass(frozen=True)
-class Trial:
-    defence: str
-    holds: bool
-    accuracy_change: float
-    seconds: float
-    options: dict[str, str] = field(default_factory=dict)
-    part: float = 0.04
-    exposed: int = 0
-    accuracy: float = 0.9
-
-
-def page_of(folder: RunFolder, trials: Sequence[Trial] = ()) -> str:
+def page_of(folder: RunFolder, trials: Sequence[DefenceTrial] = ()) -> str:
     findings = replace(findings_of(folder), trials=tuple(trials))
     write_report(folder.path / "report.html", findings, FACTS, folder)
     return (folder.path / "report.html").read_text()
@@ -89,9 +78,7 @@ def test_the_answer_comes_first_and_warnings_stay_below_it(tmp_path: Path) -> No
         "INSECURE: 1 protection is off in this run; 1 warning about what messages have room for"
     )
     page = (tmp_path / "report.html").read_text()
-    assert (
-        page.index("<h1>") < page.index('class="boxes"') < page.index('class="banner"') < page.index('class="ranked"')
-    )
+    assert page.index("<h1") < page.index('class="boxes"') < page.index('class="banner"') < page.index('class="ranked"')
 
 
 def test_a_light_is_a_shape_and_words(root: Element) -> None:
@@ -159,15 +146,16 @@ def test_what_is_not_scored_is_no_number(tmp_path: Path) -> None:
 
 def test_the_cheapest_defence_holds_and_costs_least_accuracy(tmp_path: Path) -> None:
     trials = [
-        Trial("class_label", True, -0.08, 1.0),
-        Trial("score_rounding", True, -0.01, 9.0),
-        Trial("dp_noise", False, 0.0, 1.0),
+        DefenceTrial("class_label", holds=True, part=0.04, accuracy=0.9, accuracy_change=-0.08, seconds=1.0),
+        DefenceTrial("score_rounding", holds=True, part=0.04, accuracy=0.9, accuracy_change=-0.01, seconds=9.0),
+        DefenceTrial("dp_noise", part=0.4, exposed=1, accuracy=0.9, seconds=1.0),
+        DefenceTrial("purification", reason="It needs torch."),
     ]
     root = parsed(page_of(made_run(tmp_path), trials))
     section = root.one("section", **{"aria-labelledby": "cheapest"})
     assert section.one("code").text == "score_rounding"
     assert "1.0 points of accuracy and 9.0 s" in section.text
-    none = parsed(page_of(made_run(tmp_path), trials[2:])).one("section", **{"aria-labelledby": "cheapest"})
+    none = parsed(page_of(made_run(tmp_path), trials[2:3])).one("section", **{"aria-labelledby": "cheapest"})
     assert "None of the 1 defences that were tried holds." in none.text
     without = parsed(page_of(made_run(tmp_path))).one("section", **{"aria-labelledby": "cheapest"})
     assert "--try-defences" in without.text

@@ -1,0 +1,239 @@
+"""``--try-defences``: runs the candidate defences over the same tables, split and seeds, and measures what each leaves.
+
+Every trial is a federation of its own, with the same attacks, whose adversaries know of the defence. It trains in the
+clear: scores and gradients are those of a training under Paillier to its precision, in a fraction of the time.
+"""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from plumbline.audit.federating import run_federation
+from plumbline.audit.folder import AuditFolder
+from plumbline.audit.joined_tables import JoinedTables
+from plumbline.audit.plan import AuditPlan
+from plumbline.audit.request import AuditRequest
+from plumbline.federation import FederationFailed
+from plumbline.job_progress import NoProgress, RunProgress
+from plumbline.judge.answer import HEADLINE
+from plumbline.judge.federation_part import at
+from plumbline.judge.findings import Findings, read_findings
+from plumbline.judge.trials import DefenceTrial
+from plumbline.processes import ProcessFailed
+from services.common.durable import write_durably
+from services.common.identity import Role
+
+BLACK_BOX = "black box"
+# The settings that say which data is a party's.
+_OF_A_TABLE = ("data", "share", "id_column", "label_column", "columns", "drop", "encode")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Defences to try together on top of those that the request names.
+
+    Attributes:
+        defences: their names.
+        options: by name, where they aren't the defaults.
+        black_box: whether passive parties keep their parameters.
+    """
+
+    defences: tuple[str, ...] = ()
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    black_box: bool = False
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return " + ".join((*([BLACK_BOX] if self.black_box else []), *self.defences))
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Its options that aren't the defaults, by their own names."""
+        return {name: value for options in self.options.values() for name, value in options.items()}
+
+    def beside(self, other: "Candidate") -> "Candidate":
+        """Both together."""
+        return Candidate(
+            (*self.defences, *other.defences), {**self.options, **other.options}, self.black_box or other.black_box
+        )
+
+
+# What keeps columns from who sees scores and parameters: first what costs no accuracy, as far as that is known.
+_OF_PARAMETERS = (
+    Candidate(black_box=True),
+    Candidate(("parameter_rotation",)),
+    Candidate(("feature_transform",)),
+)
+_OF_SCORES = (
+    Candidate(("class_label",)),
+    Candidate(("score_rounding",), {"score_rounding": {"decimals": 1}}),
+    Candidate(("score_noise",)),
+    Candidate(("score_scheme1",)),
+    Candidate(("score_scheme2",)),
+    Candidate(("score_scheme3",)),
+)
+_LEARNED = Candidate(("purification",))  # a network: torch
+_OF_TRAINING = (Candidate(("response_truncation",)), Candidate(("dp_noise",)))
+
+
+def candidates_for(request: AuditRequest, findings: Findings) -> tuple[Candidate, ...]:
+    """Choose what may stop what leaked: nothing where nothing did, and never what is in place already."""
+    on_columns: tuple[Candidate, ...] = ()
+    on_labels: tuple[Candidate, ...] = ()
+    if exposed_columns(findings):
+        learned = (_LEARNED,) if find_spec("torch") else ()
+        on_columns = (*(() if request.black_box else _OF_PARAMETERS), *_OF_SCORES, *learned)
+    if exposed_labels(findings):
+        on_labels = _OF_TRAINING
+    # One defence stops either kind; where both leak, it takes two.
+    found = [one.beside(on_labels[-1]) if on_labels else one for one in on_columns] or list(on_labels)
+    return tuple(one for one in found if not set(one.defences) & set(request.defences))
+
+
+def most_trials(request: AuditRequest) -> int:
+    """How many candidates there can be, whatever will leak."""
+    return len(_OF_SCORES) + 1 + (0 if request.black_box else len(_OF_PARAMETERS))
+
+
+def try_defences(
+    plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings, progress: RunProgress
+) -> tuple[DefenceTrial, ...]:
+    """Run every candidate and write ``candidates.json``; nothing is run where nothing leaked.
+
+    Args:
+        plan: of the audit.
+        tables: of all parties.
+        run: the audit's folder; what parties write of a trial is deleted when it is judged.
+        findings: what the audit found.
+        progress: told which candidate is at work.
+    """
+    chosen = candidates_for(plan.request, findings)
+    trials: list[DefenceTrial] = []
+    if chosen:
+        progress.stage("trying defences", "trials")
+        undefended = _undefended_seconds(plan, tables, run, findings)
+    for number, candidate in enumerate(chosen):
+        progress.at(number, len(chosen), candidate.title)
+        try:
+            after = _tried(plan, candidate, tables, run)
+        except (ValueError, FederationFailed, ProcessFailed) as error:
+            trials.append(DefenceTrial(candidate.title, candidate.chosen, reason=str(error)))
+        else:
+            trials.append(judged_trial(candidate.title, candidate.chosen, findings, after, undefended))
+    write_durably(_file(run), json.dumps([asdict(one) for one in trials], indent=1).encode())
+    return tuple(trials)
+
+
+def exposed_columns(findings: Findings) -> int:
+    """How many columns tell something beyond chance at the headline level."""
+    return sum(at(column.levels, HEADLINE).is_exposed for column in findings.answer.columns)
+
+
+def exposed_labels(findings: Findings) -> int:
+    """How many attacks on labels tell something beyond chance at the headline level."""
+    return sum(at(levels, HEADLINE).is_exposed for levels in findings.answer.label_levels)
+
+
+def judged_trial(
+    defence: str, options: Mapping[str, Any], before: Findings, after: Findings, undefended_seconds: float
+) -> DefenceTrial:
+    """Compare a federation with a defence to one without it.
+
+    A leak that no attack could be tried on any more isn't known to be closed.
+
+    Args:
+        defence: what was tried.
+        options: of it.
+        before: what the federation without it gave away.
+        after: what the federation with it gave away.
+        undefended_seconds: that training took without it, under the cipher of the trial.
+    """
+    exposed = exposed_columns(after) + exposed_labels(after)
+    unmet = _unmet(before, after)
+    return DefenceTrial(
+        defence=defence,
+        options=options,
+        holds=not exposed and not unmet,
+        part=after.answer.largest_part,
+        exposed=exposed,
+        accuracy=after.summary.accuracy,
+        accuracy_change=after.summary.accuracy - before.summary.accuracy,
+        seconds=max(0.0, training_seconds(after) - undefended_seconds),
+        cipher=after.summary.agreement.plan.cipher,
+        reason=unmet,
+    )
+
+
+def training_seconds(findings: Findings) -> float:
+    """How long all epochs took together."""
+    return sum(epoch.seconds for epoch in findings.summary.epochs)
+
+
+def _unmet(before: Findings, after: Findings) -> str:
+    """What leaked before and could not be attacked any more, in words."""
+    if exposed_columns(before) and not any(one.mse and one.sees_scores for one in after.predictions.attacks):
+        return "None of the mounted attacks on predictions can be tried against it: what it stops was not measured."
+    if exposed_labels(before) and len(after.answer.label_levels) < len(before.answer.label_levels):
+        return "An attack on labels could not be tried against it: what it stops was not measured."
+    return ""
+
+
+def read_trials(run: AuditFolder) -> tuple[DefenceTrial, ...]:
+    """Read what was tried; nothing where ``--try-defences`` wasn't asked for. Raises ValueError for a broken file."""
+    file = _file(run)
+    if not file.exists():
+        return ()
+    try:
+        return tuple(DefenceTrial(**one) for one in json.loads(file.read_text()))
+    except TypeError as error:
+        raise ValueError(f"{file} is not of this version of Plumbline: run the audit again.") from error
+
+
+def _file(run: AuditFolder) -> Path:
+    return run.path / "candidates.json"
+
+
+def _undefended_seconds(plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings) -> float:
+    """How long training takes in the clear without a candidate: the audit's own, unless that was encrypted."""
+    if findings.summary.agreement.plan.cipher == "plain":
+        return training_seconds(findings)
+    return training_seconds(_tried(plan, Candidate(), tables, run))
+
+
+def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder) -> Findings:
+    """Run the federation of a candidate in a folder that goes, and judge it."""
+    trial = trial_of(plan, candidate)
+    with tempfile.TemporaryDirectory(prefix="trial-", dir=run.path) as scratch:
+        folder = AuditFolder(Path(scratch))
+        run_federation(trial, tables, folder, NoProgress())
+        request = trial.request
+        return read_findings(folder.parties, request.passive_names, candidate.title, titles=request.titles)
+
+
+def trial_of(plan: AuditPlan, candidate: Candidate) -> AuditPlan:
+    """The plan of one trial: the audit's, with the candidate's defences after its own, in the clear.
+
+    Raises:
+        ValueError: for defences that contradict each other, or can't work with these settings.
+    """
+    asked = plan.request
+    options = {**asked.settings.get("defence_options", {}), **candidate.options}
+    request = replace(
+        asked,
+        defences=(*asked.defences, *candidate.defences),
+        black_box=asked.black_box or candidate.black_box,
+        cipher="plain",
+        settings={**asked.settings, "cipher": "plain", "defence_options": options},
+        try_defences=False,
+    )
+    own_data = {
+        name: {field: value for field, value in settings.given().items() if field in _OF_A_TABLE}
+        for name, settings in plan.recipe.parties.items()
+        if name != Role.COORDINATOR
+    }
+    return replace(plan, request=request, recipe=request.recipe(own_data).checked())

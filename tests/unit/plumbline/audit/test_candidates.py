@@ -1,0 +1,98 @@
+"""Which defences an audit tries on what leaked, what a trial runs, and what is said of one that can't be judged."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plumbline.audit.candidates import (
+    Candidate,
+    candidates_for,
+    judged_trial,
+    most_trials,
+    read_trials,
+    trial_of,
+)
+from plumbline.audit.folder import AuditFolder
+from plumbline.audit.joined_tables import JoinedTables
+from plumbline.audit.plan import plan_audit
+from plumbline.audit.request import AuditRequest
+from plumbline.judge.answer import Answer, ColumnAnswer
+from plumbline.judge.findings import Findings
+from tests.harness.findings import attack, column, findings, levels
+from tests.harness.reported import findings_of, made_run
+
+REQUEST = AuditRequest(data="breast_cancer", attacks=("half_star",), settings={"epochs": 1})
+LEAKS, SAFE = levels("half_star", 0.02), levels("half_star", 0.2)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    return findings_of(made_run(tmp_path_factory.mktemp("run")))
+
+
+def answering(run: Findings, *, columns: bool, labels: bool, sees_scores: bool = True) -> Findings:
+    """A run whose columns and labels leak, or not; without sees_scores no attack on predictions could be tried."""
+    told = ColumnAnswer("passive", "x", "number", "red", LEAKS if columns else SAFE, "", (0,))
+    answer = Answer("", "red", (), (told,), label_levels=(LEAKS if labels else SAFE,))
+    tried = [attack("half_star", column("x", 0.02))] if sees_scores else []
+    return replace(run, answer=answer, predictions=findings(*tried))
+
+
+def titles(request: AuditRequest, found: Findings) -> list[str]:
+    return [one.title for one in candidates_for(request, found)]
+
+
+def test_only_what_leaked_is_defended(run: Findings) -> None:
+    assert titles(REQUEST, answering(run, columns=False, labels=False)) == []
+    assert titles(REQUEST, answering(run, columns=False, labels=True)) == ["response_truncation", "dp_noise"]
+    columns = titles(REQUEST, answering(run, columns=True, labels=False))
+    assert columns[:4] == ["black box", "parameter_rotation", "feature_transform", "class_label"]
+    assert len(columns) <= most_trials(REQUEST)
+    both = titles(REQUEST, answering(run, columns=True, labels=True))
+    assert both == [f"{title} + dp_noise" for title in columns]
+
+
+def test_what_is_in_place_is_not_tried_again(run: Findings) -> None:
+    request = replace(REQUEST, black_box=True, defences=("class_label",))
+    found = titles(request, answering(run, columns=True, labels=False))
+    assert found[0] == "score_rounding"
+    assert not {"black box", "parameter_rotation", "class_label"} & set(found)
+
+
+def test_a_leak_that_no_attack_could_be_tried_on_is_not_known_to_be_closed(run: Findings) -> None:
+    before = answering(run, columns=True, labels=False)
+    held = judged_trial("d", {}, before, answering(run, columns=False, labels=False), 0.0)
+    assert held.holds
+    assert held.exposed == 0
+    unmeasured = judged_trial("d", {}, before, answering(run, columns=False, labels=False, sees_scores=False), 0.0)
+    assert not unmeasured.holds
+    assert "was not measured" in unmeasured.reason
+    leaking = judged_trial("d", {}, before, answering(run, columns=True, labels=True), 0.0)
+    assert not leaking.holds
+    assert leaking.exposed == 2
+    assert leaking.part == pytest.approx(0.8)
+
+
+def test_a_trial_is_the_audit_again_with_its_defence_and_in_the_clear() -> None:
+    request = replace(REQUEST, cipher="paillier", defences=("score_rounding",), try_defences=True)
+    recipe = request.recipe().checked()
+    plan = plan_audit(request, recipe, JoinedTables(recipe.parties))
+    trial = trial_of(plan, Candidate(("score_noise",), {"score_noise": {"sigma": 0.5}}, black_box=True))
+    assert trial.request.defences == ("score_rounding", "score_noise")
+    assert not trial.request.try_defences
+    assert trial.request.attacks == plan.request.attacks
+    for name, settings in trial.recipe.parties.items():
+        before = plan.recipe.parties[name]
+        assert (settings.cipher, settings.seed, settings.private_seed) == ("plain", before.seed, before.private_seed)
+    assert trial.recipe.parties["coordinator"].defence_options["score_noise"] == {"sigma": 0.5}
+    assert not trial.recipe.parties["passive"].disclose
+    with pytest.raises(ValueError, match="class_label"):
+        trial_of(trial_of(plan, Candidate(("class_label",))), Candidate(("purification",)))
+
+
+def test_nothing_was_tried_where_no_file_says_so_and_another_file_is_refused(tmp_path: Path) -> None:
+    assert read_trials(AuditFolder(tmp_path)) == ()
+    (tmp_path / "candidates.json").write_text('[{"defence": "x", "other": 1}]')
+    with pytest.raises(ValueError, match="not of this version"):
+        read_trials(AuditFolder(tmp_path))
