@@ -323,7 +323,7 @@ def test_parts_of_a_table_must_fit() -> None:
     [
         ("sqlite:///{db}", r"names no table: end it in \?table=NAME"),
         ("sqlite:///{db}?table=", r"names no table"),
-        ("sqlite:///{db}?table=client", r"no table 'client' \(1 others\): did you mean 'clients'\?"),
+        ("sqlite:///{db}?table=client", r"no table 'client' \(1 others\)\. Did you mean 'clients'\?"),
         ("sqlite:///{db}?table=main.nothing", r"no table 'main.nothing'"),
         ("sqlite:///{db}.missing?table=clients", r"There is no file"),
         ("nosuch://u:secret@h/d?table=t", r"Unknown kind of database in nosuch://u:\*\*\*@h/d:"),
