@@ -133,7 +133,12 @@ def test_what_cant_be_used_is_refused_in_one_sentence(
 
 
 def test_raw_columns_are_taken_as_an_audit_takes_them(tmp_path: Path) -> None:
-    more = {"flat": 1.0, "empty": np.nan, "city": ["Bern", "Ulm"] * 40, "gap": [np.nan, 1.0, 2.0, 3.0] * 20}
+    more: dict[str, Any] = {
+        "flat": 1.0,
+        "empty": np.nan,
+        "city": ["Bern", "Ulm"] * 40,
+        "gap": [np.nan, 1.0, 2.0, 3.0] * 20,
+    }
     path, _ = table(tmp_path, **more)
     status, shown = run(path, "--classes", "2", "--id", "client")
     assert status == 0

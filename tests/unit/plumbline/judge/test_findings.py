@@ -22,7 +22,7 @@ JOB = RNG.integers(0, 3, COUNT)
 COLUMNS = typed(
     [
         Feature(AGE, "age", offset=17, scale=81),
-        *(Feature((value == JOB) * 1.0, "job", "category", name=f"job={value}") for value in range(3)),
+        *(Feature(np.where(value == JOB, 1.0, 0.0), "job", "category", name=f"job={value}") for value in range(3)),
     ]
 )
 
