@@ -196,7 +196,7 @@ class JobWatcher:
 def far_words(done: int, planned: int, unit: str, what: str = "") -> str:
     """Say how far a stage is: ``41,000 of 118,668 ids``; of attacks which one is at work: ``3 of 14 attacks: gia``."""
     if what:
-        return f"{min(done + 1, planned)} of {planned} {unit}: {what}"
+        return f"{f'{min(done + 1, planned):,} of {planned:,} {unit}'.rstrip()}: {what}"
     return f"{done:,} of {planned:,} {unit}".rstrip()
 
 

@@ -20,6 +20,7 @@ from plumbline.audit.table_words import examined_and_shown
 from plumbline.audit.verdict import print_findings
 from plumbline.job_progress import NoProgress, RunProgress, shown_progress
 from plumbline.judge.trials import recommendation_words
+from services.common.settings import settings_of
 
 
 class NotBegun(ValueError):
@@ -63,6 +64,7 @@ def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedT
 
     Raises ValueError for tables that can't be used, and for a request that can't work.
     """
+    settings_of(request.settings)  # a mistake in them is told before tables are read
     own_data = examined_and_shown(request, console)
     recipe = candidates(request).recipe(own_data).checked()
     tables = JoinedTables(recipe.parties)

@@ -84,10 +84,10 @@ def _print_ranked(console: Console, answer: Answer) -> None:
     """The columns, the most exposed first: what a guess and the best attack know, and the federation's part."""
     several = len({one.party for one in answer.columns}) > 1
     table = _table("What becomes of each column", _CAPTION)
-    _cut(table, "column", 21)
-    _cut(table, "is known", 13)
+    _folded(table, "column", 20)
+    _folded(table, "is known", 13)
     _numbers(table, "guess", "attack", "part (95 %)")
-    _cut(table, "best attack", 12)
+    _folded(table, "best attack", 20)
     for one in answer.columns[:_MOST_COLUMNS]:
         headline, known = at(one.levels), at(one.known)
         name = f"{one.column} of {one.party}" if several else one.column
@@ -97,7 +97,7 @@ def _print_ranked(console: Console, answer: Answer) -> None:
             _share(1 - known.e0),
             "" if known.error is None else _share(1 - known.error),
             part_words(headline),
-            _text(headline.attack),
+            _attack(headline.attack),
         )
     console.print(table)
     if (more := len(answer.columns) - _MOST_COLUMNS) > 0:
@@ -110,18 +110,23 @@ def _print_labels(console: Console, findings: Findings) -> None:
     if not judged:
         return
     table = _table("What training gives away", "Part: of what was unknown, by the federation.")
-    _cut(table, "of", 21)
-    _cut(table, "by", 13)
+    _folded(table, "of", 20)
+    _folded(table, "by", 13)
     _numbers(table, "guess", "attack", "part (95 %)")
-    _cut(table, "attack", 12)
+    _folded(table, "attack", 20)
     for one in judged:
         guess, told, part = "", _share(one.success), ""
         if one.levels:
             headline = at(one.levels)
             guess, part = _share(1 - headline.e0), part_words(headline)
             told = "" if headline.error is None else _share(1 - headline.error)
-        table.add_row(*map(_text, (one.kind, one.party)), guess, told, part, _text(one.attack))
+        table.add_row(*map(_text, (one.kind, one.party)), guess, told, part, _attack(one.attack))
     console.print(table)
+
+
+def _attack(name: str) -> Text:
+    """An attack's name, which breaks before its options where it must."""
+    return _text(name.replace("(", " (", 1).replace(",", ", ").replace("  ", " "))
 
 
 def _share(share: float) -> str:
@@ -129,7 +134,7 @@ def _share(share: float) -> str:
 
 
 def _table(title: str, caption: str) -> Table:
-    """A table that fits a terminal of 80 columns: long names are cut, numbers never."""
+    """A table that fits a terminal of 80 columns: long names take a second line, numbers never."""
     return Table(
         title=title,
         title_justify="left",
@@ -142,9 +147,9 @@ def _table(title: str, caption: str) -> Table:
     )
 
 
-def _cut(table: Table, heading: str, most: int) -> None:
-    """A column of names that others chose, as wide as it must be and no wider than this."""
-    table.add_column(heading, no_wrap=True, overflow="ellipsis", max_width=most)
+def _folded(table: Table, heading: str, most: int) -> None:
+    """A column of words as wide as it must be and no wider than this: nothing of them is lost."""
+    table.add_column(heading, overflow="fold", max_width=most, min_width=len(heading))
 
 
 def _numbers(table: Table, *headings: str) -> None:

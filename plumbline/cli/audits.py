@@ -163,13 +163,16 @@ def audit(
     with plain_errors():
         from plumbline.audit.configuration import Asked, read_configuration
         from plumbline.audit.folder import AuditFolder
+        from plumbline.audit.plan import plan_facts
         from plumbline.audit.run import prepare, run_audit
 
         asked = _on_the_command_line(given).over(read_configuration(config) if config else Asked())
         request, wants_json = asked.request(), "json" in asked.said
         console = Console(stderr=wants_json)
         if request.dry_run:
-            prepare(request, console)
+            plan, _ = prepare(request, console)
+            if wants_json:
+                print_json(plan_facts(plan))
             return
         _check_place(request.runs)
         run = AuditFolder(run_audit(request, console))

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -46,7 +47,7 @@ def list_runs(context: typer.Context, runs: _Runs = _RUNS, as_json: AsJson = Fal
             head = Text(run.folder.name, style="bold").append(f"  {run.status}", style=_STYLES.get(run.status, "red"))
             table.add_row(head)
             for words in filter(None, (run.what, run.headline)):
-                table.add_row(Text(f"  {shown(words)}"))
+                table.add_row(Padding(Text(shown(words)), (0, 0, 0, 2)))
         Console().print(table)
 
 

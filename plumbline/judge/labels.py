@@ -1,9 +1,6 @@
 """Labels: what a passive party knows of them without the federation, and what training gave away beyond that."""
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from attacks import LEVELS, Level
 from plumbline.judge.federation_part import Comparison, LevelVerdict, Losses
@@ -70,6 +67,11 @@ def _guesses(truth: IntArray, rows: IntArray, features: FloatArray) -> list[Loss
 
 
 def _classified(features: FloatArray, truth: IntArray, known: IntArray, rows: IntArray) -> FloatArray:
+    # Slow to import: no command waits for it that ends with a mistake.
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     classifier.fit(features[known], truth[known])
     wrong: FloatArray = (classifier.predict(features[rows]) != truth[rows]).astype(np.float64)

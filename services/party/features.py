@@ -99,6 +99,13 @@ class PartyData:
         """The same records, whose features these defences transform in every session."""
         return replace(self, defences=defences)
 
+    def log_columns(self) -> None:
+        """Log what each column becomes, by its name alone, as a party does that starts to serve."""
+        for plan in self.table.plans:
+            _log.info("Column %s: %s.", plan.name, plan.becomes)
+            if plan.warning:
+                _log.warning("Column %s: %s", plan.name, plan.warning)
+
     def aligned(self, rows: IntArray, plan: TrainingPlan) -> AlignedFeatures:
         """Encode the aligned records for a session, fitted on those that it trains on.
 
@@ -149,10 +156,6 @@ def load_party_data(settings: Settings, *, with_bias: bool) -> PartyData:
     table, simulation = _load(settings)
     if not table.kept:
         raise SettingsError("Every column of this party's table is left out: see PLUMBLINE_COLUMNS and PLUMBLINE_DROP.")
-    for plan in table.plans:
-        _log.info("Column %s: %s.", plan.name, plan.becomes)
-        if plan.warning:
-            _log.warning("Column %s: %s", plan.name, plan.warning)
     return PartyData(table, settings.encoder, with_bias, simulation)
 
 

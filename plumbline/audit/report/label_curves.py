@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from sklearn.metrics import roc_curve
 
 from plumbline.charts.drawings import Series, percent_words, roc
 from plumbline.charts.marks import Chart
@@ -44,6 +43,8 @@ def _curves(labels: IntArray, scores: FloatArray, names: Sequence[str]) -> list[
 
 
 def _curve(name: str, positive: FloatArray | IntArray, scores: FloatArray, number: int) -> Series:
+    from sklearn.metrics import roc_curve  # slow to import
+
     false, true, _ = roc_curve(positive, scores)
     # What a screen can show: equal steps along the curve keep its corners.
     length = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(false)) + np.abs(np.diff(true)))])

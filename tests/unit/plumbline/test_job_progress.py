@@ -125,3 +125,4 @@ def test_what_is_done_is_said_in_the_units_of_the_stage() -> None:
     assert far_words(41_000, 118_668, "ids") == "41,000 of 118,668 ids"
     assert far_words(2, 14, "attacks", "gia") == "3 of 14 attacks: gia"
     assert far_words(1, 2, "") == "1 of 2"
+    assert far_words(2, 10, "", "half_star") == "3 of 10: half_star"

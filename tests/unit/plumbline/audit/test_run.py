@@ -1,6 +1,8 @@
 """Where an audit is written, and that it makes its settings once."""
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +128,17 @@ def test_a_long_run_is_asked_about_where_somebody_can_answer(
     with pytest.raises(NotBegun if declined else AssertionError):
         run_audit(request, console)
     assert (tmp_path / "runs").exists() != declined
+
+
+def test_a_mistake_in_a_setting_is_told_before_tables_are_read(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO())
+    nowhere = str(tmp_path / "nowhere.csv")
+    request = AuditRequest(active=nowhere, passive=(nowhere,), label="y", settings={"epochs": -1})
+    with pytest.raises(ValueError, match="EPOCHS: expected from 1 to 10000, got -1"):
+        prepare(request, console)
+
+
+def test_whoever_makes_a_mistake_does_not_wait_for_slow_imports() -> None:
+    slow = ("sklearn", "scipy.stats", "matplotlib", "torch")
+    code = f"import sys, plumbline.cli, plumbline.audit.run; sys.exit(any(name in sys.modules for name in {slow}))"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""What the terminal shows of the verdict: at 80 columns nothing is folded, and quiet is one sentence."""
+"""What the terminal shows of the verdict: at 80 columns nothing is cut, and quiet is one sentence."""
 
 import io
 
@@ -36,15 +36,22 @@ def shown(findings: Findings, verbosity: Verbosity, width: int = 80) -> list[str
     return text.getvalue().splitlines()
 
 
-def test_a_terminal_of_80_columns_shows_whole_numbers_and_cut_names(findings: Findings) -> None:
+def test_a_terminal_of_80_columns_shows_whole_numbers_and_whole_names(findings: Findings) -> None:
     lines = shown(findings, "normal")
     assert max(map(len, lines)) <= 80
     age = next(line for line in lines if line.startswith("age "))
     assert "within 5" in age
     assert "100 % (100 to 100)" in age
-    (long,) = [line for line in lines if line.startswith("number of times")]
-    assert "…" in long
-    assert long.split()[-2:] == age.split()[-2:]
+    begin = next(at for at, line in enumerate(lines) if line.startswith("What becomes"))
+    assert not any("…" in line for line in lines[begin:])
+    (long,) = [at for at, line in enumerate(lines) if line.startswith("number of times")]
+    assert "100 % (100 to 100)" in lines[long]
+    name = " ".join(line[:20].strip() for line in lines[long : long + 4])
+    assert name.startswith("number of times that the client was contacted before")
+    for heading in ("column", "is known", "guess", "attack", "part (95 %)", "best attack"):
+        assert any(heading in line for line in lines)
+    assert "posterior" in age
+    assert any(line.strip().startswith("(prior=covariance,") for line in lines)
     assert not any("\x1b" in line for line in lines)
 
 

@@ -62,3 +62,11 @@ def test_scores_are_by_class_and_no_terminal_obeys_an_id(hostile: str) -> None:
         {"id": "b", "error": "not aligned", "scores": None},
     ]
     assert json.dumps(found).isprintable()
+
+
+def test_a_plan_says_what_would_be_done(tmp_path: Path) -> None:
+    options = ["--data", "wine", "--cipher", "plain", "--attacks", "half_star", "--runs", str(tmp_path / "runs")]
+    plan = document("audit", *options, "--dry-run")
+    assert (plan["cipher"], plan["attacks"]) == ("plain", ["half_star"])
+    assert plan["forecast_seconds"]["training"] > 0
+    assert list(tmp_path.iterdir()) == []

@@ -147,12 +147,14 @@ def test_what_cant_be_encoded_is_told_to_the_log_with_its_column_and_to_others_w
 # -- what a party uses ------------------------------------------------------------------------------------------------
 
 
-def test_what_columns_become_is_logged_when_the_table_is_loaded_and_no_value(
+def test_what_columns_become_is_logged_by_who_serves_it_and_no_value(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     frame = pd.DataFrame({"home": words(rare="houseboat", at=[3, 4]), "age": [71.25, *numbers()[1:]]})
     with caplog.at_level(logging.INFO):
-        loaded(tmp_path, frame)
+        data = loaded(tmp_path, frame)
+        assert not caplog.records, "an auditor that joins tables has told of their columns in a table of its own"
+        data.log_columns()
     told = [one.getMessage() for one in caplog.records if one.name == "services.party.features"]
     assert [line.partition(":")[0] for line in told] == ["Column home", "Column age"]
     assert "feature" in told[0]
