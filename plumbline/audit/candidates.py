@@ -1,7 +1,8 @@
 """``--try-defences``: runs the candidate defences over the same tables, split and seeds, and measures what each leaves.
 
 Every trial is a federation of its own, with the same attacks, whose adversaries know of the defence. It trains in the
-clear: scores and gradients are those of a training under Paillier to its precision, in a fraction of the time.
+clear: scores and gradients are those of a training under Paillier to its precision, in a fraction of the time. Only
+where labels leaked to who replaces ciphertexts are there ciphertexts again, or else that leak could not be tried.
 """
 
 import json
@@ -12,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from plumbline.audit.cipher_choice import CipherName
 from plumbline.audit.federating import run_federation
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.joined_tables import JoinedTables
@@ -20,9 +22,12 @@ from plumbline.audit.request import AuditRequest
 from plumbline.federation import FederationFailed
 from plumbline.job_progress import NoProgress, RunProgress
 from plumbline.judge.answer import HEADLINE
+from plumbline.judge.answering import ON_CIPHERTEXTS
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import Findings, read_findings
+from plumbline.judge.lights import is_open
 from plumbline.judge.trials import DefenceTrial
+from plumbline.judge.wording import listed
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
 from services.common.identity import Role
@@ -112,15 +117,15 @@ def try_defences(
         findings: what the audit found.
         progress: told which candidate is at work.
     """
-    chosen = candidates_for(plan.request, findings)
+    chosen, cipher = candidates_for(plan.request, findings), cipher_of_trials(findings)
     trials: list[DefenceTrial] = []
     if chosen:
         progress.stage("trying defences", "trials")
-        undefended = _undefended_seconds(plan, tables, run, findings)
+        undefended = _undefended_seconds(plan, tables, run, findings, cipher)
     for number, candidate in enumerate(chosen):
         progress.at(number, len(chosen), candidate.title)
         try:
-            after = _tried(plan, candidate, tables, run)
+            after = _tried(plan, candidate, tables, run, cipher)
         except (ValueError, FederationFailed, ProcessFailed) as error:
             trials.append(DefenceTrial(candidate.title, candidate.chosen, reason=str(error)))
         else:
@@ -128,6 +133,12 @@ def try_defences(
         # Each time: what was measured stays when the run is stopped.
         write_durably(_file(run), json.dumps([asdict(one) for one in trials], indent=1).encode())
     return tuple(trials)
+
+
+def cipher_of_trials(findings: Findings) -> CipherName:
+    """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts."""
+    told = [one.attack for one in findings.training if one.levels and at(one.levels, HEADLINE).is_exposed]
+    return "paillier" if set(told) & set(ON_CIPHERTEXTS) else "plain"
 
 
 def exposed_columns(findings: Findings) -> int:
@@ -181,6 +192,10 @@ def _unmet(before: Findings, after: Findings) -> str:
         return "None of the mounted attacks on predictions can be tried against it: what it stops was not measured."
     if exposed_labels(before) and len(after.answer.label_levels) < len(before.answer.label_levels):
         return "An attack on labels could not be tried against it: what it stops was not measured."
+    leaked = {(one.party, one.column) for one in before.answer.columns if at(one.levels, HEADLINE).is_exposed}
+    unknown = [one.column for one in after.answer.columns if (one.party, one.column) in leaked and is_open(one.levels)]
+    if unknown:
+        return f"Too few records were attacked to tell from chance what is left of {listed(unknown)}."
     return ""
 
 
@@ -199,16 +214,20 @@ def _file(run: AuditFolder) -> Path:
     return run.path / "candidates.json"
 
 
-def _undefended_seconds(plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings) -> float:
-    """How long training takes in the clear without a candidate: the audit's own, unless that was encrypted."""
-    if findings.summary.agreement.plan.cipher == "plain":
+def _undefended_seconds(
+    plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings, cipher: CipherName
+) -> float:
+    """How long training takes under the trials' cipher without a candidate: the audit's own, if that was its cipher."""
+    if findings.summary.agreement.plan.cipher == cipher:
         return training_seconds(findings)
-    return training_seconds(_tried(plan, Candidate(), tables, run))
+    return training_seconds(_tried(plan, Candidate(), tables, run, cipher))
 
 
-def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder) -> Findings:
+def _tried(
+    plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder, cipher: CipherName
+) -> Findings:
     """Run the federation of a candidate in a folder that goes, and judge it."""
-    trial = trial_of(plan, candidate)
+    trial = trial_of(plan, candidate, cipher)
     with tempfile.TemporaryDirectory(prefix="trial-", dir=run.path) as scratch:
         folder = AuditFolder(Path(scratch))
         run_federation(trial, tables, folder, NoProgress())
@@ -216,8 +235,8 @@ def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: Aud
         return read_findings(folder.parties, request.passive_names, candidate.title, titles=request.titles)
 
 
-def trial_of(plan: AuditPlan, candidate: Candidate) -> AuditPlan:
-    """The plan of one trial: the audit's, with the candidate's defences after its own, in the clear.
+def trial_of(plan: AuditPlan, candidate: Candidate, cipher: CipherName = "plain") -> AuditPlan:
+    """The plan of one trial: the audit's, with the candidate's defences after its own, under this cipher.
 
     Raises:
         ValueError: for defences that contradict each other, or can't work with these settings.
@@ -228,8 +247,8 @@ def trial_of(plan: AuditPlan, candidate: Candidate) -> AuditPlan:
         asked,
         defences=(*asked.defences, *candidate.defences),
         black_box=asked.black_box or candidate.black_box,
-        cipher="plain",
-        settings={**asked.settings, "cipher": "plain", "defence_options": options},
+        cipher=cipher,
+        settings={**asked.settings, "cipher": cipher, "defence_options": options},
         try_defences=False,
     )
     own_data = {

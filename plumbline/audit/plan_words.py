@@ -10,6 +10,7 @@ from rich.text import Text
 from plumbline.audit.candidates import most_trials
 from plumbline.audit.plan import AuditPlan
 from plumbline.job_progress import duration_words
+from plumbline.judge.answering import ON_CIPHERTEXTS
 
 # A run that takes longer begins when its owner says so.
 LONG_SECONDS = 600.0
@@ -46,6 +47,11 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             f"If anything leaks, up to {most_trials(plan.request)} defences are tried afterwards, each in a federation "
             f"of its own over the same tables, split and seeds, in the clear: about {duration_words(each)} each."
         )
+        if plan.cipher.cipher == "paillier" and set(plan.request.attacks) & set(ON_CIPHERTEXTS):
+            yield (
+                "Where an attack on ciphertexts tells labels, they train under Paillier as well: about "
+                f"{duration_words(plan.forecast.seconds)} each."
+            )
     yield from plan.not_measured
 
 

@@ -60,6 +60,20 @@ class _Case:
         """Attacks on labels that are judged."""
         return [one for one in self.training if one.levels]
 
+    @property
+    def is_in_the_clear(self) -> bool:
+        """Whether it trained without encryption; an installed model trains nothing."""
+        plan = self.summary.agreement.plan
+        return plan.cipher == "plain" and not plan.installed_model
+
+    @property
+    def honest(self) -> list[str]:
+        """Names of the parties that could have replaced messages, and were never tried as such."""
+        if self.is_in_the_clear or self.summary.agreement.plan.installed_model:
+            return []
+        tried = {one.party for one in self.training if one.attack in ON_CIPHERTEXTS and not _has_failed(one)}
+        return [one.name for one in self.summary.parties if one.name not in tried]
+
 
 def answer_of(
     summary: RunSummary,
@@ -71,7 +85,7 @@ def answer_of(
     case = _Case(summary, predictions, training, titles)
     columns = _ranked(predictions)
     parties = (_active_answer(case), *(_passive_answer(case, party, columns) for party in case.passive))
-    clauses = [_columns_clause(case, columns), *_training_clauses(case), _labels_clause(case), *_insecure(summary)]
+    clauses = [_columns_clause(case, columns), *_training_clauses(case), _labels_clause(case), *_insecure(case)]
     return Answer(
         sentence="; ".join(clauses) + ".",
         light=worst([one.light for one in parties]),
@@ -131,6 +145,8 @@ def _why_not(case: _Case) -> str:
     if not case.predictions.attacks:
         return "no attack on predictions was mounted"
     if any(one.mse is not None and one.sees_scores for one in case.predictions.attacks):
+        if case.predictions.sources and not any(at(one.levels, HEADLINE).attack for one in case.predictions.sources):
+            return "only attacks that know more than means and frequencies were mounted, and these found nothing"
         return _too_few(case)
     judged = [one for one in case.predictions.attacks if one.sees_scores]
     if judged and not case.predictions.records and not any(one.reason for one in judged):
@@ -139,7 +155,10 @@ def _why_not(case: _Case) -> str:
 
 
 def _too_few(case: _Case) -> str:
-    return f"{case.predictions.records} test records are too few to judge, {LEAST_RECORDS} are needed"
+    count = case.predictions.records
+    if count < LEAST_RECORDS:
+        return f"{count} test records are too few to judge, {LEAST_RECORDS} are needed"
+    return f"{count} test records are too few to tell what attacks found from chance"
 
 
 def _is_black_box(case: _Case) -> bool:
@@ -149,7 +168,7 @@ def _is_black_box(case: _Case) -> bool:
 def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
     """How many columns are told far better than by guessing, how many better, and how many to who knows more."""
     far = [one for one in columns if one.light == "red"]
-    better = [one for one in columns if one.light == "amber" and at(one.levels, HEADLINE).is_exposed]
+    better = [one for one in columns if one.light == "amber" and _is_told(one)]
     later = {known: [one for one in columns if once_it_knows(one.levels) == known] for known in ONCE_IT_KNOWS.values()}
     parts = []
     if far:
@@ -164,7 +183,22 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
         if some:
             who = f"{len(some)} more" if far or better else f"{len(some)} of them" if len(columns) > 1 else "it"
             parts.append(f"{who} ({_names(case, some)}) once it knows {known}")
+    if gaps := [one for one in columns if _is_gap(one)]:
+        parts.append(f"whether {_names(case, gaps)} {'are' if len(gaps) > 1 else 'is'} there")
+    if unknown := [one for one in columns if one.light == "grey"]:
+        parts.append(f"too little was measured to say of {len(unknown)} ({_names(case, unknown)})")
     return (", and " if far or better else ", but ").join(parts)
+
+
+def _is_told(column: ColumnAnswer) -> bool:
+    """Whether its values are told better than by guessing to who knows its mean or frequencies."""
+    headline = at(column.levels, HEADLINE)
+    return headline.is_exposed or headline.is_closer
+
+
+def _is_gap(column: ColumnAnswer) -> bool:
+    """Whether nothing of a column is told but whether it is there."""
+    return column.light == "amber" and not _is_told(column) and not once_it_knows(column.levels)
 
 
 def _counted(case: _Case, some: Sequence[ColumnAnswer], columns: Sequence[ColumnAnswer]) -> str:
@@ -226,10 +260,11 @@ def _leak_words(finding: TrainingFinding) -> str:
     return f"read {percent(finding.success * finding.resolved)} of the columns of"
 
 
-def _insecure(summary: RunSummary) -> list[str]:
-    if summary.agreement.plan.cipher == "plain":
+def _insecure(case: _Case) -> list[str]:
+    if case.is_in_the_clear:
         return ["training was not encrypted (INSECURE)"]
-    return ["settings were insecure, see the warnings"] if any("INSECURE" in one for one in summary.warnings) else []
+    warnings = case.summary.warnings
+    return ["settings were insecure, see the warnings"] if any("INSECURE" in one for one in warnings) else []
 
 
 # -- parties -----------------------------------------------------------------------------------------------------------
@@ -241,27 +276,63 @@ def _active_answer(case: _Case) -> PartyAnswer:
     if not case.labels:
         tried = any(one.party != name for one in case.training)
         words = f"its labels were not measured: no attack on them {'could be carried out' if tried else 'was mounted'}"
-    return _party_answer(case, name, [light_of(one.levels) for one in case.labels], words)
+    return _party_answer(case, name, [light_of(one.levels) for one in case.labels], words, _untried_on_labels(case))
 
 
 def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) -> PartyAnswer:
     own = [one for one in columns if one.party == party]
-    lights, told = [one.light for one in own], [one.column for one in own if one.light in ("red", "amber")]
+    gaps, unknown = [one.column for one in own if _is_gap(one)], [one.column for one in own if one.light == "grey"]
+    told = [one.column for one in own if one.light in ("red", "amber") and one.column not in gaps]
     if not _is_measured(own):
         words = f"its columns were not measured: {_why_not(case)}"
     elif told:
         words = f"{len(told)} of its {len(own)} columns can be told better than by guessing: {listed(told)}"
     else:
         words = f"none of its {len(own)} columns can be told better than by guessing"
-    return _party_answer(case, party, lights, words.replace(" its 1 columns", " its 1 column"))
+    if gaps:
+        words += f"; whether {listed(gaps)} {'are' if len(gaps) > 1 else 'is'} there can be told"
+    if unknown and _is_measured(own):
+        words += f"; too little was measured to say of {listed(unknown)}"
+    lights = [one.light for one in own]
+    return _party_answer(
+        case, party, lights, words.replace(" its 1 columns", " its 1 column"), _untried_on_columns(case)
+    )
 
 
-def _party_answer(case: _Case, party: str, lights: Sequence[Light], words: str) -> PartyAnswer:
-    """The party's light and words, with what training gave away of its columns."""
+def _party_answer(case: _Case, party: str, lights: Sequence[Light], words: str, untried: Sequence[str]) -> PartyAnswer:
+    """The party's light and words, with what training gave away of its columns, and what keeps it from green."""
     leaks = [one for one in case.training if _is_leak(one) and party in one.peers]
     also = [f"{case.title(one.party)} can {_leak_words(one)} this party, by {one.attack}" for one in leaks]
     light = worst([*lights, *map(light_of_training, leaks)])
+    if light == "green" and untried:
+        light, also = "grey", [*also, *untried]
     return PartyAnswer(party, light, "; ".join([words, *also]), case.title(party))
+
+
+def _untried_on_labels(case: _Case) -> list[str]:
+    """What might have told labels, and was not tried or failed."""
+    judged = {one.party for one in case.labels}
+    silent = [case.title(name) for name in case.passive if name not in judged]
+    without = [f"what {together(silent)} can tell of them was not measured"] if silent else []
+    failed = [one.attack for one in case.training if one.party in case.passive and _has_failed(one)]
+    return [*without, *_untried(case, [name for name in case.honest if name in case.passive], failed)]
+
+
+def _untried_on_columns(case: _Case) -> list[str]:
+    """What might have told columns, and was not tried or failed."""
+    active = case.summary.agreement.active.name
+    failed = [one.attack for one in case.predictions.attacks if one.sees_scores and _has_failed(one)]
+    failed += [one.attack for one in case.training if one.party == active and _has_failed(one)]
+    return _untried(case, [name for name in case.honest if name == active], failed)
+
+
+def _untried(case: _Case, honest: Sequence[str], failed: Sequence[str]) -> list[str]:
+    words = ["what only ciphertexts can tell was not measured"] if case.is_in_the_clear else []
+    if honest:
+        words.append(
+            f"what {together([case.title(one) for one in honest])} can tell by other messages was not measured"
+        )
+    return [*words, f"not known, for it failed: {listed(failed)}"] if failed else words
 
 
 # -- what this run can say nothing of ----------------------------------------------------------------------------------
@@ -273,10 +344,15 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
         sentences.append(f"What predictions give away of columns was not measured: {_why_not(case)}.")
     if not case.labels:
         sentences.append("What training gives away of labels was not measured: no attack on labels is judged.")
-    if case.summary.agreement.plan.cipher == "plain":
+    if case.is_in_the_clear:
         sentences.append(
             f"What only ciphertexts can tell ({', '.join(ON_CIPHERTEXTS)}) was not measured: training was not "
             "encrypted."
+        )
+    if case.honest:
+        sentences.append(
+            f"What {together([case.title(one) for one in case.honest])} can tell by replacing messages was not "
+            f"measured: mount {ON_CIPHERTEXTS[0]} (--attacks), as --adversary both does on either side."
         )
     everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]
     failed = [one.attack for one in everything if _has_failed(one)]

@@ -70,6 +70,14 @@ class LevelVerdict:
         """Whether the federation gave something away beyond chance."""
         return self.part is not None and self.part.low > 0
 
+    @property
+    def is_closer(self) -> bool:
+        """Whether an attack beats, beyond chance, a guess that is so near already that there is no part to speak of.
+
+        Of a column with a few huge values, 1 % of the range may be all that most records differ by.
+        """
+        return self.part is None and self.removed is not None and self.removed.low > _ROUNDING * self.e0
+
 
 def at(levels: Sequence[LevelVerdict], level: Level) -> LevelVerdict:
     """The verdict of one level."""

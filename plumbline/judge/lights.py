@@ -23,13 +23,22 @@ def worst(lights: Sequence[Light]) -> Light:
 
 
 def light_of(levels: Sequence[LevelVerdict]) -> Light:
-    """Red from half of what was unknown at the headline's level; amber beyond chance there or for who knows more."""
+    """Red from half of what was unknown at the headline's level; amber beyond chance there or for who knows more.
+
+    Grey where nobody tried at the headline's level, or on so few records that a leak worth red may hide in chance.
+    """
     headline = at(levels, HEADLINE)
-    if not headline.attack and not any(one.attack for one in levels):
-        return "grey"
     if headline.is_exposed and headline.part is not None and headline.part.mean >= RED_PART:
         return "red"
-    return "amber" if any(one.is_exposed for one in levels if one.level != "nothing") else "green"
+    if headline.is_closer or any(one.is_exposed for one in levels if one.level != "nothing"):
+        return "amber"
+    return "green" if headline.attack and not is_open(levels) else "grey"
+
+
+def is_open(levels: Sequence[LevelVerdict]) -> bool:
+    """Whether chance could hide what would be red at the headline's level: of too few records, nobody can say."""
+    headline = at(levels, HEADLINE)
+    return headline.part is not None and not headline.is_exposed and headline.part.high >= RED_PART
 
 
 def light_of_column(verdict: SourceVerdict) -> Light:

@@ -15,6 +15,8 @@ SourceKind = Literal["number", "date", "code", "category"]
 TOLERANCE = 0.05
 # Who is off by less than half a unit knows a whole number.
 _WHOLE = 0.5 - 1e-6
+# Parties write cells in fixed point: what is off by no more than that is a whole number still.
+_WHOLE_NUMBERS = 1e-3
 # What dates are told to, in days.
 _SPANS = {
     "an hour": 1 / 24,
@@ -119,7 +121,7 @@ def _tolerance(cells: FloatArray, offset: float, scale: float, *, is_date: bool)
         words = min(_SPANS, key=lambda one: abs(np.log(_SPANS[one] / near)))
         return _SPANS[words] / scale, f"within {words}"
     values = offset + scale * cells
-    if near < 1 and np.allclose(values, np.round(values), rtol=0, atol=1e-6):
+    if near < 1 and np.allclose(values, np.round(values), rtol=0, atol=_WHOLE_NUMBERS):
         return _WHOLE / scale, "exactly right"
     step = round_number(near)
     return step / scale, f"within {step:g}"

@@ -18,7 +18,7 @@ class DefenceTrial:
         exposed: number of columns and of attacks on labels that still tell something beyond chance.
         accuracy: of the test records; None where the federation refused.
         accuracy_change: accuracy less that of the run without the defence.
-        seconds: that its training takes more than training without it, in the clear both.
+        seconds: that its training takes more than training without it, under the trial's cipher both.
         cipher: that of the trial.
         reason: why it can't be said to hold; empty where the numbers say it.
     """

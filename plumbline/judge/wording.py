@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from attacks import LEVELS, Level
 from plumbline.judge.answer import HEADLINE
 from plumbline.judge.federation_part import LevelVerdict, at
-from plumbline.judge.lights import light_of
+from plumbline.judge.lights import is_open, light_of
 from plumbline.judge.measures import Interval
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.verdicts import SourceVerdict
@@ -80,7 +80,13 @@ def _known(verdict: SourceVerdict) -> str:
     by_guessing = f"{verdict.known_as} in {guess} of records by guessing"
     if knowing := once_it_knows(verdict.levels):
         return f"{by_guessing}; more is given to who knows {knowing}"
-    if headline.attack and headline.part is None:
+    if headline.is_closer:
+        return f"{by_guessing}, for few values are far from the others; an attack comes closer still"
+    if not headline.attack:
+        return f"{by_guessing}; no attack that knows no more was tried"
+    if is_open(verdict.levels):
+        return f"{by_guessing}; too few records to tell what an attack adds from chance"
+    if headline.part is None:
         return f"{by_guessing}: nothing is left to give away"
     return f"{by_guessing}, and no attack did better"
 

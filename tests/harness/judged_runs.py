@@ -13,6 +13,7 @@ from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.run_folder import RunFolder
 from services.common.run_records import (
     DONE,
+    NOT_APPLICABLE,
     Estimates,
     FoundLabels,
     PartyFeatures,
@@ -107,6 +108,21 @@ def add_label_attack(run: RunFolder, wrong: int, *, party: str = "passive") -> R
     run.write_training_arrays(
         party, "label_recovery", {name: array for name, array in arrays.items() if array is not None}
     )
-    one = TrainingAttackOutcome(attack="label_recovery", party=party, kind="labels", status=DONE, seconds=0.1)
-    run.write_training_outcomes(party, [one])
+    return add_outcome(run, party, "label_recovery", kind="labels")
+
+
+def add_attempts_on_ciphertexts(run: RunFolder) -> RunFolder:
+    """Add an attempt of every party to replace its messages, which came to nothing."""
+    agreement = run.record("active").agreement
+    for party in () if agreement is None else agreement.parties:
+        add_outcome(run, party.name, "auxiliary_ciphertext", NOT_APPLICABLE, reason="it can't work with these numbers")
+    return run
+
+
+def add_outcome(
+    run: RunFolder, party: str, attack: str, status: str = DONE, *, reason: str | None = None, kind: str | None = None
+) -> RunFolder:
+    """Add how one attack on training went to what else a party tried."""
+    one = TrainingAttackOutcome(attack=attack, party=party, kind=kind, status=status, reason=reason, seconds=0.1)
+    run.write_training_outcomes(party, [*(other for other in run.training_outcomes() if other.party == party), one])
     return run

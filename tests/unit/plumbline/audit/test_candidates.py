@@ -8,6 +8,7 @@ import pytest
 from plumbline.audit.candidates import (
     Candidate,
     candidates_for,
+    cipher_of_trials,
     judged_trial,
     most_trials,
     read_trials,
@@ -18,7 +19,10 @@ from plumbline.audit.joined_tables import JoinedTables
 from plumbline.audit.plan import plan_audit
 from plumbline.audit.request import AuditRequest
 from plumbline.judge.answer import Answer, ColumnAnswer
+from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings
+from plumbline.judge.measures import Interval
+from plumbline.judge.training import TrainingFinding
 from tests.harness.findings import attack, column, findings, levels
 from tests.harness.reported import findings_of, made_run
 
@@ -68,6 +72,12 @@ def test_a_leak_that_no_attack_could_be_tried_on_is_not_known_to_be_closed(run: 
     unmeasured = judged_trial("d", {}, before, answering(run, columns=False, labels=False, sees_scores=False), 0.0)
     assert not unmeasured.holds
     assert "was not measured" in unmeasured.reason
+    open_end = tuple(replace(one, part=Interval(0.3, 0.0, 0.6)) for one in SAFE)
+    few = answering(run, columns=False, labels=False)
+    few = replace(few, answer=replace(few.answer, columns=(replace(few.answer.columns[0], levels=open_end),)))
+    unknown = judged_trial("d", {}, before, few, 0.0)
+    assert not unknown.holds
+    assert "Too few records" in unknown.reason
     leaking = judged_trial("d", {}, before, answering(run, columns=True, labels=True), 0.0)
     assert not leaking.holds
     assert leaking.exposed == 2
@@ -89,6 +99,23 @@ def test_a_trial_is_the_audit_again_with_its_defence_and_in_the_clear() -> None:
     assert not trial.recipe.parties["passive"].disclose
     with pytest.raises(ValueError, match="class_label"):
         trial_of(trial_of(plan, Candidate(("class_label",))), Candidate(("purification",)))
+
+
+@pytest.mark.parametrize(
+    ("attack", "leaks", "cipher"),
+    [("auxiliary_ciphertext", LEAKS, "paillier"), ("auxiliary_ciphertext", SAFE, "plain"), ("other", LEAKS, "plain")],
+)
+def test_a_leak_of_ciphertexts_is_tried_on_ciphertexts(
+    run: Findings, attack: str, leaks: tuple[LevelVerdict, ...], cipher: str
+) -> None:
+    told = TrainingFinding(attack, "passive", "", 0.1, "labels", 1.0, 1.0, levels=leaks, peers=("active",))
+    chosen = cipher_of_trials(replace(run, training=(told,)))
+    assert chosen == cipher
+    recipe = REQUEST.recipe().checked()
+    plan = plan_audit(REQUEST, recipe, JoinedTables(recipe.parties))
+    trial = trial_of(plan, Candidate(("dp_noise",)), chosen)
+    assert {settings.cipher for settings in trial.recipe.parties.values()} == {cipher}
+    assert trial.request.cipher == cipher
 
 
 def test_nothing_was_tried_where_no_file_says_so_and_another_file_is_refused(tmp_path: Path) -> None:

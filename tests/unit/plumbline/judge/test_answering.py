@@ -21,7 +21,16 @@ from plumbline.judge.training import TrainingFinding
 from plumbline.judge.wording import listed, percent
 from services.common.run_folder import RunFolder
 from services.common.run_records import FAILED, NOT_APPLICABLE, PartyRecord
-from tests.harness.judged_runs import NAMES, Feature, add_label_attack, outcome, typed, write_run
+from tests.harness.judged_runs import (
+    NAMES,
+    Feature,
+    add_attempts_on_ciphertexts,
+    add_label_attack,
+    add_outcome,
+    outcome,
+    typed,
+    write_run,
+)
 from vfl.arrays import FloatArray
 
 COUNT = 100
@@ -43,7 +52,8 @@ def answer(run: RunFolder, *passive: str) -> Answer:
 
 def attacked(path: Path, *shares: float, cipher: str = "paillier", wrong: int | None = None) -> Answer:
     run = write_run(path, {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(*shares)}, cipher=cipher)
-    return answer(run if wrong is None else add_label_attack(run, wrong))
+    run = run if wrong is None else add_label_attack(run, wrong)
+    return answer(run if cipher == "plain" else add_attempts_on_ciphertexts(run))
 
 
 JOIN = "If fintech joins with these 3 columns, bank can reconstruct"
@@ -104,7 +114,7 @@ def test_nothing_measured_is_grey_and_never_green(tmp_path: Path) -> None:
         "what fintech can tell of labels was not measured."
     )
     assert {found.light, *(one.light for one in found.parties)} == {"grey"}
-    assert len(found.not_measured) == 2
+    assert len(found.not_measured) == 3
     assert found.largest_part is None
 
 
@@ -135,7 +145,90 @@ def test_what_only_ciphertexts_tell_is_not_safe_in_the_clear(tmp_path: Path) -> 
     (left_out,) = found.not_measured
     assert "auxiliary_ciphertext" in left_out
     assert "randomiser_channel" in left_out
-    assert not attacked(tmp_path / "paillier", 0, 0, 0, wrong=50).not_measured
+    assert [one.light for one in found.parties] == ["grey", "grey"]
+    assert found.light == "grey"
+    assert all(one.words.endswith("; what only ciphertexts can tell was not measured") for one in found.parties)
+    safe = attacked(tmp_path / "paillier", 0, 0, 0, wrong=50)
+    assert (safe.light, safe.not_measured) == ("green", ())
+
+
+def test_who_was_tried_as_honest_only_leaves_nobody_green(tmp_path: Path) -> None:
+    run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(0, 0, 0)})
+    found = answer(add_label_attack(run, 50))
+    assert [one.light for one in found.parties] == ["grey", "grey"]
+    assert found.parties[0].words.endswith("; what fintech can tell by other messages was not measured")
+    assert found.parties[1].words.endswith("; what bank can tell by other messages was not measured")
+    assert "bank and fintech" in found.not_measured[0]
+    add_outcome(run, "passive", "auxiliary_ciphertext", NOT_APPLICABLE, reason="it can't work with these numbers")
+    add_outcome(run, "active", "auxiliary_ciphertext", FAILED, reason="auxiliary_ciphertext failed with KeyError")
+    assert [one.light for one in answer(run).parties] == ["green", "grey"]
+
+
+def test_labels_are_safe_only_from_parties_that_were_tried(tmp_path: Path) -> None:
+    parties = {"passive-1": typed([Feature(TRUTH[:, 0], "pay")]), "passive-2": typed([Feature(TRUTH[:, 1], "pay")])}
+    run = add_label_attack(write_run(tmp_path, parties), 50, party="passive-1")
+    active = answer(add_attempts_on_ciphertexts(run), *parties).parties[0]
+    assert (active.light, active.words.partition("; ")[2]) == (
+        "grey",
+        "what passive-2 can tell of them was not measured",
+    )
+    assert answer(add_label_attack(run, 50, party="passive-2"), *parties).parties[0].light == "green"
+
+
+def test_an_attack_that_failed_leaves_nobody_green(tmp_path: Path) -> None:
+    outcomes = [outcome("ls"), outcome("gia", FAILED, reason="gia failed")]
+    run = write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates={"ls": told(0, 0, 0)})
+    found = answer(add_attempts_on_ciphertexts(add_label_attack(run, 50)))
+    assert [one.light for one in found.parties] == ["green", "grey"]
+    assert found.parties[1].words.endswith("; not known, for it failed: gia")
+
+
+def test_who_knows_more_and_finds_nothing_says_nothing_of_who_knows_less(tmp_path: Path) -> None:
+    label = "posterior(prior=covariance)"
+    outcomes, estimates = [outcome(label, level="covariance")], {label: told(0, 0, 0)}
+    found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
+    assert {one.light for one in found.columns} == {"grey"}
+    assert "was not measured: only attacks that know more than means and frequencies were mounted" in found.sentence
+
+
+def test_whether_a_value_is_there_is_part_of_the_answer(tmp_path: Path) -> None:
+    gaps = (np.arange(COUNT) % 3 == 0).astype(np.float64)
+    pay = Feature(TRUTH[:, 0], "pay")
+    own = typed([pay, Feature(gaps, "pay", "missing", name="pay is missing"), Feature(TRUTH[:, 1], "age")])
+    estimate = np.column_stack([MEAN[:, 0], gaps, MEAN[:, 1]])
+    found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], estimates={"ls": estimate}))
+    assert "none of them better than it could guess, but whether pay is there;" in found.sentence
+    assert found.parties[1].words == (
+        "none of its 2 columns can be told better than by guessing; whether pay is there can be told"
+    )
+    assert found.parties[1].light == "amber"
+
+
+def test_a_column_of_a_few_huge_values_is_not_green_where_all_others_are_told(tmp_path: Path) -> None:
+    cells = RNG.random(COUNT) / 100
+    cells[0] = 1.0
+    own, judged = typed([Feature(cells, "income", scale=1e6)]), np.arange(1, COUNT)
+    estimates = {"ls": cells[judged, None] + 1e-5}
+    found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], judged=judged, estimates=estimates))
+    assert "can reconstruct it (income) somewhat better than it could guess" in found.sentence
+    assert found.columns[0].light == "amber"
+    assert "an attack comes closer still" in found.columns[0].sentence
+
+
+def test_few_records_tell_no_leak_from_chance(tmp_path: Path) -> None:
+    judged = np.arange(10)
+    noise = np.random.default_rng(2).normal(0, 0.25, (10, 1))
+    run = write_run(
+        tmp_path,
+        {"passive": typed([Feature(TRUTH[:, 0], "pay")])},
+        [outcome("ls")],
+        judged=judged,
+        estimates={"ls": TRUTH[judged, :1] + noise},
+    )
+    found = answer(run)
+    assert found.columns[0].light == "grey"
+    assert "10 test records are too few to tell what attacks found from chance" in found.sentence
+    assert "too few records" in found.columns[0].sentence
 
 
 def test_insecure_settings_are_said(tmp_path: Path) -> None:
@@ -149,6 +242,7 @@ def test_insecure_settings_are_said(tmp_path: Path) -> None:
 def test_several_passive_parties_are_told_apart(tmp_path: Path) -> None:
     parties = {"passive-1": typed([Feature(TRUTH[:, 0], "pay")]), "passive-2": typed([Feature(TRUTH[:, 1], "pay")])}
     run = write_run(tmp_path, parties, [outcome("ls")], estimates={"ls": told(0, 1, 0)[:, :2]})
+    add_attempts_on_ciphertexts(run)
     found = read_findings(run, tuple(parties), "run", titles={"passive-1": "shop", "passive-2": "lab"}).answer
     assert found.sentence.startswith(
         "If shop and lab join with these 2 columns, the active party can reconstruct 1 of them (pay of lab) far better"
@@ -167,7 +261,14 @@ def verdict(low: float, mean: float) -> tuple[LevelVerdict, ...]:
 
 @pytest.mark.parametrize(
     ("low", "mean", "light"),
-    [(0.3, 0.5, "red"), (0.3, 0.499, "amber"), (0.01, 0.02, "amber"), (0.0, 0.4, "green"), (0.0, 0.0, "green")],
+    [
+        (0.3, 0.5, "red"),
+        (0.3, 0.499, "amber"),
+        (0.01, 0.02, "amber"),
+        (0.0, 0.4, "grey"),
+        (0.0, 0.39, "green"),
+        (0.0, 0.0, "green"),
+    ],
 )
 def test_thresholds_of_lights(low: float, mean: float, light: Light) -> None:
     assert light_of(verdict(low, mean)) == light

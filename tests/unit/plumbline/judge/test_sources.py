@@ -40,8 +40,9 @@ def test_a_number_is_known_to_a_round_width_in_its_own_units(low: float, high: f
     assert tolerance == pytest.approx(width)
 
 
-def test_few_whole_numbers_are_known_when_they_are_exactly_right() -> None:
-    cells = RNG.integers(0, 8, 200) / 7
+@pytest.mark.parametrize("fraction_bits", [16, 52])
+def test_few_whole_numbers_are_known_when_they_are_exactly_right(fraction_bits: int) -> None:
+    cells = np.round(RNG.integers(0, 8, 200) / 7 * 2**fraction_bits) / 2**fraction_bits
     kind, known_as, tolerance = only(Feature(cells, "campaigns", scale=7))
     assert (kind, known_as) == ("number", "exactly right")
     assert 0.49 / 7 < tolerance < 0.5 / 7
