@@ -2,6 +2,7 @@
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ def test_an_audit_is_judged_once_and_returned_as_it_was_reported(
         return read_findings(folder, *names, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(results, "read_findings", counted)
-    asked = {"attacks": ["half_star"], "epochs": 1, "cipher": "auto", "verbosity": "quiet"}
+    asked: Any = {"attacks": ["half_star"], "epochs": 1, "cipher": "auto", "verbosity": "quiet"}
     other = tmp_path / "clinic.csv"
     tables[1].to_csv(other, index=False)
     found = plumbline.audit(tables[0], other, label="good", id="who", runs=tmp_path / "runs", **asked)
@@ -55,8 +56,9 @@ def test_an_audit_is_judged_once_and_returned_as_it_was_reported(
 def test_an_option_that_would_say_nothing_is_refused(
     tables: tuple[pd.DataFrame, pd.DataFrame], option: str, words: str
 ) -> None:
+    nothing: Any = {option: 1}
     with pytest.raises(ValueError, match=words):
-        plumbline.audit(*tables, label="good", id="who", **{option: 1})
+        plumbline.audit(*tables, label="good", id="who", **nothing)
 
 
 def test_every_fault_of_every_frame_is_told_before_a_process_starts(
