@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import grpc
 import numpy as np
-import pandas as pd
 
 from plumbline.federation_status import FederationStatus
-from plumbline.own_frames import write_frames
 from plumbline.processes import LocalProcesses
 from protos.v1 import active_pb2, active_pb2_grpc
 from services.common.agreement import TrainingPlan
@@ -31,7 +29,10 @@ from services.common.transport import Transport, is_serving
 from services.network.unanswered import is_another_party
 from vfl.suggestions import did_you_mean
 
+# Every service imports this module with its package, and needs no data frames for that.
 if TYPE_CHECKING:
+    import pandas as pd
+
     from plumbline.judge.findings import Findings
     from plumbline.judge.predictions import PredictionFindings
 
@@ -116,7 +117,8 @@ class Federation:
             settings: settings of every process, by field name. The PLUMBLINE_* variables of this process say nothing
                 of them: they are those of a service that somebody starts from this shell.
         """
-        # Only who starts a federation needs the attacks and defences that a recipe checks.
+        # Only who starts a federation needs what reads tables, and the attacks and defences that a recipe checks.
+        from plumbline.own_frames import check_tables, write_frames
         from plumbline.recipe import Recipe, own_tables, party_names
 
         given = dict(settings or {})
@@ -133,9 +135,10 @@ class Federation:
                 settings=given,
             )
             run_dir = Path(given.get("run_dir") or root / "parties")
-            processes = LocalProcesses(root, recipe.checked().settings(run_dir))
+            parties = recipe.checked().settings(run_dir)
             write_frames(tables, files)
-            federation = cls.start(processes)
+            check_tables({name: parties[name] for name in party_names(len(tables))})
+            federation = cls.start(LocalProcesses(root, parties))
         except BaseException:
             folder.cleanup()
             raise
@@ -299,6 +302,8 @@ class Federation:
 
     def predict(self, ids: Iterable[str]) -> pd.DataFrame:
         """Ask for confidence scores: a row per id, a column per class, and ``error``, empty where there are scores."""
+        import pandas as pd
+
         ids = list(ids)
         classes = self._class_names()
 

@@ -1,11 +1,14 @@
 """A person's data frames as files, which is how parties read their tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from services.common.settings import Settings
+from services.party.features import own_table
 from vfl.data import TableError
+from vfl.data.faults import Problems
 
 
 def write_frames(frames: Sequence[pd.DataFrame], files: Sequence[Path]) -> None:
@@ -23,6 +26,21 @@ def write_frames(frames: Sequence[pd.DataFrame], files: Sequence[Path]) -> None:
                 f"The data frame of {file.stem} can't be written ({type(error).__name__}): give each column a name of "
                 "its own, and numbers, text, dates or booleans."
             ) from None
+
+
+def check_tables(settings: Mapping[str, Settings]) -> None:
+    """Read the table of each of these parties as its process will.
+
+    Raises:
+        TableError: a line for everything that is wrong with any of them, with its party.
+    """
+    problems = Problems()
+    for party, own in settings.items():
+        try:
+            own_table(own)
+        except TableError as error:
+            problems.found.extend(f"{party}: {one}" for one in error.problems)
+    problems.tell()
 
 
 def _storable(frame: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from plumbline.federation_status import FederationStatus, JobStatus, PartyStatus
-from services.common.words import escaped
+from plumbline.terminal import shown
 
 # Where only steps move on, a line of them is enough from time to time.
 _SECONDS_BETWEEN_STEPS = 10.0
@@ -15,8 +15,6 @@ _MINUTE, _HOUR = 60, 3600
 _TRAINING = "training"
 # What a stage counts, where it isn't steps.
 _UNITS = {"aligning": "id", "attacking": "attack"}
-# Of a line of what another party says.
-_MOST_SHOWN = 2_000
 
 
 def status_lines(status: FederationStatus) -> list[str]:
@@ -24,7 +22,7 @@ def status_lines(status: FederationStatus) -> list[str]:
     lines = [_stage_line(status)]
     if status.aligned_rows:
         lines.append(f"{status.aligned_rows:,} records are aligned.")
-    width = max((len(_shown(party.name)) for party in status.parties), default=0)
+    width = max((len(shown(party.name)) for party in status.parties), default=0)
     lines += [_party_line(party, width) for party in status.parties]
     if (test := status.test) is not None:
         auc = "" if test.auc is None else f", AUC {test.auc:.4f}"
@@ -40,12 +38,12 @@ def trouble_lines(status: FederationStatus) -> list[str]:
     # Of a first job everybody expects that no model answers yet.
     is_first = status.job is not None and status.test is None
     model = "Predictions are answered by the model from before." if answered else "" if is_first else status.obstacle
-    return [_shown(line) for line in (failure, model, *status.warnings) if line]
+    return [shown(line) for line in (failure, model, *status.warnings) if line]
 
 
 def _stage_line(status: FederationStatus) -> str:
     facts = _job_facts(status.stage, status.job) if status.job is not None else []
-    return _shown(status.stage + (f": {', '.join(facts)}" if facts else ""))
+    return shown(status.stage + (f": {', '.join(facts)}" if facts else ""))
 
 
 def _job_facts(stage: str, job: JobStatus) -> list[str]:
@@ -67,7 +65,7 @@ def _job_facts(stage: str, job: JobStatus) -> list[str]:
 def _party_line(party: PartyStatus, width: int) -> str:
     features = "" if party.feature_count is None else f"{party.feature_count:>4} features"
     answers = {None: "", True: "answers", False: "does not answer"}[party.answers]
-    return f"{_shown(party.name):{width}}  {features:14}  {answers}".rstrip()
+    return f"{shown(party.name):{width}}  {features:14}  {answers}".rstrip()
 
 
 def _duration(seconds: float) -> str:
@@ -75,10 +73,6 @@ def _duration(seconds: float) -> str:
     if seconds < 2 * _MINUTE:
         return f"{seconds:.0f} s"
     return f"{seconds / _MINUTE:.0f} min" if seconds < 2 * _HOUR else f"{seconds / _HOUR:.1f} h"
-
-
-def _shown(words: str) -> str:
-    return escaped(words, _MOST_SHOWN)
 
 
 class StatusNews:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 # Settings that are options of their own, as they are of the command.
 _SETTINGS = ("epochs", "batch_size", "learning_rate", "packing", "seed")
 # Of the request, those that the arguments say.
-_ARGUMENTS = frozenset({"data", "active", "passive", "label", "id_column", "parties", "active_columns", "dry_run"})
+_ARGUMENTS = frozenset({"data", "active", "passive", "label", "id_column", "parties", "frames"})
+# And those that say nothing here: how one table is split, what only prints, what decides the command's exit code.
+_NOT_HERE = frozenset({"active_columns", "passive_columns", "dry_run", "fail_above"})
 _LISTS = ("attacks", "defences", "columns", "drop")
 
 
@@ -44,17 +46,16 @@ def audit(
     """
     from rich.console import Console
 
-    from plumbline.audit.folder import AuditFolder
     from plumbline.audit.request import AuditRequest
-    from plumbline.audit.run import run_audit
-    from plumbline.judge.findings import read_findings
+    from plumbline.audit.run import audited
 
     asked = _fields(options)
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
-        files = _files([active, *passive], Path(scratch))
-        request = AuditRequest(active=files[0], passive=tuple(files[1:]), label=label, id_column=id, **asked)
-        run = AuditFolder(run_audit(request, Console()))
-    return read_findings(run.parties, request.passive_names, run.path.name)
+        files, frames = _files([active, *passive], Path(scratch))
+        request = AuditRequest(
+            active=files[0], passive=tuple(files[1:]), label=label, id_column=id, frames=frames, **asked
+        )
+        return audited(request, Console())[1]
 
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     from plumbline.audit.request import AuditRequest
     from vfl.suggestions import did_you_mean
 
-    known = ({one.name for one in fields(AuditRequest)} - _ARGUMENTS) | {*_SETTINGS, "yes"}
+    known = ({one.name for one in fields(AuditRequest)} - _ARGUMENTS - _NOT_HERE) | {*_SETTINGS, "yes"}
     if unknown := [name for name in options if name not in known]:
         raise ValueError(
             f"An audit has no option {unknown[0]!r}.{did_you_mean(unknown[0], known)} See `plumbline audit --help`; "
@@ -83,8 +84,8 @@ def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(one.strip() for one in names.split(",") if one.strip()) if isinstance(names, str) else tuple(names)
 
 
-def _files(tables: Sequence[pd.DataFrame | str | Path], folder: Path) -> list[str]:
-    """Where each party reads its table: frames are written into ``folder``."""
+def _files(tables: Sequence[pd.DataFrame | str | Path], folder: Path) -> tuple[list[str], tuple[str, ...]]:
+    """Where each party reads its table, and whose are frames, which are written into ``folder``."""
     import pandas as pd
 
     from plumbline.own_frames import write_frames
@@ -93,4 +94,5 @@ def _files(tables: Sequence[pd.DataFrame | str | Path], folder: Path) -> list[st
     paths = [folder / f"{name}.parquet" for name in party_names(len(tables))]
     frames = {path: table for path, table in zip(paths, tables, strict=True) if isinstance(table, pd.DataFrame)}
     write_frames(list(frames.values()), list(frames))
-    return [str(path if path in frames else table) for path, table in zip(paths, tables, strict=True)]
+    files = [str(path if path in frames else table) for path, table in zip(paths, tables, strict=True)]
+    return files, tuple(path.stem for path in frames)

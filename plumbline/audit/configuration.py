@@ -29,7 +29,9 @@ SETTINGS_AS_OPTIONS = ("epochs", "batch-size", "learning-rate", "packing", "seed
 # What has keys of its own.
 _TABLES = ("settings", "encode", "attack-options", "defence-options")
 _OF_REQUEST = {
-    name: kind for name, kind in get_type_hints(AuditRequest).items() if name not in ("settings", "encode", "verbosity")
+    name: kind
+    for name, kind in get_type_hints(AuditRequest).items()
+    if name not in ("settings", "encode", "verbosity", "frames")
 }
 _NAMES = {field: key for key, field in _FIELDS.items()}
 # In place of names of attacks.
@@ -37,11 +39,14 @@ NO_ATTACKS = "none"
 # How the terminal is spoken to.
 _SAID = ("quiet", "verbose", "json")
 KEYS = (*(_NAMES.get(name, name.replace("_", "-")) for name in _OF_REQUEST), *SETTINGS_AS_OPTIONS, *_TABLES, *_SAID)
-_PATHS = ("active", "passive", "runs")
 _HEADER = """\
 # {run}: repeat it with
 #   plumbline audit --config {path}
 # An option on the command line wins over this file.
+"""
+_FRAMES = """\
+# But first save {tables}: no file is left of a data frame. Then name the
+# files that you saved below, in place of those that are gone.
 """
 
 
@@ -133,6 +138,8 @@ def write_configuration(folder: Path, request: AuditRequest, settings: Mapping[s
     """
     path = folder / FILE
     header = _HEADER.format(run=folder.name, path=path)
+    if request.frames:
+        header += _FRAMES.format(tables=" and ".join(f"the table of {name}" for name in request.frames))
     write_durably(path, (header + "\n" + tomli_w.dumps(repeating(request, settings))).encode())
     return path
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from plumbline.audit.leakage_words import (
     HEADLINE,
@@ -24,38 +23,31 @@ from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
 from plumbline.judge.summary import RunSummary, expectations
 from plumbline.judge.training import TrainingFinding
+from plumbline.terminal import shown_text
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.run_records import STAGES, ChannelRecord
-from services.common.words import escaped
 
-# Of what a terminal shows of a name or a sentence that another party may have chosen.
-_MOST_SHOWN = 2_000
 # Rows of a table of columns.
 _MOST_COLUMNS = 20
-
-
-def _text(words: str, style: str = "") -> Text:
-    """Words that are no markup and obey no terminal, whoever chose them."""
-    return Text(escaped(words, _MOST_SHOWN), style)
 
 
 def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None:
     """Show the run's terms, quality, times and traffic; ``elapsed``: seconds of the whole run."""
     for warning in summary.warnings:
-        console.print(_text(warning, "bold red"))
+        console.print(shown_text(warning, "bold red"))
     for note in summary.simulation:
-        console.print(_text(f"Simulation: {note}", "yellow"))
+        console.print(shown_text(f"Simulation: {note}", "yellow"))
     plan = summary.agreement.plan
     table = Table(title=f"Federation {summary.name}", show_header=False)
     table.add_column(style="bold")
     table.add_column()
     for party in summary.parties:
-        table.add_row(_text(party.name), f"{party.feature_count} features")
+        table.add_row(shown_text(party.name), f"{party.feature_count} features")
     table.add_row("records", f"{summary.aligned_rows:,} aligned by PSI, {summary.test_rows:,} for the test")
     table.add_row("cipher", cipher_words(plan))
     table.add_row("transport", summary.transport)
     for name, applied in summary.defences.items():
-        table.add_row(_text(f"defences of {name}"), _text(", ".join(applied)))
+        table.add_row(shown_text(f"defences of {name}"), shown_text(", ".join(applied)))
     training = (
         f"{len(summary.epochs)} epochs, {summary.steps} steps of {plan.batch_size} records, "
         f"{summary.epoch_seconds:.1f} s per epoch"
@@ -63,7 +55,7 @@ def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None
     table.add_row("training", training if summary.epochs else "none: an installed model")
     if summary.channels:
         told = (channel_words(channel, summary.agreement) for channel in summary.channels)
-        table.add_row("answers of a step", _text("; ".join(told)))
+        table.add_row("answers of a step", shown_text("; ".join(told)))
     table.add_row("test accuracy", f"{summary.accuracy:.4f} (largest class: {summary.majority:.4f})")
     table.add_row("test AUC", f"{summary.auc:.4f}")
     table.add_row("on the wire", f"{summary.total_bytes / 1e6:.1f} MB in all")
@@ -76,7 +68,7 @@ def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None
     traffic.add_column("call: message")
     traffic.add_column("bytes", justify="right")
     for message, size in summary.bytes_by_message.items():
-        traffic.add_row(_text(message), f"{size:,}")
+        traffic.add_row(shown_text(message), f"{size:,}")
     console.print(traffic)
 
 
@@ -84,7 +76,7 @@ def _print_stages(console: Console, summary: RunSummary) -> None:
     stages = Table(title="Milliseconds per iteration")
     stages.add_column("stage")
     for timing in summary.timings:
-        stages.add_column(_text(timing.name), justify="right")
+        stages.add_column(shown_text(timing.name), justify="right")
     for stage in STAGES:
         stages.add_row(stage, *(f"{timing.seconds[stage] * 1e3:.1f}" for timing in summary.timings))
     stages.add_row("total", *(f"{timing.total * 1e3:.1f}" for timing in summary.timings), style="bold")
@@ -98,7 +90,7 @@ def print_predictions(console: Console, summary: RunSummary) -> None:
     for party, predictions in summary.predictions.items():
         for prediction in predictions:
             numbers = ", ".join(f"{what} {value}" for what, value in expectations(prediction))
-            console.print(_text(f"{prediction.defence} at {party} expects: {numbers}."), highlight=False)
+            console.print(shown_text(f"{prediction.defence} at {party} expects: {numbers}."), highlight=False)
 
 
 def print_prediction_findings(console: Console, findings: PredictionFindings) -> None:
@@ -112,14 +104,14 @@ def print_prediction_findings(console: Console, findings: PredictionFindings) ->
         _print_columns(console, findings)
         _print_categories(console, findings)
         for sentence in verdict_sentences(findings):
-            console.print(_text(sentence, "bold"), highlight=False)
+            console.print(shown_text(sentence, "bold"), highlight=False)
     for finding in findings.attacks:
         for note in finding.notes:
-            console.print(_text(f"{finding.attack}: {note}"), highlight=False)
+            console.print(shown_text(f"{finding.attack}: {note}"), highlight=False)
         if finding.mse is None:
             # Most reasons begin with the name themselves.
             words = finding.reason.removeprefix(f"{finding.attack} ")
-            console.print(_text(f"{finding.attack}: {finding.status}: {words}"), highlight=False)
+            console.print(shown_text(f"{finding.attack}: {finding.status}: {words}"), highlight=False)
 
 
 def _print_attacks(console: Console, done: Sequence[AttackFinding]) -> None:
@@ -135,7 +127,7 @@ def _print_attacks(console: Console, done: Sequence[AttackFinding]) -> None:
     for finding in done:
         coverage = "" if finding.coverage is None else f"{finding.coverage:.0%}"
         table.add_row(
-            _text(finding.attack),
+            shown_text(finding.attack),
             finding.level,
             *_error_cells(finding.mse),
             f"{finding.accuracy:.2f}",
@@ -151,7 +143,7 @@ def _print_baselines(console: Console, baselines: Sequence[BaselineFinding]) -> 
     for heading in ("MSE", "95 %"):
         table.add_column(heading, justify="right", no_wrap=True)
     for one in baselines:
-        table.add_row(_text(one.name), one.level, *_error_cells(one.mse))
+        table.add_row(shown_text(one.name), one.level, *_error_cells(one.mse))
     console.print(table)
 
 
@@ -174,7 +166,7 @@ def _print_columns(console: Console, findings: PredictionFindings) -> None:
     for column in ranked(findings)[:_MOST_COLUMNS]:
         headline = at(column.squared)
         table.add_row(
-            _text(column_name(column, findings)),
+            shown_text(column_name(column, findings)),
             f"{headline.e0:.4f}",
             "" if headline.error is None else f"{headline.error:.4f}",
             part_words(headline),
@@ -201,11 +193,11 @@ def _print_categories(console: Console, findings: PredictionFindings) -> None:
     for one in findings.categories[:_MOST_COLUMNS]:
         verdict = at(one.wrong)
         table.add_row(
-            _text(category_name(one)),
+            shown_text(category_name(one)),
             str(one.values),
             f"{1 - verdict.e0:.1%}",
             "" if verdict.error is None else f"{1 - verdict.error:.1%}",
-            _text(verdict.attack),
+            shown_text(verdict.attack),
             more_words(verdict),
         )
     console.print(table)
@@ -225,20 +217,20 @@ def print_training_findings(console: Console, findings: list[TrainingFinding]) -
         if finding.kind and finding.is_scored:
             epochs = f"{finding.by_epoch[0]:.1%}, {finding.by_epoch[-1]:.1%}" if finding.by_epoch else ""
             table.add_row(
-                *map(_text, (finding.attack, finding.party, finding.kind)),
+                *map(shown_text, (finding.attack, finding.party, finding.kind)),
                 f"{finding.success:.1%}",
                 f"{finding.resolved:.1%}",
                 epochs,
             )
     console.print(table)
     for sentence in label_sentences(findings):
-        console.print(_text(sentence, "bold"), highlight=False)
+        console.print(shown_text(sentence, "bold"), highlight=False)
     for finding in findings:
         if finding.kind and not finding.is_scored:
             words = f"{finding.attack} by {finding.party} found {finding.kind}: {finding.facts}"
-            console.print(_text(words), highlight=False)
+            console.print(shown_text(words), highlight=False)
         if finding.reason:
-            console.print(_text(f"{finding.attack} by {finding.party}: {finding.reason}"), highlight=False)
+            console.print(shown_text(f"{finding.attack} by {finding.party}: {finding.reason}"), highlight=False)
 
 
 def channel_words(channel: ChannelRecord, agreement: Agreement) -> str:

@@ -22,6 +22,7 @@ from services.common.run_records import (
     TrainingAttackOutcome,
     content_of,
 )
+from vfl.data.faults import counted
 from vfl.learning import class_rows
 from vfl.learning.score_quality import ScoreQuality
 from vfl.theory.prediction import equations, row_space
@@ -203,10 +204,10 @@ def _passive_view(folder: RunFolder, party: str, record: PartyRecord, agreement:
 
 
 def _active_words(view: PartyView) -> str:
-    words = f"{view.party} trained with {view.others} on {_counted(view.agreement.training_rows, 'record')}"
+    words = f"{view.party} trained with {view.others} on {counted(view.agreement.training_rows, 'record')}"
     if view.quality is not None:
         words += (
-            f", and the model labels {view.quality.accuracy:.1%} of {_counted(view.quality.test_rows, 'test record')} "
+            f", and the model labels {view.quality.accuracy:.1%} of {counted(view.quality.test_rows, 'test record')} "
             "right"
         )
     sharpest = min((one for one in view.claims if one.width is not None), key=lambda one: one.width or 0, default=None)
@@ -222,7 +223,7 @@ def _passive_words(view: PartyView) -> str:
     active, features = view.agreement.active.name, len(view.told)
     if not view.record.discloses:
         return (
-            f"{view.party} tells {active} no parameters: each score depends on {_counted(features, 'feature')} of "
+            f"{view.party} tells {active} no parameters: each score depends on {counted(features, 'feature')} of "
             f"{view.party}'s in a way that {active} doesn't know, and no equation about them follows from it alone."
         )
     if view.known_directions >= features:
@@ -231,11 +232,7 @@ def _passive_words(view: PartyView) -> str:
         )
     most = view.told[0]
     return (
-        f"Each scored record tells {active} {_counted(view.known_directions, 'equation')} about "
-        f"{_counted(features, 'feature')} of {view.party}'s. {most.name} is told most: {most.share:.0%} of it, before "
+        f"Each scored record tells {active} {counted(view.known_directions, 'equation')} about "
+        f"{counted(features, 'feature')} of {view.party}'s. {most.name} is told most: {most.share:.0%} of it, before "
         f"anything else that {active} knows."
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

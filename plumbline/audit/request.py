@@ -34,6 +34,7 @@ class AuditRequest:
         encode: what columns become, by name: one of ``vfl.data.columns.ENCODINGS``.
         active_columns: names and patterns of the active party's columns in ``data``; the rest is the passive party's.
         passive_columns: where there are several passive parties, a text for each: ``age,c*``.
+        frames: names of the parties whose table is a data frame, in a file that goes when the run is over.
         parties: number of parties that a registered data set is dealt out to, the active one included.
         name: name of the run; default: that of the data set.
         runs: folder of all runs.
@@ -63,6 +64,7 @@ class AuditRequest:
     encode: dict[str, str] = field(default_factory=dict)
     active_columns: tuple[str, ...] = ()
     passive_columns: tuple[str, ...] = ()
+    frames: tuple[str, ...] = ()
     parties: int = 2
     name: str = ""
     runs: Path = Path("runs")

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from plumbline.audit.candidates import try_defences
 from plumbline.audit.federating import run_federation
+from plumbline.audit.folder import AuditFolder
 from plumbline.audit.joined_tables import JoinedTables
 from plumbline.audit.plan import AuditPlan, candidates, plan_audit
 from plumbline.audit.plan_words import is_agreed, print_plan
@@ -19,6 +20,7 @@ from plumbline.audit.run_status import run_at_work
 from plumbline.audit.table_words import examined_and_shown
 from plumbline.audit.verdict import print_findings
 from plumbline.job_progress import NoProgress, RunProgress, shown_progress
+from plumbline.judge.findings import Findings
 from plumbline.judge.trials import recommendation_words
 from services.common.settings import settings_of
 
@@ -28,7 +30,12 @@ class NotBegun(ValueError):
 
 
 def run_audit(request: AuditRequest, console: Console) -> Path:
-    """Plan and run an audit, print its findings, write them; returns the run's folder.
+    """Do a whole audit, as ``audited`` does and raising what it raises; returns the run's folder."""
+    return audited(request, console)[0].path
+
+
+def audited(request: AuditRequest, console: Console) -> tuple[AuditFolder, Findings]:
+    """Plan and run an audit, print its findings, write them; returns the run's folder and what was found.
 
     Nothing is written before the plan is made. From then on the folder says what became of the run, and holds the logs
     of all parties, whatever happens.
@@ -56,7 +63,7 @@ def run_audit(request: AuditRequest, console: Console) -> Path:
         if words := recommendation_words(findings.trials):
             console.print(words, highlight=False)
         console.print(f"Report: {run.report}", highlight=False)
-    return run.path
+    return run, findings
 
 
 def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedTables]:

@@ -7,15 +7,12 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.tables import ExaminedTables, examine_tables
-from services.common.words import escaped
+from plumbline.terminal import shown_text
 from vfl.data import ColumnPlan, TypedTable
 
-# Of a name that somebody chose, or a sentence about it.
-_MOST_SHOWN = 2_000
 # Rows of a table; what is plain is left out first.
 _MOST_COLUMNS = 40
 
@@ -39,18 +36,23 @@ def print_tables(console: Console, examined: ExaminedTables) -> None:
         console.print(_table_of(party, examined.source(party), table))
         for plan in table.plans:
             if plan.warning:
-                console.print(_text(f"{plan.name}: {plan.warning}"), style="yellow")
+                console.print(shown_text(f"{plan.name}: {plan.warning}"), style="yellow")
     console.print(f"{examined.shared:,} records are in all tables.", highlight=False)
 
 
 def _table_of(party: str, source: str, table: TypedTable) -> Table:
     facts = [source, f"{len(table.ids):,} rows", *([table.read_as] if table.read_as else [])]
-    shown = Table(title=_text(f"{party}: {', '.join(facts)}"), title_justify="left")
+    shown = Table(title=shown_text(f"{party}: {', '.join(facts)}"), title_justify="left")
     for heading in ("column", "found", "becomes"):
         shown.add_column(heading, overflow="fold")
     plans = _most_telling(table.plans)
     for plan in plans:
-        shown.add_row(_text(plan.name), _text(plan.found), _text(plan.becomes), style="dim" if _is_out(plan) else "")
+        shown.add_row(
+            shown_text(plan.name),
+            shown_text(plan.found),
+            shown_text(plan.becomes),
+            style="dim" if _is_out(plan) else "",
+        )
     if len(plans) < len(table.plans):
         shown.add_row(f"and {len(table.plans) - len(plans):,} more", "numbers", "1 feature each")
     return shown
@@ -67,7 +69,3 @@ def _most_telling(plans: tuple[ColumnPlan, ...]) -> list[ColumnPlan]:
 
 def _is_out(plan: ColumnPlan) -> bool:
     return plan.encoding == "drop"
-
-
-def _text(words: str) -> Text:
-    return Text(escaped(words, _MOST_SHOWN))

@@ -10,18 +10,11 @@ from plumbline.audit.leakage_words import at, part_words
 from plumbline.audit.request import Verbosity
 from plumbline.judge.answer import Answer, Light, PartyAnswer
 from plumbline.judge.findings import Findings
+from plumbline.terminal import shown_text
 from services.common.run_records import NOT_APPLICABLE
-from services.common.words import escaped
 
-# Of what a terminal shows of a name or a sentence that another party may have chosen.
-_MOST_SHOWN = 2_000
 # Rows of a table of columns.
 _MOST_COLUMNS = 20
-
-
-def _text(words: str, style: str = "") -> Text:
-    """Words that are no markup and obey no terminal, whoever chose them."""
-    return Text(escaped(words, _MOST_SHOWN), style)
 
 
 # How a light is shown: its colour, and a word for who sees none.
@@ -51,7 +44,7 @@ def print_findings(console: Console, findings: Findings, elapsed: float, verbosi
         verbosity: ``quiet`` is the sentence, ``normal`` the verdict with its tables, ``verbose`` everything.
     """
     if verbosity == "quiet":
-        console.print(_text(findings.answer.sentence), highlight=False, soft_wrap=True)
+        console.print(shown_text(findings.answer.sentence), highlight=False, soft_wrap=True)
         return
     print_verdict(console, findings)
     if verbosity == "verbose":
@@ -64,16 +57,16 @@ def print_findings(console: Console, findings: Findings, elapsed: float, verbosi
 def print_verdict(console: Console, findings: Findings) -> None:
     """Show the verdict: one sentence, a light per party with words, and two tables, of columns and of labels."""
     answer = findings.answer
-    console.print(_text(answer.sentence, "bold"), highlight=False)
+    console.print(shown_text(answer.sentence, "bold"), highlight=False)
     for party in answer.parties:
         style, word = _LIGHTS[party.light]
-        title = _text(f" {_title(party)}: ", "bold")
-        console.print(Text(word, style) + title + _text(party.words), highlight=False)
+        title = shown_text(f" {_title(party)}: ", "bold")
+        console.print(Text(word, style) + title + shown_text(party.words), highlight=False)
     if answer.columns:
         _print_ranked(console, answer)
     _print_labels(console, findings)
     for sentence in (*answer.not_measured, *not_applicable(findings)):
-        console.print(_text(sentence), highlight=False)
+        console.print(shown_text(sentence), highlight=False)
 
 
 def _title(party: PartyAnswer) -> str:
@@ -92,7 +85,7 @@ def _print_ranked(console: Console, answer: Answer) -> None:
         headline, known = at(one.levels), at(one.known)
         name = f"{one.column} of {one.party}" if several else one.column
         table.add_row(
-            _text(name, _COLOURS[one.light]),
+            shown_text(name, _COLOURS[one.light]),
             one.known_as.removesuffix(" of its range"),
             _share(1 - known.e0),
             "" if known.error is None else _share(1 - known.error),
@@ -120,13 +113,13 @@ def _print_labels(console: Console, findings: Findings) -> None:
             headline = at(one.levels)
             guess, part = _share(1 - headline.e0), part_words(headline)
             told = "" if headline.error is None else _share(1 - headline.error)
-        table.add_row(*map(_text, (one.kind, one.party)), guess, told, part, _attack(one.attack))
+        table.add_row(*map(shown_text, (one.kind, one.party)), guess, told, part, _attack(one.attack))
     console.print(table)
 
 
 def _attack(name: str) -> Text:
     """An attack's name, which breaks before its options where it must."""
-    return _text(name.replace("(", " (", 1).replace(",", ", ").replace("  ", " "))
+    return shown_text(name.replace("(", " (", 1).replace(",", ", ").replace("  ", " "))
 
 
 def _share(share: float) -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plumbline.cli.output import INTERRUPTED, AsJson, console_errors, console_out, plain_errors, print_json, shown
+from plumbline.cli.output import INTERRUPTED, AsJson, console_errors, console_out, plain_errors, print_json
+from plumbline.terminal import shown
 from services.common.agreement import TrainingPlan
 
 if TYPE_CHECKING:

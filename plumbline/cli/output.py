@@ -8,10 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from services.common.words import escaped, escaped_lines
-
-# Of a line that a terminal shows of what another party says.
-_MOST_SHOWN = 2_000
+from plumbline.terminal import MOST_SHOWN
+from services.common.words import escaped_lines
 
 # How a command ends; 0 is done.
 UNEXPECTED, MENDABLE, ABOVE_THRESHOLD, INTERRUPTED = 1, 2, 3, 130
@@ -47,12 +45,7 @@ def plain_errors(say: Callable[[str], object] | None = None) -> Iterator[None]:
 
 def _say(words: str) -> None:
     # Several lines where a log's last words are among them; each of them may quote another party.
-    console_errors.print(f"plumbline: {escaped_lines(words, _MOST_SHOWN)}", style="red")
-
-
-def shown(words: str) -> str:
-    """Make another party's words fit for a terminal: one line that moves no cursor, changes no colour and no title."""
-    return escaped(words, _MOST_SHOWN)
+    console_errors.print(f"plumbline: {escaped_lines(words, MOST_SHOWN)}", style="red")
 
 
 def _system_words(error: OSError) -> str:

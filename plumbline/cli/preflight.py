@@ -9,8 +9,10 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from plumbline.cli.output import AsJson, console_out, plain_errors, print_json, shown
+from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
+from plumbline.terminal import shown
 from vfl.arrays import FloatArray
+from vfl.data.faults import counted
 from vfl.data.typed_tables import TypedTable
 from vfl.theory.prediction import Interval, PreflightBounds, preflight_bounds
 
@@ -62,7 +64,7 @@ class Preflight:
         if bounds.fully_determined:
             return (
                 f"Every value of every record can be computed from its scores: {self.classes} classes give "
-                f"{_counted(self.classes - 1, 'equation')}, for {_counted(self.features, 'column')}."
+                f"{counted(self.classes - 1, 'equation')}, for {counted(self.features, 'column')}."
             )
         least, most = (1 - error / bounds.mean for error in (bounds.mean_star.upper, bounds.mean_star.lower))
         known = f"{bounds.rank} {'is' if bounds.rank == 1 else 'are'}"
@@ -124,10 +126,6 @@ def _examined(table: TypedTable, classes: int) -> Preflight:
 
 def _guesses(name: str, values: FloatArray) -> ColumnGuesses:
     return ColumnGuesses(name, float(((values - 0.5) ** 2).mean()), float(values.var()))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _facts(found: Preflight) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from plumbline.cli.completion import run_names
-from plumbline.cli.output import AsJson, console_out, plain_errors, print_json, shown
+from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
+from plumbline.terminal import shown
 
 app = typer.Typer(no_args_is_help=False, invoke_without_command=True, help="List past audits, or compare two.")
 

@@ -13,7 +13,8 @@ from rich.live import Live
 from rich.text import Text
 
 from plumbline.cli.operators import ADDRESS, CERTS, Address, Certs
-from plumbline.cli.output import INTERRUPTED, console_errors, console_out, plain_errors, shown
+from plumbline.cli.output import INTERRUPTED, console_errors, console_out, plain_errors
+from plumbline.terminal import shown
 
 if TYPE_CHECKING:
     from plumbline.federation import Federation

@@ -170,7 +170,12 @@ def _load(settings: Settings) -> tuple[TypedTable, tuple[str, ...]]:
         raise SettingsError(
             "PLUMBLINE_WHOLE_ROW_UNIT_NORM simulates what no real party can do: it is for registered data sets only."
         )
-    table = read_table(
+    return own_table(settings), ()
+
+
+def own_table(settings: Settings) -> TypedTable:
+    """Read a party's own table as its settings say; raises TableError for one that can't be used."""
+    return read_table(
         settings.data,
         id_column=settings.id_column,
         label_column=settings.label_column or None,
@@ -178,7 +183,6 @@ def _load(settings: Settings) -> tuple[TypedTable, tuple[str, ...]]:
         drop=settings.drop,
         encode=settings.encode,
     )
-    return table, ()
 
 
 def _check_registered(settings: Settings) -> None:

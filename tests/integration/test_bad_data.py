@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from plumbline.federation import Federation, FederationFailed
-from plumbline.processes import ProcessFailed
+from plumbline.processes import LocalProcesses, ProcessFailed
+from plumbline.recipe import Recipe, own_tables
 from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, role_of
 
@@ -110,10 +111,15 @@ def test_parties_without_a_common_record_are_told_so_and_no_traceback_is_written
     assert "Traceback" not in log
 
 
-def test_a_party_whose_table_is_refused_ends_the_start_with_its_own_words_and_leaves_no_process() -> None:
-    active = table(0, 40, y=[1] * 40)
+def test_a_party_whose_table_is_refused_ends_the_start_with_its_own_words_and_leaves_no_process(tmp_path: Path) -> None:
+    files = [str(tmp_path / "active.csv"), str(tmp_path / "passive.csv")]
+    for file, frame in zip(files, (table(0, 40, y=[1] * 40), table(0, 40)), strict=True):
+        frame.to_csv(file, index=False)
+    recipe = Recipe(own_tables(files, label="y", id_column="id"), settings=SETTINGS)
+    processes = LocalProcesses(tmp_path, recipe.checked().settings(tmp_path))
     with pytest.raises(ProcessFailed, match="active ended with status 2"):
-        Federation.local(active=active, passive=[table(0, 40)], label="y", settings=SETTINGS)
+        Federation.start(processes)
+    assert all(processes.process(name).poll() is not None for name in processes.settings)
 
 
 def _certificates(folder: Path) -> None:

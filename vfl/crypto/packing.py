@@ -90,10 +90,6 @@ class PackingLayout:
         """Count the ciphertexts that answer for this many features."""
         return -(-features // self.columns_per_answer)
 
-    def slots_of_answers(self, features: int) -> list[int]:
-        """Count the slots of each answer for this many features; the last may hold fewer columns."""
-        return [slots for slots, answers in self.kinds_of_answers(features) for _ in range(answers)]
-
     def kinds_of_answers(self, features: int) -> list[tuple[int, int]]:
         """List (slots of an answer, how many such answers) for this many features: at most two kinds."""
         t, m = self.rows_per_ciphertext, self.columns_per_answer

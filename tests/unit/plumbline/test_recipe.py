@@ -56,7 +56,7 @@ def settings_of_the_process(settings: Settings) -> Settings:
 
 def start_local(_: Path, **asked: Any) -> Mapping[str, Settings]:
     """The settings that the processes of ``Federation.local`` would start with."""
-    table = pd.DataFrame({"client": ["r1"], "x": [1.0], "y": [0]})
+    table = pd.DataFrame({"client": ["r1", "r2"], "x": [1.0, 2.0], "y": [0, 1]})
     with pytest.raises(Started) as started:
         Federation.local(active=table, passive=[table.drop(columns="y")], label="y", id="client", **asked)
     settings: Mapping[str, Settings] = started.value.args[0]
@@ -231,7 +231,7 @@ def test_parties_are_named_alike_whoever_asks(tmp_path: Path, count: int, names:
     assert AuditRequest(data="wine", parties=count).passive_names == names[1:]
     dealt = AuditRequest(data="wine", parties=count).recipe().checked().parties
     assert [one.share for one in dealt.values()] == ["", *(f"{number}/{count}" for number in range(1, count + 1))]
-    table = pd.DataFrame({"id": ["r1"], "x": [1.0], "y": [0]})
+    table = pd.DataFrame({"id": ["r1", "r2"], "x": [1.0, 2.0], "y": [0, 1]})
     with pytest.raises(Started) as started:
         Federation.local(active=table, passive=[table.drop(columns="y")] * (count - 1), label="y")
     assert tuple(started.value.args[0]) == tuple(dealt) == ("coordinator", *names)
