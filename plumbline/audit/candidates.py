@@ -127,7 +127,7 @@ def try_defences(
         try:
             after = _tried(plan, candidate, tables, run, cipher)
         except (ValueError, FederationFailed, ProcessFailed) as error:
-            trials.append(DefenceTrial(candidate.title, candidate.chosen, reason=str(error)))
+            trials.append(DefenceTrial(candidate.title, candidate.chosen, cipher=cipher, reason=str(error)))
         else:
             trials.append(judged_trial(candidate.title, candidate.chosen, findings, after, undefended))
         # Each time: what was measured stays when the run is stopped.

@@ -55,7 +55,12 @@ class WatchPages:
         self._shown: Standing | None = None
 
     def run_folder(self, session_id: str) -> Path:
-        """The folder of a session's report, which is made when it isn't there."""
+        """The folder of a session's report, which is made when it isn't there.
+
+        Raises ValueError for an id that would lead elsewhere: the active party chose it.
+        """
+        if not session_id.isalnum():
+            raise ValueError("The active party names a session that no coordinator has made: train again.")
         folder = self._folder / "runs" / session_id[:8]
         make_folder(folder)
         return folder

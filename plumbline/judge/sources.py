@@ -13,10 +13,10 @@ from vfl.arrays import FloatArray, IntArray
 SourceKind = Literal["number", "date", "code", "category"]
 # Cells count as known when an estimate is off by this part of their column's range at most, or near it in its units.
 TOLERANCE = 0.05
-# Who is off by less than half a unit knows a whole number.
-_WHOLE = 0.5 - 1e-6
 # Parties write cells in fixed point: what is off by no more than that is a whole number still.
 _WHOLE_NUMBERS = 1e-3
+# Who is off by less than half a unit knows a whole number; no guess lies so near to two of them, however written.
+_WHOLE = 0.5 - 2 * _WHOLE_NUMBERS
 # What dates are told to, in days.
 _SPANS = {
     "an hour": 1 / 24,

@@ -54,6 +54,7 @@ def _curve(name: str, positive: FloatArray | IntArray, scores: FloatArray, numbe
 
 def _points(folder: RunFolder, findings: Findings) -> list[tuple[str, float, float]]:
     truth, points = folder.labels(), []
+    several = len(findings.summary.parties) > 2
     for finding in findings.training:
         if finding.kind != "labels" or not finding.is_scored:
             continue
@@ -64,6 +65,7 @@ def _points(folder: RunFolder, findings: Findings) -> list[tuple[str, float, flo
         if not positive.any() or positive.all():
             continue
         named = found.labels[rows] == 1
-        name = f"{finding.attack}, {percent_words(finding.resolved)} answered"
+        who = f"{finding.attack} by {finding.party}" if several else finding.attack
+        name = f"{who}, {percent_words(finding.resolved)} answered"
         points.append((name, float(named[~positive].mean()), float(named[positive].mean())))
     return points

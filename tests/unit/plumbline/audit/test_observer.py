@@ -155,6 +155,14 @@ def test_what_is_missing_is_named_and_not_judged(
     assert not list(tmp_path.rglob("report.html"))
 
 
+@pytest.mark.parametrize("session_id", ["", "../../x", "/x", "a/../../b"])
+def test_a_session_that_the_active_party_made_up_leads_nowhere(tmp_path: Path, session_id: str) -> None:
+    with pytest.raises(ValueError, match="no coordinator has made"):
+        report(served(session_id), 0, WatchPages(tmp_path / "deep" / "pages"), [], awaits_passive=False)
+    assert not list(tmp_path.rglob("x*"))
+    assert not list(tmp_path.rglob("runs"))
+
+
 def test_features_that_nobody_recorded_are_named(session: tuple[str, list[Path]], tmp_path: Path) -> None:
     """Only an auditor may have them, and only where the parties say so."""
     session_id, folders = session

@@ -46,6 +46,8 @@ def test_few_whole_numbers_are_known_when_they_are_exactly_right(fraction_bits: 
     kind, known_as, tolerance = only(Feature(cells, "campaigns", scale=7))
     assert (kind, known_as) == ("number", "exactly right")
     assert 0.49 / 7 < tolerance < 0.5 / 7
+    # No guess between two of them is right about both.
+    assert 2 * tolerance < np.diff(np.unique(cells)).min()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Known answers of curves and points of labels."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from plumbline.audit.report.label_curves import label_curves
@@ -15,6 +16,17 @@ def test_an_attack_on_two_classes_is_a_point_of_what_it_answered(tmp_path: Path)
     assert "label_recovery, 100 % answered: 100 % true at 20 % false" in chart.description
     curve = next(one for one in chart.traces if one.style == "s1")
     assert len(curve.points) <= 60
+
+
+def test_points_of_several_parties_say_whose_they_are(tmp_path: Path) -> None:
+    folder = made_run(tmp_path)
+    found = findings_of(folder)
+    agreement = found.summary.agreement
+    third = replace(agreement.parties[-1], name="passive-2")
+    agreement = replace(agreement, parties=(*agreement.parties, third))
+    chart = label_curves(folder, replace(found, summary=replace(found.summary, agreement=agreement)))
+    assert chart is not None
+    assert "label_recovery by passive" in chart.description
 
 
 def test_more_classes_have_a_curve_each_up_to_six(tmp_path: Path) -> None:
