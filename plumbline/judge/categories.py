@@ -114,7 +114,7 @@ def prior_losses(truth: FloatArray, categories: Sequence[Category]) -> list[Loss
         symbols = one.symbols(truth)
         blind.append(np.where(one.can_be_named(symbols), 1 - 1 / max(one.count, 1), 1.0))
         named = symbols[one.can_be_named(symbols)]
-        modes.append(one.is_wrong(np.bincount(named).argmax() if len(named) else -1, symbols))
+        modes.append(one.is_wrong(int(np.bincount(named).argmax()) if len(named) else -1, symbols))
     return [
         Losses("any value", "nothing", _columns(blind)),
         Losses("the most frequent value", "marginals", _columns(modes)),
