@@ -19,16 +19,26 @@ class Category:
         columns: (c,) which columns; one, or those of the group.
         values: (v, c) the values that they take, rows in order.
         is_open: whether some records have none of a group's values; that is then one more, the last.
+        has_nameless: whether the lowest value stands for all that have no code of their own: nobody names those.
     """
 
     columns: IntArray
     values: FloatArray
     is_open: bool = False
+    has_nameless: bool = False
 
     @property
     def count(self) -> int:
-        """How many values there are."""
-        return len(self.values) + self.is_open
+        """How many values there are that can be named."""
+        return len(self.values) + self.is_open - self.has_nameless
+
+    def can_be_named(self, symbols: IntArray) -> BoolArray:
+        """Which of these numbers of values mean one value, (n,)."""
+        return symbols > 0 if self.has_nameless else np.ones(len(symbols), dtype=bool)
+
+    def is_wrong(self, named: IntArray | int, symbols: IntArray) -> FloatArray:
+        """1 for each of (n,) true numbers of values that is named otherwise or has no name, else 0."""
+        return ((named != symbols) | ~self.can_be_named(symbols)).astype(np.float64)
 
     def symbols(self, cells: FloatArray) -> IntArray:
         """Number of the nearest value for each of (n, d) cells' records, (n,); of a group, the largest column's."""
@@ -41,9 +51,9 @@ class Category:
         return largest
 
 
-def values_of(features: FloatArray, column: int) -> Category:
+def values_of(features: FloatArray, column: int, *, has_nameless: bool = False) -> Category:
     """The category of the values that one of (n, d) columns takes."""
-    return Category(np.array([column]), np.unique(features[:, column])[:, None])
+    return Category(np.array([column]), np.unique(features[:, column])[:, None], has_nameless=has_nameless)
 
 
 def indicators_of(features: FloatArray, columns: IntArray) -> Category:
@@ -85,7 +95,7 @@ def wrong_losses(truth: FloatArray, predictors: Sequence[Predictor], categories:
             predictor.level,
             _columns(
                 [
-                    (one.symbols(predictor.estimate) != true).astype(np.float64)
+                    one.is_wrong(one.symbols(predictor.estimate), true)
                     for one, true in zip(categories, symbols, strict=True)
                 ]
             ),
@@ -99,11 +109,12 @@ def prior_losses(truth: FloatArray, categories: Sequence[Category]) -> list[Loss
 
     The most frequent is that of the judged (n, d) cells themselves: no other constant is right as often.
     """
-    blind = [np.full(len(truth), 1 - 1 / one.count) for one in categories]
-    modes = []
+    blind, modes = [], []
     for one in categories:
         symbols = one.symbols(truth)
-        modes.append((symbols != np.bincount(symbols).argmax()).astype(np.float64))
+        blind.append(np.where(one.can_be_named(symbols), 1 - 1 / max(one.count, 1), 1.0))
+        named = symbols[one.can_be_named(symbols)]
+        modes.append(one.is_wrong(int(np.bincount(named).argmax()) if len(named) else -1, symbols))
     return [
         Losses("any value", "nothing", _columns(blind)),
         Losses("the most frequent value", "marginals", _columns(modes)),

@@ -105,7 +105,11 @@ def _source(
     missing = indicators_of(features, gaps) if len(gaps) else None
     if kind == "code" or len(np.unique(features[:, column])) == 2:  # two values are a category, whatever they are
         judged: SourceKind = "code" if kind == "code" else "category"
-        return Source(*name, judged, columns, np.nan, "guessed right", values_of(features, column), missing)
+        offset, scale = unit
+        # Codes count from 0; below it is what no record had that the code was made from.
+        nameless = kind == "code" and bool(offset + scale * features[:, column].min() < -_WHOLE)
+        named = values_of(features, column, has_nameless=nameless)
+        return Source(*name, judged, columns, np.nan, "guessed right", named, missing)
     tolerance, words = _tolerance(features[:, column], *unit, is_date=kind == "date")
     return Source(*name, "date" if kind == "date" else "number", columns, tolerance, words, None, missing)
 

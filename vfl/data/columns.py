@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 # What a person may ask a column to become.
+# Of a category among many, the code of a value that no fitted row has: those that were seen count from 0.
+UNSEEN_CODE = -1
 Encoding = Literal["number", "date", "onehot", "ordinal", "drop"]
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 # What a feature tells of its source column.

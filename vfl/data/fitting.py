@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vfl.arrays import FloatArray, IntArray
-from vfl.data.columns import ColumnPlan, EncodedColumn, FeatureKind
+from vfl.data.columns import UNSEEN_CODE, ColumnPlan, EncodedColumn, FeatureKind
 from vfl.data.encoders import Encoder, EncoderKind, fit_encoder, rows_to_unit_norm
 from vfl.data.typed_tables import TypedTable
 
@@ -75,10 +75,19 @@ def fit_columns(table: TypedTable, rows: IntArray, encoder: EncoderKind) -> Fitt
         one for at, plan in enumerate(table.kept) for one in _features(plan, transformer.named_transformers_[str(at)])
     ]
     scaled = np.array([at for at, one in enumerate(described) if one.kind in _SCALED], dtype=np.int64)
+    if encoder == "minmax":
+        fitted_on = _with_unseen(fitted_on, described)
     scales = fit_encoder(encoder, _matrix(fitted_on[:, scaled])) if len(scaled) and encoder != "unit_norm" else None
     return FittedColumns(
         tuple(_with_scales(described, scaled, scales, encoder)), encoder, transformer, sources, scaled, scales
     )
+
+
+def _with_unseen(fitted_on: FloatArray, described: list[EncodedColumn]) -> FloatArray:
+    """The fitted rows and one more whose codes are of values never seen: cut to the range, they'd be the rarest's."""
+    unseen = fitted_on[:1].copy()
+    unseen[:, [at for at, one in enumerate(described) if one.kind == "code"]] = UNSEEN_CODE
+    return np.vstack([fitted_on, unseen])
 
 
 def _cells(table: TypedTable, sources: tuple[str, ...]) -> pd.DataFrame:

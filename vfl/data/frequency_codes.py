@@ -11,12 +11,13 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OrdinalEncoder
 
 from vfl.arrays import FloatArray
+from vfl.data.columns import UNSEEN_CODE
 
 
 class FrequencyCodes(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn transformer of one column of text: 0 for the rarest value up to k - 1 for the most frequent one.
 
-    Equally frequent values come in the order of their letters. A value unseen when fitting is -1; a missing one gets
+    Equally frequent values come in the order of their letters. A value unseen when fitting is UNSEEN_CODE; a missing one gets
     the median code, and an indicator where the fitted rows had gaps. No label is looked at.
 
     Attributes:
@@ -32,7 +33,7 @@ class FrequencyCodes(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         # A column without any value: one that no cell has.
         known = values[order].astype(object) if len(values) else np.array([""], dtype=object)
         self._codes = OrdinalEncoder(
-            categories=[[*known, np.nan]], handle_unknown="use_encoded_value", unknown_value=-1
+            categories=[[*known, np.nan]], handle_unknown="use_encoded_value", unknown_value=UNSEEN_CODE
         )
         self._gaps = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
         self._gaps.fit(self._codes.fit_transform(cells))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from plumbline.judge.baselines import Predictor
-from plumbline.judge.categories import find_categories, prior_losses, wrong_losses
+from plumbline.judge.categories import find_categories, prior_losses, values_of, wrong_losses
 
 RNG = np.random.default_rng(2)
 COLOURS = RNG.choice(3, size=200, p=[0.5, 0.3, 0.2])
@@ -45,3 +45,16 @@ def test_without_scores_the_most_frequent_value_is_named_once_frequencies_are_kn
 def test_columns_without_categories_have_no_losses() -> None:
     cells = RNG.random((50, 2))
     assert find_categories(cells, ["a", "a"]) == []
+
+
+def test_nobody_names_what_has_no_code_of_its_own() -> None:
+    # Half of the records have values that no training record had: one number for all of them says none of them.
+    codes = np.array([-1.0] * 50 + [0.0] * 20 + [1.0] * 30)[:, None]
+    town = values_of(codes, 0, has_nameless=True)
+    assert town.count == 2
+    blind, mode = (one.values.mean() for one in prior_losses(codes, [town]))
+    assert (blind, mode) == (0.75, 0.7)
+    unseen = codes[:50]
+    assert [one.values.mean() for one in prior_losses(unseen, [values_of(unseen, 0, has_nameless=True)])] == [1.0, 1.0]
+    (exact,) = wrong_losses(codes, [Predictor("a", "nothing", codes)], [town])
+    assert exact.values.mean() == 0.5

@@ -72,6 +72,15 @@ def test_categories_codes_and_booleans_are_named() -> None:
     assert only(Feature(RNG.integers(0, 2, 200) * 1.0, "loan"))[:2] == ("category", "guessed right")
 
 
+@pytest.mark.parametrize(("lowest", "values"), [(0, 50), (-1, 49)])
+def test_codes_of_what_no_training_record_had_are_no_value_that_can_be_named(lowest: int, values: int) -> None:
+    codes = np.concatenate([np.arange(lowest, lowest + 50), RNG.integers(lowest, lowest + 50, 150)])
+    own = typed([Feature(codes / 60, "town", "code", scale=60)])
+    (source,) = sources_of("passive", own, own.features, 0)
+    assert source.category is not None
+    assert (source.category.count, source.category.has_nameless) == (values, lowest < 0)
+
+
 def test_a_missing_category_is_one_more_and_a_missing_number_stands_beside_it() -> None:
     chosen = RNG.integers(0, 3, 200)
     job = [

@@ -60,10 +60,10 @@ def test_each_kind_of_column_becomes_its_features() -> None:
     assert fitted.columns[0] == EncodedColumn("age", "age", "number", offset=20.0, scale=40.0)
     expected = [
         [0.25, 0, 0, 1, 0, 0, 1.0, 0.0],
-        [0.50, 1, 0, 0, 1, 0, 0.5, 0.2],
+        [0.50, 1, 0, 0, 1, 0, 2 / 3, 0.2],
         [0.75, 0, 0, 0, 0, 1, 1.0, 0.4],
-        [0.50, 0, 0, 1, 0, 0, 0.0, 0.6],
-        [0.00, 0, 1, 0, 0, 0, 0.5, 0.8],
+        [0.50, 0, 0, 1, 0, 0, 1 / 3, 0.6],
+        [0.00, 0, 1, 0, 0, 0, 2 / 3, 0.8],
         [1.00, 0, 0, 0, 1, 0, 1.0, 1.0],
     ]
     np.testing.assert_array_equal(fitted.transform(typed(MIXED)), expected)
@@ -105,7 +105,7 @@ def test_values_beyond_the_training_rows() -> None:
     # The training rows have no gaps, so that there is no indicator; the last row's age is their median.
     assert names_of(fitted) == ["age", "job=clerk", "job=smith", "town"]
     np.testing.assert_array_equal(
-        fitted.transform(typed(columns)), [[0, 1, 0, 1], [1, 0, 1, 0], [1, 0, 0, 0], [0.5, 0, 0, 0.5]]
+        fitted.transform(typed(columns)), [[0, 1, 0, 1], [1, 0, 1, 0.5], [1, 0, 0, 0], [0.5, 0, 0, 0.75]]
     )
 
 
@@ -151,3 +151,12 @@ def test_a_column_without_a_value_in_the_training_rows() -> None:
     fitted = fit_columns(typed(columns), np.array([0, 1]), "minmax")
     assert names_of(fitted) == ["age", "age is missing", "job is missing", "town", "town is missing"]
     assert np.isfinite(fitted.transform(typed(columns))).all()
+
+
+@pytest.mark.parametrize("kind", ["minmax", "standardise"])
+def test_what_no_fitted_row_has_is_not_taken_for_the_rarest_value(kind: EncoderKind) -> None:
+    table = typed({"town": ("ordinal", ["Ulm", "Ulm", "Bonn", "Kiel"])})
+    fitted = fit_columns(table, np.arange(3), kind)
+    (town,) = fitted.columns
+    codes = town.offset + town.scale * fitted.transform(table)[:, 0]
+    np.testing.assert_allclose(codes, [1, 1, 0, -1], atol=1e-12)
