@@ -31,8 +31,8 @@ PARTIES = ("coordinator", "active", "passive")
 RECORDS = [f"r{number:06d}" for number in range(1, 21)]
 BUILD_SECONDS = 400
 UP_SECONDS = 300
-SERVING_SECONDS = 150
-REPORT_SECONDS = 90
+SERVING_SECONDS = 240
+REPORT_SECONDS = 120
 _CALL_PREDICT = """
 import grpc
 from protos.v1 import active_pb2, active_pb2_grpc
@@ -89,6 +89,8 @@ class Stack:
             "PLUMBLINE_PORT": str(self.port),
             "PLUMBLINE_PAGES_PORT": str(self.pages_port),
             "PLUMBLINE_DEFENCES": "response_truncation,score_scheme3",
+            # Long enough to be watched.
+            "PLUMBLINE_EPOCHS": "12",
         }
         return run(*self.compose, *arguments, seconds=seconds, check=check, **environment).stdout.strip()
 
