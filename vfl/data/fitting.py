@@ -1,6 +1,7 @@
-"""From typed columns to features: categories, imputation and scales, learned on a party's own training rows.
+"""From typed columns to features: imputation, codes and scales, learned on a party's own training rows.
 
-What is learned describes that party's people, so it stays with the party.
+What is learned describes that party's people, so it stays with the party. Which features there are follows from the
+party's whole table instead: their number is told to others, who may choose which rows are trained on.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class FittedColumns:
     def transform(self, table: TypedTable) -> FloatArray:
         """Encode all rows of a table of the same columns: (n, d) float64, finite.
 
-        Categories that the training rows don't have are 0 in every feature of their column, or the code below the
-        rarest one.
+        Categories that the party's table doesn't have are 0 in every feature of their column. A value among many that
+        the training rows don't have gets the code below the rarest one.
         """
         features = _matrix(self._transformer.transform(_cells(table, self._sources)))
         if self._scales is not None:
@@ -51,9 +52,10 @@ class FittedColumns:
 
 
 def fit_columns(table: TypedTable, rows: IntArray, encoder: EncoderKind) -> FittedColumns:
-    """Learn categories, what stands for missing cells, and scales from ``rows`` of a table, and from no other row.
+    """Learn codes, what stands for missing cells, and scales from ``rows`` of a table, and from no other row.
 
-    The same table and rows give the same bits.
+    Which features there are, a category's and a gap's included, follows from all rows. The same table and rows give the
+    same bits.
 
     Args:
         table: with at least one column that is kept.
@@ -68,12 +70,12 @@ def fit_columns(table: TypedTable, rows: IntArray, encoder: EncoderKind) -> Fitt
 
     sources = tuple(plan.name for plan in table.kept)
     # Names of columns are the party's own: positions can't clash with the transformer's.
-    steps = [(str(at), _step(plan), [at]) for at, plan in enumerate(table.kept)]
+    cells = _cells(table, sources)
+    values = [_Values.of(cells[at], plan) for at, plan in enumerate(table.kept)]
+    steps = [(str(at), _step(plan, values[at]), [at]) for at, plan in enumerate(table.kept)]
     transformer = ColumnTransformer(steps, sparse_threshold=0.0)
-    fitted_on = _matrix(transformer.fit_transform(_cells(table, sources).iloc[rows]))
-    described = [
-        one for at, plan in enumerate(table.kept) for one in _features(plan, transformer.named_transformers_[str(at)])
-    ]
+    fitted_on = _matrix(transformer.fit_transform(cells.iloc[rows]))
+    described = [one for at, plan in enumerate(table.kept) for one in _features(plan, values[at])]
     scaled = np.array([at for at, one in enumerate(described) if one.kind in _SCALED], dtype=np.int64)
     if encoder == "minmax":
         fitted_on = _with_unseen(fitted_on, described)
@@ -81,6 +83,19 @@ def fit_columns(table: TypedTable, rows: IntArray, encoder: EncoderKind) -> Fitt
     return FittedColumns(
         tuple(_with_scales(described, scaled, scales, encoder)), encoder, transformer, sources, scaled, scales
     )
+
+
+@dataclass(frozen=True)
+class _Values:
+    """What a whole column holds: its categories, in the order of their letters, and whether cells are missing."""
+
+    categories: tuple[str, ...]
+    has_gaps: bool
+
+    @classmethod
+    def of(cls, cells: pd.Series[Any], plan: ColumnPlan) -> _Values:
+        categories = sorted(cells.dropna().unique()) if plan.encoding == "onehot" else []
+        return cls(tuple(categories), bool(cells.isna().any()))
 
 
 def _with_unseen(fitted_on: FloatArray, described: list[EncodedColumn]) -> FloatArray:
@@ -108,33 +123,34 @@ def _matrix(features: Any) -> FloatArray:
     return np.ascontiguousarray(features, dtype=np.float64)
 
 
-def _step(plan: ColumnPlan) -> Any:
+def _step(plan: ColumnPlan, values: _Values) -> Any:
     """The scikit-learn transformer of one column."""
-    from sklearn.impute import SimpleImputer
+    from sklearn.impute import MissingIndicator, SimpleImputer
+    from sklearn.pipeline import make_union
     from sklearn.preprocessing import OneHotEncoder
 
     from vfl.data.frequency_codes import FrequencyCodes
 
     if plan.encoding == "onehot":
         # A gap is a category of its own here: its feature is the indicator.
-        return OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    if plan.encoding == "ordinal":
-        return FrequencyCodes()
-    return SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+        categories = np.array([*values.categories, *([np.nan] if values.has_gaps else [])], dtype=object)
+        return OneHotEncoder(categories=[categories], handle_unknown="ignore", sparse_output=False)
+    learned = (
+        FrequencyCodes() if plan.encoding == "ordinal" else SimpleImputer(strategy="median", keep_empty_features=True)
+    )
+    return make_union(learned, MissingIndicator(features="all")) if values.has_gaps else learned
 
 
-def _features(plan: ColumnPlan, fitted: Any) -> Iterator[EncodedColumn]:
-    """The features that a fitted transformer makes of its column, in its order."""
+def _features(plan: ColumnPlan, values: _Values) -> Iterator[EncodedColumn]:
+    """The features that the transformer makes of its column, in its order."""
     name = plan.name
     gap = EncodedColumn(f"{name} is missing", name, "missing")
     if plan.encoding == "onehot":
-        for category in fitted.categories_[0]:
-            known = isinstance(category, str)
-            yield EncodedColumn(f"{name}={category}", name, "category") if known else gap
-        return
-    kinds: dict[str, FeatureKind] = {"number": "number", "date": "date", "ordinal": "code"}
-    yield EncodedColumn(name, name, kinds[plan.encoding])
-    if fitted.indicator_ is not None and len(fitted.indicator_.features_):
+        yield from (EncodedColumn(f"{name}={category}", name, "category") for category in values.categories)
+    else:
+        kinds: dict[str, FeatureKind] = {"number": "number", "date": "date", "ordinal": "code"}
+        yield EncodedColumn(name, name, kinds[plan.encoding])
+    if values.has_gaps:
         yield gap
 
 

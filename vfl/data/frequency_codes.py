@@ -17,11 +17,8 @@ from vfl.data.columns import UNSEEN_CODE
 class FrequencyCodes(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn transformer of one column of text: 0 for the rarest value up to k - 1 for the most frequent one.
 
-    Equally frequent values come in the order of their letters. A value unseen when fitting is UNSEEN_CODE; a missing one gets
-    the median code, and an indicator where the fitted rows had gaps. No label is looked at.
-
-    Attributes:
-        indicator_: of the imputer, as scikit-learn's SimpleImputer has it; None without gaps.
+    Equally frequent values come in the order of their letters. A value unseen when fitting is UNSEEN_CODE; a missing
+    one gets the median code. No label is looked at.
     """
 
     def fit(self, X: Any, y: None = None) -> Self:
@@ -35,13 +32,12 @@ class FrequencyCodes(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._codes = OrdinalEncoder(
             categories=[[*known, np.nan]], handle_unknown="use_encoded_value", unknown_value=UNSEEN_CODE
         )
-        self._gaps = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+        self._gaps = SimpleImputer(strategy="median", keep_empty_features=True)
         self._gaps.fit(self._codes.fit_transform(cells))
-        self.indicator_ = self._gaps.indicator_
         return self
 
     def transform(self, X: Any) -> FloatArray:
-        """Make (n, 1) codes of X, or (n, 2) with the indicator."""
+        """Make (n, 1) codes of X."""
         cells: NDArray[np.object_] = np.asarray(X, dtype=object)
         made: FloatArray = self._gaps.transform(self._codes.transform(cells))
         return made

@@ -80,18 +80,25 @@ def test_the_order_of_the_session_decides_which_rows_are_trained_on(tmp_path: Pa
     np.testing.assert_array_equal(aligned.rows, order)
 
 
-def test_a_category_that_only_a_test_record_has_is_no_feature(tmp_path: Path) -> None:
+def test_a_category_that_only_a_test_record_has_is_a_feature_that_training_never_meets(tmp_path: Path) -> None:
     data = loaded(tmp_path, pd.DataFrame({"home": words(rare="boat", at=TESTED[:1]), "age": numbers()}))
     aligned = of_all_rows(data)
-    assert [one.name for one in aligned.columns] == ["home=owner", "home=tenant", "age"]
-    assert [one.kind for one in aligned.columns] == ["category", "category", "number"]
-    assert aligned.features[TESTED[0], :2].tolist() == [0.0, 0.0]
-    # The others have exactly one.
-    assert set(np.delete(aligned.features[:, :2].sum(axis=1), TESTED[0])) == {1.0}
-    # Another session, which trains on that record, has the feature.
-    other = data.aligned(np.array([TESTED[0], *(row for row in range(ROWS) if row != TESTED[0])]), PLAN)
-    assert 0 in rows_of_plan(PLAN, ROWS).train
-    assert "home=boat" in [one.name for one in other.columns]
+    assert [one.name for one in aligned.columns] == ["home=boat", "home=owner", "home=tenant", "age"]
+    assert [one.kind for one in aligned.columns] == [*["category"] * 3, "number"]
+    assert np.flatnonzero(column(aligned, "home=boat")).tolist() == [TESTED[0]]
+    assert set(aligned.features[:, :3].sum(axis=1)) == {1.0}
+
+
+def test_who_chooses_the_records_learns_nothing_from_how_many_features_a_session_has(tmp_path: Path) -> None:
+    """Two and three records at a time, an active party could ask whether their categories agree, or one is missing."""
+    ages: list[float | None] = list(numbers())
+    ages[4] = None
+    data = loaded(tmp_path, pd.DataFrame({"home": words(rare="boat", at=[7]), "age": ages}))
+    told = {
+        data.aligned(np.array(rows), PLAN).describe("passive", truncates_answers=True).feature_count
+        for rows in ([0, 1, 2], [0, 2, 6], [7, 0, 1], [4, 0, 2], list(range(ROWS)))
+    }
+    assert told == {5}
 
 
 def test_a_column_that_is_constant_in_training_is_a_feature_of_zeros_there(tmp_path: Path) -> None:

@@ -91,8 +91,16 @@ def test_rows_that_were_not_given_change_nothing(cells: np.ndarray, words: list[
         kept: list[object] = [known[row] if row in rows else values[row] for row in range(6)]
         other[name] = (encoding, kept)
     ours, theirs = (fit_columns(typed(one), rows, kind) for one in (MIXED, other))
-    assert [repr(one) for one in ours.columns] == [repr(one) for one in theirs.columns]
-    np.testing.assert_array_equal(ours.transform(typed(MIXED)), theirs.transform(typed(MIXED)))
+    # The others decide which categories and gaps have a feature, and nothing of what any feature is.
+    shared = sorted(set(names_of(ours)) & set(names_of(theirs)))
+    learned = [
+        (
+            [repr(one.columns[names_of(one).index(name)]) for name in shared],
+            one.transform(typed(MIXED))[np.ix_(rows, [names_of(one).index(name) for name in shared])].tolist(),
+        )
+        for one in (ours, theirs)
+    ]
+    assert learned[0] == learned[1]
 
 
 def test_values_beyond_the_training_rows() -> None:
@@ -102,11 +110,23 @@ def test_values_beyond_the_training_rows() -> None:
         "town": ("ordinal", ["Ulm", "Bonn", "Kiel", None]),
     }
     fitted = fit_columns(typed(columns), np.array([0, 1]), "minmax")
-    # The training rows have no gaps, so that there is no indicator; the last row's age is their median.
-    assert names_of(fitted) == ["age", "job=clerk", "job=smith", "town"]
-    np.testing.assert_array_equal(
-        fitted.transform(typed(columns)), [[0, 1, 0, 1], [1, 0, 1, 0.5], [1, 0, 0, 0], [0.5, 0, 0, 0.75]]
-    )
+    # The training rows have neither gaps nor a baker. The last row's age is their median.
+    jobs = ["job=baker", "job=clerk", "job=smith", "job is missing"]
+    assert names_of(fitted) == ["age", "age is missing", *jobs, "town", "town is missing"]
+    expected = [
+        [0, 0, *(0, 1, 0, 0), 1, 0],
+        [1, 0, *(0, 0, 1, 0), 0.5, 0],
+        [1, 0, *(1, 0, 0, 0), 0, 0],
+        [0.5, 1, *(0, 0, 0, 1), 0.75, 1],
+    ]
+    np.testing.assert_array_equal(fitted.transform(typed(columns)), expected)
+
+
+@given(st.sets(st.integers(0, 5), min_size=1))
+def test_which_features_there_are_tells_nothing_of_the_rows(rows: set[int]) -> None:
+    fitted = fit_columns(typed(MIXED), np.array(sorted(rows)), "minmax")
+    assert names_of(fitted) == names_of(fit_columns(typed(MIXED), ALL, "minmax"))
+    assert fitted.transform(typed(MIXED)).shape == (6, len(fitted.columns))
 
 
 @pytest.mark.parametrize("kind", ENCODER_KINDS)
@@ -149,7 +169,8 @@ def test_a_column_without_a_value_in_the_training_rows() -> None:
         "town": ("ordinal", [None, None, "Ulm"]),
     }
     fitted = fit_columns(typed(columns), np.array([0, 1]), "minmax")
-    assert names_of(fitted) == ["age", "age is missing", "job is missing", "town", "town is missing"]
+    job = ["job=clerk", "job is missing"]
+    assert names_of(fitted) == ["age", "age is missing", *job, "town", "town is missing"]
     assert np.isfinite(fitted.transform(typed(columns))).all()
 
 
