@@ -17,8 +17,8 @@ from vfl.data.columns import UNSEEN_CODE
 class FrequencyCodes(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn transformer of one column of text: 0 for the rarest value up to k - 1 for the most frequent one.
 
-    Equally frequent values come in the order of their letters. A value unseen when fitting is UNSEEN_CODE; a missing one gets
-    the median code, and an indicator where the fitted rows had gaps. No label is looked at.
+    Equally frequent values come in the order of their letters. A value unseen when fitting is ``UNSEEN_CODE``; a
+    missing one gets the median code, and an indicator where the fitted rows had gaps. No label is looked at.
 
     Attributes:
         indicator_: of the imputer, as scikit-learn's SimpleImputer has it; None without gaps.
