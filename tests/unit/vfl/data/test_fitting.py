@@ -93,13 +93,11 @@ def test_rows_that_were_not_given_change_nothing(cells: np.ndarray, words: list[
     ours, theirs = (fit_columns(typed(one), rows, kind) for one in (MIXED, other))
     # The others decide which categories and gaps have a feature, and nothing of what any feature is.
     shared = sorted(set(names_of(ours)) & set(names_of(theirs)))
-    learned = [
-        (
-            [repr(one.columns[names_of(one).index(name)]) for name in shared],
-            one.transform(typed(MIXED))[np.ix_(rows, [names_of(one).index(name) for name in shared])].tolist(),
-        )
-        for one in (ours, theirs)
-    ]
+    learned = []
+    for one in (ours, theirs):
+        places = np.array([names_of(one).index(name) for name in shared])
+        features = one.transform(typed(MIXED))[np.ix_(rows, places)]
+        learned.append(([repr(one.columns[place]) for place in places], features.tolist()))
     assert learned[0] == learned[1]
 
 
