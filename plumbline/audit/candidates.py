@@ -13,12 +13,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from plumbline.audit.cipher_choice import CipherName
 from plumbline.audit.federating import run_federation
-from plumbline.audit.folder import AuditFolder
 from plumbline.audit.joined_tables import JoinedTables
-from plumbline.audit.plan import AuditPlan
+from plumbline.audit.planning.cipher_choice import CipherName
+from plumbline.audit.planning.plan import AuditPlan
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.runs.folder import AuditFolder
 from plumbline.federation import FederationFailed
 from plumbline.job_progress import NoProgress, RunProgress
 from plumbline.judge.answer import HEADLINE

@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 
 import tomli_w
 
-from plumbline.audit.applicable import ALL
+from plumbline.audit.planning.applicable import ALL
 from plumbline.audit.request import AuditRequest
 from services.common.durable import write_durably
 from services.common.settings import Settings

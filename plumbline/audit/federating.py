@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 
 from defences.dp_sgd import DpSgd
-from plumbline.audit.folder import AuditFolder
 from plumbline.audit.installed_models import install_network
 from plumbline.audit.joined_tables import JoinedTables
 from plumbline.audit.known_beforehand import write_knowledge
-from plumbline.audit.plan import AuditPlan
+from plumbline.audit.planning.plan import AuditPlan
+from plumbline.audit.runs.folder import AuditFolder
 from plumbline.federation import Federation
 from plumbline.job_progress import JobWatcher, RunProgress
 from plumbline.processes import LocalProcesses

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from attacks.known_moments import known_moments
-from plumbline.audit.folder import AuditFolder
 from plumbline.audit.joined_tables import JoinedTables
+from plumbline.audit.runs.folder import AuditFolder
 from services.adversary.prior_knowledge import write_moments
 from services.common.durable import write_durably
 from services.common.identity import Role

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from attacks import LEVELS, Level, spec_of
 from attacks.registry import REGISTRY as ATTACKS
 from defences.registry import REGISTRY as DEFENCES
-from plumbline.audit.applicable import ALL
+from plumbline.audit.planning.applicable import ALL
 from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
 from services.common.identity import Role
 from vfl.data import DATASETS, column_blocks, dataset

@@ -8,10 +8,10 @@ from typing import Any
 from defences import defence_class
 from plumbline.audit.candidates import read_trials
 from plumbline.audit.configuration import FILE, read_configuration
-from plumbline.audit.folder import AuditFolder
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.run_facts import read_facts
+from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.runs.run_facts import read_facts
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.how_far import Progress
 from services.common.durable import write_durably

@@ -9,14 +9,14 @@ from rich.console import Console
 
 from plumbline.audit.candidates import try_defences
 from plumbline.audit.federating import run_federation
-from plumbline.audit.folder import AuditFolder
 from plumbline.audit.joined_tables import JoinedTables
-from plumbline.audit.plan import AuditPlan, candidates, plan_audit
-from plumbline.audit.plan_words import is_agreed, print_plan
+from plumbline.audit.planning.plan import AuditPlan, candidates, plan_audit
+from plumbline.audit.planning.plan_words import is_agreed, print_plan
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.results import judged, write_findings
-from plumbline.audit.run_facts import new_run, write_duration, write_plan
-from plumbline.audit.run_status import run_at_work
+from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.runs.run_facts import new_run, write_duration, write_plan
+from plumbline.audit.runs.run_status import run_at_work
 from plumbline.audit.table_words import examined_and_shown
 from plumbline.audit.verdict import print_findings
 from plumbline.job_progress import NoProgress, RunProgress, shown_progress

@@ -10,10 +10,11 @@ import pytest
 from rich.console import Console
 
 from plumbline import recipe
-from plumbline.audit import plan_words, run_facts
-from plumbline.audit.folder import AuditFolder
+from plumbline.audit.planning import plan_words
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import NotBegun, prepare, run_audit
+from plumbline.audit.runs import run_facts
+from plumbline.audit.runs.folder import AuditFolder
 from plumbline.processes import LocalProcesses
 
 

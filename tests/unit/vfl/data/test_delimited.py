@@ -98,7 +98,7 @@ def test_letters_of_latin_1_alone(tmp_path: Path) -> None:
         (b"PAR1secret", r"Parquet"),
         (b"\xff\xfea\x00\x00\xd8secret", "begins as UTF-16 text and isn't"),
         (b"\x00\x01\x02\xffsecre", "isn't text"),
-        (gzip.compress(b"secret" * 999)[:-9], "file is complete"),
+        (gzip.compress(b"secret" * 999, mtime=0)[:-9], "file is complete"),
     ],
 )
 def test_faults_show_no_cell(tmp_path: Path, content: bytes, message: str) -> None:

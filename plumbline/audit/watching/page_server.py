@@ -1,6 +1,6 @@
 """Shows the pages of a watched federation to browsers of this machine, and nothing else to nobody else.
 
-python -m plumbline.audit.page_server /pages [PORT]
+python -m plumbline.audit.watching.page_server /pages [PORT]
 """
 
 import sys

@@ -1,6 +1,6 @@
 """The auditor of a federation in containers: it watches, and writes the report when a model is served. Once.
 
-python -m plumbline.audit.observer --address active:50051 --pages /pages /runs/active /runs/passive
+python -m plumbline.audit.watching.observer --address active:50051 --pages /pages /runs/active /runs/passive
 
 It shows the operator's certificate of PLUMBLINE_CERTS, and reads what parties wrote into their run folders, features
 included (PLUMBLINE_RECORD_FEATURES). No party may do that.
@@ -17,8 +17,8 @@ from pathlib import Path
 
 import typer
 
-from plumbline.audit.run_facts import versions
-from plumbline.audit.watch_pages import RunEntry, WatchPages
+from plumbline.audit.runs.run_facts import versions
+from plumbline.audit.watching.watch_pages import RunEntry, WatchPages
 from plumbline.federation import Federation, FederationFailed
 from plumbline.federation_status import FederationStatus
 from plumbline.status_words import StatusNews, status_lines, trouble_lines
@@ -39,7 +39,7 @@ class ObservationFailed(RuntimeError):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Watch until a model is served, and write its report; 0 when it is there, 1 when there will be none."""
-    parser = argparse.ArgumentParser(prog="python -m plumbline.audit.observer", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m plumbline.audit.watching.observer", description=__doc__)
     parser.add_argument("--address", required=True, help="the active party, HOST:PORT")
     parser.add_argument("--pages", required=True, type=Path, help="folder for the pages")
     parser.add_argument("runs", nargs="+", type=Path, help="every party's run folder")

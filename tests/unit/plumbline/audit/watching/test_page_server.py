@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plumbline.audit.page_server import page_server
+from plumbline.audit.watching.page_server import page_server
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.audit.calibration import Calibration, CipherSeconds, calibrate
-from plumbline.audit.forecast import Workload, alignment_seconds, forecast, step_seconds, training_seconds
+from plumbline.audit.planning.calibration import Calibration, CipherSeconds, calibrate
+from plumbline.audit.planning.forecast import Workload, alignment_seconds, forecast, step_seconds, training_seconds
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.protocol1.formats import CipherFormats
 from vfl.crypto import ciphertext_count

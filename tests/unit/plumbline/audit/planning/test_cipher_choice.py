@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.audit.cipher_choice import PATIENCE_SECONDS, CipherName, asked_cipher, chosen_cipher
+from plumbline.audit.planning.cipher_choice import PATIENCE_SECONDS, CipherName, asked_cipher, chosen_cipher
 
 
 @given(encrypted=st.floats(0, 1e6), plain=st.floats(0, 1e3))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plumbline.audit.past_runs import asked_in, results_in
+from plumbline.audit.runs.past_runs import asked_in, results_in
 from plumbline.judge.answer import HEADLINE
 
 # Of a request, what names a run rather than says what it does.

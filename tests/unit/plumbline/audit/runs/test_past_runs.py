@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from plumbline.audit.configuration import write_configuration
-from plumbline.audit.past_runs import find_run, past_runs, what_was_asked
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.run_comparison import Difference, compare_runs
-from plumbline.audit.run_status import run_at_work
+from plumbline.audit.runs.past_runs import find_run, past_runs, what_was_asked
+from plumbline.audit.runs.run_comparison import Difference, compare_runs
+from plumbline.audit.runs.run_status import run_at_work
 
 OLDER, NEWER = "20260101-120000-wine", "20260202-120000-second"
 

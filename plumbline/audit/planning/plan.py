@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from attacks import spec_of
-from plumbline.audit.applicable import (
+from plumbline.audit.joined_tables import JoinedTables
+from plumbline.audit.planning.applicable import (
     ALL,
     LeftOut,
     Scene,
@@ -18,10 +19,9 @@ from plumbline.audit.applicable import (
     installed,
     not_measured,
 )
-from plumbline.audit.calibration import Calibration, calibrate
-from plumbline.audit.cipher_choice import CipherChoice, asked_cipher, chosen_cipher
-from plumbline.audit.forecast import Forecast, Workload, forecast, training_seconds
-from plumbline.audit.joined_tables import JoinedTables
+from plumbline.audit.planning.calibration import Calibration, calibrate
+from plumbline.audit.planning.cipher_choice import CipherChoice, asked_cipher, chosen_cipher
+from plumbline.audit.planning.forecast import Forecast, Workload, forecast, training_seconds
 from plumbline.audit.request import AuditRequest
 from plumbline.recipe import CheckedRecipe
 from services.adversary.load import load_attacks

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.audit.configuration import write_configuration
-from plumbline.audit.folder import AuditFolder
-from plumbline.audit.plan import AuditPlan, plan_facts
+from plumbline.audit.planning.plan import AuditPlan, plan_facts
+from plumbline.audit.runs.folder import AuditFolder
 from services.common.durable import make_folder, write_durably
 
 _VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "protobuf", "scikit-learn")

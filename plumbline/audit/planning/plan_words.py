@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plumbline.audit.candidates import most_trials
-from plumbline.audit.plan import AuditPlan
+from plumbline.audit.planning.plan import AuditPlan
 from plumbline.job_progress import duration_words
 from plumbline.judge.answering import ON_CIPHERTEXTS
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from plumbline.audit.run_status import RunStatus, read_status
+from plumbline.audit.runs.run_status import RunStatus, read_status
 from services.common.run_folder import RunFolder
 
 

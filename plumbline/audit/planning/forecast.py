@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from plumbline.audit.calibration import Calibration, CipherSeconds
+from plumbline.audit.planning.calibration import Calibration, CipherSeconds
 from services.common.agreement import Agreement
 from services.protocol1.formats import CipherFormats
 from vfl.crypto import ciphertext_count

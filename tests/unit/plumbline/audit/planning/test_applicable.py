@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 import attacks
 from attacks.registry import REGISTRY
-from plumbline.audit.applicable import Scene, applicable, attack_seconds, attacked_records, installed, not_measured
+from plumbline.audit.planning.applicable import (
+    Scene,
+    applicable,
+    attack_seconds,
+    attacked_records,
+    installed,
+    not_measured,
+)
 from vfl.arrays import FloatArray
 
 SCENE = Scene(passive_features=9)

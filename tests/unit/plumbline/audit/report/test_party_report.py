@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from plumbline.audit.party_report import PartyView, read_party, write_party_report
+from plumbline.audit.report.party_report import PartyView, read_party, write_party_report
 from plumbline.cli import app
 from services.common.run_folder import RunFolder, RunFolderError
 from services.common.run_records import Estimates, PartyRecord, PartyWeights, PredictionAttackOutcome

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.audit.configuration import FILE, NO_ATTACKS
-from plumbline.audit.folder import AuditFolder
+from plumbline.audit.runs.folder import AuditFolder
 from vfl.suggestions import did_you_mean
 
 LATEST = "latest"

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from plumbline.audit import plan as module
-from plumbline.audit.calibration import Calibration, CipherSeconds
 from plumbline.audit.joined_tables import JoinedTables
-from plumbline.audit.plan import AuditPlan, candidates, plan_audit, plan_facts
-from plumbline.audit.plan_words import print_plan
+from plumbline.audit.planning import plan as module
+from plumbline.audit.planning.calibration import Calibration, CipherSeconds
+from plumbline.audit.planning.plan import AuditPlan, candidates, plan_audit, plan_facts
+from plumbline.audit.planning.plan_words import print_plan
 from plumbline.audit.request import AuditRequest
 
 FAST = Calibration(55e-6, 40e-6, cores=2, cipher=CipherSeconds(0.1, 1e-4, 1e-6, 1e-3))

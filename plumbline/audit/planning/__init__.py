@@ -1,0 +1,1 @@
+"""What an audit will do, decided and told before it does anything: attacks, cipher, time."""

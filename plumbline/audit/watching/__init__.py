@@ -1,0 +1,1 @@
+"""An auditor beside a running federation: judges it once, and shows pages of it."""
