@@ -71,7 +71,8 @@ def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedT
 
     Raises ValueError for tables that can't be used, and for a request that can't work.
     """
-    settings_of(request.settings)  # a mistake in them is told before tables are read
+    # A mistake in them is told before tables are read; those of attacks and defences wait for what is mounted.
+    settings_of({name: value for name, value in request.settings.items() if not name.endswith("_options")})
     own_data = examined_and_shown(request, console)
     recipe = candidates(request).recipe(own_data).checked()
     tables = JoinedTables(recipe.parties)

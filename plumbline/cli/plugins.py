@@ -91,14 +91,11 @@ def _attack_facts(name: str) -> dict[str, Any]:
         spec = spec_of(name)
     except ImportError:
         return {"name": name, "phase": "", "summary": _MISSING_LIBRARY}
-    facts = {key: getattr(spec, key) for key in ("phase", "adversary", "knowledge", "conduct", "level", "sees_scores")}
     return {
+        **vars(spec),
         "name": name,
         "summary": _summary(spec, ATTACKS.class_of(name)),
-        **facts,
         "needs": list(_needed(spec)),
-        "cost": spec.cost,
-        "source": spec.source,
     }
 
 

@@ -75,11 +75,11 @@ def run(settings: Settings) -> None:
     name = transport.identity.name
     on_predictions, in_training = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
     data = load_party_data(settings, with_bias=not settings.installed_model)
-    data.log_columns()
     state = open_state(settings.state_dir, transport.identity)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
+    data.log_columns()
     passive_names = settings.passive_peers()
     party = ActiveParty(
         PartyContext(

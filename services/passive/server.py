@@ -30,10 +30,10 @@ def run(settings: Settings) -> None:
     state = open_state(settings.state_dir, transport.identity)
     defences = PartyDefences.of(settings, Role.PASSIVE, secret_of(state))
     data = load_party_data(settings, with_bias=False).protected_by(defences)
-    data.log_columns()
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
+    data.log_columns()
     peers = {peer: PeerLink(peer, channel, timeout) for peer, channel in channels.items() if peer != Role.COORDINATOR}
     party = PassiveParty(
         PartyContext(

@@ -32,7 +32,8 @@ def audit(folder: Path, settings: dict[str, Any], **request: Any) -> tuple[Path,
     """Run an audit on breast_cancer; returns its folder, its results and what it printed."""
     output = io.StringIO()
     run = run_audit(
-        AuditRequest(data="breast_cancer", runs=folder, settings=settings, **request), Console(file=output, width=200)
+        AuditRequest(data="breast_cancer", runs=folder, settings=settings, verbosity="verbose", **request),
+        Console(file=output, width=200),
     )
     return run, json.loads((run / "results.json").read_text()), output.getvalue()
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from plumbline.charts.drawings import Series, percent_words, roc
+from plumbline.charts.drawings import Series, roc
 from plumbline.charts.marks import Chart
 from plumbline.judge.findings import Findings
 from services.common.identity import Role
@@ -65,7 +65,6 @@ def _points(folder: RunFolder, findings: Findings) -> list[tuple[str, float, flo
         if not positive.any() or positive.all():
             continue
         named = found.labels[rows] == 1
-        who = f"{finding.attack} by {finding.party}" if several else finding.attack
-        name = f"{who}, {percent_words(finding.resolved)} answered"
+        name = f"{finding.attack} by {finding.party}" if several else finding.attack
         points.append((name, float(named[~positive].mean()), float(named[positive].mean())))
     return points

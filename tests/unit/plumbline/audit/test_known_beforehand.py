@@ -100,18 +100,18 @@ def test_one_hot_groups_are_known_from_the_columns_and_each_partys_own(tmp_path:
     joined = JoinedTables(settings)
     names = [one.name for party in joined.passive_names for one in joined.columns(party)]
     assert names == [
-        *("pay", "home=owner", "home=tenant"),
+        *("pay", "home=boat", "home=owner", "home=tenant"),
         *("home=x", "home=y", "home is missing", "due", "due is missing"),
     ]
     changes = write_knowledge(joined, AuditFolder(tmp_path), 5)
     # One record has none of the first: no search in the records would find it. "due" is a number beside its gap.
     found = read_moments(changes["prior_knowledge"])
-    assert [group.tolist() for group in found.groups] == [[1, 2], [3, 4, 5]]
+    assert [group.tolist() for group in found.groups] == [[1, 2, 3], [4, 5, 6]]
     auxiliary = pd.read_parquet(changes["auxiliary"])
     assert auxiliary.columns.tolist() == [
         "id",
-        *(f"passive-1: {name}" for name in names[:3]),
-        *(f"passive-2: {name}" for name in names[3:]),
+        *(f"passive-1: {name}" for name in names[:4]),
+        *(f"passive-2: {name}" for name in names[4:]),
     ]
 
 

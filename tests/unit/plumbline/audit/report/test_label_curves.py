@@ -13,7 +13,7 @@ def test_an_attack_on_two_classes_is_a_point_of_what_it_answered(tmp_path: Path)
     assert chart is not None
     assert chart.title == "Who tells class 1 from class 0"
     # It is wrong on every tenth record, all of which are of class 0: 10 of 50.
-    assert "label_recovery, 100 % answered: 100 % true at 20 % false" in chart.description
+    assert "label_recovery: 100 % true at 20 % false" in chart.description
     curve = next(one for one in chart.traces if one.style == "s1")
     assert len(curve.points) <= 60
 
