@@ -50,7 +50,7 @@ def refused_start(role: str, folder: Path, **settings: str) -> str:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"x": ["", "", ""]}, "no column is left to use"),
+        ({"x": ["", "", ""]}, "No column is left to learn from"),
         ({"y": [1, 1, 1]}, "one class only"),
         ({"id": ["a", "b", "a"]}, "id of an earlier row"),
     ],
