@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test hostile lint platforms docs protos clean
 
 demo: $(VENV)/.installed
-	$(BIN)/plumbline audit --data breast_cancer --attacks half,half_star,rcc2,posterior --name demo
+	$(BIN)/plumbline audit --data breast_cancer --name demo
 
 test: $(VENV)/.installed-dev lint
 	# One thread of linear algebra per worker: more of them wait for each other.
