@@ -11,7 +11,8 @@ from plumbline.judge.how_far import Progress, silent
 from plumbline.judge.labels import label_verdicts
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
-from services.common.run_records import TrainingAttackOutcome
+from services.common.run_records import FoundLabels, TrainingAttackOutcome
+from vfl.arrays import BoolArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class TrainingFinding:
             beforehand; answers that the attack left out are guessed as at that level.
         details: the attack's own numbers.
         peers: names of the parties whose labels, features or products they are; empty when it was not done.
+        so_far: of labels, the share that it had right by the end of each epoch.
     """
 
     attack: str
@@ -47,6 +49,7 @@ class TrainingFinding:
     levels: tuple[LevelVerdict, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
     peers: tuple[str, ...] = ()
+    so_far: tuple[float, ...] = ()
 
     @property
     def is_scored(self) -> bool:
@@ -101,11 +104,23 @@ def _labels(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     rows = np.unique(found.step_rows)
     right = found.step_labels == truth[found.step_rows]
     return {
+        "so_far": _so_far(found, found.labels[rows] == truth[rows], rows),
         "success": float((found.labels[rows] == truth[rows]).mean()),
         "resolved": float((found.labels[rows] >= 0).mean()),
         "by_epoch": tuple(float(right[found.step_epoch == epoch].mean()) for epoch in np.unique(found.step_epoch)),
         "levels": label_verdicts(attack, found.labels, truth, rows, folder.features(party).features),
     }
+
+
+def _so_far(found: FoundLabels, is_right: BoolArray, rows: IntArray) -> tuple[float, ...]:
+    """Which share of ``rows`` was told rightly by the end of each epoch; what no step answered comes with the last."""
+    epochs = np.unique(found.step_epoch)
+    if not len(epochs):
+        return ()
+    first = np.full(len(found.labels), epochs[-1])
+    answers = found.step_labels >= 0
+    np.minimum.at(first, found.step_rows[answers], found.step_epoch[answers])
+    return tuple(float((is_right & (first[rows] <= epoch)).mean()) for epoch in epochs)
 
 
 def _features(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:

@@ -120,20 +120,20 @@ def _anyway(column: ColumnAnswer, level: Level) -> str:
 
 
 def labels_by_epoch(training: Sequence[TrainingFinding]) -> Chart | None:
-    """Draw which share of labels each attack got right in each epoch, beside guessing; None without such an attack."""
-    followed = [one for one in training if one.by_epoch][:_MOST_LINES]
+    """Draw which share of labels each attack had right after each epoch, beside guessing; None without any."""
+    followed = [one for one in training if one.so_far][:_MOST_LINES]
     if not followed:
         return None
-    last = max(len(one.by_epoch) for one in followed)
+    last = max(len(one.so_far) for one in followed)
     guess = max((_guessed(one) for one in followed if one.levels), default=None)
     series = [
-        Series(_attack_by(one), tuple(map(float, range(1, len(one.by_epoch) + 1))), one.by_epoch, f"s{number}")
+        Series(_attack_by(one), tuple(map(float, range(1, len(one.so_far) + 1))), one.so_far, f"s{number}")
         for number, one in enumerate(followed, start=1)
     ]
     across = Axis(1, max(2, last), "epoch", WHOLE)
     if guess is not None:
         series.append(Series("guessing the most frequent class", (1.0, float(max(2, last))), (guess, guess), "guess"))
-    return lines("Labels told right, by epoch", series, across, Axis(0, 1, values=PERCENT), height=170)
+    return lines("Labels told right so far, by epoch", series, across, Axis(0, 1, values=PERCENT), height=170)
 
 
 def _guessed(finding: TrainingFinding) -> float:

@@ -34,6 +34,18 @@ def judged(
     return finding
 
 
+def test_labels_told_some_in_each_epoch_add_up(tmp_path: Path) -> None:
+    arrays = {
+        "labels": LABELS.copy(),
+        "step_epoch": np.repeat([0, 1], 4),
+        "step_rows": np.tile(np.arange(4), 2),
+        "step_labels": np.array([LABELS[0], -1, -1, -1, -1, LABELS[1], LABELS[2], -1]),
+    }
+    arrays["labels"][3:] = -1
+    found = judged(tmp_path, "labels", arrays)
+    assert (found.by_epoch, found.so_far, found.success) == ((0.25, 0.5), (0.25, 0.75), 0.75)
+
+
 def test_labels_are_scored_over_the_rows_that_steps_had_and_by_epoch(tmp_path: Path) -> None:
     arrays = {
         "labels": np.array([0, 1, 0, -1, -1]),
@@ -44,6 +56,7 @@ def test_labels_are_scored_over_the_rows_that_steps_had_and_by_epoch(tmp_path: P
     found = judged(tmp_path, "labels", arrays)
     # Row 4 took part in no step; row 2 is wrong and row 3 has no answer.
     assert (found.success, found.resolved, found.by_epoch) == (0.5, 0.75, (0.5, 0.5))
+    assert found.so_far == (0.5, 0.5)
     assert found.facts == "rank: 3"
     # Two of four are in class 1, as named at random; row 3 is guessed: class 0 is as frequent, and right.
     nothing, marginals = found.levels[:2]

@@ -60,7 +60,9 @@ def test_no_part_is_said_in_words() -> None:
 
 def test_labels_by_epoch_have_the_best_guess_drawn_across() -> None:
     levels_of = (LevelVerdict("nothing", "any", 0.5), LevelVerdict("marginals", "most frequent", 0.4))
-    followed = TrainingFinding("label_recovery", "passive", "", 0.1, "labels", 0.7, 1.0, (0.6, 0.7), levels_of)
+    followed = TrainingFinding(
+        *("label_recovery", "passive", "", 0.1, "labels", 0.7, 1.0, (0.6, 0.7)), levels_of, so_far=(0.6, 0.7)
+    )
     chart = labels_by_epoch([followed, TrainingFinding("x", "passive", "", 0.1)])
     assert chart is not None
     found_line, guess = (one for one in chart.traces if one.style in ("s1", "guess"))
