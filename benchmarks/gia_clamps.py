@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 import attacks
-from plumbline.figures.simulation.linear_models import train
+from plumbline.simulation.linear_models import train
 from vfl.data import DatasetNotFound
 
 _DATASETS = ("satellite", "credit", "breast_cancer")

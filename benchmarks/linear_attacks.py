@@ -25,7 +25,7 @@ import attacks
 from attacks.box_projection import project_onto_solutions
 from attacks.linear_system import linear_system
 from attacks.relaxed_centres import centres_coincide
-from plumbline.figures.simulation.linear_models import TrainedModel, train
+from plumbline.simulation.linear_models import TrainedModel, train
 from vfl.arrays import FloatArray, IntArray
 from vfl.data.datasets import DatasetNotFound
 

@@ -14,7 +14,7 @@ from plumbline.figures.hu.experiments import HU_EXPERIMENTS, run_experiment
 from plumbline.figures.hu.page import write_hu
 from plumbline.figures.page.elements import HeatMap, PageTable
 from plumbline.figures.page.section import Section
-from plumbline.figures.simulation.records import Records
+from plumbline.simulation.records import Records
 from tests.harness.pages import LOOKS, Look, problems_of
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from plumbline.figures.defences.adversaries import PUBLISHED, Adversaries, Estim
 from plumbline.figures.defences.cases import UNCHANGED, Case, Plan, available
 from plumbline.figures.defences.remaining import HALVES
 from plumbline.figures.defences.situations import Lab
-from plumbline.figures.simulation.linear_models import Training
-from plumbline.figures.simulation.rounds import Done
+from plumbline.simulation.linear_models import Training
+from plumbline.simulation.rounds import Done
 from vfl.arrays import FloatArray
 
 _Row = dict[str, Any]

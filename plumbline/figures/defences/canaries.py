@@ -14,7 +14,7 @@ import pandas as pd
 from plumbline.figures.defences.canary_trials import CanarySession, on_the_wire, simulated
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
-from plumbline.figures.simulation.rounds import Done, told, unwatched
+from plumbline.simulation.rounds import Done, told, unwatched
 from vfl.theory.dp_noise import LABEL_TERM, sensitivities
 from vfl.theory.empirical_epsilon import epsilon_lower_bound
 from vfl.theory.gaussian_mechanism import gaussian_epsilon

@@ -22,8 +22,8 @@ from defences.purification import fit_autoencoder, random_scores
 from plumbline.audit.request import AuditRequest
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
-from plumbline.figures.simulation.live import LiveRun, residual_integer_bits, run_live
-from plumbline.figures.simulation.rounds import Done, told, unwatched
+from plumbline.simulation.live import LiveRun, residual_integer_bits, run_live
+from plumbline.simulation.rounds import Done, told, unwatched
 from vfl.crypto.capacity import truncate
 from vfl.data import fit_encoder, load_dataset
 

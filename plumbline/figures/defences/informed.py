@@ -13,8 +13,8 @@ from attacks.undone import undo_channel
 from defences import disclosure_of
 from defences.feature_transform import FeatureTransform
 from defences.parameter_rotation import ParameterRotation
-from plumbline.figures.simulation.linear_models import TrainedModel
 from plumbline.judge.measures import mse_per_feature
+from plumbline.simulation.linear_models import TrainedModel
 from vfl.arrays import FloatArray
 
 _Piece = TypeVar("_Piece")

@@ -16,9 +16,9 @@ import attacks
 import defences
 from defences import NoiseSource, ScoreContext
 from defences.purification import fit_autoencoder
-from plumbline.figures.simulation.linear_models import TrainedModel, train
-from plumbline.figures.simulation.score_measures import mean_divergence, score_utility
 from plumbline.judge.measures import attack_accuracy, mse_per_feature
+from plumbline.simulation.linear_models import TrainedModel, train
+from plumbline.simulation.score_measures import mean_divergence, score_utility
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import PsiClient, PsiServer, common_order, row_ids, rows_of
 from vfl.learning import confidence_scores

@@ -8,7 +8,7 @@ import pandas as pd
 
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot
-from plumbline.figures.simulation.score_measures import mean_where
+from plumbline.simulation.score_measures import mean_where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

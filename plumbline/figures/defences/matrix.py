@@ -14,7 +14,7 @@ from plumbline.figures.defences.cases import NONE, PSI, QUICK, Plan, trial_title
 from plumbline.figures.defences.matrix_page import matrix_maps, matrix_notes
 from plumbline.figures.defences.remaining import over_models, remaining_parts
 from plumbline.figures.page.section import Section
-from plumbline.figures.simulation.rounds import Done, unwatched
+from plumbline.simulation.rounds import Done, unwatched
 
 # Shares of the work: predictions, then federations.
 _PREDICTIONS = 0.9

@@ -13,8 +13,8 @@ import pandas as pd
 from plumbline.figures.defences.noise_page import noise_notes, noise_plot, summary_of_noise
 from plumbline.figures.defences.noise_trainings import NoiseCase, run_case
 from plumbline.figures.page.section import Section
-from plumbline.figures.simulation.records import Reading, Records
-from plumbline.figures.simulation.rounds import Done, told, unwatched
+from plumbline.simulation.records import Reading, Records
+from plumbline.simulation.rounds import Done, told, unwatched
 from vfl.data import DatasetNotFound, encode_labels, load_dataset
 
 _SEEDS, _QUICK_SEEDS, _QUICK_EPOCHS = 5, 2, 3

@@ -20,7 +20,7 @@ from plumbline.figures.defences.noise_trainings import (
 )
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot
-from plumbline.figures.simulation.records import SIMULATION_WORDS
+from plumbline.simulation.records import SIMULATION_WORDS
 from vfl.theory.dp_noise import norm_bound
 
 if TYPE_CHECKING:

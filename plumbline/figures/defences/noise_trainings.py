@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-from plumbline.figures.simulation.records import Reading, Records, scaled_features
-from plumbline.figures.simulation.side_by_side import (
+from plumbline.simulation.records import Reading, Records, scaled_features
+from plumbline.simulation.side_by_side import (
     BATCH_SIZE,
     FAILURE,
     LEARNING_RATE,

@@ -32,9 +32,9 @@ from plumbline.figures.defences.rotation_page import (
     rotation_summary,
 )
 from plumbline.figures.page.section import Section
-from plumbline.figures.simulation.linear_models import TrainedModel, train
-from plumbline.figures.simulation.rounds import Done, told, unwatched
 from plumbline.judge.measures import mse_per_feature
+from plumbline.simulation.linear_models import TrainedModel, train
+from plumbline.simulation.rounds import Done, told, unwatched
 from vfl.data import missing_files
 
 _FALLBACKS = {"satellite": "digits", "bank": "breast_cancer", "pendigits": "wine", "adult": "breast_cancer"}

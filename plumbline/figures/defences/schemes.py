@@ -19,9 +19,9 @@ from defences import Defence, NoiseSource, ScoreContext, channel_of
 from plumbline.figures.defences.remaining import over_models
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot
-from plumbline.figures.simulation.linear_models import TrainedModel
-from plumbline.figures.simulation.score_measures import mean_divergence, mean_where, score_utility
 from plumbline.judge.measures import mse_per_feature
+from plumbline.simulation.linear_models import TrainedModel
+from plumbline.simulation.score_measures import mean_divergence, mean_where, score_utility
 from vfl.arrays import FloatArray, IntArray
 from vfl.theory.prediction import moments
 from vfl.theory.score_noise import largest_noisy_error

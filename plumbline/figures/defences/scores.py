@@ -9,8 +9,8 @@ from plumbline.figures.defences.inversion import MODELS, InversionPlan, privacy_
 from plumbline.figures.defences.inversion_page import utility_notes, utility_plot
 from plumbline.figures.defences.schemes import CURVES, trade_off, trade_off_notes, trade_off_plot
 from plumbline.figures.page.section import Section
-from plumbline.figures.simulation.linear_models import TRAININGS, train
-from plumbline.figures.simulation.rounds import Done, told, unwatched
+from plumbline.simulation.linear_models import TRAININGS, train
+from plumbline.simulation.rounds import Done, told, unwatched
 from vfl.data import DatasetNotFound, load_dataset
 
 

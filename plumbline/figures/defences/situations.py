@@ -13,8 +13,8 @@ import defences
 from attacks.known_moments import known_moments
 from defences import NoiseSource, ScoreContext, channel_of, disclosure_of
 from plumbline.figures.defences.cases import NONE, Case, Plan, Trial
-from plumbline.figures.simulation.linear_models import TrainedModel, Training, fit_parameters, train
-from plumbline.figures.simulation.score_measures import mean_divergence
+from plumbline.simulation.linear_models import TrainedModel, Training, fit_parameters, train
+from plumbline.simulation.score_measures import mean_divergence
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 from vfl.theory.distortion import interpretability

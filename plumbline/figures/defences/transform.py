@@ -26,10 +26,10 @@ from plumbline.figures.defences.informed import (
 )
 from plumbline.figures.page.elements import number_words, svg_text
 from plumbline.figures.page.section import Plot, Section
-from plumbline.figures.simulation.linear_models import TrainedModel, train
-from plumbline.figures.simulation.rounds import Done, told, unwatched
-from plumbline.figures.simulation.score_measures import mean_divergence
 from plumbline.judge.measures import mse_per_feature
+from plumbline.simulation.linear_models import TrainedModel, train
+from plumbline.simulation.rounds import Done, told, unwatched
+from plumbline.simulation.score_measures import mean_divergence
 from vfl.data import missing_files
 from vfl.theory.distortion import greatest_ls_error
 from vfl.theory.prediction import equations, moments

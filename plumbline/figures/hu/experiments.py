@@ -17,8 +17,8 @@ import pandas as pd
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, extend
 from attacks.training_views import Equations, solve_shares
-from plumbline.figures.simulation.records import FRACTION_BITS, Reading, Records, scaled_features
-from plumbline.figures.simulation.side_by_side import (
+from plumbline.simulation.records import FRACTION_BITS, Reading, Records, scaled_features
+from plumbline.simulation.side_by_side import (
     BATCH_SIZE,
     FAILURE,
     LEARNING_RATE,

@@ -12,9 +12,9 @@ import pandas as pd
 from plumbline.figures.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, IOTA, KEY_BITS, EquationFacts, summary_of
 from plumbline.figures.hu.statements import statements_of
 from plumbline.figures.page.elements import PageTable, inline, json_text, number_words, svg_text
-from plumbline.figures.simulation.records import SIMULATION_WORDS
-from plumbline.figures.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE, MEASURES
 from plumbline.html import template
+from plumbline.simulation.records import SIMULATION_WORDS
+from plumbline.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE, MEASURES
 
 
 def write_hu(folder: Path, results: pd.DataFrame, facts: Sequence[EquationFacts]) -> Path:

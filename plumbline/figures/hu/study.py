@@ -10,7 +10,7 @@ from rich.table import Table
 
 from plumbline.figures.hu.experiments import HU_EXPERIMENTS, run_experiment, summary_of
 from plumbline.figures.hu.page import shown, write_hu
-from plumbline.figures.simulation.records import Records
+from plumbline.simulation.records import Records
 from vfl.data import (
     RegistryTable,
     encode_labels,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from plumbline.figures.page.elements import HeatMap, PageTable
+from plumbline.figures.page.statement import Statement
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Section:
         plots: below it.
         notes: plain sentences: what the numbers say beside what the paper states, and what is simulated.
         maps: heat maps, above the plots.
+        statements: what the paper says of this part, each with its verdict.
         advice: what a reader can act on, for the top of the page; None where a section has no choice to offer.
     """
 
@@ -39,3 +41,4 @@ class Section:
     notes: tuple[str, ...]
     advice: PageTable | None = None
     maps: tuple[HeatMap, ...] = ()
+    statements: tuple[Statement, ...] = ()

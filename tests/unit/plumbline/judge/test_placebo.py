@@ -11,9 +11,9 @@ import pytest
 
 import attacks
 from attacks import LEVELS, Level
-from plumbline.figures.simulation.linear_models import TrainedModel, train
 from plumbline.judge.federation_part import Comparison
 from plumbline.judge.placebo import gather_evidence, permuted, placebo
+from plumbline.simulation.linear_models import TrainedModel, train
 from vfl.arrays import FloatArray
 
 DATA = os.environ.get("PLUMBLINE_DATA_DIR")

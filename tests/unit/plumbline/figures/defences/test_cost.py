@@ -9,7 +9,7 @@ import pytest
 from defences import DefenceError, TrainingTerms
 from defences.dp_noise import DpNoise
 from plumbline.figures.defences.cost import UNDEFENDED, WIDE, _live_rows, _notes, _summary, _Trial
-from plumbline.figures.simulation.live import LiveRun, residual_integer_bits
+from plumbline.simulation.live import LiveRun, residual_integer_bits
 from services.common.run_records import StepRecord
 
 # --- cost ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from defences.dp_noise import DpNoise
 from plumbline.figures.defences.noise import noise_section
 from plumbline.figures.defences.noise_trainings import DELTAS, EPSILONS, INITIALISATIONS, PAPER, VARIANTS
 from plumbline.figures.page.section import Section
-from plumbline.figures.simulation.side_by_side import LEARNING_RATE, ResidualNoise, Starts, Watch, train_side_by_side
+from plumbline.simulation.side_by_side import LEARNING_RATE, ResidualNoise, Starts, Watch, train_side_by_side
 from vfl.learning import BatchSchedule, GradientDescent
 from vfl.theory.dp_noise import best_success, sign_success
 

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 from plumbline.figures.defences.scores import scores_section
 from plumbline.figures.page.section import Section
-from plumbline.figures.simulation.score_measures import mean_divergence
+from plumbline.simulation.score_measures import mean_divergence
 
 
 @pytest.fixture(scope="module")

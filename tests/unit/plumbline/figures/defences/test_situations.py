@@ -7,7 +7,7 @@ import pytest
 
 from plumbline.figures.defences.cases import QUICK, UNDEFENDED, Case, Trial
 from plumbline.figures.defences.situations import Lab
-from plumbline.figures.simulation.linear_models import train
+from plumbline.simulation.linear_models import train
 from vfl.arrays import FloatArray
 from vfl.channels import Distorted, Rounding
 from vfl.learning import confidence_scores

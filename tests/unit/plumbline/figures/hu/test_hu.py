@@ -30,8 +30,8 @@ from plumbline.figures.hu.experiments import (
 from plumbline.figures.hu.page import write_hu
 from plumbline.figures.hu.statements import statements_of
 from plumbline.figures.hu.study import run_hu
-from plumbline.figures.simulation.records import Records, scaled_features
-from plumbline.figures.simulation.side_by_side import KeptLabels, Starts, train_side_by_side
+from plumbline.simulation.records import Records, scaled_features
+from plumbline.simulation.side_by_side import KeptLabels, Starts, train_side_by_side
 from vfl.arrays import BoolArray
 from vfl.data import DatasetNotFound
 from vfl.learning import BatchSchedule, GradientDescent, VerticalData, train_centrally

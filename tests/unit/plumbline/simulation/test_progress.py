@@ -1,6 +1,6 @@
 """How far a long measurement is."""
 
-from plumbline.figures.simulation.rounds import told
+from plumbline.simulation.rounds import told
 
 
 def test_each_item_is_told_of_after_its_work() -> None:

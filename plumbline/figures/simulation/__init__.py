@@ -1,1 +1,0 @@
-"""Models, trainings and measures that several studies share."""
