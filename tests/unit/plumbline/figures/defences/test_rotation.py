@@ -6,7 +6,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.figures.defences.informed import WITH_RECORDS
 from plumbline.figures.defences.rotation import rotation_section
 from plumbline.figures.defences.rotation_page import (
     AS_DISCLOSED,
@@ -20,6 +19,7 @@ from plumbline.figures.defences.rotation_page import (
 )
 from plumbline.figures.page.section import Section
 from plumbline.figures.study import StudyRun
+from plumbline.simulation.informed import WITH_RECORDS
 from plumbline.sweep import SweepOptions
 
 
