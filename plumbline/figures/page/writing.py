@@ -12,6 +12,7 @@ from typing import Any
 
 from plumbline.figures.page.elements import PageTable, inline, json_text
 from plumbline.figures.page.frame_tables import WIDE, frame_table
+from plumbline.figures.page.panel_charts import restored_panels, shown_panels, stored_panels
 from plumbline.figures.page.section import Section
 from plumbline.figures.study import Study
 from plumbline.html import template
@@ -116,7 +117,7 @@ def _write_section(folder: Path, stem: str, section: Section, settings: Mapping[
     for plot in section.plots:
         file = f"{stem}-{plot.name.removeprefix(section.name + '-')}.svg"
         (folder / file).write_text(plot.svg, encoding="utf-8")
-        plots.append({"file": file, "caption": plot.caption})
+        plots.append({"file": file, "caption": plot.caption, "panels": stored_panels(plot.panels)})
     return {
         "title": section.title,
         "settings": dict(settings),
@@ -161,6 +162,8 @@ def _shown_statements(section: str, stored: list[dict[str, str]]) -> Iterator[di
 
 
 def _shown_plot(folder: Path, plot: Mapping[str, Any]) -> dict[str, Any]:
+    if plot["panels"]:
+        return {**shown_panels(restored_panels(plot["panels"])), "caption": plot["caption"]}
     drawing = inline((folder / plot["file"]).read_text(encoding="utf-8"), _title(plot["caption"]))
     return {"drawing": drawing, "caption": plot["caption"]}
 
