@@ -68,6 +68,11 @@ class Situation:
     ask: Ask
 
     @cached_property
+    def plain_scores(self) -> FloatArray:
+        """The model's scores of all held-out records without defences, (m, k)."""
+        return self.model.scores
+
+    @cached_property
     def truth(self) -> FloatArray:
         """The passive columns of the attacked records, (n, d)."""
         return self.model.features[: self.setting.records, list(self.setting.passive)]
