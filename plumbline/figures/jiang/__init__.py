@@ -1,0 +1,1 @@
+"""Jiang, Zhou, Grossklags, Comprehensive Analysis of Privacy Leakage in Vertical Federated Learning During Prediction."""

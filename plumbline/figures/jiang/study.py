@@ -1,0 +1,24 @@
+"""``plumbline figures jiang``: the experiments of Jiang et al. (2022), sections 5 and 6."""
+
+from plumbline.figures.study import Study
+
+_HERE = "plumbline.figures.jiang"
+
+STUDY = Study(
+    name="jiang",
+    title="Gradient inversion of predictions",
+    paper="Xue Jiang, Xuebing Zhou, Jens Grossklags: Comprehensive Analysis of Privacy Leakage in Vertical Federated "
+    "Learning During Prediction (2022)",
+    sections={
+        "datasets": f"{_HERE}.datasets:datasets",
+        "linear": f"{_HERE}.linear:linear",
+        "correlation": f"{_HERE}.correlation:correlation",
+        "networks": f"{_HERE}.networks:networks",
+        "generative": f"{_HERE}.generative:generative",
+        "sizes": f"{_HERE}.sizes:sizes",
+        "activations": f"{_HERE}.activations:activations",
+    },
+    lead="The active party moves a guess of the passive party's features until the model's scores match those that it "
+    "was sent. Table 1 and Figures 5 to 15 on the same data, and beside each published attack the Bayesian adversary "
+    "and what a guess without any score reaches.",
+)
