@@ -107,7 +107,7 @@ def theory_at(model: TrainedModel, *, d: int, start: int, records: int, centres:
     what the passive party can say before training (Remark 4), of 2. violations: held-out records that break Theorem 1,
     and the largest amount, ``violation``. infeasible: the largest distance of rcc2 (and rcc1, where ``centres``) from
     [0, 1] and from solving the equations (Propositions 2 and 3). far: of each of ``COUNTS`` predictions, the share of
-    draws whose error of half* is further than ``NEAR`` from the closed form, relative to it; chebyshev: the bound of it.
+    draws whose error of half* is further than ``NEAR`` from the closed form, relative to it; chebyshev: its bound.
     """
     columns = columns_of(d, start, model.weights.shape[1])
     whole = np.vstack([model.features_train, model.features])[:, columns]
@@ -144,7 +144,7 @@ def _excess(rcc2: FloatArray, half_star: FloatArray, half: FloatArray) -> FloatA
 
 
 def _infeasible(estimate: FloatArray, matrix: FloatArray, sides: FloatArray) -> float:
-    """The largest distance of (n, d) estimates from the box, or from solving the equations, the rows of A at length 1."""
+    """The largest distance of (n, d) estimates from the box, or from solving equations whose rows have length 1."""
     outside = max(float(-estimate.min()), float(estimate.max()) - 1, 0.0)
     lengths = np.maximum(np.linalg.norm(matrix, axis=1), np.finfo(np.float64).tiny)
     return max(outside, float(np.abs((estimate @ matrix.T - sides) / lengths).max()))
@@ -204,8 +204,8 @@ def _plot(data: pd.DataFrame) -> Plot:
     return draw_panels(
         "bounds",
         panels,
-        "Figure 5: closed forms of Theorem 2 over all records, with the bounds that the passive party can compute before "
-        "training, and what held-out predictions give. Means over windows.",
+        "Figure 5: closed forms of Theorem 2 over all records, with the bounds that the passive party can compute "
+        "before training, and what held-out predictions give. Means over windows.",
     )
 
 
@@ -223,8 +223,8 @@ def _convergence_plot(data: pd.DataFrame) -> Plot:
     return draw_panels(
         "convergence",
         panels,
-        f"How often the error of half* over N predictions is more than {NEAR:.0%} away from Theorem 2's value, and what "
-        "its variance allows. Means over windows with d >= k.",
+        f"How often the error of half* over N predictions is more than {NEAR:.0%} away from Theorem 2's value, and "
+        "what its variance allows. Means over windows with d >= k.",
     )
 
 
@@ -233,6 +233,6 @@ def _notes(plan: _Plan) -> list[str]:
         "Closed forms and bounds are of all records of a data set, as in the paper; empirical errors of "
         f"{plan.records} held-out predictions. Theorem 1 is checked record by record, Theorem 2's bounds and Remark 4 "
         "window by window: the bounds are those of `plumbline preflight`, from the passive party's columns alone.",
-        "The closed forms are exact for the records whose moments they are from; held-out predictions differ by sampling "
-        "alone, as the second drawing shows.",
+        "The closed forms are exact for the records whose moments they are from; held-out predictions differ by "
+        "sampling alone, as the second drawing shows.",
     ]

@@ -30,7 +30,7 @@ from plumbline.figures.rassouli.windowed import (
 from plumbline.figures.study import StudyRun
 from plumbline.sweep.cells import Cell, Choice, ModelChoice
 
-# Rassouli VIII measures D(c_hat || c); the attack's is D(c || c_hat), which is convex (Remark 7 has them the wrong way).
+# Rassouli VIII measures D(c_hat || c), the attack D(c || c_hat), which is convex (Remark 7 has them the wrong way).
 GIA_STEPS = 1000
 
 
@@ -211,8 +211,8 @@ def _plot(data: pd.DataFrame) -> Plot:
         "white-box",
         panels,
         "Figure 4, mean squared error per feature over windows of adjacent passive columns. Left: the attacks that the "
-        "paper compares. Right: the best of them, the Bayesian adversary at each level of what it knows beforehand, and "
-        "what the level's best guess errs without a score. As in the paper, Zero is not drawn for satellite and "
+        "paper compares. Right: the best of them, the Bayesian adversary at each level of what it knows beforehand, "
+        "and what the level's best guess errs without a score. As in the paper, Zero is not drawn for satellite and "
         "synthetic.",
     )
 
@@ -274,16 +274,16 @@ def best_published(own: pd.DataFrame) -> str:
 
 def _notes(data: pd.DataFrame, plan: _Plan) -> list[str]:
     return [
-        f"{plan.records} held-out predictions of each window, averaged over windows; models by Adam with early stopping, "
-        "as the paper's. The models by lbfgs, which goes on to larger weights, are in the table and in the data. "
-        f"Windows: attacks in closed form {_counted(plan.closed)}, rcc1 {_counted(plan.centres)}, gradient inversion "
-        f"{_counted(plan.searches)}, ours {_counted(plan.ours)}; and a second split.",
-        "CLS has many solutions for d >= k, and what a solver returns depends on where it starts; here it is the one of "
-        "minimum norm, which is unique. GIA is gradient inversion from 0 by the divergence D(c || c_hat), with "
+        f"{plan.records} held-out predictions of each window, averaged over windows; models by Adam with early "
+        "stopping, as the paper's. The models by lbfgs, which goes on to larger weights, are in the table and in the "
+        f"data. Windows: attacks in closed form {_counted(plan.closed)}, rcc1 {_counted(plan.centres)}, gradient "
+        f"inversion {_counted(plan.searches)}, ours {_counted(plan.ours)}; and a second split.",
+        "CLS has many solutions for d >= k, and what a solver returns depends on where it starts; here it is the one "
+        "of minimum norm, which is unique. GIA is gradient inversion from 0 by the divergence D(c || c_hat), with "
         f"{plan.steps} steps of Adam.",
-        f"The Bayesian adversary knows nothing, the columns' means and variances, their covariance, or {plan.auxiliary} "
-        "complete records; it owns its own columns in all cases. A level's guess is what it would say with the scores "
-        "withheld.",
+        "The Bayesian adversary knows nothing, the columns' means and variances, their covariance, or "
+        f"{plan.auxiliary} complete records; it owns its own columns in all cases. A level's guess is what it would "
+        "say with the scores withheld.",
         *(_left_on_the_table(data, name) for name in data["dataset"].unique()),
     ]
 

@@ -29,8 +29,8 @@ _NONE = 1e-6
 _CLOSE = 0.05
 _VARIANCE = 1 / 12
 _ADAM = (
-    "Adam's steps are about as long in every coordinate, so a search from 0 doesn't end in the solution of minimum norm; "
-    "plain gradient descent would, and then only clamping were left."
+    "Adam's steps are about as long in every coordinate, so a search from 0 doesn't end in the solution of minimum "
+    "norm; plain gradient descent would, and then only clamping were left."
 )
 
 
@@ -112,8 +112,8 @@ def _theorem_1(frame: pd.DataFrame) -> Statement:
         "all data sets",
         "RCC2 is never worse than Half*, and Half* never worse than Half.",
         verdict_of(held),
-        f"broken in {broken} of {sum(map(len, pairs))} pairs; on average RCC2 errs less than Half* by {gains[0]}, Half* "
-        f"less than Half by {gains[1]}",
+        f"broken in {broken} of {sum(map(len, pairs))} pairs; on average RCC2 errs less than Half* by {gains[0]}, "
+        f"Half* less than Half by {gains[1]}",
     )
 
 
