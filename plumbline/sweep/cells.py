@@ -71,11 +71,15 @@ class ModelChoice:
         data: what it is trained on.
         kind: linear or network.
         trainer: lbfgs (scikit-learn, without a penalty) or adam (torch, stops early); networks take adam.
-        seed: of the split, of initial weights and of batches.
+        seed: of drawn rows, of the split, of initial weights and of batches.
         held_out: the share of rows that nothing is trained on and that are attacked, in (0, 1).
         passive: the passive party's columns where the model depends on them, as a network's parts do; empty otherwise.
-        options: of the trainer and of the network: hidden, activation, epochs, ...
+        options: of the trainer (lbfgs: C, max_iter; adam: epochs, patience, batch_size, learning_rate) and of a network
+            (hidden, activation).
         defence: of training (``dp_sgd``), None for none.
+
+    Raises:
+        ValueError: for a network without passive columns, or with lbfgs; and a share out of range.
     """
 
     data: DataChoice
@@ -86,6 +90,12 @@ class ModelChoice:
     passive: tuple[int, ...] = ()
     options: Options = ()
     defence: Choice | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.held_out < 1:
+            raise ValueError(f"Expected held_out between 0 and 1, exclusive, got {self.held_out}.")
+        if self.kind == "network" and (not self.passive or self.trainer == "lbfgs"):
+            raise ValueError("A network has a part per party and is trained with adam: give passive columns, and adam.")
 
 
 @dataclass(frozen=True)
@@ -123,7 +133,7 @@ class TaskCell:
 
     Attributes:
         function: ``module:name`` of a function ``(shared, **options) -> Mapping[str, value]``; it must be pure.
-            ``shared`` is a ``TrainedModel``, a ``Table``, or None, after what ``on`` is.
+            ``shared`` is a ``TrainedModel`` or ``TrainedNetwork``, a ``ScaledTable``, or None, after what ``on`` is.
         on: the model or data set; None for neither.
         options: its keyword arguments.
     """

@@ -13,7 +13,7 @@ import defences
 from attacks.known_moments import known_moments
 from defences import NoiseSource, ScoreContext, channel_of, disclosure_of
 from plumbline.figures.defences.cases import NONE, Case, Plan, Trial
-from plumbline.simulation.linear_models import TrainedModel, Training, fit_parameters, train
+from plumbline.simulation.linear_models import TrainedModel, Training, train
 from plumbline.simulation.score_measures import mean_divergence
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
@@ -119,14 +119,13 @@ class Lab:
             return changed
 
         model = self._model
-        turned = replace(model, features=moved(model.features), features_train=moved(model.features_train))
-        weights, bias = fit_parameters(turned.features_train, model.labels_train, self._training, self._seed)
+        turned = model.retrained(moved(model.features_train), moved(model.features))
         corners = np.zeros((len(self._passive) + 1, model.features.shape[1]))
         corners[1:, self._passive] = np.eye(len(self._passive))
         images = moved(corners)[:, self._passive]
-        own = weights[:, self._passive]
+        own = turned.weights[:, self._passive]
         shown = _Shown(disclosure=disclosure_of(defence))
-        situation = self._situation(replace(turned, weights=weights, bias=bias), shown)
+        situation = self._situation(turned, shown)
         return replace(situation, interpretability=interpretability(own @ (images[1:] - images[0]).T, own))
 
     def _situation(self, model: TrainedModel, shown: _Shown) -> Situation:
