@@ -16,7 +16,6 @@ import attacks
 from defences import NoiseSource
 from defences.distortion import Case, distort
 from defences.parameter_rotation import ParameterRotation
-from plumbline.figures.defences.informed import CAUTIOUS, half_where_nothing_fits, informed_errors, with_records
 from plumbline.figures.defences.rotation_page import (
     AS_DISCLOSED,
     CLAMPED,
@@ -33,6 +32,7 @@ from plumbline.figures.defences.rotation_page import (
 )
 from plumbline.figures.page.section import Section
 from plumbline.judge.measures import mse_per_feature
+from plumbline.simulation.informed import CAUTIOUS, half_where_nothing_fits, informed_errors, with_records
 from plumbline.simulation.linear_models import TrainedModel, train
 from plumbline.simulation.rounds import Done, told, unwatched
 from vfl.data import missing_files

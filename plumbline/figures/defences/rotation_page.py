@@ -8,9 +8,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from defences.parameter_rotation import Secret
-from plumbline.figures.defences.informed import CAUTIOUS, KNOWING, WITH_RECORDS
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot
+from plumbline.simulation.informed import CAUTIOUS, KNOWING, WITH_RECORDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,10 @@ from sklearn.linear_model import LogisticRegression
 import attacks
 from defences import NoiseSource
 from defences.feature_transform import FeatureTransform
-from plumbline.figures.defences.informed import (
+from plumbline.figures.page.elements import number_words, svg_text
+from plumbline.figures.page.section import Plot, Section
+from plumbline.judge.measures import mse_per_feature
+from plumbline.simulation.informed import (
     CAUTIOUS,
     KNOWING,
     WITH_RECORDS,
@@ -24,9 +27,6 @@ from plumbline.figures.defences.informed import (
     informed_errors,
     with_records,
 )
-from plumbline.figures.page.elements import number_words, svg_text
-from plumbline.figures.page.section import Plot, Section
-from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.linear_models import TrainedModel, train
 from plumbline.simulation.rounds import Done, told, unwatched
 from plumbline.simulation.score_measures import mean_divergence

@@ -6,7 +6,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.figures.defences.informed import WITH_RECORDS
 from plumbline.figures.defences.rotation import rotation_section
 from plumbline.figures.defences.rotation_page import (
     AS_DISCLOSED,
@@ -19,6 +18,7 @@ from plumbline.figures.defences.rotation_page import (
     SECRETS,
 )
 from plumbline.figures.page.section import Section
+from plumbline.simulation.informed import WITH_RECORDS
 
 
 @pytest.fixture(scope="module")
