@@ -1,21 +1,17 @@
 """Linear models trained in one place, as the papers do before they attack, and what an active party sees of them."""
 
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
-from sklearn.datasets import make_classification
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 import attacks
+from plumbline.simulation.recipes import LinearRecipe, linear_recipe
+from plumbline.simulation.scaled_tables import ScaledTable, load_scaled
 from vfl.arrays import FloatArray, IntArray
-from vfl.data import encode_labels, fit_encoder, load_dataset
 from vfl.learning import confidence_scores
 
 Training = Literal["adam", "lbfgs"]
@@ -34,6 +30,7 @@ class TrainedModel:
         bias: (k,).
         features_train: (n, D).
         labels_train: (n,).
+        recipe: how the parameters came about.
     """
 
     name: str
@@ -43,11 +40,22 @@ class TrainedModel:
     bias: FloatArray
     features_train: FloatArray
     labels_train: IntArray
+    recipe: LinearRecipe = field(default_factory=LinearRecipe)
+
+    @property
+    def classes(self) -> int:
+        """Number of classes, k."""
+        return len(self.weights)
 
     @property
     def scores(self) -> FloatArray:
         """Compute confidence scores of the held-out records, (m, k)."""
-        return confidence_scores(self.features @ self.weights.T + self.bias)
+        return confidence_scores(self.logits(self.features))
+
+    def logits(self, features: FloatArray) -> FloatArray:
+        """Compute logits of (n, D) features, (n, k)."""
+        logits: FloatArray = features @ self.weights.T + self.bias
+        return logits
 
     def view(self, passive: Sequence[int], records: int) -> tuple[attacks.PredictionView, FloatArray]:
         """Show what the active party sees of the first ``records`` when some columns are passive; and those columns."""
@@ -55,12 +63,38 @@ class TrainedModel:
         active = np.setdiff1d(np.arange(rows.shape[1]), passive)
         view = attacks.PredictionView(
             features_active=rows[:, active],
-            scores=confidence_scores(rows @ self.weights.T + self.bias),
-            weights_active=self.weights[:, active],
-            weights_passive=self.weights[:, list(passive)],
-            bias=self.bias,
+            scores=confidence_scores(self.logits(rows)),
+            **self.own_pieces(passive),
+            **self.disclosed_pieces(passive),
         )
         return view, rows[:, list(passive)]
+
+    def own_pieces(self, passive: Sequence[int]) -> dict[str, Any]:
+        """The pieces of a view that an active party has in black box as well: its own parameters."""
+        active = np.setdiff1d(np.arange(self.weights.shape[1]), passive)
+        return {"weights_active": self.weights[:, active], "bias": self.bias, "passive_features": len(passive)}
+
+    def disclosed_pieces(self, passive: Sequence[int]) -> dict[str, Any]:
+        """The pieces of a view that the passive party discloses in white box."""
+        return {"weights_passive": self.weights[:, list(passive)]}
+
+    def retrained(
+        self, features_train: FloatArray, features: FloatArray, recipe: LinearRecipe | None = None
+    ) -> "TrainedModel":
+        """Train it on other features of the same records, (n, D) and held out (m, D); or by another recipe."""
+        recipe = recipe or self.recipe
+        weights, bias = recipe.fit(features_train, self.labels_train, self.classes)
+        moved = replace(self, features=features, features_train=features_train)
+        return replace(moved, weights=weights, bias=bias, recipe=recipe)
+
+
+def train_linear(table: ScaledTable, recipe: LinearRecipe, seed: int, *, held_out: float) -> TrainedModel:
+    """Train a logistic regression on the rows of a table that aren't held out; ``seed`` draws the split."""
+    kept, others, labels, other_labels = train_test_split(
+        table.features, table.labels, test_size=held_out, random_state=seed
+    )
+    weights, bias = recipe.fit(kept, labels, len(table.class_names))
+    return TrainedModel(table.name, others, other_labels, weights, bias, kept, labels, recipe)
 
 
 def train(
@@ -68,51 +102,16 @@ def train(
 ) -> TrainedModel:
     """Train a logistic regression without regularisation on 80 % of a data set (Rassouli VIII).
 
-    Features are scaled to [0, 1] over all rows, as in the paper.
-
     Args:
-        name: of a registered data set, or ``synthetic``: 50,000 records of scikit-learn's make_classification, 10
-            features, 2 classes.
+        name: of ``load_scaled``.
         data_dir: of the raw files.
-        training: of ``fit_parameters``.
+        training: "adam" stops early, as in the paper, and needs torch; "lbfgs" goes on for up to 200 iterations of
+            scikit-learn's, to larger weights. What attacks find depends on it.
         seed: of the split and of Adam.
         held_out: the share of records that the model isn't trained on, in (0, 1).
 
     Raises:
         DatasetNotFound: when the raw files are missing.
     """
-    if name == "synthetic":
-        raw, labels = make_classification(n_samples=50_000, n_features=10, n_classes=2, random_state=seed)
-    else:
-        table = load_dataset(name, data_dir)
-        raw, labels = table.features, encode_labels(table.labels)[0]
-    features = fit_encoder("minmax", raw).transform(raw)
-    kept, others, kept_labels, other_labels = train_test_split(features, labels, test_size=held_out, random_state=seed)
-    weights, bias = fit_parameters(kept, kept_labels, training, seed)
-    return TrainedModel(name, others, other_labels, weights, bias, kept, kept_labels)
-
-
-def fit_parameters(
-    features: FloatArray, labels: IntArray, training: Training, seed: int
-) -> tuple[FloatArray, FloatArray]:
-    """Fit a logistic regression without regularisation: (k, D) class rows and a (k,) bias.
-
-    Args:
-        features: (n, D).
-        labels: (n,) class indices.
-        training: "adam" stops early, as in the paper, and needs torch; "lbfgs" goes on for up to 200 iterations of
-            scikit-learn's, to larger weights. What attacks find depends on it.
-        seed: of Adam.
-    """
-    if training == "adam":
-        weights, bias = (
-            import_module("vfl.learning.torch_training").AdamTraining().train_linear(features, labels, seed=seed)
-        )
-        return weights.astype(np.float64), bias.astype(np.float64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression(C=np.inf, max_iter=200).fit(features, labels)
-    weights, bias = model.coef_, model.intercept_
-    if len(weights) == 1:
-        weights, bias = np.vstack([-weights / 2, weights / 2]), np.concatenate([-bias / 2, bias / 2])
-    return weights, bias
+    table = load_scaled(name, data_dir, seed=seed)
+    return train_linear(table, linear_recipe(training, {}, seed), seed, held_out=held_out)

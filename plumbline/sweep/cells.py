@@ -56,11 +56,13 @@ class DataChoice:
         name: in the catalogue, or ``synthetic``: scikit-learn's make_classification, 10 features, 2 classes.
         rows: most rows that are used, drawn by the model's seed; None for all.
         options: of ``synthetic``: n_samples, n_features, n_classes and others of make_classification.
+        scaled: whether columns are scaled to [0, 1] over all rows; otherwise they are as loaded.
     """
 
     name: str
     rows: int | None = None
     options: Options = ()
+    scaled: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,15 @@ class ModelChoice:
         data: what it is trained on.
         kind: linear or network.
         trainer: lbfgs (scikit-learn, without a penalty) or adam (torch, stops early); networks take adam.
-        seed: of the split, of initial weights and of batches.
+        seed: of drawn rows, of the split, of initial weights and of batches.
         held_out: the share of rows that nothing is trained on and that are attacked, in (0, 1).
         passive: the passive party's columns where the model depends on them, as a network's parts do; empty otherwise.
-        options: of the trainer and of the network: hidden, activation, epochs, ...
+        options: of the trainer (lbfgs: C, max_iter; adam: epochs, patience, batch_size, learning_rate) and of a network
+            (hidden, activation).
         defence: of training (``dp_sgd``), None for none.
+
+    Raises:
+        ValueError: for a network without passive columns, or with lbfgs; and a share out of range.
     """
 
     data: DataChoice
@@ -87,6 +93,12 @@ class ModelChoice:
     options: Options = ()
     defence: Choice | None = None
 
+    def __post_init__(self) -> None:
+        if not 0 < self.held_out < 1:
+            raise ValueError(f"Expected held_out between 0 and 1, exclusive, got {self.held_out}.")
+        if self.kind == "network" and (not self.passive or self.trainer == "lbfgs"):
+            raise ValueError("A network has a part per party and is trained with adam: give passive columns, and adam.")
+
 
 @dataclass(frozen=True)
 class AttackCell:
@@ -96,13 +108,20 @@ class AttackCell:
         model: what is attacked.
         passive: the passive party's columns, in its order.
         attack: with options.
-        records: how many predictions are attacked: the first held-out rows.
-        auxiliary: complete records that the adversary has besides: held-out rows after the attacked ones.
+        records: how many predictions are attacked: the first held-out rows, or all where there are fewer.
+        auxiliary: complete records that the adversary has besides, with their scores: held-out rows after the attacked
+            ones.
         moments: whether it knows the passive columns' moments.
-        delivered: predictions that the active party was sent beside the attacked ones, for attacks that learn of them.
-        access: white_box discloses parameters.
-        defences: of scores, parameters or features, in their order.
-        seed: of defences' noise and of auxiliary records.
+        delivered: predictions that the active party was sent beside the attacked ones, of held-out rows after these,
+            for attacks that learn of them (``agnostic``); complete records were delivered anyway.
+        access: white_box discloses parameters; in black box the active party has its own ones only.
+        defences: of scores, parameters, features or training, in their order.
+        seed: of defences' noise, and of the draw of auxiliary and delivered records.
+        undo: whether the adversary takes off what it knows of the defences (``attacks.undone``) before it attacks.
+            Attacks that read channels know of defences anyway; others attack what they see as if there were none.
+
+    Raises:
+        ValueError: for a number of records out of range, or passive columns of a network that aren't its own.
     """
 
     model: ModelChoice
@@ -115,6 +134,18 @@ class AttackCell:
     access: Access = "white_box"
     defences: tuple[Choice, ...] = ()
     seed: int = 0
+    undo: bool = False
+
+    def __post_init__(self) -> None:
+        if self.records < 1 or self.auxiliary < 0 or self.delivered < 0 or self.seed < 0:
+            raise ValueError(
+                "Expected records >= 1, and auxiliary, delivered and seed >= 0, got "
+                f"{self.records}, {self.auxiliary}, {self.delivered} and {self.seed}."
+            )
+        if self.auxiliary and self.delivered:
+            raise ValueError("Complete records were delivered as well: give auxiliary or delivered, not both.")
+        if not self.passive or self.model.passive not in ((), self.passive):
+            raise ValueError(f"Expected a network's own passive columns, at least one, got {list(self.passive)}.")
 
 
 @dataclass(frozen=True)
@@ -123,7 +154,7 @@ class TaskCell:
 
     Attributes:
         function: ``module:name`` of a function ``(shared, **options) -> Mapping[str, value]``; it must be pure.
-            ``shared`` is a ``TrainedModel``, a ``Table``, or None, after what ``on`` is.
+            ``shared`` is a ``TrainedModel`` or ``TrainedNetwork``, a ``ScaledTable``, or None, after what ``on`` is.
         on: the model or data set; None for neither.
         options: its keyword arguments.
     """
