@@ -56,11 +56,13 @@ class DataChoice:
         name: in the catalogue, or ``synthetic``: scikit-learn's make_classification, 10 features, 2 classes.
         rows: most rows that are used, drawn by the model's seed; None for all.
         options: of ``synthetic``: n_samples, n_features, n_classes and others of make_classification.
+        scaled: whether columns are scaled to [0, 1] over all rows; otherwise they are as loaded.
     """
 
     name: str
     rows: int | None = None
     options: Options = ()
+    scaled: bool = True
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def prepare(on: Shared, data_dir: Path | None) -> Any:
 
 
 def _table(on: DataChoice, data_dir: Path | None, seed: int) -> ScaledTable:
-    return load_scaled(on.name, data_dir, rows=on.rows, options=dict(on.options), seed=seed)
+    return load_scaled(on.name, data_dir, rows=on.rows, options=dict(on.options), seed=seed, scaled=on.scaled)
 
 
 def _private_trainer(choice: Choice) -> Any:
