@@ -31,10 +31,11 @@ from plumbline.figures.defences.rotation_page import (
     rotation_summary,
 )
 from plumbline.figures.page.section import Section
+from plumbline.figures.study import StudyRun
 from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.informed import CAUTIOUS, half_where_nothing_fits, informed_errors, with_records
 from plumbline.simulation.linear_models import TrainedModel, train
-from plumbline.simulation.rounds import Done, told, unwatched
+from plumbline.simulation.rounds import told
 from vfl.data import missing_files
 
 _FALLBACKS = {"satellite": "digits", "bank": "breast_cancer", "pendigits": "wine", "adult": "breast_cancer"}
@@ -72,7 +73,7 @@ _FULL = _Plan(
 _QUICK = _Plan(datasets=2, trade_off=(0.3,), far=(2.0,), sizes=2, levels=(0.1,), windows=1, records=25, draws=5)
 
 
-def rotation_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
+def rotation_section(run: StudyRun) -> Section:
     """Measure what parameter_rotation costs the adversary and the active party, and what adversaries who know it do.
 
     Models: Adam without a penalty and with early stopping, as in the paper; class rows without their mean, which no
@@ -87,11 +88,11 @@ def rotation_section(data_dir: Path | None, *, seed: int = 0, quick: bool = Fals
     what was disclosed; mse: per feature. Adversaries "half*" and "half*, predicted" take the parameters at their word;
     "half*, clamped" lets nothing leave [0, 1]; those of ``informed_errors`` know of the defence.
     """
-    plan = _QUICK if quick else _FULL
-    names, missing = _available(data_dir, plan)
-    models = [_centred(train(name, data_dir, "adam", seed)) for name in names]
-    frames = [_trade_off(models, plan), _widths(models, plan), _secrets(models, plan, seed)]
-    data = pd.concat([pd.DataFrame(frame) for frame in told(frames, done)], ignore_index=True)
+    plan = _QUICK if run.quick else _FULL
+    names, missing = _available(run.data_dir, plan)
+    models = [_centred(train(name, run.data_dir, "adam", run.seed)) for name in names]
+    frames = [_trade_off(models, plan), _widths(models, plan), _secrets(models, plan, run.seed)]
+    data = pd.concat([pd.DataFrame(frame) for frame in told(frames, run.done)], ignore_index=True)
     return Section(
         name="rotation",
         title="Distorted disclosed parameters (Varasteh V-B)",

@@ -18,12 +18,14 @@ from plumbline.figures.defences.rotation_page import (
     SECRETS,
 )
 from plumbline.figures.page.section import Section
+from plumbline.figures.study import StudyRun
 from plumbline.simulation.informed import WITH_RECORDS
+from plumbline.sweep import SweepOptions
 
 
 @pytest.fixture(scope="module")
 def section() -> Section:
-    return rotation_section(None, quick=True)
+    return rotation_section(StudyRun(SweepOptions(), quick=True))
 
 
 def errors(section: Section, experiment: str, **where: object) -> pd.DataFrame:
@@ -97,7 +99,7 @@ def test_notes_name_the_substitutes_and_plots_are_drawn(section: Section) -> Non
 
 
 def test_the_same_arguments_give_the_same_section(section: Section) -> None:
-    again = rotation_section(None, quick=True)
+    again = rotation_section(StudyRun(SweepOptions(), quick=True))
     pd.testing.assert_frame_equal(again.data, section.data, check_exact=True)
     assert again.plots == section.plots
     assert again.notes == section.notes
