@@ -41,7 +41,7 @@ def hu(
 @app.command()
 def defences(
     section: Annotated[
-        list[str] | None, typer.Option(help="matrix, cost, noise, transform, rotation or scores; default all.")
+        list[str] | None, typer.Option(help="matrix, cost, noise, canaries, transform or scores; default all.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small samples: to see that it works, not to quote.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of models, splits and simulated noise.")] = 0,

@@ -23,11 +23,10 @@ SECTIONS: dict[str, str] = {
     "noise": "plumbline.figures.defences.noise:noise_section",
     "canaries": "plumbline.figures.defences.canaries:canaries_section",
     "transform": "plumbline.figures.defences.transform:transform_section",
-    "rotation": "plumbline.figures.defences.rotation:rotation_section",
     "scores": "plumbline.figures.defences.scores:scores_section",
 }
 # About how long each takes beside the others, for the time that is left.
-_SHARES = {"matrix": 15.0, "cost": 2.0, "noise": 2.0, "canaries": 1.0, "transform": 1.0, "rotation": 1.0, "scores": 4.0}
+_SHARES = {"matrix": 15.0, "cost": 2.0, "noise": 2.0, "canaries": 1.0, "transform": 1.0, "scores": 4.0}
 
 _VERSIONS = ("plumbline", "numpy", "scipy", "scikit-learn", "pymanopt", "torch", "opacus")
 
