@@ -9,12 +9,15 @@ import pandas as pd
 import pytest
 
 from plumbline.figures.defences.canaries import canaries_section
-from plumbline.figures.defences.page import write_defences
+from plumbline.figures.defences.study import STUDY as DEFENCES
 from plumbline.figures.hu.experiments import HU_EXPERIMENTS, run_experiment
 from plumbline.figures.hu.page import write_hu
 from plumbline.figures.page.elements import HeatMap, PageTable
 from plumbline.figures.page.section import Section
+from plumbline.figures.page.writing import write_study
+from plumbline.figures.study import StudyRun
 from plumbline.simulation.records import Records
+from plumbline.sweep import SweepOptions
 from tests.harness.pages import LOOKS, Look, problems_of
 
 if TYPE_CHECKING:
@@ -77,8 +80,8 @@ def hu_page(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("figures")
-    sections = {"canaries": canaries_section(None, quick=True), "wide": wide_section()}
-    return {"hu": hu_page(folder), "defences": write_defences(folder, sections, SETTINGS)}
+    sections = {"canaries": canaries_section(StudyRun(SweepOptions(), quick=True)), "wide": wide_section()}
+    return {"hu": hu_page(folder), "defences": write_study(folder, DEFENCES, sections, SETTINGS)}
 
 
 @pytest.mark.parametrize("name", ["hu", "defences"])

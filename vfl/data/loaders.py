@@ -44,15 +44,16 @@ def load_sklearn(name: str, label_names: bool) -> Callable[[Path], RawTable]:
     return load
 
 
-def load_bank(dropped: str) -> Callable[[Path], RawTable]:
-    """Make a loader for bank without one column; categories become the mean label of their rows."""
+def load_bank(dropped: str | None) -> Callable[[Path], RawTable]:
+    """Make a loader for bank, without one column if any; categories become the mean label of their rows."""
 
     def load(folder: Path) -> RawTable:
         import pandas as pd
 
         frame = _read(folder, "bank-additional-full.csv", sep=";")
         labels = frame.pop("y")
-        frame = frame.drop(columns=dropped)
+        if dropped is not None:
+            frame = frame.drop(columns=dropped)
         positive = (labels == "yes").astype(float)
         for name in frame.columns:
             if not pd.api.types.is_numeric_dtype(frame[name].dtype):

@@ -9,8 +9,9 @@ from plumbline.figures.defences.inversion import MODELS, InversionPlan, privacy_
 from plumbline.figures.defences.inversion_page import utility_notes, utility_plot
 from plumbline.figures.defences.schemes import CURVES, trade_off, trade_off_notes, trade_off_plot
 from plumbline.figures.page.section import Section
+from plumbline.figures.study import StudyRun
 from plumbline.simulation.linear_models import TRAININGS, train
-from plumbline.simulation.rounds import Done, told, unwatched
+from plumbline.simulation.rounds import told
 from vfl.data import DatasetNotFound, load_dataset
 
 
@@ -33,7 +34,7 @@ _FULL = _Plan(3, 1000, 3, seeds=3, datasets=2, inversions=InversionPlan(100, 500
 _QUICK = _Plan(2, 100, 2, seeds=1, datasets=1, inversions=InversionPlan(20, 40, 60, epsilons=()))
 
 
-def scores_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
+def scores_section(run: StudyRun) -> Section:
     """Measure what the coordinator's score defences cost the adversary and the active party.
 
     The trade-off (Rassouli, Figure 13): half* on a linear model of satellite, clamped to [0, 1] and as it is, by an
@@ -49,12 +50,12 @@ def scores_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False,
         feature; kl: mean KL divergence of the delivered scores from the original ones, in nats, infinite where a score
         became 0; start: the inversion's initial point.
     """
-    plan = _QUICK if quick else _FULL
-    names, missing = _available(data_dir)
+    plan = _QUICK if run.quick else _FULL
+    names, missing = _available(run.data_dir)
     used = names[-plan.datasets :]
-    traded = _traded(used[0], data_dir, seed, plan)
-    splits = [(name, seed + run) for name in used for run in range(plan.seeds)]
-    runs = [privacy_utility(name, data_dir, split, plan.inversions) for name, split in told(splits, done)]
+    traded = _traded(used[0], run.data_dir, run.seed, plan)
+    splits = [(name, run.seed + split) for name in used for split in range(plan.seeds)]
+    runs = [privacy_utility(name, run.data_dir, split, plan.inversions) for name, split in told(splits, run.done)]
     utility = pd.concat(runs, ignore_index=True)
     data = pd.concat([traded, utility], ignore_index=True)
     return Section(

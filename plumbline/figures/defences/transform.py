@@ -17,6 +17,7 @@ from defences import NoiseSource
 from defences.feature_transform import FeatureTransform
 from plumbline.figures.page.elements import number_words, svg_text
 from plumbline.figures.page.section import Plot, Section
+from plumbline.figures.study import StudyRun
 from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.informed import (
     CAUTIOUS,
@@ -28,7 +29,7 @@ from plumbline.simulation.informed import (
     with_records,
 )
 from plumbline.simulation.linear_models import TrainedModel, train
-from plumbline.simulation.rounds import Done, told, unwatched
+from plumbline.simulation.rounds import told
 from plumbline.simulation.score_measures import mean_divergence
 from vfl.data import missing_files
 from vfl.theory.distortion import greatest_ls_error
@@ -69,7 +70,7 @@ _FULL = _Plan(datasets=4, sizes=5, windows=2, records=200, training_rows=4000)
 _QUICK = _Plan(datasets=2, sizes=1, windows=1, records=20, training_rows=250)
 
 
-def transform_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
+def transform_section(run: StudyRun) -> Section:
     """Measure six attacks before and after feature_transform, against d, and adversaries who know it.
 
     Models are penalised logistic regressions (scikit-learn, C = 1, the intercept free), as Prop. 4 needs. At training
@@ -80,10 +81,10 @@ def transform_section(data_dir: Path | None, *, seed: int = 0, quick: bool = Fal
     ``data`` has one row per data set, d, defence and adversary, means over windows. mse: per feature; kl: mean KL
     divergence of the scores from the undefended model's, in nats; bound: Theorem 3's greatest error of ls.
     """
-    plan = _QUICK if quick else _FULL
-    names, missing = _available(data_dir, plan)
-    models = [_penalised(_thinned(train(name, data_dir, "lbfgs", seed), plan.training_rows)) for name in names]
-    data = pd.concat([_measured(model, plan, seed) for model in told(models, done)], ignore_index=True)
+    plan = _QUICK if run.quick else _FULL
+    names, missing = _available(run.data_dir, plan)
+    models = [_penalised(_thinned(train(name, run.data_dir, "lbfgs", run.seed), plan.training_rows)) for name in names]
+    data = pd.concat([_measured(model, plan, run.seed) for model in told(models, run.done)], ignore_index=True)
     return Section(
         name="transform",
         title="A secret transform of the passive features (Rassouli VII-A)",

@@ -273,8 +273,13 @@ def _two_unmoved(curves: pd.DataFrame, name: str) -> Statement:
 def secret_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
     """Judge Remarks 10, 13 and 14, from measures of ``secret_errors``."""
     there = data[data[REPEATS].notna()] if REPEATS in data else _without_secrets()
-    open_, kept = there[there["secret"] == "none"], there[there["secret"] != "none"]
-    return (_averaging(open_), _repeating(open_), _repeating_secrets(kept), _rescaling(there))
+    secret = there["secret"].isin(["sign", "epsilon"])
+    return (
+        _averaging(there[~secret]),
+        _repeating(there[~secret]),
+        _repeating_secrets(there[secret]),
+        _rescaling(there),
+    )
 
 
 def _without_secrets() -> pd.DataFrame:

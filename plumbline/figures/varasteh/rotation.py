@@ -88,7 +88,7 @@ def without_common_row(model: TrainedModel) -> TrainedModel:
 def secret_errors(
     model: TrainedModel, *, passive: int, epsilon: float, secret: Secret, draws: int, seed: int
 ) -> dict[str, Any]:
-    """Measure Remark 10's secrets for one passive feature of all held-out records: mean errors over draws of the secret.
+    """Measure Remark 10's secrets for one passive feature of all held-out records: means over draws of the secret.
 
     With two classes A_n is A (1 - sqrt(epsilon)): ``REPEATS`` undoes that, taking epsilon for all it may be. ls on one
     feature gives q x for some q, whatever was disclosed: ``RESCALES`` knows that features were scaled to [0, 1], and

@@ -141,6 +141,6 @@ def _strongest_words(means: "pd.Series[float]", *, more: bool, epsilon: float) -
         f"{'More than two' if more else 'Two'} classes, epsilon {epsilon:g}: half* errs by {means[NAIVE]:.2f}, who "
         f"lets nothing leave [0, 1] by {means[CLAMPED]:.3f}, who says 1/2 where no x in [0, 1] fits by "
         f"{means[CAUTIOUS]:.3f}, 1/2 for all by {means[HALF]:.3f}: what is beyond is no protection. Who tries -I "
-        f"beside I errs by {means[KNOWING]:.3f}; who has 2 d + 2 complete records by {means[WITH_RECORDS]:.4f}, for no disclosed "
-        "parameters change what those tell."
+        f"beside I errs by {means[KNOWING]:.3f}; who has 2 d + 2 complete records by {means[WITH_RECORDS]:.4f}, for "
+        "no disclosed parameters change what those tell."
     )

@@ -38,6 +38,7 @@ BUNDLED = {
 RAW: dict[str, tuple[tuple[int, int], dict[str | int, int]]] = {
     "bank": ((41_188, 19), {"no": 36_548, "yes": 4_640}),
     "bank_code": ((41_188, 19), {"no": 36_548, "yes": 4_640}),
+    "bank_all": ((41_188, 20), {"no": 36_548, "yes": 4_640}),
     "adult": ((48_842, 14), {"<=50K": 37_155, ">50K": 11_687}),
     "satellite": ((6_435, 36), {1: 1_533, 2: 703, 3: 1_358, 4: 626, 5: 707, 7: 1_508}),
     "pendigits": (
@@ -132,6 +133,8 @@ def test_bank_variants_and_mean_labels(data_dir: Path) -> None:
     text, code = load_dataset("bank", data_dir), load_dataset("bank_code", data_dir)
     assert set(code.feature_names) - set(text.feature_names) == {"duration"}
     assert set(text.feature_names) - set(code.feature_names) == {"campaign"}
+    everything = load_dataset("bank_all", data_dir)
+    assert set(everything.feature_names) == {*text.feature_names, *code.feature_names}
     assert "labels" in text.simulation[0]
     contact = text.features[:, text.feature_names.index("contact")]
     labels = text.labels == "yes"

@@ -8,12 +8,14 @@ pytest.importorskip("torch")
 
 from plumbline.figures.defences.scores import scores_section
 from plumbline.figures.page.section import Section
+from plumbline.figures.study import StudyRun
 from plumbline.simulation.score_measures import mean_divergence
+from plumbline.sweep import SweepOptions
 
 
 @pytest.fixture(scope="module")
 def section() -> Section:
-    return scores_section(None, quick=True)
+    return scores_section(StudyRun(SweepOptions(), quick=True))
 
 
 def rows(section: Section, **where: object) -> pd.DataFrame:
@@ -74,7 +76,7 @@ def test_the_page_has_a_table_plots_and_verdicts(section: Section) -> None:
 
 
 def test_the_same_arguments_give_the_same_bytes(section: Section) -> None:
-    again = scores_section(None, quick=True)
+    again = scores_section(StudyRun(SweepOptions(), quick=True))
     pd.testing.assert_frame_equal(again.data, section.data, check_exact=True)
     assert [plot.svg for plot in again.plots] == [plot.svg for plot in section.plots]
     assert again.notes == section.notes
