@@ -46,6 +46,11 @@ class StudyEntry:
 
 
 STUDIES: dict[str, StudyEntry] = {
+    "varasteh": StudyEntry(
+        "plumbline.figures.varasteh.study",
+        "Varasteh's figures: the attack without scores, and disclosed parameters moved against it.",
+        "--section agnostic --quick",
+    ),
     "defences": StudyEntry(
         "plumbline.figures.defences.study",
         "Every defence against every attack, with what it costs, and the papers' figures of defences.",
