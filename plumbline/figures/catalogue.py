@@ -46,6 +46,11 @@ class StudyEntry:
 
 
 STUDIES: dict[str, StudyEntry] = {
+    "rassouli": StudyEntry(
+        "plumbline.figures.rassouli.study",
+        "Rassouli: attacks on the predictions of a linear model, in a white box and a black box, and their bounds.",
+        "--section white_box --quick --with rcc1",
+    ),
     "defences": StudyEntry(
         "plumbline.figures.defences.study",
         "Every defence against every attack, with what it costs, and the papers' figures of defences.",
