@@ -11,7 +11,6 @@ STUDY = Study(
         "cost": "plumbline.figures.defences.cost:cost_section",
         "noise": "plumbline.figures.defences.noise:noise_section",
         "canaries": "plumbline.figures.defences.canaries:canaries_section",
-        "transform": "plumbline.figures.defences.transform:transform_section",
         "rotation": "plumbline.figures.defences.rotation:rotation_section",
         "scores": "plumbline.figures.defences.scores:scores_section",
     },
