@@ -108,7 +108,8 @@ def error_of_case(
     case: of the whole data set. omega, b: of the pair's log ratio. values: how many the column takes. predictions: N.
     error: mean over instances of the mean squared error of N predictions; low, high: its quantiles 5 % and 95 %.
     bound: the expectation of eq. 65 or 71, which no instance exceeds on average, in closed form from the column's
-    distribution; empty where the paper has none. bound_later: the same after ``LATER`` predictions. exceeded: how many instances err more than eq. 65 or 71 allows.
+    distribution; empty where the paper has none. bound_later: the same after ``LATER`` predictions. exceeded: how many
+    instances err more than eq. 65 or 71 allows.
     half: the error of a guess of 1/2.
     """
     omega = float(model.weights[pair + 1, column] - model.weights[pair, column])

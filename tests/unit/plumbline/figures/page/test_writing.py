@@ -65,7 +65,7 @@ def test_files_hold_what_the_sections_have_and_are_the_same_every_time(tmp_path:
     assert first["settings"] == SETTINGS
     assert first["notes"] == ["A note & more."]
     assert [row["kl"] for row in first["summary"]] == [0.012345, None, None, 2e-30]
-    assert first["plots"] == [{"file": "made_up-first-one.svg", "caption": "A <caption>.", "panels": []}]
+    assert first["plots"] == [{"file": "made_up-first-one.svg", "caption": "A <caption>.", "panels": [], "columns": 2}]
 
 
 def test_the_page_is_self_contained_and_shows_every_part(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.figures.defences.transform import ATTACKS, DEFENCES, HALF, NONE, transform_section
 from plumbline.figures.page.section import Section
+from plumbline.figures.rassouli.transform import ATTACKS, DEFENCES, HALF, NONE, transform_section
 from plumbline.figures.study import StudyRun
 from plumbline.simulation.informed import CAUTIOUS, KNOWING, WITH_RECORDS
 from plumbline.sweep import SweepOptions
