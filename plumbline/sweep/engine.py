@@ -1,15 +1,20 @@
 """Runs the cells of a sweep: those that aren't in the store yet, those that share a model together."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from plumbline.simulation.rounds import Done, unwatched
-from plumbline.sweep.cells import AttackCell, Cell, DataChoice, ModelChoice
-from plumbline.sweep.measuring import NotApplicable, Shared, measure, prepare
+from plumbline.sweep.cells import AttackCell, Cell, DataChoice, ModelChoice, plain
+from plumbline.sweep.jobs import outcome_of
+from plumbline.sweep.keys import canonical, data_of, digest_of_data, key_of, shared_of, versions_of
+from plumbline.sweep.measuring import prepare
+from plumbline.sweep.outcomes import Outcome
+from plumbline.sweep.store import ResultStore, open_store
 
 
 @dataclass(frozen=True)
@@ -39,26 +44,44 @@ def run_cells(cells: Sequence[Cell], options: SweepOptions) -> pd.DataFrame:
 
     Raises:
         DatasetNotFound: when raw files are missing.
+        SweepStopped: when finished cells can't be kept.
     """
-    shared: dict[Shared, Any] = {}
-    found: dict[Cell, dict[str, Any]] = {}
-    for number, cell in enumerate(cells, start=1):
-        if cell not in found:
-            on = cell.model if isinstance(cell, AttackCell) else cell.on
-            if on is not None and on not in shared:
-                shared[on] = prepare(on, options.data_dir)
-            found[cell] = _outcome(cell, None if on is None else shared[on])
-        options.done(number / len(cells))
-    return pd.DataFrame([description(cell) | found[cell] for cell in cells])
+    keys = [key_of(cell, digest_of_data(data_of(cell), options.data_dir)) for cell in cells]
+    with _opened(options.store) as store:
+        found = {key: one for key, one in store.read(keys).items() if one.status != "failed"} if store else {}
+        missing = {key: cell for key, cell in zip(keys, cells, strict=True) if key not in found}
+        options.done(_share(found, missing))
+        for outcomes in _measured(missing, options):
+            found |= outcomes
+            if store:
+                store.append(_row(key, missing[key], outcome) for key, outcome in outcomes.items())
+            options.done(_share(found, missing))
+    return pd.DataFrame([description(cell) | found[key].columns for key, cell in zip(keys, cells, strict=True)])
 
 
-def _outcome(cell: Cell, on: Any) -> dict[str, Any]:
-    try:
-        return {"status": "done", "reason": ""} | measure(cell, on)
-    except NotApplicable as error:
-        return {"status": "not applicable", "reason": str(error)}
-    except Exception as error:
-        return {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
+def _share(found: Mapping[str, Outcome], missing: Mapping[str, Cell]) -> float:
+    everything = found.keys() | missing.keys()
+    return len(found) / len(everything) if everything else 1.0
+
+
+def _opened(folder: Path | None) -> AbstractContextManager[ResultStore | None]:
+    return nullcontext() if folder is None else open_store(folder)
+
+
+def _measured(missing: Mapping[str, Cell], options: SweepOptions) -> Iterator[dict[str, Outcome]]:
+    """Measure cells, those that share a model together, and tell of some at a time."""
+    groups: dict[str, list[str]] = {}
+    for key, cell in missing.items():
+        groups.setdefault(canonical(plain(shared_of(cell))), []).append(key)
+    for keys in groups.values():
+        on = shared_of(missing[keys[0]])
+        prepared = None if on is None else prepare(on, options.data_dir)
+        for key in keys:
+            yield {key: outcome_of(missing[key], prepared)}
+
+
+def _row(key: str, cell: Cell, outcome: Outcome) -> dict[str, object]:
+    return {"key": key, "cell": canonical(plain(cell)), "versions": canonical(versions_of(cell))} | asdict(outcome)
 
 
 def description(cell: Cell) -> dict[str, Any]:

@@ -14,8 +14,8 @@ import attacks
 from attacks import Level, PredictionAttack
 from attacks.posterior import BayesianAdversary
 from attacks.undone import Undone, highest, undo
-from plumbline.figures.defences.situations import Ask
 from plumbline.figures.defences.steering import STEERED_QUERIES, steered
+from plumbline.simulation.situations import Ask
 from vfl.arrays import FloatArray
 from vfl.channels import Decision, Noise, Purifier, Rounding
 

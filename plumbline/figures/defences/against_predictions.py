@@ -15,8 +15,8 @@ import pandas as pd
 from defences import DefenceError
 from plumbline.figures.defences.adversaries import PUBLISHED, Adversaries, Estimate
 from plumbline.figures.defences.cases import UNCHANGED, Case, Plan, available
+from plumbline.figures.defences.lab import Lab
 from plumbline.figures.defences.remaining import HALVES
-from plumbline.figures.defences.situations import Lab
 from plumbline.simulation.linear_models import Training
 from plumbline.simulation.rounds import Done
 from vfl.arrays import FloatArray

@@ -19,6 +19,8 @@ from plumbline.figures.defences.cases import PSI, UNDEFENDED, Case, Plan, Trial,
 from plumbline.figures.defences.matrix import matrix_section
 from plumbline.figures.defences.matrix_page import print_matrix
 from plumbline.figures.page.section import Section
+from plumbline.figures.study import StudyRun
+from plumbline.sweep import SweepOptions
 
 pytest.importorskip("torch")
 
@@ -64,7 +66,7 @@ def matrix(told: list[float]) -> Section:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(defences_matrix, "training_rows", federations)
         patched.setattr(os, "sched_getaffinity", lambda process: {0})
-        return matrix_section(None, plan=PLAN, done=told.append)
+        return matrix_section(StudyRun(SweepOptions(), done=told.append), plan=PLAN)
 
 
 def chosen(section: Section, **where: object) -> pd.DataFrame:

@@ -4,14 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.figures.defences.transform import ATTACKS, DEFENCES, HALF, NONE, transform_section
 from plumbline.figures.page.section import Section
+from plumbline.figures.rassouli.transform import ATTACKS, DEFENCES, HALF, NONE, transform_section
+from plumbline.figures.study import StudyRun
 from plumbline.simulation.informed import CAUTIOUS, KNOWING, WITH_RECORDS
+from plumbline.sweep import SweepOptions
 
 
 @pytest.fixture(scope="module")
 def section() -> Section:
-    return transform_section(None, quick=True)
+    return transform_section(StudyRun(SweepOptions(), quick=True))
 
 
 def errors(section: Section) -> pd.DataFrame:
@@ -71,7 +73,7 @@ def test_notes_name_the_substitutes_and_plots_are_drawn(section: Section) -> Non
 
 
 def test_the_same_arguments_give_the_same_section(section: Section) -> None:
-    again = transform_section(None, quick=True)
+    again = transform_section(StudyRun(SweepOptions(), quick=True))
     pd.testing.assert_frame_equal(again.data, section.data, check_exact=True)
     assert again.plots == section.plots
     assert again.notes == section.notes

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from plumbline.figures.defences.cases import QUICK, UNDEFENDED, Case, Trial
-from plumbline.figures.defences.situations import Lab
+from plumbline.figures.defences.lab import Lab
 from plumbline.simulation.linear_models import train
 from vfl.arrays import FloatArray
 from vfl.channels import Distorted, Rounding

@@ -1,0 +1,85 @@
+"""Sweeps: each cell is computed once, kept, and comes back as it was."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from plumbline.sweep import (
+    AttackCell,
+    Cell,
+    Choice,
+    DataChoice,
+    ModelChoice,
+    SweepOptions,
+    TaskCell,
+    run_cells,
+    windows,
+)
+from tests.harness.sweep_tasks import TASKS, noted
+
+MODEL = ModelChoice(DataChoice("breast_cancer"))
+
+
+def squares(log: Path, count: int) -> list[Cell]:
+    return [TaskCell.of(f"{TASKS}:squared", number=number, log=str(log)) for number in range(count)]
+
+
+def attacked(*attacks: str, count: int = 2) -> list[Cell]:
+    return [AttackCell(MODEL, window, Choice(name), 50) for window in windows(30, 6, count) for name in attacks]
+
+
+def test_a_cell_is_computed_once_and_comes_back_to_the_last_bit(tmp_path: Path) -> None:
+    log, options = tmp_path / "log", SweepOptions(store=tmp_path / "cells", workers=1)
+    cells = squares(log, 5)
+    first = run_cells([*cells, cells[0]], options)
+    second = run_cells([cells[0], *cells[::-1]], options)
+    assert noted(log) == [0, 1, 2, 3, 4]
+    assert list(first.number) == [0, 1, 2, 3, 4, 0]
+    assert list(second.number) == [0, 4, 3, 2, 1, 0]
+    pd.testing.assert_frame_equal(
+        first[1:5].sort_values("number", ignore_index=True),
+        second[1:5].sort_values("number", ignore_index=True),
+        check_exact=True,
+    )
+    assert first.nothing.isna().all()
+    assert first["all"][3] == [3, float("inf")]
+
+
+def test_failed_cells_are_tried_again_and_those_that_cannot_apply_are_not(tmp_path: Path) -> None:
+    log, options = tmp_path / "log", SweepOptions(store=tmp_path / "cells", workers=1)
+    cells = [TaskCell.of(f"{TASKS}:refusing", number=number, log=str(log)) for number in range(3)]
+    found = run_cells(cells, options)
+    run_cells(cells, options)
+    assert list(found.status) == ["done", "failed", "done"]
+    assert found.reason[1] == "ArithmeticError: 1 is odd."
+    assert noted(log) == [0, 1, 2, 1]
+    # half_star has a window wider than its equations; this one needs a single unknown per equation.
+    refused = run_cells(attacked("one_feature", count=1), options)
+    assert list(refused.status) == ["not applicable"]
+    assert refused.reason[0]
+
+
+def test_cells_of_an_attack_are_described_and_measured(tmp_path: Path) -> None:
+    found = run_cells(attacked("half_star", "half"), SweepOptions(store=tmp_path, workers=1))
+    assert list(found.attack) == ["half_star", "half"] * 2
+    assert list(found.start) == [0, 0, 15, 15]
+    assert (found.status == "done").all()
+    assert found.mse.between(0, 1).all()
+
+
+def test_without_a_store_nothing_is_kept(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for _ in range(2):
+        run_cells(squares(log, 2), SweepOptions(workers=1))
+    assert noted(log) == [0, 1, 0, 1]
+
+
+def test_progress_ends_at_one(tmp_path: Path) -> None:
+    told: list[float] = []
+    options = SweepOptions(store=tmp_path / "cells", workers=1, done=told.append)
+    run_cells(squares(tmp_path / "log", 4), options)
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    told.clear()
+    run_cells(squares(tmp_path / "log", 4), options)
+    assert told == [1.0]
