@@ -14,7 +14,6 @@ from plumbline.figures.jiang.inversion_setting import (
     measured,
     network_model,
     size_of,
-    unfinished,
     usable,
 )
 from plumbline.figures.jiang.paired import interval_words
@@ -92,14 +91,13 @@ def accuracy_section(run: StudyRun, grid: Grid) -> Section:
         summary=_table(results),
         plots=(),
         notes=(
-            f"Accuracy on a fifth of the records, {grid.seeds} splits. {LINEAR} and {NETWORK} are trained by Adam until the "
-            f"loss on held-out records stops falling, as all models of this study are; {CONVERGED!r} by L-BFGS "
+            f"Accuracy on a fifth of the records, {grid.seeds} splits. {LINEAR} and {NETWORK} are trained by Adam "
+            f"until the loss on held-out records stops falling, as all models of this study are; {CONVERGED!r} by L-BFGS "
             "without a penalty, to larger weights. Networks have two hidden layers of eight sigmoid units at either "
             "party, each with half of the columns. Values are scaled to [0, 1] over all records, as in the paper.",
             *(f"{name}: {note}" for name in grid.datasets for note in _notes(name)),
             *_samples(results),
             *skipped,
-            *unfinished(results),
         ),
         statements=statements_on_table_1(results),
     )

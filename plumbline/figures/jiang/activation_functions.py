@@ -1,7 +1,7 @@
 """Figure 10: gradient inversion of networks with sigmoid, tanh and relu units (Jiang 5.2.2.3)."""
 
 from plumbline.figures.jiang.inversion_plots import errors_table, plots_of, ratio_panels
-from plumbline.figures.jiang.inversion_setting import DATA_SETS, QUICK_STEPS, Grid, unfinished, usable
+from plumbline.figures.jiang.inversion_setting import DATA_SETS, QUICK_STEPS, Grid, usable
 from plumbline.figures.jiang.network_inversion import NetworkPlan
 from plumbline.figures.jiang.network_shapes import Shape, inversion_of, measured_shapes
 from plumbline.figures.jiang.statements_on_networks import statements_on_activations
@@ -32,7 +32,6 @@ def activation_section(run: StudyRun, plan: NetworkPlan) -> Section:
             f"Means over {grid.words}; {plan.records} predictions each, {plan.steps:,} rounds. Two hidden layers of "
             "eight units at either party.",
             *skipped,
-            *unfinished(results),
         ),
         statements=statements_on_activations(results, {label: inversion_of(label) for label in SHAPES}),
     )

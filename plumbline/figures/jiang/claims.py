@@ -138,7 +138,8 @@ def below(
 
 
 def _open_points(pairs: pd.DataFrame, measure: str) -> Iterable[tuple[float, pd.DataFrame]]:
-    for ratio, part in pairs.groupby("ratio"):
+    for ratio in sorted(pairs["ratio"].unique()):
+        part = pairs[pairs["ratio"] == ratio]
         both = part[["first", "second"]].to_numpy()
         if not (np.all(both <= 1e-6) if measure == "mse" else np.all(both >= 1)):
             yield float(ratio), part

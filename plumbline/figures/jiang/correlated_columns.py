@@ -20,13 +20,12 @@ from plumbline.figures.jiang.inversion_setting import (
     linear_targets,
     measured,
     plugged_in,
-    unfinished,
     usable,
 )
 from plumbline.figures.jiang.paired import interval_words, trend
 from plumbline.figures.page.elements import HeatMap, number_words
 from plumbline.figures.page.section import Section
-from plumbline.figures.page.statement import Statement
+from plumbline.figures.page.statement import Statement, Verdict
 from plumbline.figures.study import StudyRun
 from plumbline.judge.measures import correlation_with_active
 from plumbline.sweep import Choice, TaskCell
@@ -76,11 +75,13 @@ def correlation_section(run: StudyRun, plan: CorrelationPlan) -> Section:
         bayesian(plan.draws)[1],
         *plugged_in(run),
     )
+    planned = contests(attacked, contenders, plan.records)
     asked = [
-        (one.described, TaskCell.of(f"{_HERE}:correlations_of", one.model, passive=one.passive)) for one in attacked
+        (one.described | {"curve": ""}, TaskCell.of(f"{_HERE}:correlations_of", one.model, passive=one.passive))
+        for one in attacked
     ]
-    found = measured(run, contests(attacked, contenders, plan.records))
-    results = by_feature(found, measured(run, [(beside | {"curve": ""}, cell) for beside, cell in asked]), attacked)
+    found = measured(run, [*planned, *asked])
+    results = by_feature(found[: len(planned)], found[len(planned) :], attacked)
     return Section(
         name="correlation",
         title="Features that correlate with the attacker's (Figure 6)",
@@ -89,13 +90,12 @@ def correlation_section(run: StudyRun, plan: CorrelationPlan) -> Section:
         plots=(),
         maps=tuple(correlation_map(results, name) for name in data_sets_of(results)),
         notes=(
-            f"Logistic regression, r = {plan.grid.ratios[0]}; {grid.words}. The rank correlation is over the features of one "
-            "window: below 0, features that correlate with the attacker's are reconstructed better.",
+            f"Logistic regression, r = {plan.grid.ratios[0]}; {grid.words}. The rank correlation is over the "
+            "features of one window: below 0, features that correlate with the attacker's are reconstructed better.",
             f"{GIA} never looks at the attacker's features but through their share of the logits: what such a "
             f"correlation is worth to somebody who uses it, {IMPUTED!r} shows, and {HALF!r} that errors differ "
             "from feature to feature by their spread alone.",
             *skipped,
-            *unfinished(found),
         ),
         statements=statements_on_correlation(results),
     )
@@ -140,7 +140,7 @@ def _trends_table(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def correlation_map(results: pd.DataFrame, name: str) -> HeatMap:
-    """The first window's first eight features: their correlation, and each attacker's error, shaded by their largest."""
+    """The first window's first eight features: their correlation, and each attacker's error on them."""
     part = results[results["dataset"] == name]
     first = part[part["start"] == part["start"].min()]
     columns = list(first["column"].unique())[:_SHOWN]
@@ -172,15 +172,15 @@ def _usually_lower(results: pd.DataFrame, name: str) -> Statement:
     if own is None:
         finding = NOTHING
     else:
-        verdict = "reproduced" if own.high < 0 else "in part" if own.mean < 0 else "differs"
+        verdict: Verdict = "reproduced" if own.high < 0 else "in part" if own.mean < 0 else "differs"
         finding = Finding(verdict, f"Rank correlation of error with correlation: {interval_words(own)}.")
     others = ", ".join(
-        f"{curve} {interval_words(found[curve])}" for curve in (HALF, IMPUTED, MOMENTS) if found.get(curve)
+        f"{curve} {interval_words(one)}" for curve in (HALF, IMPUTED, MOMENTS) if (one := found.get(curve)) is not None
     )
     return finding.as_statement(
         "Figure 6, 5.2.1.1",
         name,
         "Features that correlate more with the active party's usually have a lower error.",
-        "The attack doesn't use these correlations: it sees the attacker's features through their share of the logits only. "
-        f"One window and eight features, as in the paper, can show either. Others: {others}.",
+        "The attack doesn't use these correlations: it sees the attacker's features through their share of the logits "
+        f"only. One window and eight features, as in the paper, can show either. Others: {others}.",
     )

@@ -19,7 +19,6 @@ from plumbline.figures.jiang.inversion_setting import (
     measured,
     network_targets,
     plugged_in,
-    unfinished,
     usable,
 )
 from plumbline.figures.jiang.paired import curve_of, interval_words, trend
@@ -108,12 +107,11 @@ def count_section(run: StudyRun, plan: CountPlan) -> Section:
         plots=plots_of("generative-accuracy", _panels(results), _CAPTION),
         notes=(
             f"Networks of two hidden layers, r = {plan.grid.ratios[0]}; {grid.words}. Few predictions are attacked in "
-            f"batches of so many, each by itself, {plan.least} predictions or more in all; {plan.steps:,} rounds of gradient "
-            f"inversion. {LONGER!r} has {plan.epochs} epochs, where the published generator has 60.",
-            f"{GIA} and the Bayesian adversary work on each record alone, so that they are mounted once on all records of "
-            "a point: the same estimates as in batches.",
+            f"batches of so many, each by itself, {plan.least} predictions or more in all; {plan.steps:,} rounds of "
+            f"gradient inversion. {LONGER!r} has {plan.epochs} epochs, where the published generator has 60.",
+            f"{GIA} and the Bayesian adversary work on each record alone, so that they are mounted once on all records "
+            "of a point: the same estimates as in batches.",
             *skipped,
-            *unfinished(results),
         ),
         statements=statements_on_counts(results),
     )
@@ -168,7 +166,10 @@ def _panels(results: pd.DataFrame) -> tuple[Panel, ...]:
 
 
 def _curve(part: pd.DataFrame, label: str) -> Curve:
-    found = [(int(count), interval_over(own, "attack_accuracy")) for count, own in part.groupby("predictions")]
+    found = [
+        (count, interval_over(part[part["predictions"] == count], "attack_accuracy"))
+        for count in sorted(part["predictions"].unique())
+    ]
     return Curve(
         label,
         tuple(float(np.log10(count)) for count, _ in found),

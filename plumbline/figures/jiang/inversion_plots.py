@@ -1,4 +1,4 @@
-"""What sections on gradient inversion show: curves against the ratio r, a table of errors, sentences on what is left."""
+"""What sections on gradient inversion show: curves against the ratio r, a table of errors, what is left."""
 
 from collections.abc import Mapping, Sequence
 
@@ -48,7 +48,7 @@ def ratio_panels(results: pd.DataFrame, measure: str, *, log_y: bool = False) ->
 def _curve(part: pd.DataFrame, label: str, measure: str) -> Curve | None:
     if part.empty:
         return None
-    points = [(float(ratio), interval_over(own, measure)) for ratio, own in part.groupby("ratio")]
+    points = [(ratio, interval_over(part[part["ratio"] == ratio], measure)) for ratio in sorted(part["ratio"].unique())]
     return Curve(
         label,
         tuple(ratio for ratio, _ in points),
@@ -67,7 +67,7 @@ def plots_of(name: str, panels: Sequence[Panel], caption: str) -> tuple[Plot, ..
 def errors_table(results: pd.DataFrame, shown: Sequence[float] = _SHOWN) -> pd.DataFrame:
     """Mean errors for reading: a row for each data set and some ratios, a column for each curve."""
     done = results[results["status"] == "done"]
-    kept = done[[_is_shown(row.d, row.columns, shown) for row in done[["d", "columns"]].itertuples()]]
+    kept = done[[_is_shown(int(d), int(n), shown) for d, n in zip(done["d"], done["columns"], strict=True)]]
     means = kept.groupby(["dataset", "ratio", "d", "curve"], sort=False)["mse"].mean().unstack("curve")
     table = means[[curve for curve in results["curve"].unique() if curve in means]].map(number_words).reset_index()
     return table.assign(ratio=table["ratio"].map(lambda ratio: f"{ratio:.2f}"))
@@ -99,4 +99,5 @@ def _left(results: pd.DataFrame, name: str, published: Sequence[str]) -> str:
         if curve in errors and guess in errors
     ]
     ours = f" A Bayesian adversary errs by this much, by what it knows beforehand: {'; '.join(known)}." if known else ""
-    return f"{name}, r = {done['ratio'].max():.2f}: the best published attack is {best}, {number_words(errors[best])}.{ours}"
+    place = f"{name}, r = {done['ratio'].max():.2f}"
+    return f"{place}: the best published attack is {best}, {number_words(errors[best])}.{ours}"

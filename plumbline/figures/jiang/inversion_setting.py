@@ -196,10 +196,3 @@ def plugged_in(run: StudyRun) -> tuple[Contender, ...]:
 def gradient_inversion(steps: int, distance: str = "mse", init: str = "zero") -> Choice:
     """Jiang's Algorithm 1, from zeros unless said otherwise."""
     return Choice.of("gia", distance=distance, init=init, steps=steps)
-
-
-def unfinished(results: pd.DataFrame) -> tuple[str, ...]:
-    """Sentences on cells that were not measured, with the reason of each kind."""
-    missing = results[results["status"] != "done"]
-    counted = missing.groupby(["curve", "status", "reason"]).size() if len(missing) else {}
-    return tuple(f"{curve}: {count} cells {status}: {reason}" for (curve, status, reason), count in counted.items())

@@ -20,7 +20,6 @@ from plumbline.figures.jiang.inversion_setting import (
     linear_targets,
     measured,
     plugged_in,
-    unfinished,
     usable,
 )
 from plumbline.figures.jiang.statements_on_linear import statements_on_linear
@@ -75,7 +74,6 @@ def linear_section(run: StudyRun, plan: LinearPlan) -> Section:
             "a 95 % interval.",
             *left_on_the_table(results, (ESA, GIA, GIA_KLD)),
             *skipped,
-            *unfinished(results),
         ),
         statements=statements_on_linear(results),
     )
@@ -84,7 +82,7 @@ def linear_section(run: StudyRun, plan: LinearPlan) -> Section:
 # In the data and the table; a plot has room for nine.
 _NOT_DRAWN = (CLAMPED, HALF_STAR, COMPLETE)
 _ERROR_CAPTION = (
-    "Attack error (eq. 23) against the passive party's share of the columns. The first points of each data set are those "
-    "at which scores determine every feature, d <= k - 1. Dashed: not in the paper."
+    "Attack error (eq. 23) against the passive party's share of the columns. The first points of each data set are "
+    "those at which scores determine every feature, d <= k - 1. Dashed: not in the paper."
 )
 _ACCURACY_CAPTION = "Attack accuracy (eq. 24): how often a classifier labels the reconstruction as it labels the truth."

@@ -20,7 +20,6 @@ from plumbline.figures.jiang.inversion_setting import (
     measured,
     network_targets,
     plugged_in,
-    unfinished,
     usable,
 )
 from plumbline.figures.jiang.statements_on_networks import statements_on_networks
@@ -76,7 +75,6 @@ def network_section(run: StudyRun, plan: NetworkPlan) -> Section:
             f"as well; {plan.steps:,} rounds of gradient inversion. Each window has networks of its own.",
             *left_on_the_table(results, (GRN, GIA)),
             *skipped,
-            *unfinished(results),
         ),
         statements=statements_on_networks(results),
     )

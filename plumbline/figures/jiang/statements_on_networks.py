@@ -1,6 +1,7 @@
 """What Jiang 5.2.2 says of Figures 7, 9 and 10, judged on a run's measurements."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import pandas as pd
 
@@ -23,8 +24,8 @@ from plumbline.figures.page.statement import Statement, Verdict, interval_over, 
 
 _SMALL = 0.1
 _NOT_INVERTIBLE = (
-    "Few equations see the features through hidden units that saturate: many inputs give the same scores, and the descent "
-    "stops at the one that is near its start"
+    "Few equations see the features through hidden units that saturate: many inputs give the same scores, and the "
+    "descent stops at the one that is near its start"
 )
 _START = "What it finds stays near where it starts"
 
@@ -72,7 +73,7 @@ def statements_on_sizes(results: pd.DataFrame, attacks: Sequence[str]) -> tuple[
 
 def _of_figure_9(results: pd.DataFrame, name: str, attacks: Sequence[str]) -> list[Statement]:
     source, errors = "Figure 9, 5.2.2.2", mean_errors(results, name, attacks)
-    deeper = [below(results, name, few, more) for few, more in zip(attacks, attacks[1:], strict=False)]
+    deeper = [below(results, name, few, more) for few, more in pairwise(attacks)]
     return [
         joined(deeper).as_statement(
             source,
@@ -122,8 +123,8 @@ def _relu_is_worse(results: pd.DataFrame, names: Sequence[str], attacks: Mapping
         "Figure 10, 5.2.2.3",
         "all data sets",
         "For most data sets the error is slightly larger with relu than with sigmoid and tanh.",
-        "A relu unit that is off hides its input, one that is on hides nothing; sigmoid units hide by saturating. Which "
-        "weighs more depends on the data and on the training.",
+        "A relu unit that is off hides its input, one that is on hides nothing; sigmoid units hide by saturating. "
+        "Which weighs more depends on the data and on the training.",
     )
 
 
