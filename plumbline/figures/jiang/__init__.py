@@ -1,1 +1,1 @@
-"""Jiang, Zhou, Grossklags, Comprehensive Analysis of Privacy Leakage in Vertical Federated Learning During Prediction."""
+"""Figures of Jiang, Zhou, Grossklags (2022): gradient inversion of predictions, white box, black box, defences."""
