@@ -51,6 +51,11 @@ STUDIES: dict[str, StudyEntry] = {
         "Rassouli: attacks on the predictions of a linear model, in a white box and a black box, and their bounds.",
         "--section white_box --quick --with rcc1",
     ),
+    "varasteh": StudyEntry(
+        "plumbline.figures.varasteh.study",
+        "Varasteh's figures: the attack without scores, and disclosed parameters moved against it.",
+        "--section agnostic --quick",
+    ),
     "defences": StudyEntry(
         "plumbline.figures.defences.study",
         "Every defence against every attack, with what it costs, and the papers' figures of defences.",

@@ -11,7 +11,6 @@ STUDY = Study(
         "cost": "plumbline.figures.defences.cost:cost_section",
         "noise": "plumbline.figures.defences.noise:noise_section",
         "canaries": "plumbline.figures.defences.canaries:canaries_section",
-        "rotation": "plumbline.figures.defences.rotation:rotation_section",
         "scores": "plumbline.figures.defences.scores:scores_section",
     },
     lead="Each defence against each attack that applies, what it costs, and the papers' figures redrawn. A defence is "
