@@ -13,6 +13,9 @@ STUDY = Study(
         "white_box": f"{_ROOM}.white_box:white_box_section",
         "bounds": f"{_ROOM}.bounds:bounds_section",
         "black_box": f"{_ROOM}.black_box:black_box_section",
+        "transform": f"{_ROOM}.transform:transform_section",
+        "schemes": f"{_ROOM}.schemes:schemes_section",
+        "starts": f"{_ROOM}.starts:starts_section",
     },
     lead="An active party that receives confidence scores solves for the passive party's features. Every figure and "
     "every statement of the paper, on the same data, with the Bayesian adversary of this project beside them.",

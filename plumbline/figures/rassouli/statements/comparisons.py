@@ -8,6 +8,8 @@ from plumbline.figures.page.elements import number_words
 from plumbline.figures.page.statement import interval_over
 from plumbline.judge.measures import Interval
 
+# Nothing but rounding of float64.
+_ROUNDING = 1e-12
 PAIRED = ("dataset", "trainer", "seed", "d", "start")
 
 
@@ -42,7 +44,10 @@ def below_words(pairs: pd.DataFrame) -> str:
 
 def interval_words(found: Interval) -> str:
     """A number with its interval: ``0.0123 (0.0118 to 0.0128)``."""
-    return f"{number_words(found.mean, 3)} ({number_words(found.low, 3)} to {number_words(found.high, 3)})"
+    mean, low, high = (
+        number_words(0.0 if abs(end) < _ROUNDING else end, 3) for end in (found.mean, found.low, found.high)
+    )
+    return f"{mean} ({low} to {high})"
 
 
 def each(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[str, pd.DataFrame]]:
