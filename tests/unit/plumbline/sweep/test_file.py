@@ -55,8 +55,8 @@ def test_the_example_is_as_large_as_it_says() -> None:
     assert said.endswith(f"= {len(asked.cells)} cells.")
     assert asked.datasets == ("breast_cancer", "wine", "digits")
     assert asked.name == "sweep"
-    (imputation,) = {cell for cell in asked.cells[:6] if cell.attack == Choice("imputation")}
-    assert (imputation.auxiliary, imputation.moments, imputation.records) == (20, False, 40)
+    (imputation,) = {cell for cell in asked.cells[:5] if cell.attack == Choice("imputation")}
+    assert (imputation.auxiliary, imputation.moments, imputation.records) == (20, False, 20)
     assert imputation.model.held_out == 0.5
 
 
