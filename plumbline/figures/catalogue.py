@@ -46,6 +46,21 @@ class StudyEntry:
 
 
 STUDIES: dict[str, StudyEntry] = {
+    "rassouli": StudyEntry(
+        "plumbline.figures.rassouli.study",
+        "Rassouli: attacks on the predictions of a linear model, in a white box and a black box, and their bounds.",
+        "--section white_box --quick --with rcc1",
+    ),
+    "varasteh": StudyEntry(
+        "plumbline.figures.varasteh.study",
+        "Varasteh's figures: the attack without scores, and disclosed parameters moved against it.",
+        "--section agnostic --quick",
+    ),
+    "jiang": StudyEntry(
+        "plumbline.figures.jiang.study",
+        "Jiang's figures: gradient inversion of linear models and networks, in a white box and a black box.",
+        "--section linear --quick",
+    ),
     "defences": StudyEntry(
         "plumbline.figures.defences.study",
         "Every defence against every attack, with what it costs, and the papers' figures of defences.",

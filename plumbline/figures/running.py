@@ -19,6 +19,7 @@ from plumbline.figures.page.writing import stored_sections, write_study
 from plumbline.figures.study import CellTally, Study, StudyRun
 from plumbline.figures.study_progress import StudyProgress, shown_study_progress
 from plumbline.job_progress import duration_words
+from plumbline.sweep.store import SweepStopped
 from services.common.errors import FederationError
 from vfl.suggestions import did_you_mean
 
@@ -83,6 +84,7 @@ def run_study(
     Raises:
         ValueError: for a section that isn't known, and as ``stored_sections``.
         OSError: where something can't be written; sections that were written before stay.
+        SweepStopped: when finished cells can't be kept, or a sweep can't go on.
     """
     chosen = chosen_sections(study, sections)
     stored_sections(folder, study.name)  # a folder that can't be used is refused before anything is measured
@@ -112,6 +114,8 @@ def _attempted(study: Study, name: str, run: StudyRun, folder: Path) -> Section 
     trace.unlink(missing_ok=True)
     try:
         return _function(study.sections[name])(run)
+    except SweepStopped:
+        raise  # every other section would end so as well
     except (ValueError, OSError, FederationError, ImportError) as error:
         trace.write_text(traceback.format_exc(), encoding="utf-8")
         return str(error)

@@ -49,7 +49,7 @@ class Panel:
 
 
 def draw_panels(name: str, panels: Sequence[Panel], caption: str, *, columns: int = 2) -> Plot:
-    """Draw panels with one legend; the file has them in so many columns, a page in as many as it has room for.
+    """Draw panels with one legend, in so many columns, or in fewer where a page has no room for them.
 
     Raises:
         ValueError: for a curve whose points or interval are of different lengths.
@@ -59,4 +59,4 @@ def draw_panels(name: str, panels: Sequence[Panel], caption: str, *, columns: in
     for curve in (curve for panel in panels for curve in panel.curves):
         if len({len(curve.x), len(curve.y)} | {len(end) for end in (curve.low, curve.high) if end}) > 1:
             raise ValueError(f"Expected as many x as y and interval ends of the curve {curve.label!r}.")
-    return Plot(name, document(panels, columns), caption, tuple(panels))
+    return Plot(name, document(panels, columns), caption, tuple(panels), columns)

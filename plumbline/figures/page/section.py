@@ -21,12 +21,14 @@ class Plot:
         svg: the drawing as a document of its own.
         caption: the sentence below it.
         panels: what it is drawn from: a page lays them out as its width allows; without any it shows ``svg``.
+        columns: how many panels stand side by side, at most.
     """
 
     name: str
     svg: str
     caption: str
     panels: "tuple[Panel, ...]" = ()
+    columns: int = 2
 
 
 @dataclass(frozen=True, eq=False)

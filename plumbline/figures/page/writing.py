@@ -117,7 +117,9 @@ def _write_section(folder: Path, stem: str, section: Section, settings: Mapping[
     for plot in section.plots:
         file = f"{stem}-{plot.name.removeprefix(section.name + '-')}.svg"
         (folder / file).write_text(plot.svg, encoding="utf-8")
-        plots.append({"file": file, "caption": plot.caption, "panels": stored_panels(plot.panels)})
+        plots.append(
+            {"file": file, "caption": plot.caption, "panels": stored_panels(plot.panels), "columns": plot.columns}
+        )
     return {
         "title": section.title,
         "settings": dict(settings),
@@ -163,7 +165,8 @@ def _shown_statements(section: str, stored: list[dict[str, str]]) -> Iterator[di
 
 def _shown_plot(folder: Path, plot: Mapping[str, Any]) -> dict[str, Any]:
     if plot["panels"]:
-        return {**shown_panels(restored_panels(plot["panels"])), "caption": plot["caption"]}
+        shown = shown_panels(restored_panels(plot["panels"]))
+        return {**shown, "caption": plot["caption"], "columns": plot["columns"]}
     drawing = inline((folder / plot["file"]).read_text(encoding="utf-8"), _title(plot["caption"]))
     return {"drawing": drawing, "caption": plot["caption"]}
 
