@@ -1,7 +1,6 @@
 """Every study as a user runs it, quickly: the command ends well, says what it measured, and its page can be read."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,8 +21,7 @@ pytestmark = [pytest.mark.studies, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One for all studies, so that they share their cells."""
-    kept = os.environ.get("PLUMBLINE_STUDIES_DIR")
-    return Path(kept) if kept else tmp_path_factory.mktemp("studies")
+    return tmp_path_factory.mktemp("studies")
 
 
 @pytest.mark.parametrize("name", STUDIES)
