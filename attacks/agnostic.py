@@ -5,7 +5,7 @@ scores for the federation's and goes on as any white-box attack would. Delivered
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -43,7 +43,7 @@ class Agnostic:
     Attributes:
         base: the attack that turns estimated scores into features: "half_star", "ls", "rcc2", or another white-box one.
         refine: "none" trains on the active party's labels (eq. 8); "scores" adds the scoring function over delivered
-            scores, (alpha, beta) = (1, 0) in eq. 9; "labels" adds the classes those scores decide for, (0, 1).
+            scores, (alpha, beta) = (alpha, 0) in eq. 9; "labels" adds the classes those scores decide for, (0, 1).
         training: "adam" minimises eq. 8 as the papers do, by Adam with early stopping on a held-out fifth of the rows
             and no penalty; "converged" goes to the minimum with the penalty omega(theta) = l2 ||W_a||^2. Choose what
             resembles the federation's training, which its active party knows: the attack needs the AM's errors to be
@@ -51,6 +51,7 @@ class Agnostic:
         l2: weight of the penalty.
         delivered: at most so many delivered records refine the AM, the first ones (Varasteh: 50 or 100).
         seed: of Adam's batches and held-out rows.
+        alpha: weight of the delivered scores in eq. 9 with refine="scores"; above 1 they count more than labels.
 
     Raises:
         ValueError: for options out of range, and for a base that isn't a white-box attack.
@@ -73,6 +74,7 @@ class Agnostic:
     l2: float = 1e-5
     delivered: int = 100
     seed: int = 0
+    alpha: float = 1.0
 
     def __post_init__(self) -> None:
         if self.refine not in ("none", "scores", "labels"):
@@ -81,6 +83,8 @@ class Agnostic:
             raise ValueError(f"training={self.training!r}: choose one of adam, converged.")
         if self.delivered < 1 or not self.l2 >= 0:
             raise ValueError(f"Expected delivered >= 1 and l2 >= 0, got {self.delivered} and {self.l2}.")
+        if not 0 < self.alpha < np.inf:
+            raise ValueError(f"Expected alpha to be a positive number, got {self.alpha}.")
         spec = attack_class(self.base).spec
         if spec.phase != "prediction" or spec.knowledge != "white_box":
             raise ValueError(f"base={self.base!r}: choose a white-box attack on predictions, such as half_star.")
@@ -124,7 +128,8 @@ class Agnostic:
                 model = self._train(np.vstack([features, delivered_features]), labels, view.classes)
             else:
                 start = self._train(features, labels, view.classes)
-                model = _minimise(start, features, labels, self.l2, (delivered_features, scores))
+                delivered = _DeliveredScores(delivered_features, scores, self.alpha)
+                model = _minimise(start, features, labels, self.l2, delivered)
         return confidence_scores(_with_intercept(view.features_active) @ model)
 
     def _train(self, features: FloatArray, labels: IntArray, classes: int) -> FloatArray:
@@ -148,6 +153,14 @@ class Agnostic:
                 f"and (p, {view.classes}) scores of at least one record."
             )
         return _with_intercept(features[: self.delivered]), scores[: self.delivered]
+
+
+class _DeliveredScores(NamedTuple):
+    """What refines by scores: active features with an intercept (p, d_a + 1), scores (p, k), and their weight."""
+
+    features: FloatArray
+    scores: FloatArray
+    weight: float
 
 
 def _with_intercept(features: FloatArray) -> FloatArray:
@@ -190,9 +203,9 @@ def _minimise(
     features: FloatArray,
     labels: IntArray,
     l2: float,
-    delivered: tuple[FloatArray, FloatArray] | None = None,
+    delivered: _DeliveredScores | None = None,
 ) -> FloatArray:
-    """Minimise Varasteh eq. 8, or eq. 9 with alpha = 1 where scores were delivered: (d_a + 1, k).
+    """Minimise Varasteh eq. 8, or eq. 9 with alpha, their weight, where scores were delivered: (d_a + 1, k).
 
     L-BFGS from `start`. Eq. 8 is convex. Eq. 9 isn't (log^2 isn't, far from 1), so refining starts from the unrefined
     model.
@@ -200,7 +213,7 @@ def _minimise(
     """
     shape = start.shape
     one_hot = np.eye(shape[1])[labels]
-    rows = len(labels) + (0 if delivered is None else len(delivered[0]))
+    rows = len(labels) + (0 if delivered is None else len(delivered.features))
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         model = theta.reshape(shape)
@@ -209,12 +222,12 @@ def _minimise(
         gradient = features.T @ (np.exp(log_scores) - one_hot) / rows
         gradient[:-1] += 2 * l2 * model[:-1]
         if delivered is not None:
-            own, scores = delivered
+            own, scores, alpha = delivered
             log_scores = _log_softmax(own @ model)
             mismatch = np.where(scores > 0, log_scores - np.log(np.maximum(scores, _SMALLEST)), 0.0)
-            value += (mismatch**2).sum() / len(own)
+            value += alpha * (mismatch**2).sum() / len(own)
             pull = mismatch - np.exp(log_scores) * mismatch.sum(axis=1, keepdims=True)
-            gradient += 2 * own.T @ pull / len(own)
+            gradient += 2 * alpha * own.T @ pull / len(own)
         return float(value), gradient.ravel()
 
     options = {"maxiter": _MOST_ITERATIONS, "maxfun": 2 * _MOST_ITERATIONS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-7}

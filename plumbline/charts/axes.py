@@ -92,7 +92,25 @@ class Values:
     ticks: Callable[[float, float, int], list[float]]
 
 
+def power_words(exponent: float, _step: float = 0.0) -> str:
+    """The number whose logarithm to the base 10 an axis shows."""
+    return number_words(10.0**exponent)
+
+
+def power_ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Whole logarithms from ``low`` to ``high``, thinned to ``most`` intervals; with 2 and 5 between where few fit."""
+    first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+    step = max(1, math.ceil((last - first) / most))
+    whole = [float(value) for value in range(first, last + 1) if value % step == 0]
+    if len(whole) > 2:
+        return whole
+    between = [power + math.log10(digit) for power in range(first - 1, last + 1) for digit in (1, 2, 5)]
+    found = [value for value in between if low - 1e-9 <= value <= high + 1e-9]
+    return found if len(found) > 1 else ticks(low, high, most)
+
+
 NUMBERS = Values(number_words, ticks)
+POWERS = Values(power_words, power_ticks)
 WHOLE = Values(number_words, partial(ticks, whole=True))
 
 

@@ -75,7 +75,45 @@ class Word:
     shape: ClassVar = "word"
 
 
-Mark = Bar | Trace | Word
+@dataclass(frozen=True)
+class Signs:
+    """Small shapes at points: what tells lines apart where colours don't.
+
+    Attributes:
+        points: of their centres.
+        sign: number of the shape; ``SIGNS`` has them.
+        style: class of the style sheet.
+        words: for who points at one; empty for nothing.
+    """
+
+    points: tuple[Point, ...]
+    sign: int
+    style: str
+    words: str = ""
+    shape: ClassVar = "trace"
+
+    @property
+    def path(self) -> str:
+        """The same as commands of an SVG path."""
+        outline = SIGNS[self.sign]
+        return "".join(f"M{_short(x)} {_short(y)}{outline}" for x, y in self.points)
+
+
+# Outlines around a centre: square, triangle, diamond, cross, triangle on its head, plus, bar, arrow, hexagon, dot.
+SIGNS = (
+    "m-2.6-2.6h5.2v5.2h-5.2z",
+    "m0-3.6l3.4 6h-6.8z",
+    "m0-3.9l3.9 3.9l-3.9 3.9l-3.9-3.9z",
+    "m-2.7-2.7l5.4 5.4m0-5.4l-5.4 5.4",
+    "m0 3.6l3.4-6h-6.8z",
+    "m-3.5 0h7m-3.5-3.5v7",
+    "m-1.3-3.6h2.6v7.2h-2.6z",
+    "m-2.4-3.4l6 3.4l-6 3.4z",
+    "m-3.4 0l1.7-3h3.4l1.7 3l-1.7 3h-3.4z",
+    "m-2.9 0a2.9 2.9 0 1 0 5.8 0a2.9 2.9 0 1 0-5.8 0z",
+)
+
+Mark = Bar | Trace | Signs | Word
 
 
 @dataclass(frozen=True)
@@ -107,6 +145,11 @@ class Chart:
     def traces(self) -> Sequence[Trace]:
         """Its lines and dots."""
         return [mark for mark in self.marks if isinstance(mark, Trace)]
+
+    @property
+    def signs(self) -> Sequence[Signs]:
+        """Its shapes at points."""
+        return [mark for mark in self.marks if isinstance(mark, Signs)]
 
     @property
     def words(self) -> Sequence[Word]:

@@ -23,6 +23,11 @@ def defence_names(incomplete: str) -> list[str]:
     return _starting(names(), incomplete)
 
 
+def plugin_names(incomplete: str) -> list[str]:
+    """The attacks and defences whose names begin so."""
+    return [*attack_names(incomplete), *defence_names(incomplete)]
+
+
 def listed_attacks(incomplete: str) -> list[str]:
     """The lists of attacks that go on so: ``half,rc`` becomes ``half,rcc1`` or ``half,rcc2``."""
     from attacks.registry import names

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import attacks
-from plumbline.simulation.recipes import LinearRecipe, LinearTrainer, linear_recipe
+from plumbline.simulation.recipes import LinearRecipe, linear_recipe
 from plumbline.simulation.scaled_tables import ScaledTable, load_scaled
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import confidence_scores
@@ -79,10 +79,10 @@ class TrainedModel:
         return {"weights_passive": self.weights[:, list(passive)]}
 
     def retrained(
-        self, features_train: FloatArray, features: FloatArray, trainer: LinearTrainer | None = None
+        self, features_train: FloatArray, features: FloatArray, recipe: LinearRecipe | None = None
     ) -> "TrainedModel":
-        """Train it on other features of the same records, (n, D) and held out (m, D); or by another trainer."""
-        recipe = self.recipe if trainer is None else replace(self.recipe, trainer=trainer)
+        """Train it on other features of the same records, (n, D) and held out (m, D); or by another recipe."""
+        recipe = recipe or self.recipe
         weights, bias = recipe.fit(features_train, self.labels_train, self.classes)
         moved = replace(self, features=features, features_train=features_train)
         return replace(moved, weights=weights, bias=bias, recipe=recipe)

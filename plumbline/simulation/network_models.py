@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import attacks
-from plumbline.simulation.recipes import NetworkRecipe, NetworkTrainer
+from plumbline.simulation.recipes import NetworkRecipe
 from plumbline.simulation.scaled_tables import ScaledTable
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import confidence_scores
@@ -76,10 +76,10 @@ class TrainedNetwork:
         return {"network": self.network}
 
     def retrained(
-        self, features_train: FloatArray, features: FloatArray, trainer: NetworkTrainer | None = None
+        self, features_train: FloatArray, features: FloatArray, recipe: NetworkRecipe | None = None
     ) -> "TrainedNetwork":
-        """Train it on other features of the same records, (n, D) and held out (m, D); or by another trainer."""
-        recipe = self.recipe if trainer is None else replace(self.recipe, trainer=trainer)
+        """Train it on other features of the same records, (n, D) and held out (m, D); or by another recipe."""
+        recipe = recipe or self.recipe
         network = recipe.fit(*_divided(features_train, self.passive), self.labels_train, self.classes)
         return replace(self, features=features, features_train=features_train, network=network, recipe=recipe)
 

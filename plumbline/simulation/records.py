@@ -1,7 +1,7 @@
 """A data set in memory, and the ways to prepare it that a paper leaves open."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -65,6 +65,27 @@ class Records:
             return np.arange(self.train_rows), np.arange(self.train_rows, len(self.labels))
         rows = split_rows(len(self.labels), validation_fraction=0.0, test_fraction=TEST_FRACTION, seed=seed)
         return rows.train, rows.test
+
+
+class LoadedTable(Protocol):
+    """A data set of two classes as it is loaded."""
+
+    @property
+    def features(self) -> FloatArray:
+        """(n, d), unscaled."""
+
+    @property
+    def labels(self) -> IntArray:
+        """(n,), 0 or 1."""
+
+    @property
+    def train_rows(self) -> int | None:
+        """How many first rows are published for training; None where that isn't."""
+
+
+def records_of(table: LoadedTable) -> Records:
+    """Take what was loaded as records."""
+    return Records(table.features, table.labels, table.train_rows)
 
 
 def scaled_features(records: Records, scaling: Scaling, train: IntArray) -> FloatArray:

@@ -1,4 +1,7 @@
-"""A public data set as the papers' experiments take it: every party's columns in one place, scaled to [0, 1]."""
+"""A public data set as the papers' experiments take it: every party's columns in one place, scaled to [0, 1].
+
+Hu's experiments scale in other ways, and take a data set as it is loaded.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,11 +24,13 @@ class ScaledTable:
 
     Attributes:
         name: in the catalogue, or ``synthetic``.
-        features: (n, D) in [0, 1], scaled over all rows as the papers do.
+        features: (n, D) in [0, 1], scaled over all rows as the papers do; or as loaded.
         labels: (n,) class indices.
         feature_names: D names.
         class_names: k names.
         notes: what a reader of results must know of the data, in sentences.
+        train_rows: how many first rows are the published training set; None where none was published, or rows are
+            drawn.
     """
 
     name: str
@@ -34,6 +39,7 @@ class ScaledTable:
     feature_names: tuple[str, ...]
     class_names: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    train_rows: int | None = None
 
     def drawn(self, rows: int, seed: int) -> "ScaledTable":
         """Draw so many rows, in their order; the table itself where it has no more."""
@@ -41,7 +47,8 @@ class ScaledTable:
             return self
         kept = np.sort(np.random.default_rng(seed).permutation(len(self.features))[:rows])
         note = f"{rows:,} of {len(self.features):,} rows were drawn."
-        return replace(self, features=self.features[kept], labels=self.labels[kept], notes=(*self.notes, note))
+        notes = (*self.notes, note)
+        return replace(self, features=self.features[kept], labels=self.labels[kept], notes=notes, train_rows=None)
 
 
 def load_scaled(
@@ -51,8 +58,9 @@ def load_scaled(
     rows: int | None = None,
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
+    scaled: bool = True,
 ) -> ScaledTable:
-    """Load a data set and scale its columns to [0, 1].
+    """Load a data set and scale its columns to [0, 1], unless they are to stay as loaded.
 
     Args:
         name: in the catalogue, or ``synthetic``: 50,000 records of scikit-learn's make_classification, 10 features, 2
@@ -61,6 +69,7 @@ def load_scaled(
         rows: most rows, drawn by the seed; None for all.
         options: of make_classification.
         seed: of drawn rows, and of what is synthetic.
+        scaled: whether columns are scaled.
 
     Raises:
         DatasetNotFound: for an unknown name, and where raw files are missing.
@@ -69,6 +78,7 @@ def load_scaled(
     if name != SYNTHETIC and options:
         raise ValueError(f"{name} takes no options, got {', '.join(options)}: only {SYNTHETIC} is made to order.")
     table = _synthetic(options or {}, seed) if name == SYNTHETIC else _catalogued(name, data_dir)
+    table = replace(table, features=_scaled(table.features)) if scaled else table
     return table if rows is None else table.drawn(rows, seed)
 
 
@@ -76,7 +86,7 @@ def _catalogued(name: str, data_dir: Path | None) -> ScaledTable:
     table = load_dataset(name, data_dir)
     labels, classes = encode_labels(table.labels)
     notes = (*(f"SIMULATION. {sentence}" for sentence in table.simulation), *table.notes)
-    return ScaledTable(name, _scaled(table.features), labels, table.feature_names, classes, notes)
+    return ScaledTable(name, table.features, labels, table.feature_names, classes, notes, table.train_rows)
 
 
 def _synthetic(options: Mapping[str, Any], seed: int) -> ScaledTable:
@@ -84,7 +94,7 @@ def _synthetic(options: Mapping[str, Any], seed: int) -> ScaledTable:
     names = tuple(f"x{column}" for column in range(raw.shape[1]))
     classes = tuple(str(label) for label in range(int(labels.max()) + 1))
     note = "Made by scikit-learn's make_classification."
-    return ScaledTable(SYNTHETIC, _scaled(raw), labels, names, classes, (note,))
+    return ScaledTable(SYNTHETIC, raw, labels, names, classes, (note,))
 
 
 def _scaled(raw: FloatArray) -> FloatArray:

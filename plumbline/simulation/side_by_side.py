@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning import GradientDescent, ResidualScheme
+from vfl.learning import GradientDescent
+from vfl.theory.training import Approximation, gradient_scale, residual
 
 Advance = Callable[[], object]
 Observe = Callable[[IntArray, FloatArray, FloatArray, FloatArray], object]
@@ -31,19 +32,27 @@ class KeptLabels:
         self._first = np.zeros(shape, dtype=np.bool_)
         self._votes = np.zeros(shape, dtype=np.int64)
 
-    def add(self, rows: IntArray, steps: IntArray, told: BoolArray) -> None:
+    def add(self, rows: IntArray, steps: IntArray, told: BoolArray, answered: BoolArray | None = None) -> None:
         """Add one epoch's labels.
 
         Args:
             rows: (m,), each at most once.
             steps: (m,), at which each was told.
             told: (m, c).
+            answered: (m, c), where anything was told; None for everywhere.
         """
+        if answered is None:
+            answered = np.ones_like(told)
         guaranteed = steps[:, None] < self._limits
-        self._first[rows] = np.where(self._seen[rows], self._first[rows], told)
-        self._seen[rows] = True
-        self._sure[rows] |= guaranteed
-        self._votes[rows] += np.where(told, 1, -1)
+        self._first[rows] = np.where(self._seen[rows] | ~answered, self._first[rows], told)
+        self._seen[rows] |= answered
+        self._sure[rows] |= guaranteed & answered
+        self._votes[rows] += np.where(answered, np.where(told, 1, -1), 0)
+
+    @property
+    def answered(self) -> BoolArray:
+        """Whether anything was told of each row so far, (rows, c)."""
+        return self._seen.copy()
 
     @property
     def labels(self) -> BoolArray:
@@ -98,11 +107,12 @@ class Trajectory:
         accuracy_train: on training rows.
         accuracy_test: on test rows.
         success_step: share of the epoch's training rows whose label is -sign(f) at the step that uses them (Criterion
-            4.2).
+            4.2). An f of 0 tells nothing.
         success_kept: share of training rows whose label ``LabelRecovery`` has after this epoch where it sees no noise,
             from all steps so far: the votes of the signs.
         theta_norm: ||theta||.
-        first_wrong_step: (c,), the first step, from 0, at which Criterion 4.2 errs; -1 when it never does.
+        first_wrong_step: (c,), the first step, from 0, at which Criterion 4.2 errs or tells nothing; -1 when it never
+            does.
         weights: (d, c), final.
     """
 
@@ -122,10 +132,32 @@ class Starts:
     Attributes:
         weights: (d, c), initial.
         guaranteed: (c,), T_eps: the first steps whose labels are certain.
+        approximations: c of them, how each expands its gradient; empty for the first order everywhere.
     """
 
     weights: FloatArray
     guaranteed: IntArray
+    approximations: tuple[Approximation, ...] = ()
+
+    @property
+    def expansions(self) -> dict[Approximation, IntArray]:
+        """The columns of each approximation."""
+        named = np.array(self.approximations or ("first_order",) * self.weights.shape[1])
+        return {name: np.flatnonzero(named == name) for name in dict.fromkeys(self.approximations or ("first_order",))}
+
+    def residuals(self, products: FloatArray, labels: IntArray) -> FloatArray:
+        """Compute every training's f, (s, c), of its (s, c) products and the (s,) labels."""
+        found = np.empty_like(products)
+        for name, columns in self.expansions.items():
+            found[:, columns] = residual(name, products[:, columns], labels)
+        return found
+
+    def gradient_scales(self, rows: int) -> FloatArray:
+        """Give every training's factor between sum_i f_i x_i and its gradient of a batch of ``rows`` records, (c,)."""
+        scales = np.empty(self.weights.shape[1])
+        for name, columns in self.expansions.items():
+            scales[columns] = gradient_scale(name, rows)
+        return scales
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +197,6 @@ def train_side_by_side(
         noise: of Algorithm 3; the attack then has f with it.
         watch: who is told after each step and epoch.
     """
-    scheme = ResidualScheme(2)
     theta = starts.weights.copy() if noise is None else noise.kept(starts.weights)
     schedule = descent.schedule
     train = schedule.train_rows
@@ -178,26 +209,27 @@ def train_side_by_side(
         order, ends = np.concatenate(batches), np.cumsum([len(rows) for rows in batches])
         shuffled, targets = features[order], labels[order]
         told = np.empty((len(order), theta.shape[1]), dtype=np.bool_)
+        answered = np.empty_like(told)
         for rows, end in zip(batches, ends, strict=True):
             part = slice(end - len(rows), end)
             batch = shuffled[part]
-            residual = scheme.active_share(batch @ theta, targets[part])
-            seen, sums = (residual, batch.T @ residual) if noise is None else noise.disturb(batch, residual)
+            true = starts.residuals(batch @ theta, targets[part])
+            seen, sums = (true, batch.T @ true) if noise is None else noise.disturb(batch, true)
             if watch.step is not None:
-                watch.step(rows, residual, seen, theta)
-            told[part] = seen < 0
-            theta = theta - descent.learning_rate * scheme.gradient_scale(len(batch)) * sums
+                watch.step(rows, true, seen, theta)
+            told[part], answered[part] = seen < 0, seen != 0
+            theta = theta - descent.learning_rate * starts.gradient_scales(len(batch)) * sums
             theta = theta if noise is None else noise.kept(theta)
         steps = np.repeat(epoch * len(batches) + np.arange(len(batches)), np.diff(ends, prepend=0))
-        kept.add(order, steps, told)
-        right = told == truth[order]
+        kept.add(order, steps, told, answered)
+        right = (told == truth[order]) & answered
         for column in np.flatnonzero((first_wrong < 0) & ~right.all(axis=0)):
             first_wrong[column] = steps[right[:, column].argmin()]
         decided = (features @ theta > 0) == truth
         measures["accuracy_train"].append(decided[train].mean(axis=0))
         measures["accuracy_test"].append(decided[test].mean(axis=0))
         measures["success_step"].append(right.mean(axis=0))
-        measures["success_kept"].append((kept.labels == truth)[train].mean(axis=0))
+        measures["success_kept"].append(((kept.labels == truth) & kept.answered)[train].mean(axis=0))
         measures["theta_norm"].append(np.linalg.norm(theta, axis=0))
         if watch.epoch is not None:
             watch.epoch()

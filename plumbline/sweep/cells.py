@@ -56,11 +56,13 @@ class DataChoice:
         name: in the catalogue, or ``synthetic``: scikit-learn's make_classification, 10 features, 2 classes.
         rows: most rows that are used, drawn by the model's seed; None for all.
         options: of ``synthetic``: n_samples, n_features, n_classes and others of make_classification.
+        scaled: whether columns are scaled to [0, 1] over all rows; otherwise they are as loaded.
     """
 
     name: str
     rows: int | None = None
     options: Options = ()
+    scaled: bool = True
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,20 @@ class AttackCell:
         model: what is attacked.
         passive: the passive party's columns, in its order.
         attack: with options.
-        records: how many predictions are attacked: the first held-out rows.
-        auxiliary: complete records that the adversary has besides: held-out rows after the attacked ones.
+        records: how many predictions are attacked: the first held-out rows, or all where there are fewer.
+        auxiliary: complete records that the adversary has besides, with their scores: held-out rows after the attacked
+            ones.
         moments: whether it knows the passive columns' moments.
-        delivered: predictions that the active party was sent beside the attacked ones, for attacks that learn of them.
-        access: white_box discloses parameters.
-        defences: of scores, parameters or features, in their order.
-        seed: of defences' noise and of auxiliary records.
+        delivered: predictions that the active party was sent beside the attacked ones, of held-out rows after these,
+            for attacks that learn of them (``agnostic``); complete records were delivered anyway.
+        access: white_box discloses parameters; in black box the active party has its own ones only.
+        defences: of scores, parameters, features or training, in their order.
+        seed: of defences' noise, and of the draw of auxiliary and delivered records.
+        undo: whether the adversary takes off what it knows of the defences (``attacks.undone``) before it attacks.
+            Attacks that read channels know of defences anyway; others attack what they see as if there were none.
+
+    Raises:
+        ValueError: for a number of records out of range, or passive columns of a network that aren't its own.
     """
 
     model: ModelChoice
@@ -125,6 +134,18 @@ class AttackCell:
     access: Access = "white_box"
     defences: tuple[Choice, ...] = ()
     seed: int = 0
+    undo: bool = False
+
+    def __post_init__(self) -> None:
+        if self.records < 1 or self.auxiliary < 0 or self.delivered < 0 or self.seed < 0:
+            raise ValueError(
+                "Expected records >= 1, and auxiliary, delivered and seed >= 0, got "
+                f"{self.records}, {self.auxiliary}, {self.delivered} and {self.seed}."
+            )
+        if self.auxiliary and self.delivered:
+            raise ValueError("Complete records were delivered as well: give auxiliary or delivered, not both.")
+        if not self.passive or self.model.passive not in ((), self.passive):
+            raise ValueError(f"Expected a network's own passive columns, at least one, got {list(self.passive)}.")
 
 
 @dataclass(frozen=True)

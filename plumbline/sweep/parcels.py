@@ -65,15 +65,28 @@ def pack_table(table: ScaledTable) -> Parcel:
         "notes": table.notes,
     }
     words = {name: np.array(value, np.str_) for name, value in texts.items()}
-    content = pack({"features": table.features, "labels": table.labels} | words)
+    # -1: none was published.
+    numbers = np.array(-1 if table.train_rows is None else table.train_rows)
+    content = pack({"features": table.features, "labels": table.labels, "train_rows": numbers} | words)
     return Parcel(hashlib.sha256(content.tobytes()).hexdigest(), content)
 
 
 def unpack_table(content: Content) -> ScaledTable:
     """Read a data set that ``pack_table`` packed."""
     arrays = unpack(content)
-    words = {name: tuple(map(str, arrays[name])) for name in ("feature_names", "class_names", "notes")}
-    return ScaledTable(str(arrays["name"][0]), arrays["features"], arrays["labels"], **words)
+    feature_names, class_names, notes = (
+        tuple(map(str, arrays[name])) for name in ("feature_names", "class_names", "notes")
+    )
+    published = int(arrays["train_rows"])
+    return ScaledTable(
+        str(arrays["name"][0]),
+        arrays["features"],
+        arrays["labels"],
+        feature_names,
+        class_names,
+        notes,
+        None if published < 0 else published,
+    )
 
 
 def parameters_of(model: TrainedModel | TrainedNetwork) -> dict[str, NDArray[Any]]:

@@ -34,8 +34,12 @@ def disclosure(agreement: Agreement) -> ParameterChannel | None:
 
 
 def _of_party(announced: Sequence[AnnouncedDefence]) -> ParameterChannel | None:
-    """Of one party: several of its defences one after the other are worth what the least known of them is."""
-    found = [one for one in (_said(told.name, told, defences.disclosure_of) for told in announced) if one is not None]
+    found = (_said(told.name, told, defences.disclosure_of) for told in announced)
+    return least_known([one for one in found if one is not None])
+
+
+def least_known(found: Sequence[ParameterChannel]) -> ParameterChannel | None:
+    """What several defences of one party's parameters are worth one after the other: the least known of them."""
     if len(found) < 2:
         return found[0] if found else None
     return next((one for one in found if isinstance(one, Undeclared)), _any(found))

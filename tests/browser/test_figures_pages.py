@@ -2,20 +2,27 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from plumbline.figures.catalogue import STUDIES, load_study
 from plumbline.figures.defences.canaries import canaries_section
-from plumbline.figures.defences.page import write_defences
+from plumbline.figures.defences.study import STUDY as DEFENCES
 from plumbline.figures.hu.experiments import HU_EXPERIMENTS, run_experiment
 from plumbline.figures.hu.page import write_hu
+from plumbline.figures.index_page import write_index
+from plumbline.figures.page.curves import Curve, Panel, draw_panels
 from plumbline.figures.page.elements import HeatMap, PageTable
 from plumbline.figures.page.section import Section
+from plumbline.figures.page.statement import Statement, Verdict
+from plumbline.figures.page.writing import write_study
+from plumbline.figures.study import Study, StudyRun
 from plumbline.simulation.records import Records
-from tests.harness.pages import LOOKS, Look, problems_of
+from plumbline.sweep import SweepOptions
+from tests.harness.pages import LOOKS, Look, problems_of, visited
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -62,6 +69,60 @@ def wide_section() -> Section:
     return Section("wide", "As many columns as noise has", data, data, (), ("A note, " * 200,), ADVICE, (MAP,))
 
 
+def long_section() -> Section:
+    """Panels of a dozen curves with every kind of axes, and statements of every verdict."""
+    generator = np.random.default_rng(0)
+    at = tuple((np.arange(1, 36) / 6).tolist())
+
+    def curve(label: str, *, ours: bool = False) -> Curve:
+        y = generator.gamma(2, 0.05, 35)
+        return Curve(label, at, tuple(y), tuple(0.9 * y), tuple(1.1 * y), ours)
+
+    published = ["ls", "clamped_ls", "half", "half_star", "cls", "rcc1", "rcc2", "gia(init=half, distance=kld)"]
+    own = [f"posterior(prior={prior})" for prior in ("half", "mean", "covariance", "imputation")]
+    panels = [
+        Panel(
+            f"satellite, split {number}",
+            "passive features d by classes k",
+            "MSE per feature",
+            (*map(curve, published), *(curve(one, ours=True) for one in own)),
+            ((1.0, "d = k"), (5.5, "d = 33, and more words")),
+            log_y=number % 3 == 0,
+            log_x=number % 5 == 0,
+            most_y=0.2 if number % 3 == 1 else None,
+        )
+        for number in range(7)
+    ]
+    statements = tuple(
+        Statement(f"Figure {n}, Remark 8", "satellite, bank", "It errs less everywhere. " * (1 + n % 3), verdict, "0.5")
+        for n, verdict in enumerate(get_args(Verdict) * 5)
+    )
+    statements += (Statement("Remark 9", "drive", "So it does.", "differs", "0.1 (0.05 to 0.2)", "A sample. " * 20),)
+    data = pd.DataFrame({"attack": published, "mse": generator.random(8)})
+    plots = (draw_panels("all", panels, "Errors of all.", columns=3), draw_panels("one", panels[:1], "Of one."))
+    return Section(
+        "long", "As many panels as a study has", data, data, plots, ("drive: skipped",), statements=statements
+    )
+
+
+def study_page(folder: Path) -> Path:
+    """A study whose other sections have failed, or are not run."""
+    cells = {"measured": 12345, "known": 7, "failed": ["gia on bank: it broke"], "not_applicable": ["cls: k = 2"]}
+    settings = {**SETTINGS, "cells": cells, "command": "plumbline figures made_up --quick --with my_attack"}
+    places = {name: f"nowhere:{name}" for name in ("long", "broken", "missing")}
+    study = Study("made_up", "A study of nobody, with a title", "Nobody, Never, 2026", places, "It compares. " * 20)
+    write_study(folder, study, {"long": long_section()}, settings)
+    return write_study(folder, study, {}, settings, {"broken": "The disk is full: make room in /some/where."})
+
+
+def index_page(folder: Path) -> Path:
+    """The index of a study with verdicts, of one that failed, and of those that nobody ran."""
+    first, *others = STUDIES
+    write_study(folder / first, load_study(first), {"long": long_section()}, SETTINGS)
+    write_study(folder / others[-1], load_study(others[-1]), {}, SETTINGS, {"broken": "It broke."})
+    return write_index(folder)
+
+
 def hu_page(folder: Path) -> Path:
     generator = np.random.default_rng(0)
     values = generator.normal(size=(120, 12))
@@ -77,12 +138,37 @@ def hu_page(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("figures")
-    sections = {"canaries": canaries_section(None, quick=True), "wide": wide_section()}
-    return {"hu": hu_page(folder), "defences": write_defences(folder, sections, SETTINGS)}
+    sections = {"canaries": canaries_section(StudyRun(SweepOptions(), quick=True)), "wide": wide_section()}
+    return {
+        "hu": hu_page(folder),
+        "defences": write_study(folder, DEFENCES, sections, SETTINGS),
+        "study": study_page(folder),
+        "index": index_page(folder / "all"),
+    }
 
 
-@pytest.mark.parametrize("name", ["hu", "defences"])
+@pytest.mark.parametrize("name", ["hu", "defences", "study", "index"])
 @pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
 def test_nothing_is_wrong_with_a_page(browser: "Browser", pages: dict[str, Path], name: str, look: Look) -> None:
     problems = problems_of(browser, pages[name], look)
     assert not problems, "\n".join(problems[:20])
+
+
+def test_a_count_of_verdicts_leads_to_its_statements_and_on_to_each(browser: "Browser", pages: dict[str, Path]) -> None:
+    with visited(browser, pages["study"], LOOKS[0]) as visit:
+        listed = visit.page.locator("#differs li")
+        assert not listed.first.is_visible()
+        visit.page.get_by_role("link", name="differs 6").click()
+        assert listed.count() == 6
+        assert listed.first.is_visible()
+        listed.last.get_by_role("link").click()
+        assert "So it does." in visit.page.evaluate("document.querySelector(':target').textContent")
+
+
+def test_panels_stand_side_by_side_where_there_is_room(browser: "Browser", pages: dict[str, Path]) -> None:
+    across = {}
+    for look in LOOKS[0], LOOKS[2]:
+        with visited(browser, pages["study"], look) as visit:
+            boxes = [one.bounding_box() for one in visit.page.locator("figure.panels >> nth=0 >> svg.chart").all()]
+            across[look.width] = len({round(box["x"]) for box in boxes if box})
+    assert across == {1400: 3, 400: 1}

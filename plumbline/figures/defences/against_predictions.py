@@ -15,8 +15,8 @@ import pandas as pd
 from defences import DefenceError
 from plumbline.figures.defences.adversaries import PUBLISHED, Adversaries, Estimate
 from plumbline.figures.defences.cases import UNCHANGED, Case, Plan, available
+from plumbline.figures.defences.lab import Lab
 from plumbline.figures.defences.remaining import HALVES
-from plumbline.figures.defences.situations import Lab
 from plumbline.simulation.linear_models import Training
 from plumbline.simulation.rounds import Done
 from vfl.arrays import FloatArray
@@ -94,7 +94,7 @@ def _without_chatter() -> None:
 def _model_rows(job: _Job, data_dir: Path | None, plan: Plan) -> list[_Row]:
     lab, adversaries = (
         Lab(job.case, data_dir, job.training, job.seed, plan),
-        Adversaries(rounds=plan.rounds, draws=plan.draws),
+        Adversaries(rounds=plan.rounds, draws=plan.draws, brought=plan.brought),
     )
     shared = _words_of(job.case) | {"optimiser": job.training, "seed": job.seed}
     expected = adversaries.expected(lab.plain.view)

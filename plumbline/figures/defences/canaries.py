@@ -5,7 +5,6 @@ the canary's noisy shares over the epochs, and says which it was. Theory's epsil
 shares; the label alone moves its own shares by 4, of the 8 that theory allows for. So the bound stays below.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,8 @@ import pandas as pd
 from plumbline.figures.defences.canary_trials import CanarySession, on_the_wire, simulated
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
-from plumbline.simulation.rounds import Done, told, unwatched
+from plumbline.figures.study import StudyRun
+from plumbline.simulation.rounds import told
 from vfl.theory.dp_noise import LABEL_TERM, sensitivities
 from vfl.theory.empirical_epsilon import epsilon_lower_bound
 from vfl.theory.gaussian_mechanism import gaussian_epsilon
@@ -30,19 +30,15 @@ _KEY_BITS, _QUICK_KEY_BITS = 2048, 512
 _WORLDS = (0, 1)
 
 
-def canaries_section(_data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
+def canaries_section(run: StudyRun) -> Section:
     """Bound epsilon from below for several sigmas, and check simulated trials against the wire.
 
     20,000 trials per world and sigma, two of them on the wire at 2,048 bits. quick: 1,000, and keys of 512 bits.
-
-    Args:
-        _data_dir: unused, the table of the trials is made up.
-        seed: of the noise.
-        quick: few trials and small keys.
-        done: told how far it is.
     """
-    trials, key_bits = (_QUICK_TRIALS, _QUICK_KEY_BITS) if quick else (_TRIALS, _KEY_BITS)
-    data = pd.DataFrame([measured(CanarySession(sigma), trials, seed, key_bits) for sigma in told(SIGMAS, done)])
+    trials, key_bits = (_QUICK_TRIALS, _QUICK_KEY_BITS) if run.quick else (_TRIALS, _KEY_BITS)
+    data = pd.DataFrame(
+        [measured(CanarySession(sigma), trials, run.seed, key_bits) for sigma in told(SIGMAS, run.done)]
+    )
     return Section(
         name="defences_canaries",
         title="What canaries prove of dp_noise",

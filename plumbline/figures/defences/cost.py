@@ -22,8 +22,9 @@ from defences.purification import fit_autoencoder, random_scores
 from plumbline.audit.request import AuditRequest
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
+from plumbline.figures.study import StudyRun
 from plumbline.simulation.live import LiveRun, residual_integer_bits, run_live
-from plumbline.simulation.rounds import Done, told, unwatched
+from plumbline.simulation.rounds import told
 from vfl.crypto.capacity import truncate
 from vfl.data import fit_encoder, load_dataset
 
@@ -49,7 +50,7 @@ class _Trial:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def cost_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
+def cost_section(run: StudyRun) -> Section:
     """Measure milliseconds of an iteration, bytes, and own work of every defence. Times are not repeatable, bytes
     nearly.
 
@@ -63,13 +64,13 @@ def cost_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, d
     """
     bits = _noise_bits(_PLAN["epochs"])
     rounds, single = _trials(bits)
-    if quick:
+    if run.quick:
         rounds, single = [trial for trial in rounds if trial.defence != "feature_transform"], []
-    planned = [(number, trial) for number in range(1 if quick else _ROUNDS) for trial in _rotated(rounds, number)]
+    planned = [(number, trial) for number in range(1 if run.quick else _ROUNDS) for trial in _rotated(rounds, number)]
     planned += [(_ROUNDS, trial) for trial in single]
-    runs = [(number, trial, _run(trial)) for number, trial in told(planned, done)]
+    runs = [(number, trial, _run(trial)) for number, trial in told(planned, run.done)]
     live = _live_rows(runs)
-    own = _own_work([trial for trial in (*rounds, *single) if trial.defence], data_dir, seed)
+    own = _own_work([trial for trial in (*rounds, *single) if trial.defence], run.data_dir, run.seed)
     data = pd.concat([live, own], ignore_index=True)
     summary = _summary(live, own)
     return Section(

@@ -1,6 +1,6 @@
 """Each defence against each attack: what is left of the federation's part, and what a defence costs."""
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -10,26 +10,18 @@ import defences
 from plumbline.figures.defences.advice import advice
 from plumbline.figures.defences.against_predictions import prediction_rows
 from plumbline.figures.defences.against_training import DATASET, training_rows
-from plumbline.figures.defences.cases import NONE, PSI, QUICK, Plan, trial_title
+from plumbline.figures.defences.cases import NONE, PSI, QUICK, Plan, Trial, trial_title
 from plumbline.figures.defences.matrix_page import matrix_maps, matrix_notes
 from plumbline.figures.defences.remaining import over_models, remaining_parts
 from plumbline.figures.page.section import Section
-from plumbline.simulation.rounds import Done, unwatched
+from plumbline.figures.study import StudyRun
 
 # Shares of the work: predictions, then federations.
 _PREDICTIONS = 0.9
 COSTS = ("model_accuracy", "accuracy_change", "kl", "interpretability")
 
 
-def matrix_section(
-    data_dir: Path | None,
-    *,
-    seed: int = 0,
-    quick: bool = False,
-    plan: Plan | None = None,
-    live: bool = True,
-    done: Done = unwatched,
-) -> Section:
+def matrix_section(run: StudyRun, *, plan: Plan | None = None, live: bool = True) -> Section:
     """Measure prediction attacks on centrally trained models and training attacks in real federations, or say why not.
 
     ``data`` has one row per case, model (optimiser and seed), trial (a defence with its options) and adversary:
@@ -43,15 +35,19 @@ def matrix_section(
 
     ``summary`` has the federation's part that remains, a row per case, trial and optimiser.
 
-    plan: of the predictions; None for the usual one. live: False leaves out the federations. quick: breast_cancer only,
-    40 records, two splits, two federations. done: told which share of the work is done.
+    plan: of the predictions; None for the usual one. live: False leaves out the federations. A quick run:
+    breast_cancer only, 40 records, two splits, two federations.
     """
-    plan = plan or (QUICK if quick else Plan())
-    predicted, said = prediction_rows(data_dir, plan, seed=seed, done=lambda share: done(_PREDICTIONS * share))
+    plan = plan or (QUICK if run.quick else Plan())
+    trials = tuple(Trial(one.name, dict(one.options)) for one in run.defences)
+    plan = replace(plan, trials=(*plan.trials, *trials), brought=run.attacks)
+    predicted, said = prediction_rows(
+        run.data_dir, plan, seed=run.seed, done=lambda share: run.done(_PREDICTIONS * share)
+    )
     parts, costs = remaining_parts(_measured(predicted)), prediction_costs(_measured(predicted))
     frames, trained = [predicted], pd.DataFrame()
     if live:
-        trained = training_rows(quick=quick)
+        trained = training_rows(quick=run.quick)
         frames += [trained, _unmeasured(trained)]
     data = pd.concat(frames, ignore_index=True)
     data["trial"] = [trial_title(*key) for key in zip(data["defence"], data["options"], strict=True)]

@@ -13,8 +13,9 @@ import pandas as pd
 from plumbline.figures.defences.noise_page import noise_notes, noise_plot, summary_of_noise
 from plumbline.figures.defences.noise_trainings import NoiseCase, run_case
 from plumbline.figures.page.section import Section
+from plumbline.figures.study import StudyRun
 from plumbline.simulation.records import Reading, Records
-from plumbline.simulation.rounds import Done, told, unwatched
+from plumbline.simulation.rounds import told
 from vfl.data import DatasetNotFound, encode_labels, load_dataset
 
 _SEEDS, _QUICK_SEEDS, _QUICK_EPOCHS = 5, 2, 3
@@ -32,7 +33,7 @@ _CASES = (
 _FALLBACK = NoiseCase("breast_cancer", "Breast cancer", Reading("bounded rows", "bounded", False), 30, 32)
 
 
-def noise_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, done: Done = unwatched) -> Section:
+def noise_section(run: StudyRun) -> Section:
     """Measure accuracy, the label attack and ||theta|| without noise and at epsilon 0.1, 0.2, 0.5.
 
     For each: the exact mechanism (with and without keeping the norm that it assumes), the lemma and the printed
@@ -45,12 +46,12 @@ def noise_section(data_dir: Path | None, *, seed: int = 0, quick: bool = False, 
     steps' signs; each predicted one is the probability given the true f. From first_product_step on, columns are of the
     whole training. ``summary`` has 95 % intervals over seeds (Student's t).
     """
-    cases, records, missing = _available(data_dir)
-    if quick:
+    cases, records, missing = _available(run.data_dir)
+    if run.quick:
         first = {name: next(case for case in cases if case.dataset == name) for name in _names(cases)}
         cases = [replace(case, epochs=_QUICK_EPOCHS) for case in first.values()]
-    seeds = range(seed, seed + (_QUICK_SEEDS if quick else _SEEDS))
-    parts = [run_case(case, records[case.dataset], seeds) for case in told(cases, done)]
+    seeds = range(run.seed, run.seed + (_QUICK_SEEDS if run.quick else _SEEDS))
+    parts = [run_case(case, records[case.dataset], seeds) for case in told(cases, run.done)]
     data = pd.concat(parts, ignore_index=True)
     summary = summary_of_noise(data)
     return Section(

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot
 
 
@@ -12,10 +11,10 @@ class Curve:
     """One line.
 
     Attributes:
-        label: in the legend; the same label has the same look in every panel.
-        x, y: points.
+        label: in the legend; the same label has the same look in every panel of a plot.
+        x, y: points; a y that is no finite number interrupts the line.
         low, high: ends of an interval around y, or empty.
-        ours: drawn heavier, dashed: not in the paper.
+        ours: drawn heavier, its signs filled: not in the paper.
     """
 
     label: str
@@ -28,7 +27,16 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes: a title, its curves, and lines at some x with a word each."""
+    """One pair of axes.
+
+    Attributes:
+        title: above it, in a few words.
+        x_label, y_label: of the axes, with units.
+        curves: its lines; those without points are left out.
+        marks: lines at some x with a word each.
+        log_y, log_x: whether an axis has powers of ten; values that aren't positive are left out then.
+        most_y: curves are cut where they rise above it; None shows all of them.
+    """
 
     title: str
     x_label: str
@@ -36,35 +44,19 @@ class Panel:
     curves: tuple[Curve, ...]
     marks: tuple[tuple[float, str], ...] = ()
     log_y: bool = False
+    log_x: bool = False
+    most_y: float | None = None
 
 
 def draw_panels(name: str, panels: Sequence[Panel], caption: str, *, columns: int = 2) -> Plot:
-    """Draw panels side by side with one legend."""
-    from matplotlib.figure import Figure
+    """Draw panels with one legend, in so many columns, or in fewer where a page has no room for them.
 
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(4.2 * min(columns, len(panels)), 3.0 * rows + 0.6), layout="constrained")
-    grid = figure.subplots(rows, min(columns, len(panels)), squeeze=False)
-    labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
-    colours = {label: _COLOURS[number % len(_COLOURS)] for number, label in enumerate(labels)}
-    for axes in grid.flat[len(panels) :]:
-        axes.remove()
-    handles = {}
-    for axes, panel in zip(grid.flat, panels, strict=False):
-        for curve in panel.curves:
-            look = {"linewidth": 2.2, "linestyle": "--"} if curve.ours else {"linewidth": 1.2, "linestyle": "-"}
-            (handles[curve.label],) = axes.plot(curve.x, curve.y, color=colours[curve.label], label=curve.label, **look)
-            if curve.low:
-                axes.fill_between(curve.x, curve.low, curve.high, color=colours[curve.label], alpha=0.18, linewidth=0)
-        for where, word in panel.marks:
-            axes.axvline(where, color="#999999", linewidth=0.8, linestyle=":")
-            axes.annotate(word, (where, 1), xycoords=("data", "axes fraction"), fontsize=7, ha="left", va="top")
-        axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
-        if panel.log_y:
-            axes.set_yscale("log")
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    return Plot(name, svg_text(figure), caption)
+    Raises:
+        ValueError: for a curve whose points or interval are of different lengths.
+    """
+    from plumbline.figures.page.panel_charts import document
 
-
-_COLOURS = ("#1b6ca8", "#c8553d", "#2a9d8f", "#8e6bbf", "#e9a23b", "#7fb6d9", "#444444", "#1d2733", "#999999")
+    for curve in (curve for panel in panels for curve in panel.curves):
+        if len({len(curve.x), len(curve.y)} | {len(end) for end in (curve.low, curve.high) if end}) > 1:
+            raise ValueError(f"Expected as many x as y and interval ends of the curve {curve.label!r}.")
+    return Plot(name, document(panels, columns), caption, tuple(panels), columns)

@@ -98,3 +98,13 @@ def test_a_network_shows_its_own_split_only_and_scores_as_its_parts_do() -> None
     np.testing.assert_array_equal(model.features, train("wine", None, "lbfgs", 1).features)
     again = model.retrained(model.features_train, model.features)
     np.testing.assert_array_equal(again.network.passive.weights[0], model.network.passive.weights[0])
+
+
+def test_a_table_as_loaded_keeps_its_units_and_its_published_split() -> None:
+    loaded, scaled = (load_scaled("breast_cancer", None, scaled=one) for one in (False, True))
+    assert loaded.features.max() > 1000
+    assert (scaled.features.min(), scaled.features.max()) == (0, 1)
+    np.testing.assert_array_equal(loaded.labels, scaled.labels)
+    published = replace(loaded, train_rows=100)
+    assert published.drawn(600, 0).train_rows == 100
+    assert published.drawn(50, 0).train_rows is None

@@ -8,8 +8,9 @@ import pytest
 
 from plumbline.figures.defences.adversaries import Adversaries, Estimate, balanced
 from plumbline.figures.defences.cases import QUICK, Case, Trial
-from plumbline.figures.defences.situations import Lab, Situation
+from plumbline.figures.defences.lab import Lab
 from plumbline.figures.defences.steering import steered
+from plumbline.simulation.situations import Situation
 from vfl.arrays import FloatArray
 
 pytest.importorskip("torch")

@@ -6,12 +6,14 @@ import pytest
 from plumbline.figures.defences.canaries import SIGMAS, canaries_section, default_delta, measured, sensitivity
 from plumbline.figures.defences.canary_trials import CANARY, CanarySession, on_the_wire, simulated
 from plumbline.figures.page.section import Section
+from plumbline.figures.study import StudyRun
+from plumbline.sweep import SweepOptions
 from vfl.theory.gaussian_mechanism import gaussian_epsilon
 
 
 @pytest.fixture(scope="module")
 def section() -> Section:
-    return canaries_section(None, quick=True)
+    return canaries_section(StudyRun(SweepOptions(), quick=True))
 
 
 @pytest.mark.parametrize("world", [0, 1])

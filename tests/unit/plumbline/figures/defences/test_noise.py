@@ -14,7 +14,9 @@ from defences.dp_noise import DpNoise
 from plumbline.figures.defences.noise import noise_section
 from plumbline.figures.defences.noise_trainings import DELTAS, EPSILONS, INITIALISATIONS, PAPER, VARIANTS
 from plumbline.figures.page.section import Section
+from plumbline.figures.study import StudyRun
 from plumbline.simulation.side_by_side import LEARNING_RATE, ResidualNoise, Starts, Watch, train_side_by_side
+from plumbline.sweep import SweepOptions
 from vfl.learning import BatchSchedule, GradientDescent
 from vfl.theory.dp_noise import best_success, sign_success
 
@@ -25,7 +27,7 @@ TRAININGS = (1 + len(VARIANTS) * len(DELTAS) * len(EPSILONS)) * len(INITIALISATI
 @pytest.fixture(scope="module")
 def section() -> Section:
     """Without raw data: breast_cancer."""
-    return noise_section(None, quick=True)
+    return noise_section(StudyRun(SweepOptions(), quick=True))
 
 
 # --- the noise in the simulation -----------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ def test_the_notes_say_what_is_missing_and_the_plot_shows_every_calibration(sect
 
 
 def test_the_same_arguments_give_the_same_bytes(section: Section) -> None:
-    again = noise_section(None, quick=True)
+    again = noise_section(StudyRun(SweepOptions(), quick=True))
     pd.testing.assert_frame_equal(again.data, section.data)
     assert again.plots == section.plots
     assert again.notes == section.notes
@@ -201,7 +203,7 @@ def test_the_same_arguments_give_the_same_bytes(section: Section) -> None:
 
 @pytest.mark.skipif(not DATA, reason="needs the data sets in PLUMBLINE_DATA_DIR")
 def test_mnist_and_credit_take_part_where_they_are() -> None:
-    section = noise_section(Path(str(DATA)), quick=True)
+    section = noise_section(StudyRun(SweepOptions(data_dir=Path(str(DATA))), quick=True))
     assert list(section.data["dataset"].unique()) == ["mnist01", "credit"]
     assert len(section.plots) == 2
     assert any("Target" in note for note in section.notes)

@@ -1,0 +1,1 @@
+"""What the paper states of its experiments, with verdicts from measurements."""

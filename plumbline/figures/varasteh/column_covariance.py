@@ -1,0 +1,92 @@
+"""How columns vary together, and what the agnostic attack makes of it: Varasteh, Figure 6."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from plumbline.figures.page.elements import HeatMap
+from plumbline.figures.page.section import Section
+from plumbline.figures.study import StudyRun
+from plumbline.figures.varasteh.rivals import (
+    PAPER_DATASETS,
+    PUBLISHED,
+    columns_of,
+    errors,
+    situations,
+    widths,
+)
+from plumbline.figures.varasteh.statements import covariance_statements
+from plumbline.sweep import DataChoice, TaskCell
+
+_TASK = "plumbline.figures.varasteh.data_facts:covariance_of"
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """As of the section on the agnostic attack, of which this one takes the middle size."""
+
+    datasets: tuple[str, ...] = PAPER_DATASETS
+    sizes: int = 8
+    windows: int = 6
+    seeds: int = 2
+    records: int = 500
+
+
+_FULL = _Plan()
+_QUICK = _Plan(datasets=("bank", "satellite", "pendigits"), sizes=2, windows=2, seeds=1, records=100)
+
+
+def covariance_section(run: StudyRun) -> Section:
+    """Measure the covariance of every data set's columns, and the attack where half of the columns are passive."""
+    plan = _QUICK if run.quick else _FULL
+    names, missing = run.available(plan.datasets)
+    facts = run.measure([TaskCell.of(_TASK, DataChoice(name)) for name in names])
+    seeds = range(run.seed, run.seed + plan.seeds)
+    at = [one for name in names for one in situations(name, _middle(name, plan), plan.windows, seeds)]
+    attacked = errors(run, at, PUBLISHED[:3], plan.records)
+    data = pd.concat([facts, attacked], ignore_index=True)
+    known = (
+        facts[facts["covariance"].notna()]
+        if "covariance" in facts
+        else pd.DataFrame(columns=["dataset", "off_diagonal"])
+    )
+    return Section(
+        name="covariance",
+        title="How columns vary together (Figure 6)",
+        data=data,
+        summary=known[[column for column in ("dataset", "off_diagonal", "correlation") if column in known]],
+        plots=(),
+        notes=missing,
+        maps=tuple(heat_map(str(row["dataset"]), row["names"], row["covariance"]) for _, row in known.iterrows()),
+        statements=covariance_statements(known, attacked),
+    )
+
+
+def _middle(name: str, plan: _Plan) -> tuple[int, ...]:
+    sizes = widths(columns_of(name), plan.sizes)
+    return (sizes[len(sizes) // 2],)
+
+
+def heat_map(dataset: str, names: list[str], covariance: list[list[float]]) -> HeatMap:
+    """Draw a covariance as the paper does: columns against columns, the darker the larger in magnitude.
+
+    Cells say hundredths; less than half of one is left blank.
+    """
+    matrix = np.asarray(covariance, dtype=np.float64)
+    strongest = float(np.abs(matrix).max()) or 1.0
+    numbers = [str(column + 1) for column in range(len(matrix))]
+    said = [[_hundredths(value) for value in row] for row in matrix.tolist()]
+    rows = [(f"{number} {name}", *cells) for number, name, cells in zip(numbers, names, said, strict=True)]
+    return HeatMap(
+        caption=f"{dataset}: covariance of the columns",
+        note="In hundredths, of columns scaled to [0, 1]. Shade: magnitude, of the largest in this data set.",
+        headings=("column", *numbers),
+        rows=tuple(rows),
+        shares=tuple(tuple(float(abs(value)) / strongest for value in row) for row in matrix),
+    )
+
+
+def _hundredths(value: float) -> str:
+    rounded = round(100 * value)
+    return str(rounded).replace("-", "\N{MINUS SIGN}") if rounded else ""

@@ -1,0 +1,76 @@
+"""Figure 4 run in quick form on synthetic data: curves equal to closed forms, cvxpy on a few cells, and plugins."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import attacks
+from plumbline.figures.page.section import Section
+from plumbline.figures.rassouli.white_box import BEFORE, LABELS, best_published, level, white_box_section
+from plumbline.figures.rassouli.windowed import columns_of, model_of
+from plumbline.figures.study import StudyRun
+from plumbline.sweep import AttackCell, Choice, SweepOptions, run_cells
+from plumbline.sweep.measuring import prepare
+from vfl.theory.prediction import equations, moments, prediction_errors
+
+
+@pytest.fixture(scope="module")
+def section() -> Section:
+    """With a plugin that needs complete records, which it isn't given."""
+    return white_box_section(StudyRun(SweepOptions(), quick=True, attacks=(Choice.of("imputation"),)))
+
+
+def test_half_star_and_ls_are_theorem_2_on_the_attacked_records(section: Section) -> None:
+    model = prepare(model_of("synthetic", 0, rows=4000), None)
+    own = section.data[(section.data["trainer"] == "adam") & (section.data["seed"] == 0) & (section.data["start"] == 0)]
+    for d in own["d"].unique():
+        columns = columns_of(int(d), 0, 10)
+        theory = prediction_errors(equations(model.weights[:, columns]), moments(model.features[:100, columns]))
+        errors = own[own["d"] == d].set_index("attack")["mse"]
+        assert errors["half_star"] == pytest.approx(theory.half_star.value, abs=1e-9)
+        assert errors["ls"] == pytest.approx(theory.least_squares.value, abs=1e-9)
+
+
+def test_rcc2_is_what_cvxpy_finds() -> None:
+    cvxpy = pytest.importorskip("cvxpy")
+    choice = model_of("synthetic", 0, rows=4000)
+    model = prepare(choice, None)
+    for d, start in ((3, 2), (8, 5)):
+        columns = tuple(columns_of(d, start, 10))
+        view, truth = model.view(columns, 5)
+        matrix = equations(model.weights[:, columns])
+        found = []
+        for record in truth:
+            point = cvxpy.Variable(d)
+            constraints = [matrix @ point == matrix @ record, point >= 0, point <= 1]
+            cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(point - 0.5)), constraints).solve(solver="CLARABEL")
+            found.append(point.value)
+        (row,) = run_cells([AttackCell(choice, columns, Choice.of("rcc2"), records=5)], SweepOptions()).to_dict(
+            "records"
+        )
+        assert row["mse"] == pytest.approx(float(np.mean((np.array(found) - truth) ** 2)), abs=1e-6)
+        np.testing.assert_allclose(attacks.load_prediction("rcc2").reconstruct(view), found, atol=1e-5)
+
+
+def test_every_attack_of_the_figure_was_measured_and_ours_beside(section: Section) -> None:
+    adam = section.data[section.data["trainer"] == "adam"]
+    assert set(LABELS) <= set(adam["attack"])
+    assert {level(prior) for prior in ("half", "mean", "covariance", "imputation")} <= set(adam["attack"])
+    assert adam.loc[adam["attack"] == level("imputation"), "baseline"].notna().all()
+    assert best_published(adam) not in BEFORE
+    (plot,) = section.plots
+    ours = {curve.label for panel in plot.panels for curve in panel.curves if curve.ours}
+    assert {"posterior, knows records", "guess, knows means"} <= ours
+    assert any("the paper's best attack is" in note for note in section.notes)
+
+
+def test_statements_come_from_the_run(section: Section) -> None:
+    found = {(one.source, one.subject): one.verdict for one in section.statements}
+    assert found["Figure 4, Theorem 1", "all data sets"] == "reproduced"
+    assert not any(one.subject == "robot" for one in section.statements)
+
+
+def test_an_attack_that_can_not_be_mounted_is_drawn_nowhere(section: Section) -> None:
+    assert "imputation" not in set(section.data["attack"])
+    assert "imputation" not in {curve.label for panel in section.plots[0].panels for curve in panel.curves}
