@@ -169,30 +169,3 @@ def hu(
     with plain_errors():
         folder = data_dir or load_settings().data_dir
         run_hu(out, folder, seeds=seeds, datasets=tuple(datasets or HU_EXPERIMENTS), console=Console())
-<<<<<<< HEAD
-
-
-@app.command()
-def defences(
-    section: Annotated[
-        list[str] | None, typer.Option(help="matrix, cost, noise, canaries, transform or scores; default all.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small samples: to see that it works, not to quote.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of models, splits and simulated noise.")] = 0,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of raw files; default: PLUMBLINE_DATA_DIR or data.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Where to write.")] = Path("runs/figures-defences"),
-) -> None:
-    """Every defence against every attack, with what it costs, and the papers' figures of defences.
-
-    Example: plumbline figures defences --section matrix --section cost --quick
-    """
-    from plumbline.figures.defences.study import run_defences
-    from services.common.settings import load_settings
-
-    with plain_errors():
-        folder = data_dir or load_settings().data_dir
-        run_defences(out, folder, seed=seed, quick=quick, sections=section, console=Console())
-=======
->>>>>>> main

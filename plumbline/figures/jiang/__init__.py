@@ -1,1 +1,1 @@
-"""Figures of Jiang, Zhou, Grossklags (2022): gradient inversion of predictions, white box, black box, defences."""
+"""Jiang, Zhou and Grossklags on privacy leakage of predictions: their experiments, redrawn."""
