@@ -56,6 +56,11 @@ STUDIES: dict[str, StudyEntry] = {
         "Varasteh's figures: the attack without scores, and disclosed parameters moved against it.",
         "--section agnostic --quick",
     ),
+    "jiang": StudyEntry(
+        "plumbline.figures.jiang.study",
+        "Jiang's figures: gradient inversion of linear models and networks, in a white box and a black box.",
+        "--section linear --quick",
+    ),
     "hu": StudyEntry(
         "plumbline.figures.hu.study",
         "Hu: what training leaks of labels, epoch by epoch; on the wire with --wire; other expansions of the sigmoid.",

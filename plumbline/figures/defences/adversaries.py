@@ -4,7 +4,7 @@ What an adversary knows beforehand is its level, and no two adversaries of a lev
 what they make of it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from attacks.posterior import BayesianAdversary
 from attacks.undone import Undone, highest, undo
 from plumbline.figures.defences.steering import STEERED_QUERIES, steered
 from plumbline.simulation.situations import Ask
+from plumbline.sweep import Choice
 from vfl.arrays import FloatArray
 from vfl.channels import Decision, Noise, Purifier, Rounding
 
@@ -77,8 +78,14 @@ class Estimate:
 class Adversaries:
     """All adversaries, ready to attack one situation after the other."""
 
-    def __init__(self, *, rounds: int, draws: int) -> None:
-        """Load the attacks; ``rounds``: of those that search step by step; ``draws``: of posteriors."""
+    def __init__(self, *, rounds: int, draws: int, brought: Sequence[Choice] = ()) -> None:
+        """Load the attacks.
+
+        Args:
+            rounds: of those that search step by step.
+            draws: of posteriors.
+            brought: attacks of a user, which know nothing of defences, as the published ones.
+        """
         steps: dict[str, dict[str, Any]] = {
             "gia": {"steps": rounds},
             "shadow": {"steps": rounds, "shadow_steps": rounds},
@@ -87,6 +94,7 @@ class Adversaries:
         self._published = {
             label: attacks.load(name, **{**options, **steps.get(name, {})}) for label, name, options in PUBLISHED
         }
+        self._published |= {one.words: attacks.load_prediction(one.name, **dict(one.options)) for one in brought}
         self._posteriors = {prior: BayesianAdversary(prior=prior, draws=draws) for prior in PRIORS}
 
     def expected(self, view: attacks.PredictionView) -> dict[str, FloatArray]:

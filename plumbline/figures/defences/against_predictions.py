@@ -94,7 +94,7 @@ def _without_chatter() -> None:
 def _model_rows(job: _Job, data_dir: Path | None, plan: Plan) -> list[_Row]:
     lab, adversaries = (
         Lab(job.case, data_dir, job.training, job.seed, plan),
-        Adversaries(rounds=plan.rounds, draws=plan.draws),
+        Adversaries(rounds=plan.rounds, draws=plan.draws, brought=plan.brought),
     )
     shared = _words_of(job.case) | {"optimiser": job.training, "seed": job.seed}
     expected = adversaries.expected(lab.plain.view)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.simulation.linear_models import TRAININGS, Training
+from plumbline.sweep import Choice
 from vfl.data import missing_files
 
 NONE = "none"
@@ -93,6 +94,7 @@ class Plan:
         auxiliary: complete records that an adversary of the highest level has.
         rounds: of attacks that search step by step.
         draws: of posteriors that are sampled; their means err by about 1.5 / sqrt(draws) of a cell's spread.
+        brought: attacks that a user adds, beside the published ones.
     """
 
     cases: tuple[Case, ...] = CASES
@@ -103,6 +105,7 @@ class Plan:
     auxiliary: int = 100
     rounds: int = 500
     draws: int = 100
+    brought: tuple[Choice, ...] = ()
 
 
 # Each defence as its first trial has it.

@@ -1,5 +1,6 @@
 """Each defence against each attack: what is left of the federation's part, and what a defence costs."""
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -9,7 +10,7 @@ import defences
 from plumbline.figures.defences.advice import advice
 from plumbline.figures.defences.against_predictions import prediction_rows
 from plumbline.figures.defences.against_training import DATASET, training_rows
-from plumbline.figures.defences.cases import NONE, PSI, QUICK, Plan, trial_title
+from plumbline.figures.defences.cases import NONE, PSI, QUICK, Plan, Trial, trial_title
 from plumbline.figures.defences.matrix_page import matrix_maps, matrix_notes
 from plumbline.figures.defences.remaining import over_models, remaining_parts
 from plumbline.figures.page.section import Section
@@ -38,6 +39,8 @@ def matrix_section(run: StudyRun, *, plan: Plan | None = None, live: bool = True
     breast_cancer only, 40 records, two splits, two federations.
     """
     plan = plan or (QUICK if run.quick else Plan())
+    trials = tuple(Trial(one.name, dict(one.options)) for one in run.defences)
+    plan = replace(plan, trials=(*plan.trials, *trials), brought=run.attacks)
     predicted, said = prediction_rows(
         run.data_dir, plan, seed=run.seed, done=lambda share: run.done(_PREDICTIONS * share)
     )

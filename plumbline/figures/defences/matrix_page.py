@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 
 from attacks import LEVELS
 from plumbline.figures.defences.against_training import EXTENDED, LISTENING, UNMASKED
@@ -171,22 +169,3 @@ def _training_words(trained: pd.DataFrame, attack: str) -> str:
     plain = of[of["defence"] == NONE].iloc[0]
     ending = " Fresh randomness, the default, closes it." if attack == "randomiser_channel" else ""
     return f"{attack} ({_SETTING_OF[attack]}): {plain['right']:.0%} right undefended, {', '.join(shares)}.{ending}"
-
-
-def print_matrix(console: Console, summary: pd.DataFrame) -> None:
-    """Print one table per case: the part that remains under each defence, by level and optimiser."""
-    for case, at in summary.groupby("case", sort=False):
-        table = Table(
-            title=f"{case}: the federation's part that remains",
-            caption="0: it adds nothing to what is known beforehand. 1: it gives the records away.",
-        )
-        table.add_column("defence")
-        optimisers = list(at["optimiser"].unique())
-        for level in LEVELS:
-            for optimiser in optimisers:
-                table.add_column(f"{level}, {optimiser}", justify="right")
-        for trial, own in at.groupby("trial", sort=False):
-            by_level = [own.set_index("optimiser")[level].to_dict() for level in LEVELS]
-            shares = [float(by.get(optimiser, np.nan)) for by in by_level for optimiser in optimisers]
-            table.add_row(str(trial), *("–" if np.isnan(share) else f"{share:.2f}" for share in shares))
-        console.print(table)

@@ -56,11 +56,13 @@ def panel_chart(panel: Panel, looks: Mapping[str, Look]) -> Chart:
     curves = [_shown(panel, curve) for curve in panel.curves if curve.x]
     across, upward = _axis_across(panel, curves), _axis_upward(panel, curves)
     field = frame(WIDTH, HEIGHT, across, upward)
-    marks: list[Mark] = [*field.marks, *_rules(panel, field)]
+    rules = list(_rules(panel, field))
+    marks: list[Mark] = [*field.marks, *(line for line, _ in rules)]
     for curve in curves:
         marks += _band(field, curve, looks[curve.label])
     for curve in curves:
         marks += _line(field, curve, looks[curve.label])
+    marks += [word for _, word in rules]
     return Chart(panel.title, _described(panel), WIDTH, HEIGHT, tuple(marks))
 
 
@@ -104,14 +106,17 @@ def _kind(values: Sequence[float], *, log: bool) -> Values:
     return WHOLE if len(values) and all(float(v).is_integer() for v in values if math.isfinite(v)) else NUMBERS
 
 
-def _rules(panel: Panel, field: Frame) -> Iterator[Mark]:
+def _rules(panel: Panel, field: Frame) -> Iterator[tuple[Trace, Word]]:
     """Lines at some x, their words one below the other so that neighbours don't meet."""
     top, bottom = field.y(field.y.high), field.y(field.y.low)
     for number, (at, words) in enumerate(panel.marks):
         x = field.x(_logged(at, panel.log_x))
-        yield Trace(((x, top), (x, bottom)), "rule", words)
         to_left = x > WIDTH * 0.7
-        yield Word(x - 4 if to_left else x + 4, top + 9 + 12 * (number % 3), words, "end" if to_left else "start")
+        place, anchor = (x - 4, "end") if to_left else (x + 4, "start")
+        yield (
+            Trace(((x, top), (x, bottom)), "rule", words),
+            Word(place, top + 9 + 12 * (number % 3), words, anchor, "rule-word"),  # type: ignore[arg-type]
+        )
 
 
 def _band(field: Frame, curve: Curve, look: Look) -> Iterator[Trace]:

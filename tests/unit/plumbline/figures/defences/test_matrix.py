@@ -1,6 +1,5 @@
 """The matrix of defences and attacks without its federations."""
 
-import io
 import os
 from dataclasses import replace
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 import attacks
 import defences
@@ -17,10 +15,9 @@ from plumbline.figures.defences.adversaries import PUBLISHED
 from plumbline.figures.defences.against_predictions import prediction_rows
 from plumbline.figures.defences.cases import PSI, UNDEFENDED, Case, Plan, Trial, available
 from plumbline.figures.defences.matrix import matrix_section
-from plumbline.figures.defences.matrix_page import print_matrix
 from plumbline.figures.page.section import Section
 from plumbline.figures.study import StudyRun
-from plumbline.sweep import SweepOptions
+from plumbline.sweep import Choice, SweepOptions
 
 pytest.importorskip("torch")
 
@@ -161,13 +158,19 @@ def test_notes_and_advice(matrix: Section) -> None:
     assert len(matrix.advice.rows) == 6
 
 
-def test_the_console_shows_the_part_that_remains(matrix: Section) -> None:
-    console = Console(file=io.StringIO(), width=250)
-    print_matrix(console, matrix.summary)
-    assert isinstance(console.file, io.StringIO)
-    shown = console.file.getvalue()
-    assert "breast_cancer, d = 15" in shown
-    assert all(trial.title in shown for trial in PLAN.trials)
+def test_attacks_and_defences_that_a_user_brings_are_measured_with_all_others() -> None:
+    small = replace(PLAN, trials=PLAN.trials[:1], trainings=("lbfgs",))
+    attack, defence = Choice.of("half_star"), Choice.of("score_rounding", decimals=1)
+    brought = replace(attack, options=(("name_of_nobody", 1),))
+    run = StudyRun(SweepOptions(), attacks=(Choice.of("gia", steps=1),), defences=(defence,))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "sched_getaffinity", lambda process: {0})
+        section = matrix_section(run, plan=small, live=False)
+        with pytest.raises(ValueError, match="can't take name_of_nobody"):
+            matrix_section(replace(run, attacks=(brought,)), plan=small, live=False)
+    rows = chosen(section, phase="prediction", attack="gia(steps=1)", status="measured")
+    assert set(rows["trial"]) == {"none", "score_rounding (decimals=1)"}
+    assert rows["mse"].notna().all()
 
 
 def test_missing_data_has_a_stand_in_that_is_named() -> None:

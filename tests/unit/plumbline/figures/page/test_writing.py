@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plumbline.figures.page.curves import Curve, Panel, draw_panels
 from plumbline.figures.page.elements import HeatMap, PageTable
 from plumbline.figures.page.section import Plot, Section
 from plumbline.figures.page.statement import Statement
@@ -194,3 +195,14 @@ def test_cells_that_failed_or_cannot_apply_are_named_on_the_page(tmp_path: Path)
     html = write_study(tmp_path, STUDY, {"first": fake_section("first")}, {**SETTINGS, "cells": cells}).read_text()
     for words in ("1,200 cells measured, 34 known", "Failed: gia on bank: &lt;boom&gt;", "Not applicable: cls on grid"):
         assert words in html
+
+
+def test_a_study_of_forty_panels_is_under_three_megabytes(tmp_path: Path) -> None:
+    heights = np.random.default_rng(0).random((12, 35))
+    at = tuple(range(35))
+    curves = tuple(Curve(f"attack {n}", at, tuple(y), tuple(0.9 * y), tuple(1.1 * y)) for n, y in enumerate(heights))
+    panels = [Panel(f"satellite, split {n}", "d", "MSE per feature", curves) for n in range(40)]
+    section = replace(fake_section("first"), plots=(draw_panels("all", panels, "All of them."),))
+    page = write_study(tmp_path, STUDY, {"first": section}, SETTINGS)
+    assert page.read_text().count("<svg class=") == 40
+    assert page.stat().st_size < 3_000_000
