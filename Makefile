@@ -3,14 +3,18 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test hostile lint platforms docs protos clean
+.PHONY: demo test studies hostile lint platforms docs protos clean
 
 demo: $(VENV)/.installed
 	$(BIN)/plumbline audit --data breast_cancer --name demo
 
 test: $(VENV)/.installed-dev lint
 	# One thread of linear algebra per worker: more of them wait for each other.
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not compose and not hostile_long"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not compose and not hostile_long and not studies"
+
+# A quick run of every study of the papers, and a look at its page.
+studies: $(VENV)/.installed-dev
+	$(BIN)/pytest -m studies tests/browser/test_quick_studies.py
 
 # The hostile suite, whole: at least 2,000 messages per call, storms, kills, every link and fault. It measures time, so
 # it runs alone, on one worker.

@@ -14,6 +14,7 @@ from plumbline.cli.output import console_errors, console_out
 from plumbline.cli.plugins import attacks, defences
 from plumbline.cli.preflight import preflight
 from plumbline.cli.services import certs, serve, settings_help
+from plumbline.cli.sweeps import SWEEP_EXAMPLE, sweep
 from plumbline.cli.watching import status
 
 _STATUSES = """\b
@@ -54,6 +55,7 @@ app.add_typer(reports.app, name="runs")
 app.add_typer(state.app, name="state")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(papers.app, name="figures")
+app.command(epilog=SWEEP_EXAMPLE)(sweep)
 app.add_typer(benchmarks.app, name="bench")
 lay_out_examples(app)
 

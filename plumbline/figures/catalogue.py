@@ -60,6 +60,11 @@ STUDIES: dict[str, StudyEntry] = {
         "--section agnostic --quick",
         ("bank", "adult", "satellite", "pendigits", "grid"),
     ),
+    "jiang": StudyEntry(
+        "plumbline.figures.jiang.study",
+        "Jiang's figures: gradient inversion of linear models and networks, in a white box and a black box.",
+        "--section linear --quick",
+    ),
     "defences": StudyEntry(
         "plumbline.figures.defences.study",
         "Every defence against every attack, with what it costs, and the papers' figures of defences.",

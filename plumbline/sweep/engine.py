@@ -1,4 +1,4 @@
-"""Runs the cells of a sweep: those that aren't in the store yet, those that share a model together."""
+"""Runs the cells of a sweep: those that aren't in the store yet, on all cores or on a cluster."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -10,11 +10,18 @@ import pandas as pd
 
 from plumbline.simulation.rounds import Done, unwatched
 from plumbline.sweep.cells import AttackCell, Cell, DataChoice, ModelChoice, plain
-from plumbline.sweep.jobs import outcome_of
+from plumbline.sweep.crew import Crew, crew_of
+from plumbline.sweep.job_queue import JobQueue
+from plumbline.sweep.jobs import forget
 from plumbline.sweep.keys import canonical, data_of, digest_of_data, key_of, shared_of, versions_of
-from plumbline.sweep.measuring import prepare
 from plumbline.sweep.outcomes import Outcome
+from plumbline.sweep.pace import Pace, kind_of
+from plumbline.sweep.shared import SharedThings
 from plumbline.sweep.store import ResultStore, open_store
+
+
+class SweepInterrupted(KeyboardInterrupt):
+    """Ctrl-C ended a sweep: the message says what is kept."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +29,11 @@ class SweepOptions:
     """How a sweep is run. None of it enters a result.
 
     Attributes:
-        store: folder of finished cells; None keeps none.
+        store: folder of finished cells and trained models; None keeps none.
         data_dir: of raw files.
-        workers: processes; None for the processors of this process.
-        dask: address of a Dask scheduler, None for this machine.
-        done: told which share of the cells is done.
+        workers: processes, 1 for this one; None for the processors of this process.
+        dask: address of a Dask scheduler, as tcp://host:8786; None for this machine.
+        done: told which share is done of what was missing when the sweep began, by the time that it takes.
     """
 
     store: Path | None = None
@@ -40,44 +47,91 @@ def run_cells(cells: Sequence[Cell], options: SweepOptions) -> pd.DataFrame:
     """Measure the cells that the store lacks, and return a row per cell in their order.
 
     Columns: what describes the cell (``description``), ``status`` (done, not applicable, failed), ``reason``, and every
-    measure; a measure that a cell doesn't have is NaN. A failed cell stops nothing.
+    measure; a measure that a cell doesn't have is NaN. A failed cell stops nothing, and is tried again the next time.
+    ``attrs["known"]`` is how many rows were there before.
 
     Raises:
-        DatasetNotFound: when raw files are missing.
-        SweepStopped: when finished cells can't be kept.
+        DatasetError: when raw files are missing or damaged.
+        SweepStopped: when finished cells can't be kept, or a cluster isn't there or vanishes. What is done stays.
+        SweepInterrupted: for Ctrl-C. What is done stays.
     """
     keys = [key_of(cell, digest_of_data(data_of(cell), options.data_dir)) for cell in cells]
     with _opened(options.store) as store:
-        found = {key: one for key, one in store.read(keys).items() if one.status != "failed"} if store else {}
+        kept = store.read(keys) if store else {}
+        found = {key: one for key, one in kept.items() if one.status != "failed"}
         missing = {key: cell for key, cell in zip(keys, cells, strict=True) if key not in found}
-        options.done(_share(found, missing))
-        for outcomes in _measured(missing, options):
-            found |= outcomes
-            if store:
-                store.append(_row(key, missing[key], outcome) for key, outcome in outcomes.items())
-            options.done(_share(found, missing))
-    return pd.DataFrame([description(cell) | found[key].columns for key, cell in zip(keys, cells, strict=True)])
-
-
-def _share(found: Mapping[str, Outcome], missing: Mapping[str, Cell]) -> float:
-    everything = found.keys() | missing.keys()
-    return len(found) / len(everything) if everything else 1.0
+        known = sum(key in found for key in keys)
+        pace = Pace()
+        for key, cell in zip(keys, cells, strict=True):
+            if key in kept:
+                pace.knows(kind_of(cell), kept[key].seconds)
+        try:
+            for outcomes in _Sweep(missing, options, store, pace).outcomes():
+                found |= outcomes
+        except KeyboardInterrupt:
+            raise SweepInterrupted(_interrupted(len(set(keys) - found.keys()), options.store)) from None
+        finally:
+            forget()
+    options.done(1.0)
+    table = pd.DataFrame([description(cell) | found[key].columns for key, cell in zip(keys, cells, strict=True)])
+    table.attrs["known"] = known
+    return table
 
 
 def _opened(folder: Path | None) -> AbstractContextManager[ResultStore | None]:
     return nullcontext() if folder is None else open_store(folder)
 
 
-def _measured(missing: Mapping[str, Cell], options: SweepOptions) -> Iterator[dict[str, Outcome]]:
-    """Measure cells, those that share a model together, and tell of some at a time."""
-    groups: dict[str, list[str]] = {}
-    for key, cell in missing.items():
-        groups.setdefault(canonical(plain(shared_of(cell))), []).append(key)
-    for keys in groups.values():
-        on = shared_of(missing[keys[0]])
-        prepared = None if on is None else prepare(on, options.data_dir)
-        for key in keys:
-            yield {key: outcome_of(missing[key], prepared)}
+def _interrupted(left: int, folder: Path | None) -> str:
+    kept = "nothing was kept: name a store" if folder is None else f"what is done stays in {folder}: start again"
+    return f"The sweep was interrupted with {left:,} cells to go; {kept} to go on from there next time."
+
+
+@dataclass(frozen=True, eq=False)
+class _Sweep:
+    """One run over missing cells."""
+
+    missing: Mapping[str, Cell]
+    options: SweepOptions
+    store: ResultStore | None
+    pace: Pace
+
+    def outcomes(self) -> Iterator[dict[str, Outcome]]:
+        """Measure, keep, and tell what was kept."""
+        if not self.missing:
+            return
+        shared = SharedThings(self.options.store, self.options.data_dir)
+        self.pace.plan(kind_of(cell) for cell in self.missing.values())
+        with crew_of(self.options.workers, self.options.dask) as crew:
+            failures = dict[str, Outcome]()
+            for key, cell in self.missing.items():
+                if failure := shared.load(shared_of(cell)):
+                    failures[key] = failure
+            trainings = shared.trainings()
+            self.pace.plan("training" for _ in trainings)
+            for job, result in crew.results(iter(trainings), shared.tables):
+                shared.learn(job, result)
+                self._tell("training", result.outcomes[0])
+            failures |= {key: one for key, cell in self.missing.items() if (one := shared.failure(shared_of(cell)))}
+            if failures:
+                yield self._kept(failures)
+            yield from self._measured(crew, shared, {k: c for k, c in self.missing.items() if k not in failures})
+
+    def _measured(self, crew: Crew, shared: SharedThings, cells: Mapping[str, Cell]) -> Iterator[dict[str, Outcome]]:
+        queue = JobQueue(cells, self.pace, shared.job)
+        for job, result in crew.results(iter(queue), [*shared.tables, *shared.parameters]):
+            yield self._kept(dict(zip(job.keys, result.outcomes, strict=True)))
+
+    def _kept(self, outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
+        if self.store:
+            self.store.append(_row(key, self.missing[key], outcome) for key, outcome in outcomes.items())
+        for key, outcome in outcomes.items():
+            self._tell(kind_of(self.missing[key]), outcome)
+        return outcomes
+
+    def _tell(self, kind: Any, outcome: Outcome) -> None:
+        self.pace.took(kind, outcome.seconds)
+        self.options.done(self.pace.share)
 
 
 def _row(key: str, cell: Cell, outcome: Outcome) -> dict[str, object]:

@@ -2,8 +2,9 @@
 
 import inspect
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -127,7 +128,7 @@ def sweep_of(content: Mapping[str, Any], name: str = "sweep") -> Sweep:
     models, guards = list(_models(top)), list(_defences(top))
     adversaries = list(_adversaries(top))
     cells = [
-        checked("This grid", lambda grid=grid: _cell(*grid))  # type: ignore[misc]
+        checked("This grid", _cell, *grid)
         for grid in product(_models_on(list(_data(top)), split, models, shares), guards, records, adversaries)
     ]
     return Sweep(chosen, tuple(cells))
@@ -161,7 +162,8 @@ def _data(top: Keyed) -> Iterator[_Data]:
 
 
 def _data_options(place: str, name: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    known = tuple(inspect.signature(make_classification).parameters) if name == SYNTHETIC else ()
+    made = [one for one in inspect.signature(make_classification).parameters if one != "return_X_y"]
+    known = made if name == SYNTHETIC else []
     keyed = Keyed(place, options, ("name", "rows", *known))
     axes = [axis_of(keyed.at(key), value, Any) for key, value in options.items()]
     return [dict(zip(options, values, strict=True)) for values in product(*axes)]
@@ -170,7 +172,7 @@ def _data_options(place: str, name: str, options: Mapping[str, Any]) -> list[dic
 def _columns(place: str, name: str, options: Mapping[str, Any]) -> int:
     if name != SYNTHETIC:
         return dataset(name).features
-    table = checked(place, lambda: load_scaled(SYNTHETIC, None, options=options))
+    table = checked(place, load_scaled, SYNTHETIC, None, options=options)
     return int(table.features.shape[1])
 
 
@@ -190,10 +192,8 @@ def _models_on(
             for passive in windows(one.columns, size, None if count == "all" else count):
                 whose = passive if model.kind == "network" else ()
                 options = frozen_options(model.options)
-                choice = checked(
-                    "split",
-                    lambda: ModelChoice(one.choice, model.kind, model.trainer, seed, share, whose, options),  # noqa: B023
-                )
+                made = (one.choice, model.kind, model.trainer, seed, share, whose, options)
+                choice = checked("split", ModelChoice, *made)
                 found.append((choice, passive))
     return found
 
@@ -230,14 +230,18 @@ def _models(top: Keyed) -> Iterator[_Model]:
 
 def _trained(place: str, kind: ModelKind, trainer: Trainer, own: Mapping[str, Any]) -> Iterator[_Model]:
     recipe_of = network_recipe if kind == "network" else linear_recipe
-    plugin = checked(place, lambda: TRAINERS.class_of(trainer))
+    plugin = checked(place, TRAINERS.class_of, trainer)
     structure = {key: value for key, value in own.items() if key in _STRUCTURE and kind == "network"}
     axes = [axis_of(f"{place}.{key}", value, _STRUCTURE[key]) for key, value in structure.items()]
     rest = {key: value for key, value in own.items() if key not in structure}
     for values in product(*axes):
         layers = dict(zip(structure, values, strict=True))
-        for options in option_sets(place, rest, plugin, lambda some: recipe_of(trainer, {**layers, **some}, 0)):  # noqa: B023
+        for options in option_sets(place, rest, plugin, partial(_check_recipe, recipe_of, trainer, layers)):
             yield _Model(kind, trainer, {**layers, **options})
+
+
+def _check_recipe(recipe_of: Callable[..., object], trainer: str, layers: Mapping[str, Any], **options: Any) -> None:
+    recipe_of(trainer, {**layers, **options}, 0)
 
 
 # --- attacks and defences -----------------------------------------------------------------------------------------
@@ -262,8 +266,8 @@ def _adversaries(top: Keyed) -> Iterator[_Adversary]:
         own = dict(keyed.content)
         name = _named(keyed, own, attacks.names(), "attack")
         mine = Keyed(f"{place}.knowledge", own.pop("knowledge", {}), _KNOWLEDGE)
-        plugin = checked(place, lambda: attack_class(name))  # noqa: B023
-        choices = option_sets(place, own, plugin, lambda some: attacks.load_prediction(name, **some))  # noqa: B023
+        plugin = checked(place, attack_class, name)
+        choices = option_sets(place, own, plugin, partial(attacks.load_prediction, name))
         for options, knows in product(choices, _knowledge(common, mine)):
             yield _Adversary(Choice(name, frozen_options(options)), knows)
 
@@ -290,7 +294,7 @@ def _defences(top: Keyed) -> Iterator[tuple[Choice, ...]]:
         chain = [list(_defence(place, one)) for one in (entry if isinstance(entry, list) else [entry])]
         for guard in product(*chain):
             names, options = [one.name for one in guard], {one.name: dict(one.options) for one in guard}
-            checked(place, lambda: defences.load_all(names, options))  # noqa: B023
+            checked(place, defences.load_all, names, options)
             yield guard
 
 
@@ -298,6 +302,6 @@ def _defence(place: str, entry: Any) -> Iterator[Choice]:
     keyed = Keyed(place, {"name": entry} if isinstance(entry, str) else entry)
     own = dict(keyed.content)
     name = _named(keyed, own, defences.names(), "defence")
-    plugin = checked(place, lambda: defence_class(name))
-    for options in option_sets(place, own, plugin, lambda some: defences.load(name, **some)):
+    plugin = checked(place, defence_class, name)
+    for options in option_sets(place, own, plugin, partial(defences.load, name)):
         yield Choice(name, frozen_options(options))

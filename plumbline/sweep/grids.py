@@ -84,7 +84,7 @@ def axis_of(place: str, given: Any, hint: Any) -> list[Any]:
 
 
 def option_sets(
-    place: str, options: Mapping[str, Any], plugin: Any, check: Callable[[dict[str, Any]], object]
+    place: str, options: Mapping[str, Any], plugin: Any, check: Callable[..., object]
 ) -> list[dict[str, Any]]:
     """Every combination of a plugin's options, each of them checked.
 
@@ -92,7 +92,7 @@ def option_sets(
         place: of the options.
         options: a value or a list of values by option.
         plugin: the class whose fields are the options.
-        check: raises ValueError for options that the plugin doesn't take.
+        check: takes options by name, and raises ValueError for those that the plugin doesn't take.
 
     Raises:
         SweepFileError: for an empty list, and for options that the plugin doesn't take.
@@ -101,18 +101,18 @@ def option_sets(
     axes = [axis_of(f"{place}.{option}", value, hints.get(option, Any)) for option, value in options.items()]
     found = [dict(zip(options, values, strict=True)) for values in product(*axes)]
     for one in found:
-        checked(place, lambda one=one: check(one))  # type: ignore[misc]
+        checked(place, check, **one)
     return found
 
 
-def checked(place: str, act: Callable[[], Any]) -> Any:
+def checked(place: str, act: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
     """What an act gives; what it refuses is told with the place.
 
     Raises:
         SweepFileError: for a ValueError of the act, or a library that it lacks.
     """
     try:
-        return act()
+        return act(*arguments, **options)
     except ValueError as error:
         raise SweepFileError(f"{place}: {error}") from error
     except ModuleNotFoundError as error:

@@ -1,19 +1,183 @@
-"""Measures cells where a job of a sweep runs: in this process, in one beside it, or on a cluster's worker."""
+"""Measures cells where a job of a sweep runs: in this process, in one beside it, or on a cluster's worker.
 
+A job has one thread of linear algebra, and models are used as they are read from their packed parameters. So numbers
+don't depend on how many workers there are, where they run, or whether a model was trained just now.
+"""
+
+import logging
+import os
+import sys
+import threading
 import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
-from plumbline.sweep.cells import Cell
-from plumbline.sweep.measuring import NotApplicable, measure
+from joblib import parallel_config
+from threadpoolctl import threadpool_limits
+
+from plumbline.sweep.cells import Cell, ModelChoice
+from plumbline.sweep.measuring import NotApplicable, Shared, measure, train_model
 from plumbline.sweep.outcomes import Outcome, done
+from plumbline.sweep.parcels import Content, KeptTrainer, pack, parameters_of, unpack, unpack_table
+
+# Libraries that are loaded while a job runs read these.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# What an attack logs of its view, thousands of views would say; results have it in their measures.
+_TALKING = ("attacks", "defences")
+_MOST_KEPT = 6
+_kept: OrderedDict[str, Any] = OrderedDict()
+# Limits on threads are the process's: a worker with several slots does one job at a time.
+_at_work = threading.Lock()
 
 
-def outcome_of(cell: Cell, on: Any) -> Outcome:
-    """Measure a cell on what it shares with others; what goes wrong is its reason."""
+@dataclass(frozen=True)
+class Task:
+    """What a job computes.
+
+    Attributes:
+        on: the model or data set that its cells share; None for none.
+        cells: what is measured. None of them: the model is trained.
+        table: key of the data set's parcel; empty for none.
+        model: key of the trained model.
+        versions: of what its numbers depend on, by name, for a worker elsewhere to compare.
+    """
+
+    on: Shared | None
+    cells: tuple[Cell, ...]
+    table: str = ""
+    model: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a job computed.
+
+    Attributes:
+        outcomes: of the cells in their order; of a training, a single one.
+        parameters: of a training that was done, packed.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    parameters: Content | None = None
+
+
+def run_task(task: Task, table: Content | None, parameters: Content | None) -> Result:
+    """Compute a job; what goes wrong in a cell is its outcome.
+
+    Args:
+        task: what is computed.
+        table: the packed data set, where the task has one.
+        parameters: what training found, packed, where cells are on a model.
+    """
+    with _at_work, _quiet(), _one_thread(), parallel_config(backend="sequential"):
+        if not task.cells:
+            return _trained(task, table)
+        found: list[Any] = []
+        failure = _tried(lambda: found.append(_shared(task, table, parameters)))
+        if failure.status != "done":
+            return Result((failure,) * len(task.cells))
+        return Result(tuple(_measured(cell, found[0]) for cell in task.cells))
+
+
+def forget() -> None:
+    """Drop what this process keeps of data and models for the next job."""
+    _kept.clear()
+
+
+def _trained(task: Task, table: Content | None) -> Result:
+    found: list[Content] = []
+
+    def train() -> None:
+        found.append(pack(parameters_of(train_model(_model_of(task), _table(task, table)))))
+
+    outcome = _tried(train)
+    return Result((outcome,), found[0] if found else None)
+
+
+def _measured(cell: Cell, on: Any) -> Outcome:
+    measures: dict[str, Any] = {}
+    return _tried(lambda: measures.update(measure(cell, on)), measures)
+
+
+def _tried(work: Callable[[], object], measures: dict[str, Any] | None = None) -> Outcome:
+    """Do the work and say how it ended; ``measures`` are what it has measured by then."""
     start = time.thread_time()
     try:
-        return done(measure(cell, on), time.thread_time() - start)
+        work()
+        return done(measures or {}, time.thread_time() - start)
     except NotApplicable as error:
         return Outcome("not applicable", str(error), seconds=time.thread_time() - start)
     except (Exception, SystemExit) as error:
         return Outcome("failed", f"{type(error).__name__}: {error}", seconds=time.thread_time() - start)
+
+
+def _shared(task: Task, table: Content | None, parameters: Content | None) -> Any:
+    if task.on is None:
+        return None
+    if not isinstance(task.on, ModelChoice):
+        return _table(task, table)
+    if parameters is None:
+        raise AssertionError(f"The model {task.model} was not sent along.")
+    trainer = KeptTrainer(unpack(parameters))
+    return _once(task.model, lambda: train_model(_model_of(task), _table(task, table), trainer))
+
+
+def _model_of(task: Task) -> ModelChoice:
+    if not isinstance(task.on, ModelChoice):
+        raise AssertionError("Only models are trained.")
+    return task.on
+
+
+def _table(task: Task, table: Content | None) -> Any:
+    if table is None:
+        raise AssertionError(f"The data set {task.table} was not sent along.")
+    return _once(task.table, lambda: unpack_table(table))
+
+
+def _once(key: str, make: Callable[[], Any]) -> Any:
+    """Make something, or take it from those that were made last."""
+    if key not in _kept:
+        _kept[key] = make()
+    _kept.move_to_end(key)
+    while len(_kept) > _MOST_KEPT:
+        _kept.popitem(last=False)
+    return _kept[key]
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Has all linear algebra take one thread, and gives back what it had."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    torch = sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch else 0
+    if torch:
+        torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        if torch:
+            torch.set_num_threads(threads)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in _TALKING]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

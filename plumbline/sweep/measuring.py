@@ -15,9 +15,9 @@ from attacks.base import BaselinedAttack
 from attacks.undone import highest, undo
 from defences import DefenceError
 from plumbline.judge.measures import covered, mse_per_feature
-from plumbline.simulation.linear_models import train_linear
-from plumbline.simulation.network_models import train_network
-from plumbline.simulation.recipes import linear_recipe, network_recipe
+from plumbline.simulation.linear_models import TrainedModel, train_linear
+from plumbline.simulation.network_models import TrainedNetwork, train_network
+from plumbline.simulation.recipes import NetworkTrainer, linear_recipe, network_recipe
 from plumbline.simulation.scaled_tables import ScaledTable, load_scaled
 from plumbline.simulation.score_measures import mean_divergence, score_utility
 from plumbline.simulation.situations import LabModel, Setting, Situation, situation_of
@@ -44,20 +44,35 @@ def prepare(on: Shared, data_dir: Path | None) -> Any:
         DatasetNotFound: when raw files are missing.
         ValueError: for options that a trainer, a network, a defence or the data set doesn't take.
     """
-    if isinstance(on, DataChoice):
-        return _table(on, data_dir, 0)
-    table = _table(on.data, data_dir, on.seed)
+    table = load_table(on, data_dir)
+    return table if isinstance(on, DataChoice) else train_model(on, table)
+
+
+def load_table(on: Shared, data_dir: Path | None) -> ScaledTable:
+    """Load the data set of a choice; raises as ``prepare``. A model's seed draws rows, and makes what is synthetic."""
+    data, seed = (on, 0) if isinstance(on, DataChoice) else (on.data, on.seed)
+    return load_scaled(data.name, data_dir, rows=data.rows, options=dict(data.options), seed=seed, scaled=data.scaled)
+
+
+def train_model(
+    on: ModelChoice, table: ScaledTable, trainer: NetworkTrainer | None = None
+) -> TrainedModel | TrainedNetwork:
+    """Train a model on a table; raises ValueError as ``prepare``.
+
+    Args:
+        on: what is trained and how.
+        table: of its data set.
+        trainer: takes the place of the one that trains, as one that has the parameters already; the model won't show.
+    """
     if on.kind == "network":
-        structured = network_recipe(on.trainer, dict(on.options), on.seed)
-        recipe = structured if on.defence is None else replace(structured, trainer=_private_trainer(on.defence))
-        return train_network(table, on.passive, recipe, on.seed, held_out=on.held_out)
-    plain = linear_recipe(on.trainer, dict(on.options), on.seed)
-    linear = plain if on.defence is None else replace(plain, trainer=_private_trainer(on.defence))
-    return train_linear(table, linear, on.seed, held_out=on.held_out)
-
-
-def _table(on: DataChoice, data_dir: Path | None, seed: int) -> ScaledTable:
-    return load_scaled(on.name, data_dir, rows=on.rows, options=dict(on.options), seed=seed, scaled=on.scaled)
+        network = network_recipe(on.trainer, dict(on.options), on.seed)
+        network = network if on.defence is None else replace(network, trainer=_private_trainer(on.defence))
+        by = network if trainer is None else replace(network, trainer=trainer)
+        return replace(train_network(table, on.passive, by, on.seed, held_out=on.held_out), recipe=network)
+    linear = linear_recipe(on.trainer, dict(on.options), on.seed)
+    linear = linear if on.defence is None else replace(linear, trainer=_private_trainer(on.defence))
+    by_linear = linear if trainer is None else replace(linear, trainer=trainer)
+    return replace(train_linear(table, by_linear, on.seed, held_out=on.held_out), recipe=linear)
 
 
 def _private_trainer(choice: Choice) -> Any:

@@ -91,7 +91,7 @@ class ResultStore:
         try:
             write_durably(self.folder / f"{uuid.uuid4().hex}.parquet", content.getvalue(), private=False)
         except OSError as error:
-            raise _unwritable(self.folder, error) from error
+            raise unwritable(self.folder, error) from error
 
     def _parts(self) -> Iterator[Path]:
         return iter(sorted(self.folder.glob("*.parquet")))
@@ -147,7 +147,7 @@ def open_store(folder: Path) -> Iterator[ResultStore]:
         make_folder(folder, private=False)
         lock = (folder / _LOCK).open("ab")
     except OSError as error:
-        raise _unwritable(folder, error) from error
+        raise unwritable(folder, error) from error
     with lock:
         store = ResultStore(folder)
         with suppress(BlockingIOError):
@@ -157,7 +157,8 @@ def open_store(folder: Path) -> Iterator[ResultStore]:
         yield store
 
 
-def _unwritable(folder: Path, error: OSError) -> SweepStopped:
+def unwritable(folder: Path, error: OSError) -> SweepStopped:
+    """What a person reads when the folder of finished cells can't be written."""
     return SweepStopped(
         f"Finished cells can't be kept in {folder} ({error.strerror or error}). Those that were kept stay: free the "
         "disk or choose another folder, and start again; none of them is computed twice."

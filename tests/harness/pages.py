@@ -86,10 +86,10 @@ def _is_foreign(address: str, own: str) -> bool:
     return address.partition("#")[0] != own and not address.startswith(("data:", "blob:"))
 
 
-def problems_of(browser: "Browser", file: Path, look: Look) -> list[str]:
+def problems_of(browser: "Browser", file: Path, look: Look, *, most_bytes: int = MOST_BYTES) -> list[str]:
     """Look at a page, with its details closed and open; what is wrong, in sentences, and nothing where all is well."""
     size = file.stat().st_size
-    problems = [f"The file has {size:,} bytes, more than {MOST_BYTES:,}."] if size > MOST_BYTES else []
+    problems = [f"The file has {size:,} bytes, more than {most_bytes:,}."] if size > most_bytes else []
     with visited(browser, file, look) as visit:
         problems += visit.page.evaluate(_CHECKS, look.media == "print")
         _keep_picture(visit, file)

@@ -39,7 +39,7 @@ GRPC = {
 # Roles mirror each other, and so do studies.
 MIRRORED = {
     "services": {"party.py", "requirements.py", "server.py", "servicer.py"},
-    "plumbline": {"page.py", "statements.py", "study.py"},
+    "plumbline": {"page.py", "statements.py", "study.py", "trade_offs.py"},
 }
 MOST_LINES, MOST_LINES_OF_A_TEST = 400, 500
 # File, and why it may be longer.

@@ -11,10 +11,9 @@ STUDY = Study(
         "cost": "plumbline.figures.defences.cost:cost_section",
         "noise": "plumbline.figures.defences.noise:noise_section",
         "canaries": "plumbline.figures.defences.canaries:canaries_section",
-        "scores": "plumbline.figures.defences.scores:scores_section",
     },
     lead="Each defence against each attack that applies, what it costs, and the papers' figures redrawn. A defence is "
     "judged by what is left of the federation's part: how much less the best attack that knows the defence errs than "
     "the best guess without scores.",
-    shares={"matrix": 15.0, "cost": 2.0, "noise": 2.0, "scores": 4.0},
+    shares={"matrix": 15.0, "cost": 2.0, "noise": 2.0},
 )

@@ -1,1 +1,1 @@
-"""Jiang, Zhou, Grossklags, Comprehensive Analysis of Privacy Leakage in Vertical Federated Learning During Prediction."""
+"""Jiang, Zhou and Grossklags on privacy leakage of predictions: their experiments, redrawn."""

@@ -10,13 +10,13 @@ STUDY = Study(
     paper="Xue Jiang, Xuebing Zhou, Jens Grossklags: Comprehensive Analysis of Privacy Leakage in Vertical Federated "
     "Learning During Prediction (2022)",
     sections={
-        "datasets": f"{_HERE}.datasets:datasets",
-        "linear": f"{_HERE}.linear:linear",
-        "correlation": f"{_HERE}.correlation:correlation",
-        "networks": f"{_HERE}.networks:networks",
-        "generative": f"{_HERE}.generative:generative",
-        "sizes": f"{_HERE}.sizes:sizes",
-        "activations": f"{_HERE}.activations:activations",
+        "datasets": f"{_HERE}.accuracies:datasets",
+        "linear": f"{_HERE}.linear_inversion:linear",
+        "correlation": f"{_HERE}.correlated_columns:correlation",
+        "networks": f"{_HERE}.network_inversion:networks",
+        "generative": f"{_HERE}.generator_records:generative",
+        "sizes": f"{_HERE}.model_sizes:sizes",
+        "activations": f"{_HERE}.activation_functions:activations",
     },
     lead="The active party moves a guess of the passive party's features until the model's scores match those that it "
     "was sent. Table 1 and Figures 5 to 15 on the same data, and beside each published attack the Bayesian adversary "

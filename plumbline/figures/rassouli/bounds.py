@@ -22,7 +22,6 @@ from plumbline.figures.rassouli.windowed import (
     columns_of,
     done_rows,
     model_of,
-    reasons,
     window_options,
 )
 from plumbline.figures.study import StudyRun
@@ -80,7 +79,7 @@ def section_of(run: StudyRun, plan: _Plan) -> Section:
         data=data,
         summary=_summary(data),
         plots=(_plot(data), _convergence_plot(data)),
-        notes=(*skipped, *_notes(plan), *reasons(measured)),
+        notes=(*skipped, *_notes(plan)),
         statements=guarantee_statements(data),
     )
 

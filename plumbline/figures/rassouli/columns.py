@@ -9,7 +9,7 @@ import pandas as pd
 from plumbline.figures.page.curves import Curve, Panel, draw_panels
 from plumbline.figures.page.section import Plot, Section
 from plumbline.figures.rassouli.statements.columns_described import column_statements
-from plumbline.figures.rassouli.windowed import DATASETS, Size, done_rows, reasons
+from plumbline.figures.rassouli.windowed import DATASETS, Size, done_rows
 from plumbline.figures.study import StudyRun
 from plumbline.simulation.scaled_tables import ScaledTable
 from plumbline.sweep.cells import Cell, DataChoice, TaskCell
@@ -59,7 +59,7 @@ def section_of(run: StudyRun, plan: _Plan) -> Section:
         data=data,
         summary=_summary(data),
         plots=(_plot(data),),
-        notes=(*skipped, *_notes(plan), *reasons(measured)),
+        notes=(*skipped, *_notes(plan)),
         statements=column_statements(data),
     )
 

@@ -19,7 +19,7 @@ from defences import Defence, NoiseSource, ScoreContext, channel_of
 from plumbline.figures.page.section import Section
 from plumbline.figures.rassouli.schemes_page import schemes_notes, schemes_plots, schemes_summary
 from plumbline.figures.rassouli.statements.defended import scheme_statements
-from plumbline.figures.rassouli.windowed import columns_of, done_rows, model_of, reasons, size_of, window_options
+from plumbline.figures.rassouli.windowed import columns_of, done_rows, model_of, size_of, window_options
 from plumbline.figures.study import StudyRun
 from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.informed import given
@@ -103,7 +103,7 @@ def section_of(run: StudyRun, plan: _Plan) -> Section:
         data=data,
         summary=schemes_summary(data, {one.title: one.typical for one in CURVES}),
         plots=schemes_plots(data),
-        notes=(*skipped, *schemes_notes(data), *reasons(measured), *(reasons(beside) if len(beside) else ())),
+        notes=(*skipped, *schemes_notes(data)),
         statements=scheme_statements(data),
     )
 

@@ -15,6 +15,8 @@ STUDY = Study(
         "black_box": f"{_ROOM}.black_box:black_box_section",
         "transform": f"{_ROOM}.transform:transform_section",
         "schemes": f"{_ROOM}.schemes:schemes_section",
+        "starts": f"{_ROOM}.starts:starts_section",
+        "earlier": f"{_ROOM}.earlier:earlier_section",
     },
     lead="An active party that receives confidence scores solves for the passive party's features. Every figure and "
     "every statement of the paper, on the same data, with the Bayesian adversary of this project beside them.",

@@ -24,7 +24,6 @@ from plumbline.figures.rassouli.windowed import (
     columns_of,
     done_rows,
     model_of,
-    reasons,
     window_options,
 )
 from plumbline.figures.study import StudyRun
@@ -100,7 +99,7 @@ def section_of(run: StudyRun, plan: _Plan) -> Section:
         data=data,
         summary=transform_summary(data),
         plots=transform_plots(data),
-        notes=(*skipped, *transform_notes(data, plan.records), *reasons(measured)),
+        notes=(*skipped, *transform_notes(data, plan.records)),
         statements=transform_statements(data),
     )
 

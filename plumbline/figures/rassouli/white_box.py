@@ -25,7 +25,6 @@ from plumbline.figures.rassouli.windowed import (
     classes_over,
     done_rows,
     model_of,
-    reasons,
 )
 from plumbline.figures.study import StudyRun
 from plumbline.sweep.cells import Cell, Choice, ModelChoice
@@ -140,7 +139,7 @@ def section_of(run: StudyRun, plan: _Plan) -> Section:
         data=data,
         summary=_summary(data),
         plots=(_plot(data),),
-        notes=(*skipped, *_notes(data, plan), *reasons(measured)),
+        notes=(*skipped, *_notes(data, plan)),
         statements=reconstruction_statements(data[data["trainer"] == "adam"]),
     )
 

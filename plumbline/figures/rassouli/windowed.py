@@ -108,16 +108,6 @@ def done_rows(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["status"] == "done"].reset_index(drop=True)
 
 
-def reasons(frame: pd.DataFrame) -> tuple[str, ...]:
-    """A sentence for each attack or task that could not be measured somewhere, and why; it is in no curve there."""
-    lacking = frame[frame["status"] != "done"]
-    who = "attack" if "attack" in lacking else "function"
-    said = []
-    for (name, reason), own in lacking.groupby([who, "reason"], sort=False):
-        said.append(f"{name} was not measured in {len(own)} of {(frame[who] == name).sum()} places: {reason}")
-    return tuple(said)
-
-
 def classes_over(frame: pd.DataFrame) -> pd.Series:
     """k of each row's data set."""
     return frame["dataset"].map({name: size_of(name).classes for name in frame["dataset"].unique()})

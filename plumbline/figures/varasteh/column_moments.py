@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -10,7 +11,7 @@ from plumbline.figures.page.section import Plot, Section
 from plumbline.figures.page.statement import Statement, interval_over
 from plumbline.figures.study import StudyRun
 from plumbline.figures.varasteh.comparing import interval_words, stated
-from plumbline.figures.varasteh.rivals import PAPER_DATASETS, paper_model, without_result
+from plumbline.figures.varasteh.rivals import PAPER_DATASETS, paper_model
 from plumbline.sweep import DataChoice, ModelChoice, TaskCell
 
 _FACTS = "plumbline.figures.varasteh.data_facts:"
@@ -40,14 +41,15 @@ LEAST_ACCURACY = 0.85
 
 @dataclass(frozen=True)
 class _Plan:
-    """Data sets, and how many models of each."""
+    """Data sets, and how many models of each; whether converged ones as well."""
 
     datasets: tuple[str, ...] = PAPER_DATASETS
     seeds: int = 3
+    converged: bool = True
 
 
 _FULL = _Plan()
-_QUICK = _Plan(seeds=1)
+_QUICK = _Plan(seeds=1, converged=False)
 
 
 def moments_section(run: StudyRun) -> Section:
@@ -55,7 +57,7 @@ def moments_section(run: StudyRun) -> Section:
     plan = _QUICK if run.quick else _FULL
     names, missing = run.available(plan.datasets)
     tables = run.measure([TaskCell.of(_FACTS + "moments_of", DataChoice(name)) for name in names])
-    models = [model for name in names for model in _models(name, range(run.seed, run.seed + plan.seeds))]
+    models = [model for name in names for model in _models(name, range(run.seed, run.seed + plan.seeds), plan)]
     accuracies = run.measure([TaskCell.of(_FACTS + "accuracy_of", model) for model in models])
     data = pd.concat([tables, accuracies], ignore_index=True)
     return Section(
@@ -64,14 +66,14 @@ def moments_section(run: StudyRun) -> Section:
         data=data,
         summary=_summary(data),
         plots=tuple(_plots(data)),
-        notes=(*missing, *without_result(data)),
+        notes=missing,
         statements=moment_statements(data),
     )
 
 
-def _models(name: str, seeds: range) -> list[ModelChoice]:
-    """The paper's model and a converged one, whose accuracy the early stop costs nothing."""
-    converged = [ModelChoice(DataChoice(name), trainer="lbfgs", seed=seed) for seed in seeds]
+def _models(name: str, seeds: range, plan: _Plan) -> list[ModelChoice]:
+    """The paper's model and, where asked for, a converged one, whose accuracy no early stop costs anything."""
+    converged = [ModelChoice(DataChoice(name), trainer="lbfgs", seed=seed) for seed in seeds if plan.converged]
     return [*(paper_model(name, seed) for seed in seeds), *converged]
 
 
@@ -84,12 +86,13 @@ def _summary(data: pd.DataFrame) -> pd.DataFrame:
         }
         for trainer in ("adam", "lbfgs"):
             found = _accuracy(data, name, trainer)
-            row[f"accuracy, {trainer}"] = found.mean() if len(found) else float("nan")
+            if len(found):
+                row[f"accuracy, {trainer}"] = found.mean()
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _facts(data: pd.DataFrame) -> dict[str, "pd.Series[object]"]:
+def _facts(data: pd.DataFrame) -> dict[str, "pd.Series[Any]"]:
     """The row of moments of each data set that has one."""
     if "means" not in data:
         return {}
@@ -130,7 +133,7 @@ def moment_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
     )
 
 
-def _shape(name: str, facts: Mapping[str, "pd.Series[object]"]) -> Statement:
+def _shape(name: str, facts: Mapping[str, "pd.Series[Any]"]) -> Statement:
     columns, classes, records = PAPER_SHAPES[name]
     paper = f"{columns} features, {classes} classes, {records:,} records."
     held, words = [], ""
@@ -141,7 +144,7 @@ def _shape(name: str, facts: Mapping[str, "pd.Series[object]"]) -> Statement:
     return stated("Table I", name, paper, held, words, _SHAPE_REASONS.get(name, ""))
 
 
-def _half(name: str, facts: Mapping[str, "pd.Series[object]"]) -> Statement:
+def _half(name: str, facts: Mapping[str, "pd.Series[Any]"]) -> Statement:
     said = PAPER_HALF[name]
     paper = f"1/2 for all errs by about {' or '.join(f'{one:g}' for one in said)}."
     held, words = [], ""
@@ -165,9 +168,7 @@ def _accurate(name: str, data: pd.DataFrame) -> Statement:
         mean = interval_over(pd.DataFrame({"accuracy": found, "seed": range(len(found))}), "accuracy", by=("seed",))
         converged, majority = _accuracy(data, name, "lbfgs"), data.loc[data["dataset"] == name, "majority"].max()
         held = [mean.mean >= LEAST_ACCURACY]
-        words = (
-            f"{interval_words(mean, 3)}; a converged model {converged.mean():.3f}, the most frequent class alone "
-            f"{majority:.3f}."
-        )
+        more = f" a converged model {converged.mean():.3f}," if len(converged) else ""
+        words = f"{interval_words(mean, 3)};{more} the most frequent class alone {majority:.3f}."
     paper = f"Test accuracy of the model is at least {LEAST_ACCURACY:.0%}; data sets below are left out."
     return stated("Section III", name, paper, held, words)

@@ -64,12 +64,14 @@ def federations_part(frame: pd.DataFrame) -> tuple[str, ...]:
     """What the scores add for who has complete records, max(0, 1 - e / e0), a sentence for all data sets."""
     here = _measured(frame)
     here = here[here["curve"] == KNOWS_RECORDS]
-    if not len(here) or "baseline" not in here:
+    if not len(here):
         return ()
-    means = here.groupby("dataset", sort=False)[["mse", "baseline"]].mean()
-    parts = np.maximum(0.0, 1 - means["mse"] / means["baseline"])
+    means = here.groupby("dataset", sort=False)[["mse", "guess"]].mean()
+    parts = np.maximum(0.0, 1 - means["mse"] / means["guess"])
     said = ", ".join(f"{name} {part:.0%}" for name, part in parts.items())
-    return (f"The federation's part for who has complete records, 1 - e / e0: {said}.",)
+    return (
+        f"The federation's part for who has complete records, 1 - e / e0, e0 the best guess without scores: {said}.",
+    )
 
 
 def _measured(frame: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from defences.parameter_rotation import Secret
 from plumbline.figures.page.section import Section
 from plumbline.figures.study import StudyRun
 from plumbline.figures.varasteh.distortion_statements import secret_statements
-from plumbline.figures.varasteh.rivals import paper_model, without_result
+from plumbline.figures.varasteh.rivals import paper_model
 from plumbline.figures.varasteh.rotation import AS_DISCLOSED, HALF, REPEATS, RESCALES
 from plumbline.sweep import TaskCell
 
@@ -57,7 +57,7 @@ def secrets_section(run: StudyRun) -> Section:
         data=data,
         summary=_summary(data),
         plots=(),
-        notes=(*missing, *_rescaling(data), *without_result(data)),
+        notes=(*missing, *_rescaling(data)),
         statements=secret_statements(data),
     )
 

@@ -128,12 +128,3 @@ def errors(run: StudyRun, at: Sequence[Attacked], rivals: Sequence[Rival], recor
     pairs = [(one, rival) for one in at for rival in rivals]
     frame = run.measure([rival.cell(one.model, one.passive, records) for one, rival in pairs])
     return frame.assign(curve=[rival.label for _, rival in pairs])
-
-
-def without_result(frame: pd.DataFrame) -> tuple[str, ...]:
-    """A sentence for every reason for which measurements are missing."""
-    if "status" not in frame or (frame["status"] == "done").all():
-        return ()
-    missing = frame[frame["status"] != "done"]
-    kinds = missing.groupby(["status", "reason"], sort=False).size()
-    return tuple(f"{count} measurements: {status}. {reason}" for (status, reason), count in kinds.items())

@@ -43,7 +43,7 @@ def trade_off_plots(data: pd.DataFrame) -> Iterator[Plot]:
             yield draw_panels(name, _panels(part), f"{caption} {_NOTE}", columns=3)
 
 
-_NOTE = "Predicted: by the closed forms, for training records; all else on held-out ones. Dashed: not in the paper."
+_NOTE = "Predicted: by the closed forms, for training records; all else on held-out ones. Heavier: not in the paper."
 
 
 def epsilon_plot(data: pd.DataFrame) -> Iterator[Plot]:
@@ -67,7 +67,9 @@ def _panels(part: pd.DataFrame) -> list[Panel]:
         if here["case"].nunique() > 1:
             rotated = here[here["case"] == "i"]
             curves.insert(1, _curve(rotated, PREDICTED, _label(PREDICTED, rotated)))
-        panels.append(Panel(f"{name}, d = {d}", _X, "MSE per feature", tuple(curves), _cap(usual), log_y=True))
+        panels.append(
+            Panel(f"{name}, d = {d}", _X, "MSE per feature", tuple(curves), _cap(usual), log_y=True, log_x=True)
+        )
     return panels
 
 

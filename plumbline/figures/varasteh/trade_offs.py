@@ -3,7 +3,7 @@
 SIMULATION: models are trained in one place, on all parties' columns; no service runs.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -11,7 +11,7 @@ import pandas as pd
 from plumbline.figures.page.section import Section
 from plumbline.figures.study import StudyRun
 from plumbline.figures.varasteh.distortion_statements import few_columns_statements, trade_off_statements
-from plumbline.figures.varasteh.rivals import columns_of, paper_model, without_result
+from plumbline.figures.varasteh.rivals import columns_of, paper_model
 from plumbline.figures.varasteh.trade_off_plots import (
     epsilon_plot,
     known_defence_notes,
@@ -81,7 +81,7 @@ def trade_offs_section(run: StudyRun) -> Section:
         data=data,
         summary=trade_off_summary(data),
         plots=tuple(trade_off_plots(data)),
-        notes=(*missing, *known_defence_notes(data), *without_result(data)),
+        notes=(*missing, *known_defence_notes(data)),
         statements=trade_off_statements(data),
     )
 
@@ -98,7 +98,7 @@ def epsilon_section(run: StudyRun) -> Section:
         data=data,
         summary=trade_off_summary(data),
         plots=tuple(epsilon_plot(data)),
-        notes=(*missing, *without_result(data)),
+        notes=missing,
         statements=few_columns_statements(data),
     )
 
@@ -107,12 +107,11 @@ def _measured(run: StudyRun, asked: Sequence[_Asked], plan: _Plan) -> pd.DataFra
     frame = run.measure([one.cell(plan.records) for one in asked])
     if not len(frame):
         return frame
-    described: Mapping[str, list[object]] = {
-        "d": [len(one.passive) for one in asked],
-        "start": [one.passive[0] for one in asked],
-        "epsilon": [one.epsilon for one in asked],
-    }
-    return frame.assign(**described)
+    return frame.assign(
+        d=[len(one.passive) for one in asked],
+        start=[one.passive[0] for one in asked],
+        epsilon=[one.epsilon for one in asked],
+    )
 
 
 def _trade_offs(name: str, plan: _Plan, first: int) -> Iterator[_Asked]:

@@ -54,7 +54,7 @@ def test_data_enters_by_its_content(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_torch_enters_only_where_it_computes() -> None:
     assert "torch" not in versions_of(CELL)
     pytest.importorskip("torch")
-    network = replace(MODEL, kind="network", trainer="adam")
+    network = replace(MODEL, kind="network", trainer="adam", passive=CELL.passive)
     for cell in (
         replace(CELL, attack=Choice("gia")),
         replace(CELL, defences=(Choice("purification"),)),

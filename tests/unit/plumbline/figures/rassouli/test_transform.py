@@ -27,7 +27,7 @@ def errors(section: Section) -> pd.DataFrame:
 def test_every_attack_meets_every_defence(section: Section) -> None:
     naive = section.data[section.data["adversary"].isin((*ATTACKS, CAUTIOUS, HALF))]
     assert set(naive["defence"]) == {NONE, *DEFENCES}
-    assert (naive.groupby(["dataset", "d", "defence"]).size() == len(ATTACKS) + 2).all()
+    assert (naive.groupby(["dataset", "d", "start", "defence"]).size() == len(ATTACKS) + 2).all()
     assert np.isfinite(section.data[["mse", "kl", "bound"]].to_numpy()).all()
 
 
@@ -40,14 +40,22 @@ def test_scores_are_kept_at_disclosure_and_to_the_optimiser_after_retraining(sec
 
 
 def test_ls_errs_as_theorem_3_says(section: Section) -> None:
-    """Held-out records against the moments of the training records, so only about as it says."""
+    """H* is found on the training records, the greatest error is of those attacked."""
     ls = section.data[section.data["adversary"] == "ls"]
     for name in ("random, disclosed", "H*, disclosed"):
         own = ls[ls["defence"] == name]
         ratio = own["mse"].to_numpy() / own["bound"].to_numpy()
-        assert ratio.max() < 1.6
+        assert ratio.max() <= 1 + 1e-9
         if name.startswith("H*"):
-            assert ratio.min() > 0.6
+            assert ratio.min() > 0.98
+
+
+def test_negation_adds_what_the_paper_says(section: Section) -> None:
+    table = section.data.pivot_table(index=["d", "start"], columns=["defence", "adversary"], values="mse")
+    gain = section.data.groupby(["d", "start"])["gain"].first()
+    for attack in ("ls", "half_star"):
+        added = table["-I, retrained", attack] - table[NONE, attack]
+        np.testing.assert_allclose(added, gain, rtol=1e-4)
 
 
 def test_who_guesses_the_negation_or_has_records_is_back_where_it_was(section: Section) -> None:
@@ -65,11 +73,12 @@ def test_who_sees_that_nothing_fits_does_better_to_say_one_half(section: Section
     assert ls > 2 * half
 
 
-def test_notes_name_the_substitutes_and_plots_are_drawn(section: Section) -> None:
-    assert [note.split(" takes the place of ")[0] for note in section.notes[:2]] == ["digits", "breast_cancer"]
-    assert [plot.name for plot in section.plots] == ["mse-digits", "mse-breast_cancer", "kl"]
+def test_notes_name_what_is_skipped_and_plots_are_drawn(section: Section) -> None:
+    assert section.notes[0].startswith("bank is skipped")
+    assert [plot.name for plot in section.plots] == ["mse-synthetic", "kl"]
     assert all("<svg" in plot.svg and plot.caption for plot in section.plots)
     assert set(section.summary["defence"]) == {NONE, *DEFENCES}
+    assert {one.verdict for one in section.statements if one.subject == "every window"} == {"reproduced"}
 
 
 def test_the_same_arguments_give_the_same_section(section: Section) -> None:

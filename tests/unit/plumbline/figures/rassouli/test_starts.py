@@ -1,0 +1,24 @@
+"""Figure 14 run in quick form on synthetic data."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from plumbline.figures.rassouli.starts import STARTS, starts_section
+from plumbline.figures.study import StudyRun
+from plumbline.sweep import SweepOptions
+
+
+def test_searches_are_compared_by_their_start_and_ours_stands_beside() -> None:
+    section = starts_section(StudyRun(SweepOptions(), quick=True))
+    searches = section.data[section.data["attack"].str.startswith("gia(")]
+    assert set(searches["start_at"]) == set(STARTS)
+    means = searches[searches["d"] >= searches["k"]].groupby("start_at")["mse"].mean()
+    # Synthetic columns lie about 1/2.
+    assert means["half"] < means["random"] < means["zero"]
+    assert section.summary.iloc[0]["half"] == pytest.approx(means["half"], abs=1e-4)
+    verdicts = {(one.source, one.subject): one.verdict for one in section.statements}
+    assert verdicts["Section VIII-E", "synthetic"] == "reproduced"
+    labels = {curve.label for curve in section.plots[0].panels[0].curves if curve.ours}
+    assert "posterior, knows records" in labels
+    assert "guess, knows records" in labels
