@@ -64,6 +64,7 @@ STUDIES: dict[str, StudyEntry] = {
         "plumbline.figures.jiang.study",
         "Jiang's figures: gradient inversion of linear models and networks, in a white box and a black box.",
         "--section linear --quick",
+        ("satellite", "robot", "drive", "bank_all"),
     ),
     "defences": StudyEntry(
         "plumbline.figures.defences.study",
