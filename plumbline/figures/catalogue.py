@@ -66,6 +66,16 @@ STUDIES: dict[str, StudyEntry] = {
         "--section linear --quick",
         ("satellite", "robot", "drive", "bank_all"),
     ),
+    "hu": StudyEntry(
+        "plumbline.figures.hu.study",
+        "Hu: what training leaks of labels, epoch by epoch; on the wire with --wire; other expansions of the sigmoid.",
+        "--datasets credit --seeds 2",
+        (
+            StudyOption("seeds", 5, "Repetitions; --quick has two at most."),
+            StudyOption("datasets", (), "mnist01 or credit; default both."),
+            StudyOption("wire", False, "Run an epoch of each data set in a real federation as well: some minutes."),
+        ),
+    ),
     "defences": StudyEntry(
         "plumbline.figures.defences.study",
         "Every defence against every attack, with what it costs, and the papers' figures of defences.",
