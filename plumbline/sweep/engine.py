@@ -20,10 +20,6 @@ from plumbline.sweep.shared import SharedThings
 from plumbline.sweep.store import ResultStore, open_store
 
 
-class SweepInterrupted(KeyboardInterrupt):
-    """Ctrl-C ended a sweep: the message says what is kept."""
-
-
 @dataclass(frozen=True)
 class SweepOptions:
     """How a sweep is run. None of it enters a result.
@@ -53,7 +49,7 @@ def run_cells(cells: Sequence[Cell], options: SweepOptions) -> pd.DataFrame:
     Raises:
         DatasetError: when raw files are missing or damaged.
         SweepStopped: when finished cells can't be kept, or a cluster isn't there or vanishes. What is done stays.
-        SweepInterrupted: for Ctrl-C. What is done stays.
+        KeyboardInterrupt: for Ctrl-C. What is done stays.
     """
     keys = [key_of(cell, digest_of_data(data_of(cell), options.data_dir)) for cell in cells]
     with _opened(options.store) as store:
@@ -68,8 +64,6 @@ def run_cells(cells: Sequence[Cell], options: SweepOptions) -> pd.DataFrame:
         try:
             for outcomes in _Sweep(missing, options, store, pace).outcomes():
                 found |= outcomes
-        except KeyboardInterrupt:
-            raise SweepInterrupted(_interrupted(len(set(keys) - found.keys()), options.store)) from None
         finally:
             forget()
     options.done(1.0)
@@ -80,11 +74,6 @@ def run_cells(cells: Sequence[Cell], options: SweepOptions) -> pd.DataFrame:
 
 def _opened(folder: Path | None) -> AbstractContextManager[ResultStore | None]:
     return nullcontext() if folder is None else open_store(folder)
-
-
-def _interrupted(left: int, folder: Path | None) -> str:
-    kept = "nothing was kept: name a store" if folder is None else f"what is done stays in {folder}: start again"
-    return f"The sweep was interrupted with {left:,} cells to go; {kept} to go on from there next time."
 
 
 @dataclass(frozen=True, eq=False)

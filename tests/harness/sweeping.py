@@ -19,10 +19,21 @@ def slow_cells(folder: Path, count: int, seconds: float) -> list[Cell]:
 
 
 def started(folder: Path, count: int, seconds: float, workers: int) -> "subprocess.Popen[str]":
-    """Start a sweep in a process group of its own, as a terminal does."""
-    command = [sys.executable, "-m", "tests.harness.sweeping", str(folder), str(count), str(seconds), str(workers)]
+    """Start a sweep that writes how many of its cells are kept."""
+    arguments = ["tests.harness.sweeping", str(folder), str(count), str(seconds), str(workers)]
+    return commanded(arguments, ROOT)
+
+
+def commanded(arguments: list[str], folder: Path) -> "subprocess.Popen[str]":
+    """Start ``python -m`` in a process group of its own, as a terminal does."""
     return subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-m", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
 
 
