@@ -142,8 +142,8 @@ def description(cell: Cell) -> dict[str, Any]:
     """The columns that describe a cell in a table of results.
 
     Of an attack: dataset, data_options, model, trainer, model_options, seed, d, start (its first column), attack (with
-    options), defence (all of them, "none" without), access, records, auxiliary, moments, delivered, undo. Of a task: function,
-    what it is on, and its options.
+    options), defence (all of them, "none" without), access, records, auxiliary, moments, delivered, undo. Of a task:
+    function, what it is on, and its options.
     """
     if isinstance(cell, AttackCell):
         return {
