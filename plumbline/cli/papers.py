@@ -124,7 +124,7 @@ def _parameter(option: StudyOption) -> inspect.Parameter:
         kind = Annotated[int, typer.Option(min=1, help=option.help)]
     else:
         kind, default = Annotated[list[str] | None, typer.Option(help=option.help)], list(default) or None
-    return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+    return inspect.Parameter(option.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
 
 
 def _value(option: StudyOption, given: Any) -> Any:
@@ -147,25 +147,3 @@ def index(
 
     with plain_errors():
         typer.echo(write_index(folder))
-
-
-@app.command()
-def hu(
-    seeds: Annotated[int, typer.Option(min=1, help="Repetitions; mean and standard error are drawn.")] = 5,
-    datasets: Annotated[list[str] | None, typer.Option(help="mnist01 or credit; default both.")] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of raw files; default: PLUMBLINE_DATA_DIR or data.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Where to write.")] = Path("runs/figures-hu"),
-) -> None:
-    """Hu, section 7: label attack, accuracy and norm by epoch, on MNIST 0/1 and credit (SIMULATION, plain float64).
-
-    Example: plumbline figures hu --datasets credit --seeds 2
-    """
-    from plumbline.figures.hu.experiments import HU_EXPERIMENTS
-    from plumbline.figures.hu.study import run_hu
-    from services.common.settings import load_settings
-
-    with plain_errors():
-        folder = data_dir or load_settings().data_dir
-        run_hu(out, folder, seeds=seeds, datasets=tuple(datasets or HU_EXPERIMENTS), console=Console())

@@ -1,6 +1,5 @@
 """The pages of experiments, in every look: small runs of real sections, and what only long runs have."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -11,8 +10,10 @@ import pytest
 from plumbline.figures.catalogue import STUDIES, load_study
 from plumbline.figures.defences.canaries import canaries_section
 from plumbline.figures.defences.study import STUDY as DEFENCES
-from plumbline.figures.hu.experiments import HU_EXPERIMENTS, run_experiment
-from plumbline.figures.hu.page import write_hu
+from plumbline.figures.hu.approximations import approximations
+from plumbline.figures.hu.epochs import credit, mnist01
+from plumbline.figures.hu.study import STUDY as HU
+from plumbline.figures.hu.wire import wire
 from plumbline.figures.index_page import write_index
 from plumbline.figures.page.curves import Curve, Panel, draw_panels
 from plumbline.figures.page.elements import HeatMap, PageTable
@@ -20,8 +21,8 @@ from plumbline.figures.page.section import Section
 from plumbline.figures.page.statement import Statement, Verdict
 from plumbline.figures.page.writing import write_study
 from plumbline.figures.study import Study, StudyRun
-from plumbline.simulation.records import Records
 from plumbline.sweep import SweepOptions
+from tests.harness.hu_run import MadeUpHu
 from tests.harness.pages import LOOKS, Look, problems_of, visited
 
 if TYPE_CHECKING:
@@ -124,15 +125,15 @@ def index_page(folder: Path) -> Path:
 
 
 def hu_page(folder: Path) -> Path:
-    generator = np.random.default_rng(0)
-    values = generator.normal(size=(120, 12))
-    records = Records(values, (values @ generator.normal(size=12) > 0).astype(np.int64), None)
-    runs = [
-        run_experiment(name, replace(experiment, most_copies=None), records, seeds=2, epochs=3, batch_size=16)
-        for name, experiment in HU_EXPERIMENTS.items()
-    ]
-    results = pd.concat([results for results, _ in runs], ignore_index=True)
-    return write_hu(folder, results, [fact for _, facts in runs for fact in facts])
+    """All sections that start no federation, on data of nobody."""
+    run = MadeUpHu(SweepOptions(), quick=True, options={"seeds": 2})
+    sections = {
+        "mnist01": mnist01(run),
+        "credit": credit(run),
+        "approximations": approximations(run),
+        "wire": wire(run),
+    }
+    return write_study(folder, HU, sections, SETTINGS)
 
 
 @pytest.fixture(scope="module")
