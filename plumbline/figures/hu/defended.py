@@ -55,7 +55,7 @@ _NOTES = (
     f"{_GRADIENT_BOUND:g}, T = {_PRINTED_STEPS} and e the paper's epochs. printed has the root over everything, lemma "
     "over 2 ln(5 / (4 delta)) alone, as the proof needs it.",
     "SIMULATION: training ran in one place in float64, the noise is seeded, and the attack was given f + Z^A as its "
-    "equations determine it. `plumbline figures defences --section noise` has other calibrations, and an attack that "
+    "equations determine it. plumbline figures defences --section noise has other calibrations, and an attack that "
     "adds up a record's shares over epochs and gets further.",
 )
 
