@@ -10,6 +10,7 @@ from rich.console import Console
 
 from plumbline.cli.completion import dataset_names
 from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
+from plumbline.figures.catalogue import studies_on
 
 if TYPE_CHECKING:
     from vfl.data.datasets import Dataset
@@ -37,32 +38,37 @@ def list_datasets(
     from rich.table import Table
 
     from services.common.settings import load_settings
-    from vfl.data import DATASETS, missing_files
+    from vfl.data import DATASETS, missing_files, sampled_rows
 
     with plain_errors():
         folder = data_dir or load_settings().data_dir
         if as_json:
             print_json([_facts(one, folder) for one in DATASETS.values()])
             return
-        table = Table(title="Data sets", caption="Raw files are read from PLUMBLINE_DATA_DIR.")
-        for heading in ("name", "rows", "features", "classes", "here", "simulation"):
+        table = Table(title="Data sets", caption="Raw files are read from PLUMBLINE_DATA_DIR. figures: who reads it.")
+        for heading in ("name", "rows", "features", "classes", "here", "figures", "simulation"):
             table.add_column(heading, justify="right" if heading in ("rows", "features", "classes") else "left")
         for dataset in DATASETS.values():
-            here = "fetch it" if missing_files(dataset.name, folder) else "yes"
+            sample = sampled_rows(dataset.name, folder)
+            here = "fetch it" if missing_files(dataset.name, folder) else f"{sample:,} rows" if sample else "yes"
             table.add_row(
                 dataset.name,
                 f"{dataset.rows:,}",
                 str(dataset.features),
                 str(dataset.classes),
                 here,
+                ", ".join(studies_on(dataset.name)),
                 " ".join(dataset.simulation),
             )
         Console().print(table)
 
 
 def _facts(dataset: Dataset, folder: Path) -> dict[str, Any]:
-    """What the list says of a data set; ``missing`` names the raw files that have to be fetched."""
-    from vfl.data import missing_files
+    """What the list says of a data set; ``missing`` names the raw files that have to be fetched.
+
+    ``sample`` is how many rows there are where only a published sample is there; ``figures`` names the studies on it.
+    """
+    from vfl.data import missing_files, sampled_rows
 
     return {
         "name": dataset.name,
@@ -70,6 +76,8 @@ def _facts(dataset: Dataset, folder: Path) -> dict[str, Any]:
         "features": dataset.features,
         "classes": dataset.classes,
         "missing": list(missing_files(dataset.name, folder)),
+        "sample": sampled_rows(dataset.name, folder),
+        "figures": list(studies_on(dataset.name)),
         "simulation": list(dataset.simulation),
     }
 

@@ -36,12 +36,14 @@ class StudyEntry:
         module: where its ``STUDY`` stands.
         help: one sentence on what it shows.
         example: options of a command that somebody would type.
+        datasets: that need raw files, of its full run.
         options: what this study can be asked for beside what all can.
     """
 
     module: str
     help: str
     example: str
+    datasets: tuple[str, ...] = ()
     options: tuple[StudyOption, ...] = ()
 
 
@@ -50,16 +52,19 @@ STUDIES: dict[str, StudyEntry] = {
         "plumbline.figures.rassouli.study",
         "Rassouli: attacks on the predictions of a linear model, in a white box and a black box, and their bounds.",
         "--section white_box --quick --with rcc1",
+        ("bank", "bank_code", "robot", "satellite"),
     ),
     "varasteh": StudyEntry(
         "plumbline.figures.varasteh.study",
         "Varasteh's figures: the attack without scores, and disclosed parameters moved against it.",
         "--section agnostic --quick",
+        ("bank", "adult", "satellite", "pendigits", "grid"),
     ),
     "jiang": StudyEntry(
         "plumbline.figures.jiang.study",
         "Jiang's figures: gradient inversion of linear models and networks, in a white box and a black box.",
         "--section linear --quick",
+        ("satellite", "robot", "drive", "bank_all"),
     ),
     "hu": StudyEntry(
         "plumbline.figures.hu.study",
@@ -75,8 +80,14 @@ STUDIES: dict[str, StudyEntry] = {
         "plumbline.figures.defences.study",
         "Every defence against every attack, with what it costs, and the papers' figures of defences.",
         "--section matrix --section cost --quick",
+        ("satellite", "robot", "mnist01", "credit"),
     ),
 }
+
+
+def studies_on(dataset: str) -> tuple[str, ...]:
+    """Names of the studies that read a data set."""
+    return tuple(name for name, entry in STUDIES.items() if dataset in entry.datasets)
 
 
 def load_study(name: str) -> "Study":

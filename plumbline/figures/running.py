@@ -90,6 +90,7 @@ def run_study(
     stored_sections(folder, study.name)  # a folder that can't be used is refused before anything is measured
     failures: dict[str, str] = {}
     left_out: list[str] = []
+    said: set[str] = set()
     page = folder / f"{study.name}.html"
     with shown_study_progress(console, study, chosen) as progress, _without_chatter():
         for name in chosen:
@@ -104,6 +105,9 @@ def run_study(
                 page = write_study(folder, study, {}, settings, {name: made})
                 failures[name] = made
             progress.end(_ended_words(made, tally, progress))
+            for words in (one for one in tally.data if one not in said):
+                console.print(words, highlight=False, markup=False, soft_wrap=True)
+            said.update(tally.data)
     written = tuple(name for name in chosen if name not in failures)
     return StudyOutcome(page, written, failures, tuple(left_out))
 

@@ -10,7 +10,7 @@ import pandas as pd
 from plumbline.figures.catalogue import OptionValue
 from plumbline.simulation.rounds import Done, unwatched
 from plumbline.sweep import Cell, Choice, SweepOptions, run_cells
-from vfl.data import missing_files
+from vfl.data import dataset, missing_files, sampled_rows
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,14 @@ class CellTally:
         known: from the store.
         failed: sentences on cells that failed, each once.
         not_applicable: likewise on attacks and defences that can't work where they were asked for.
+        data: sentences on data sets that aren't there, or not whole.
     """
 
     measured: int = 0
     known: int = 0
     failed: list[str] = field(default_factory=list)
     not_applicable: list[str] = field(default_factory=list)
+    data: list[str] = field(default_factory=list)
 
     def add(self, frame: pd.DataFrame) -> None:
         """Count the rows that ``run_cells`` returned."""
@@ -108,11 +110,18 @@ class StudyRun:
         return frame
 
     def available(self, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The data sets that are there, and a sentence for each that isn't: how to get it."""
-        missing = {name: missing_files(name, self.sweep.data_dir) for name in names if name != "synthetic"}
-        there = tuple(name for name in names if not missing.get(name))
-        return there, tuple(
+        """The data sets that are there, and a sentence for each that isn't, or not whole: how to get it."""
+        raw = [name for name in dict.fromkeys(names) if name != "synthetic"]
+        missing = {name: files for name in raw if (files := missing_files(name, self.data_dir))}
+        sentences = [
             f"{name} is skipped: {', '.join(files)} is missing. Get it with: plumbline datasets fetch {name}"
             for name, files in missing.items()
-            if files
-        )
+        ]
+        sentences += [
+            f"{name} is a published sample here, {rows:,} of {dataset(name).rows:,} rows: its numbers aren't the whole "
+            f"data set's. Get it with: plumbline datasets fetch {name}"
+            for name in raw
+            if (rows := sampled_rows(name, self.data_dir))
+        ]
+        self.tally.data += [one for one in sentences if one not in self.tally.data]
+        return tuple(name for name in names if name not in missing), tuple(sentences)

@@ -3,7 +3,7 @@
 The name `vfl.data.fetch` is the function; its module is reached with `from vfl.data.fetch import ...`.
 """
 
-from vfl.data.catalogue import DATASETS, dataset, dataset_names, load_dataset, missing_files
+from vfl.data.catalogue import DATASETS, dataset, dataset_names, load_dataset, missing_files, sampled_rows
 from vfl.data.columns import ENCODINGS, ColumnPlan, EncodedColumn, Encoding, FeatureKind
 from vfl.data.datasets import Dataset, DatasetError, DatasetNotFound, RegistryTable
 from vfl.data.encoders import (
@@ -80,6 +80,7 @@ __all__ = [
     "row_numbers",
     "rows_of",
     "rows_to_unit_norm",
+    "sampled_rows",
     "snap_to_grid",
     "table_from_frame",
     "typed_table_of",

@@ -71,6 +71,20 @@ def missing_files(name: str, data_dir: Path | None) -> tuple[str, ...]:
     return tuple(file for file in entry.files if existing_file(folder / file) is None)
 
 
+def sampled_rows(name: str, data_dir: Path | None) -> int | None:
+    """Rows of the published sample that ``load_dataset`` reads where the whole data set isn't there; None otherwise.
+
+    Raises:
+        DatasetNotFound: for an unknown name.
+    """
+    entry = dataset(name)
+    if data_dir is None or not entry.sample_file:
+        return None
+    folder = data_dir / entry.folder
+    whole = all(existing_file(folder / file) for file in entry.files)
+    return entry.sample_rows if not whole and existing_file(folder / entry.sample_file) else None
+
+
 def load_dataset(name: str, data_dir: Path | None, *, whole_row_unit_norm: bool = False) -> RegistryTable:
     """Load a data set in the source's row order.
 

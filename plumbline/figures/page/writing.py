@@ -21,6 +21,7 @@ from plumbline.html import template
 _OPEN_ROWS = 12
 # What a page is made of.
 _STORED = {"title", "settings", "data", "rows", "table", "advice", "maps", "plots", "notes", "statements"}
+_PLOT = {"file", "caption", "panels", "columns"}
 # The light that a verdict has beside its word.
 LIGHTS = {"reproduced": "green", "in part": "amber", "differs": "red", "not measured": "grey"}
 
@@ -58,7 +59,8 @@ def _is_complete(folder: Path, section: Mapping[str, Any]) -> bool:
     """Whether a page can be made of it: all parts of a measured section, or a title and why there are none."""
     if "title" in section and section.get("failure"):
         return True
-    return _STORED.issubset(section) and all((folder / plot["file"]).exists() for plot in section["plots"])
+    plots = section["plots"] if _STORED.issubset(section) else [{}]
+    return all(_PLOT.issubset(plot) and (folder / plot["file"]).exists() for plot in plots)
 
 
 def write_study(

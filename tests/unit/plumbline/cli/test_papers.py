@@ -11,6 +11,7 @@ from plumbline.figures import running
 from plumbline.figures.catalogue import STUDIES, StudyEntry, StudyOption
 from plumbline.figures.study import StudyRun
 from tests.harness import made_up_study
+from vfl.data import dataset_names
 
 RUNNER = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
 
@@ -117,7 +118,28 @@ def test_a_study_may_have_options_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     )
     taken: dict[str, object] = {}
     monkeypatch.setattr(papers, "_run", lambda entry, own, **given: taken.update(own))
-    papers._command_of("made_up", StudyEntry("nowhere", "Helps.", "", options))(wire=True, seeds=2, datasets=["bank"])
+    papers._command_of("made_up", StudyEntry("nowhere", "Helps.", "", options=options))(
+        wire=True, seeds=2, datasets=["bank"]
+    )
     assert taken == {"wire": True, "seeds": 2, "datasets": ("bank",)}
     kinds = [papers._parameter(one).default for one in options]
     assert kinds == [False, 5, None]
+
+
+def test_the_list_of_data_sets_says_what_is_there_and_who_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "drive").mkdir()
+    (tmp_path / "drive" / "Sensorless_drive_diagnosis_sample2200.txt").write_text("")
+    done = RUNNER.invoke(app, ["datasets", "--data-dir", str(tmp_path), "--json"])
+    facts = {one["name"]: one for one in json.loads(done.output)}
+    assert facts["drive"]["sample"] == 2200
+    assert not facts["drive"]["missing"]
+    assert facts["satellite"]["missing"] == ["sat.trn", "sat.tst"]
+    assert "rassouli" in facts["satellite"]["figures"]
+    shown = RUNNER.invoke(app, ["datasets", "--data-dir", str(tmp_path)]).output
+    assert "2,200 rows" in shown
+    assert "fetch it" in shown
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_data_sets_of_a_study_are_registered(name: str) -> None:
+    assert set(STUDIES[name].datasets) <= set(dataset_names())

@@ -114,3 +114,18 @@ def test_every_study_has_the_name_of_its_command_and_sections_that_are_there(nam
     for place in study.sections.values():
         if "torch" not in place:
             assert callable(running._function(place))
+
+
+def test_data_that_is_missing_or_a_sample_is_named_once_on_the_terminal_and_on_the_page(tmp_path: Path) -> None:
+    shown, text = console()
+    sample = tmp_path / "data/drive/Sensorless_drive_diagnosis_sample2200.txt"
+    sample.parent.mkdir(parents=True)
+    sample.write_text("")
+    run = replace(RUN, sweep=SweepOptions(data_dir=tmp_path / "data"))
+    there, sentences = run.available(["breast_cancer", "satellite", "synthetic", "drive"])
+    assert there == ("breast_cancer", "synthetic", "drive")
+    assert sentences[0].startswith("satellite is skipped: sat.trn, sat.tst is missing. Get it with: plumbline datasets")
+    assert sentences[1].startswith("drive is a published sample here, 2,200 of 58,509 rows")
+    outcome = run_study(STUDY, tmp_path / "out", run, sections=["curves"], console=shown)
+    assert text.getvalue().count(sentences[0]) == 1
+    assert sentences[0] in outcome.page.read_text()

@@ -142,6 +142,14 @@ def test_a_page_whose_drawings_are_gone_is_refused(tmp_path: Path) -> None:
         stored_sections(tmp_path, "made_up")
 
 
+def test_drawings_that_an_earlier_version_described_otherwise_are_refused(tmp_path: Path) -> None:
+    write_study(tmp_path, STUDY, {"first": fake_section("first")}, SETTINGS)
+    file = tmp_path / "made_up.json"
+    file.write_text(file.read_text().replace('"panels"', '"pictures"'))
+    with pytest.raises(ValueError, match="not of this version"):
+        stored_sections(tmp_path, "made_up")
+
+
 # --- verdicts and failures ----------------------------------------------------------------------------------------
 
 
