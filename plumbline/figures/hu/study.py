@@ -13,7 +13,7 @@ STUDY = Study(
         "mnist01": f"{_HERE}.epochs:mnist01",
         "credit": f"{_HERE}.epochs:credit",
         "approximations": f"{_HERE}.approximations:approximations",
-        "defence": f"{_HERE}.defended:defence",
+        "defence": f"{_HERE}.algorithm3:defence",
         "wire": f"{_HERE}.wire:wire",
     },
     shares={"mnist01": 8, "credit": 2, "approximations": 8, "defence": 6, "wire": 1},

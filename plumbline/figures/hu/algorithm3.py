@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.figures.hu.defended_statements import defended_statements
+from plumbline.figures.hu.algorithm3_statements import defended_statements
 from plumbline.figures.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, cell
 from plumbline.figures.hu.trainings import prepared
 from plumbline.figures.page.curves import Curve, Panel, draw_panels
@@ -64,7 +64,7 @@ def cells_of(choices: HuChoices) -> list[TaskCell]:
     """List the trainings by data set, calibration and seed, each from every initialisation at every epsilon."""
     return [
         cell(
-            "defended:noisy",
+            "algorithm3:noisy",
             name,
             scaling=HU_EXPERIMENTS[name].readings[0].scaling,
             seed=seed,

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.figures.hu.defended import EPSILONS, cells_of, defence, noisy
-from plumbline.figures.hu.defended_statements import defended_statements
+from plumbline.figures.hu.algorithm3 import EPSILONS, cells_of, defence, noisy
+from plumbline.figures.hu.algorithm3_statements import defended_statements
 from plumbline.figures.hu.experiments import HuChoices
 from plumbline.figures.hu.trainings import training
 from plumbline.sweep import SweepOptions
