@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -173,9 +173,11 @@ def _trained_again(model: LabModel, setting: Setting, chosen: Sequence[Defence],
             changed[:, passive] = defence.transform_features(changed[:, passive], NoiseSource(seed))
         return changed
 
-    if trainers or transforms:
-        recipe: Any = replace(model.recipe, trainer=trainers[0], seed=seed) if trainers else model.recipe
+    recipe: Any = replace(model.recipe, trainer=trainers[0], seed=seed) if trainers else model.recipe
+    if transforms:
         acting = acting.retrained(moved(model.features_train), moved(model.features), recipe)
+    elif trainers:
+        acting = _trained_by(model, recipe)
     if not isinstance(acting, TrainedModel):
         return _Acting(acting)
     own = acting.weights[:, passive]
@@ -185,6 +187,12 @@ def _trained_again(model: LabModel, setting: Setting, chosen: Sequence[Defence],
     corners[1:, passive] = np.eye(len(passive))
     images = moved(corners)[:, passive]
     return _Acting(acting, own @ (images[1:] - images[0]).T, own)
+
+
+@lru_cache(maxsize=2)
+def _trained_by(model: Any, recipe: Any) -> Any:
+    """The same for every split of the columns."""
+    return model.retrained(model.features_train, model.features, recipe)
 
 
 # --- parameters ---------------------------------------------------------------------------------------------------

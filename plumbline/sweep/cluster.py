@@ -11,13 +11,15 @@ from typing import Any
 from joblib import parallel_config, register_parallel_backend
 
 from plumbline.sweep.crew import Crew
-from plumbline.sweep.jobs import Result, Task, run_task
+from plumbline.sweep.jobs import Result, Task, quieted, run_task
 from plumbline.sweep.keys import versions_of, versions_of_model
 from plumbline.sweep.parcels import Content
 from plumbline.sweep.store import SweepStopped
 
 _BACKEND = "plumbline-dask"
 _CONNECT_SECONDS = 8
+# What they log of a lost connection is said in a sentence here.
+_TALKING = ("asyncio", "distributed", "tornado.application")
 _STAYS = "What is done stays: start again, and the sweep goes on with what is missing."
 
 
@@ -53,7 +55,7 @@ def cluster_crew(address: str) -> Iterator[Crew]:
             return super().retrieve_result_callback(out)
 
     register_parallel_backend(_BACKEND, _TellingBackend)
-    with dask.config.set({"distributed.comm.timeouts.connect": f"{_CONNECT_SECONDS}s"}):
+    with dask.config.set({"distributed.comm.timeouts.connect": f"{_CONNECT_SECONDS}s"}), quieted(_TALKING):
         try:
             client: Any = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
         except (OSError, ValueError, TimeoutError) as error:

@@ -64,7 +64,7 @@ def run_cells(cells: Sequence[Cell], options: SweepOptions) -> pd.DataFrame:
         pace = Pace()
         for key, cell in zip(keys, cells, strict=True):
             if key in kept:
-                pace.knows(kind_of(cell), kept[key].seconds)
+                pace.knows(kind_of(cell), kept[key].elapsed)
         try:
             for outcomes in _Sweep(missing, options, store, pace).outcomes():
                 found |= outcomes
@@ -130,7 +130,7 @@ class _Sweep:
         return outcomes
 
     def _tell(self, kind: Any, outcome: Outcome) -> None:
-        self.pace.took(kind, outcome.seconds)
+        self.pace.took(kind, outcome.elapsed)
         self.options.done(self.pace.share)
 
 

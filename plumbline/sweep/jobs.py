@@ -10,9 +10,9 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from joblib import parallel_config
@@ -73,7 +73,7 @@ def run_task(task: Task, table: Content | None, parameters: Content | None) -> R
         table: the packed data set, where the task has one.
         parameters: what training found, packed, where cells are on a model.
     """
-    with _at_work, _quiet(), _one_thread(), parallel_config(backend="sequential"):
+    with _at_work, quieted(_TALKING, logging.ERROR), _one_thread(), parallel_config(backend="sequential"):
         if not task.cells:
             return _trained(task, table)
         found: list[Any] = []
@@ -105,14 +105,15 @@ def _measured(cell: Cell, on: Any) -> Outcome:
 
 def _tried(work: Callable[[], object], measures: dict[str, Any] | None = None) -> Outcome:
     """Do the work and say how it ended; ``measures`` are what it has measured by then."""
-    start = time.thread_time()
+    cpu, clock = time.thread_time(), time.monotonic()
     try:
         work()
-        return done(measures or {}, time.thread_time() - start)
+        outcome = done(measures or {})
     except NotApplicable as error:
-        return Outcome("not applicable", str(error), seconds=time.thread_time() - start)
+        outcome = Outcome("not applicable", str(error))
     except (Exception, SystemExit) as error:
-        return Outcome("failed", f"{type(error).__name__}: {error}", seconds=time.thread_time() - start)
+        outcome = Outcome("failed", f"{type(error).__name__}: {error}")
+    return replace(outcome, seconds=time.thread_time() - cpu, elapsed=time.monotonic() - clock)
 
 
 def _shared(task: Task, table: Content | None, parameters: Content | None) -> Any:
@@ -171,11 +172,12 @@ def _one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    loggers = [logging.getLogger(name) for name in _TALKING]
+def quieted(names: Sequence[str], level: int = logging.CRITICAL) -> Iterator[None]:
+    """Has loggers say nothing below a level for a while."""
+    loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
-        logger.setLevel(logging.ERROR)
+        logger.setLevel(level)
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ _GUESS = 0.1
 
 
 class Pace:
-    """Seconds of CPU by kind of work, and how much of what is planned is behind. Several threads may ask."""
+    """Seconds by kind of work, and how much of what is planned is behind. Several threads may ask."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

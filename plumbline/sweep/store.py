@@ -28,10 +28,11 @@ _SCHEMA = pa.schema(
         ("reason", pa.string()),
         ("measures", pa.string()),
         ("seconds", pa.float64()),
+        ("elapsed", pa.float64()),
         ("versions", pa.string()),
     ]
 )
-_READ = ["key", "status", "reason", "measures", "seconds"]
+_READ = ["key", "status", "reason", "measures", "seconds", "elapsed"]
 _MOST_PARTS = 32
 _ROWS_OF_A_GROUP = 8192
 _LOCK, _UNFINISHED = "lock", "*.unfinished"
@@ -54,7 +55,7 @@ class ResultStore:
         found: dict[str, Outcome] = {}
         for part in self._tables(_READ, wanted):
             for row in part.to_pylist():
-                outcome = Outcome(row["status"], row["reason"], row["measures"], row["seconds"])
+                outcome = Outcome(**{name: row[name] for name in _READ[1:]})
                 before = found.get(row["key"])
                 if before is None or RANKED.index(outcome.status) > RANKED.index(before.status):
                     found[row["key"]] = outcome
@@ -64,7 +65,7 @@ class ResultStore:
         """Add finished cells, all of them or none.
 
         Args:
-            rows: with key, cell, status, reason, measures, seconds, versions.
+            rows: with a value for each column.
 
         Raises:
             SweepStopped: when the folder can't be written.

@@ -176,8 +176,8 @@ def auxiliary_statements(data: pd.DataFrame) -> list[Statement]:
 
 
 _LINEAR = (
-    "tau records in general position determine a linear part whatever they are drawn from, and made-up ones, which "
-    "spread in all directions, determine it better than real ones, whose columns are correlated."
+    "tau records in general position determine a linear part whatever distribution they come from: what real ones have "
+    "more is small beside what windows differ by."
 )
 _LABELLED_ALIKE = (
     "Attack accuracy asks for a classifier's label, not for features: where one class is common, or the classifier "

@@ -17,6 +17,10 @@ STUDY = Study(
         "generative": f"{_HERE}.generator_records:generative",
         "sizes": f"{_HERE}.model_sizes:sizes",
         "activations": f"{_HERE}.activation_functions:activations",
+        "shadow": f"{_HERE}.shadow:shadow",
+        "auxiliary": f"{_HERE}.auxiliary:auxiliary",
+        "structures": f"{_HERE}.structures:structures",
+        "trade_offs": f"{_HERE}.trade_offs:trade_offs",
     },
     lead="The active party moves a guess of the passive party's features until the model's scores match those that it "
     "was sent. Table 1 and Figures 5 to 15 on the same data, and beside each published attack the Bayesian adversary "

@@ -181,7 +181,14 @@ def _flat(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One frame of all; lists become rows."""
     lists = {"transform": ["defence", "adversary", "mse", "kl"], "schemes": _SCHEME_LISTS}
     parts = [part.explode(lists[item], ignore_index=True) if item in lists else part for item, part in found.items()]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    if not parts:
+        return pd.DataFrame()
+    flat = pd.concat(parts, ignore_index=True).drop(columns="plugins", errors="ignore")
+    words = {"defence": "", "option": "", "adversary": ""}
+    numbers = [one for one in ("mse", "gain", *_SCHEME_LISTS) if one in flat and one not in words]
+    return flat.fillna({name: empty for name, empty in words.items() if name in flat}).astype(
+        dict.fromkeys(numbers, float)
+    )
 
 
 _SCHEME_LISTS = [

@@ -92,7 +92,7 @@ def section_of(run: StudyRun, plan: _Plan) -> Section:
     done = done_rows(measured)
     data = done.explode(lists, ignore_index=True) if len(done) else done.reindex(columns=[*done.columns, *lists])
     data = data.astype({"mse": float, "kl": float})
-    data = data.assign(k=classes_over(data))
+    data = data.assign(k=classes_over(data)).drop(columns="plugins", errors="ignore")
     return Section(
         name="transform",
         title="A secret transform of the passive features (Figures 8 to 12, VII-A)",

@@ -13,11 +13,16 @@ from plumbline.judge.measures import Interval
 SITUATION = ["dataset", "d", "seed", "start"]
 
 
+def with_errors(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows whose attack was measured; a frame without any has their columns all the same."""
+    return (
+        frame[frame["mse"].notna()] if "mse" in frame else pd.DataFrame(columns=[*SITUATION, "curve", "mse", "guess"])
+    )
+
+
 def by_situation(frame: pd.DataFrame, dataset: str | None = None) -> pd.DataFrame:
     """Errors with a row per situation and a column per attacker; of one data set, or of all."""
-    done = (
-        frame[frame["mse"].notna()] if "mse" in frame else frame.iloc[:0].reindex(columns=[*SITUATION, "curve", "mse"])
-    )
+    done = with_errors(frame)
     chosen = done if dataset is None else done[done["dataset"] == dataset]
     table: pd.DataFrame = chosen.pivot_table(index=SITUATION, columns="curve", values="mse", observed=True)
     return table

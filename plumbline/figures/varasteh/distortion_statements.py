@@ -214,7 +214,7 @@ def few_columns_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
 def _two_need_more(curves: pd.DataFrame, name: str) -> Statement:
     here = curves[curves["dataset"] == name]
     held, words = [], ""
-    needed = {d: _needed(part) for d, part in here.groupby("d")}
+    needed = {float(str(d)): _needed(part) for d, part in here.groupby("d")}
     if 2 in needed and len(needed) > 1:
         held = [needed[2] > other for d, other in needed.items() if d != 2]
         said = ", ".join(f"{_epsilon_words(one)} (d = {d:g})" for d, one in sorted(needed.items()))
@@ -248,7 +248,7 @@ def _gap_varies(curves: pd.DataFrame, name: str) -> Iterator[Statement]:
     here = curves[curves["dataset"] == name].pivot_table(index="d", columns="epsilon", values=PREDICTED)
     held, words = [], []
     if 0.0 in here and len(here) > 1:
-        for epsilon in (one for one in here.columns if one > 0):
+        for epsilon in (float(one) for one in here.columns if float(one) > 0):
             gap = (here[epsilon] - here[0.0]).dropna()
             held.append(bool(gap.max() > 2 * gap.min()))
             words.append(f"{gap.min():.4f} to {gap.max():.4f} (epsilon {epsilon:g})")

@@ -2,17 +2,17 @@
 
 from collections.abc import Collection, Sequence
 
-import numpy as np
 import pandas as pd
 
 from plumbline.figures.page.curves import Curve, Panel
 from plumbline.figures.page.statement import interval_over
+from plumbline.figures.varasteh.comparing import with_errors
 from plumbline.figures.varasteh.rivals import HALF, IMPUTED, KNOWS_NOTHING, KNOWS_RECORDS, PUBLISHED, Rival
 
 
 def curve_of(part: pd.DataFrame, label: str, *, x: str = "d", ours: bool = False, banded: bool = False) -> Curve:
     """Mean errors over windows and seeds against x, with their interval where the curve is ``banded``."""
-    points = [(float(at), interval_over(here, "mse")) for at, here in part.groupby(x)]
+    points = [(float(str(at)), interval_over(here, "mse")) for at, here in part.groupby(x)]
     low, high = (tuple(getattr(mean, end) for _, mean in points) if banded else () for end in ("low", "high"))
     return Curve(label, tuple(at for at, _ in points), tuple(mean.mean for _, mean in points), low, high, ours=ours)
 
@@ -20,7 +20,7 @@ def curve_of(part: pd.DataFrame, label: str, *, x: str = "d", ours: bool = False
 def panels_of(frame: pd.DataFrame, rivals: Sequence[Rival], banded: Collection[str] = ()) -> list[Panel]:
     """A panel for each data set, a curve for each rival that was measured there."""
     found = []
-    for name, here in _measured(frame).groupby("dataset", sort=False):
+    for name, here in with_errors(frame).groupby("dataset", sort=False):
         curves = [
             curve_of(part, rival.label, ours=rival.ours, banded=rival.label in banded)
             for rival in rivals
@@ -34,7 +34,7 @@ def summary_of(frame: pd.DataFrame, *keys: str) -> pd.DataFrame:
     """Mean errors over d, with their intervals over windows and seeds, by data set and attacker."""
     rows = []
     columns = ["dataset", *keys, "curve"]
-    for key, part in _measured(frame).groupby(columns, sort=False):
+    for key, part in with_errors(frame).groupby(columns, sort=False):
         mean = interval_over(part, "mse")
         rows.append(
             {**dict(zip(columns, key, strict=True)), "mse": mean.mean, "mse_low": mean.low, "mse_high": mean.high}
@@ -45,7 +45,7 @@ def summary_of(frame: pd.DataFrame, *keys: str) -> pd.DataFrame:
 def left_on_the_table(frame: pd.DataFrame) -> tuple[str, ...]:
     """How far the best published attack is from ours, a sentence for each data set."""
     notes = []
-    for name, part in _measured(frame).groupby("dataset", sort=False):
+    for name, part in with_errors(frame).groupby("dataset", sort=False):
         means = part.groupby("curve")["mse"].mean()
         published = {rival.label: means[rival.label] for rival in PUBLISHED if rival.label in means.index}
         published.pop(HALF, None)
@@ -62,17 +62,13 @@ def left_on_the_table(frame: pd.DataFrame) -> tuple[str, ...]:
 
 def federations_part(frame: pd.DataFrame) -> tuple[str, ...]:
     """What the scores add for who has complete records, max(0, 1 - e / e0), a sentence for all data sets."""
-    here = _measured(frame)
+    here = with_errors(frame)
     here = here[here["curve"] == KNOWS_RECORDS]
     if not len(here):
         return ()
     means = here.groupby("dataset", sort=False)[["mse", "guess"]].mean()
-    parts = np.maximum(0.0, 1 - means["mse"] / means["guess"])
+    parts = (1 - means["mse"] / means["guess"]).clip(lower=0.0)
     said = ", ".join(f"{name} {part:.0%}" for name, part in parts.items())
     return (
         f"The federation's part for who has complete records, 1 - e / e0, e0 the best guess without scores: {said}.",
     )
-
-
-def _measured(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[frame["mse"].notna()] if "mse" in frame else frame.iloc[:0].assign(mse=np.nan)

@@ -19,6 +19,7 @@ from plumbline.sweep import TaskCell
 
 _TASK = "plumbline.figures.varasteh.own_model:own_model_of"
 _GAINING, _OTHERS = ("grid", "pendigits"), ("bank", "satellite", "adult")
+_MEASURES = ("dataset", "active", "accuracy", "own_accuracy", "error", "half", "unclamped", "closed_form")
 # What floating point leaves of an identity.
 _EXACT = 1e-6
 
@@ -62,7 +63,7 @@ def accuracy_section(run: StudyRun) -> Section:
 
 
 def _measured(data: pd.DataFrame) -> pd.DataFrame:
-    return data[data["own_accuracy"].notna()] if "own_accuracy" in data else data.iloc[:0]
+    return data[data["own_accuracy"].notna()] if "own_accuracy" in data else pd.DataFrame(columns=list(_MEASURES))
 
 
 def _summary(data: pd.DataFrame) -> pd.DataFrame:
@@ -82,7 +83,7 @@ def _plots(data: pd.DataFrame) -> list[Plot]:
     for name, part in _measured(data).groupby("dataset", sort=False):
         curves = []
         for measure, label in (("own_accuracy", "AM"), ("accuracy", "federation")):
-            points = [(float(active), interval_over(here, measure)) for active, here in part.groupby("active")]
+            points = [(float(str(active)), interval_over(here, measure)) for active, here in part.groupby("active")]
             low, high = (tuple(getattr(mean, end) for _, mean in points) for end in ("low", "high"))
             where, means = tuple(at for at, _ in points), tuple(mean.mean for _, mean in points)
             curves.append(Curve(label, where, means, low, high))

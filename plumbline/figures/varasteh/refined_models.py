@@ -10,6 +10,7 @@ import pandas as pd
 from plumbline.figures.page.curves import draw_panels
 from plumbline.figures.page.section import Plot, Section
 from plumbline.figures.study import StudyRun
+from plumbline.figures.varasteh.comparing import with_errors
 from plumbline.figures.varasteh.error_panels import left_on_the_table, panels_of, summary_of
 from plumbline.figures.varasteh.rivals import (
     BY_LABELS,
@@ -101,7 +102,7 @@ def _plots(data: pd.DataFrame, rivals: tuple[Rival, ...]) -> list[Plot]:
 def _weights(data: pd.DataFrame) -> tuple[str, ...]:
     """Which alpha erred least, a sentence for each data set."""
     notes = []
-    for name, part in data[data["mse"].notna()].groupby("dataset", sort=False) if "mse" in data else ():
+    for name, part in with_errors(data).groupby("dataset", sort=False):
         means = part.groupby("curve")["mse"].mean()
         found = {alpha: float(means[curve]) for alpha in ALPHAS if (curve := curve_name(DELIVERED, alpha)) in means}
         if found:

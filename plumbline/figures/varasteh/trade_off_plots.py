@@ -97,10 +97,13 @@ def _cap(part: pd.DataFrame) -> tuple[tuple[float, str], ...]:
 def level_panels(data: pd.DataFrame, beside: Sequence[tuple[str, pd.DataFrame]]) -> list[Panel]:
     """Errors of half* against d: a curve for each epsilon, and those of ``beside`` (label, frame of ``errors``)."""
     here = measured_only(data)
+    if not len(here):
+        return []
     panels = []
     for name, part in here.groupby("dataset", sort=False):
         curves = [_along_d(part[part["epsilon"] == 0], HALF, HALF)]
-        for epsilon, level in part.groupby("epsilon"):
+        for epsilon in sorted(set(part["epsilon"].astype(float))):
+            level = part[part["epsilon"] == epsilon]
             curves.append(_along_d(level, NAIVE, f"half*, epsilon {epsilon:g}" if epsilon else "half*, no defence"))
         for label, frame in beside:
             own = frame[(frame["dataset"] == name) & frame["mse"].notna()] if "mse" in frame else frame.iloc[:0]

@@ -66,3 +66,14 @@ def test_two_defences_of_training_contradict_each_other(model: TrainedModel) -> 
     private = defences.load("dp_sgd")
     with pytest.raises(defences.DefenceError, match="both train the model"):
         shown(model, private, private)
+
+
+def test_a_defence_of_training_trains_once_for_all_splits(model: TrainedModel) -> None:
+    pytest.importorskip("opacus")
+    private = defences.load("dp_sgd", epochs=1)
+    one = shown(model, private)
+    other = shown(model, private, setting=Setting((0, 1), 20))
+    np.testing.assert_array_equal(one.scores, other.scores)
+    again = situation_of(train("wine", None, "lbfgs", 2, held_out=0.4), SETTING, [private], seed=4)
+    np.testing.assert_array_equal(one.scores, again.scores)
+    assert not np.array_equal(one.scores, shown(model).scores)

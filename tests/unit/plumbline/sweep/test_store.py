@@ -3,6 +3,7 @@
 import errno
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -23,18 +24,19 @@ def row(key: str, outcome: Outcome) -> dict[str, object]:
         "reason": outcome.reason,
         "measures": outcome.measures,
         "seconds": outcome.seconds,
+        "elapsed": outcome.elapsed,
     }
 
 
 def filled(folder: Path, parts: int) -> None:
     with open_store(folder) as store:
         for number in range(parts):
-            store.append([row(f"k{number:05}", done({"n": number}, 0.5))])
+            store.append([row(f"k{number:05}", replace(done({"n": number}), seconds=0.5))])
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True)))
 def test_measures_come_back_to_the_last_bit(values: list[float]) -> None:
-    back = done({"values": values}, 0.0).columns["values"]
+    back = done({"values": values}).columns["values"]
     assert all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(values, back, strict=True))
 
 
@@ -48,7 +50,7 @@ def test_what_was_appended_is_read_by_key(tmp_path: Path) -> None:
 
 def test_a_result_outranks_a_failure(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        store.append([row("k", done({"n": 1}, 0.0))])
+        store.append([row("k", done({"n": 1}))])
         store.append([row("k", Outcome("failed", "died"))])
         assert store.read(["k"])["k"].status == "done"
 
@@ -81,7 +83,7 @@ def test_nobody_joins_parts_while_another_works_in_the_folder(tmp_path: Path) ->
     with open_store(tmp_path) as first:
         # Opening joined them; these come while `first` is at work.
         for number in range(40):
-            first.append([row(f"new{number}", done({}, 0.0))])
+            first.append([row(f"new{number}", done({}))])
         left.write_bytes(b"")
         with open_store(tmp_path) as second:
             assert len(list(tmp_path.glob("*.parquet"))) == 41
@@ -117,7 +119,7 @@ def test_a_full_disk_ends_in_a_sentence_and_leaves_no_half_part(
     with monkeypatch.context() as patched:
         patched.setattr("services.common.durable.os.fsync", full)
         with open_store(tmp_path) as store, pytest.raises(SweepStopped, match=r"No space left on device.*stay") as told:
-            store.append([row("new", done({}, 0.0))])
+            store.append([row("new", done({}))])
     assert "\n" not in str(told.value)
     assert {one.suffix for one in tmp_path.iterdir() if one.name != "lock"} == {".parquet"}
     with open_store(tmp_path) as store:

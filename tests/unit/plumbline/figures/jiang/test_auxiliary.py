@@ -40,6 +40,8 @@ def test_a_tiny_run_has_four_distributions(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(
         section, "_QUICK", section._Plan(("breast_cancer",), Splits((0.2,), windows=1, steps=50, shadow_steps=400))
     )
+    monkeypatch.setattr(section, "RECORDS", 50)
+    monkeypatch.setattr(section, "_DRAWS", 5)
     found = section.auxiliary(StudyRun(SweepOptions(), quick=True))
     assert set(found.data["status"]) == {"done"}
     errors = found.data[found.data["adversary"] == "shadow"].set_index("distribution")["mse"]

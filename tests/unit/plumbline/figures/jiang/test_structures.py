@@ -45,9 +45,11 @@ def test_statements_follow_the_numbers(errors: dict[str, float], verdicts: list[
 def test_a_tiny_run_guesses_every_structure(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(
-        section, "_QUICK", section._Plan(("digits",), Splits((0.1,), windows=1, steps=5, shadow_steps=5, rows=900))
+        section, "_QUICK", section._Plan(("breast_cancer",), Splits((0.1,), windows=1, steps=5, shadow_steps=5))
     )
     monkeypatch.setattr(section, "RECORDS", 10)
+    # tau is more than this data set holds out.
+    monkeypatch.setattr(section, "threshold", lambda *_: 20)
     found = section.structures(StudyRun(SweepOptions(), quick=True))
     assert set(found.data["status"]) == {"done"}
     shadows = found.data[found.data["adversary"] == "shadow"]

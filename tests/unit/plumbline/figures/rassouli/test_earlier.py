@@ -1,5 +1,7 @@
 """The earlier version: every item of its table is judged by a measurement."""
 
+from io import BytesIO
+
 import numpy as np
 import pytest
 
@@ -39,3 +41,5 @@ def test_every_item_has_a_measurement() -> None:
     assert table["measured here"].str.startswith(("reproduced: ", "in part: ")).all()
     assert {one.verdict for one in section.statements} == {"reproduced"}  # two classes: A is never tall
     assert set(section.data["item"]) == {"systems", "attacks", "transform", "schemes"}
+    # A page's data are a Parquet file.
+    section.data.to_parquet(BytesIO())

@@ -1,5 +1,7 @@
 """The section "transform", run in quick form: what must hold whatever the data, and that it repeats bit for bit."""
 
+from io import BytesIO
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,7 @@ from plumbline.figures.page.section import Section
 from plumbline.figures.rassouli.transform import ATTACKS, DEFENCES, HALF, NONE, transform_section
 from plumbline.figures.study import StudyRun
 from plumbline.simulation.informed import CAUTIOUS, KNOWING, WITH_RECORDS
-from plumbline.sweep import SweepOptions
+from plumbline.sweep import Choice, SweepOptions
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +88,11 @@ def test_the_same_arguments_give_the_same_section(section: Section) -> None:
     pd.testing.assert_frame_equal(again.data, section.data, check_exact=True)
     assert again.plots == section.plots
     assert again.notes == section.notes
+
+
+def test_a_plugin_of_parameters_stands_beside_and_others_do_not() -> None:
+    chosen = (Choice.of("feature_transform", at="training", kind="permutation"), Choice.of("score_rounding"))
+    section = transform_section(StudyRun(SweepOptions(), quick=True, defences=chosen))
+    assert set(section.data["defence"]) == {NONE, *DEFENCES, chosen[0].words}
+    assert section.data.loc[section.data["defence"] == chosen[0].words, "kl"].max() < 1e-9
+    section.data.to_parquet(BytesIO())
