@@ -17,7 +17,8 @@ RUNNER = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
 
 
 def call(*arguments: str) -> tuple[int, str]:
-    done = RUNNER.invoke(app, ["figures", *arguments])
+    # In this process: others would take longer to start than these cells take.
+    done = RUNNER.invoke(app, ["figures", *arguments, "--workers", "1"])
     return done.exit_code, done.output
 
 
