@@ -42,8 +42,8 @@ def running_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
         place = ("--scheduler-file", str(found), "--local-directory", str(folder))
         each += [_process("dask_worker", folder, "--no-nanny", "--nthreads", "1", *place) for _ in range(workers)]
         with Client(scheduler_file=str(found), set_as_default=False) as client:  # type: ignore[no-untyped-call]
-            client.wait_for_workers(workers, timeout=_START_SECONDS)  # type: ignore[no-untyped-call]
-            address = str(client.scheduler.address)  # type: ignore[union-attr]
+            client.wait_for_workers(workers, timeout=_START_SECONDS)
+            address = str(client.scheduler.address)
         yield Cluster(address, scheduler, each)
     finally:
         for process in (*each, scheduler):

@@ -205,7 +205,7 @@ def of_counts(grn: Callable[[int], float], gia: float) -> list[str]:
             **place,
             "curve": curve,
             "status": "done",
-            "attack_accuracy": grn(place["predictions"]) if curve == GRN else gia,
+            "attack_accuracy": grn(predictions) if curve == GRN else gia,
         }
         for predictions in (1, 10, 100)
         for unit in range(4)
