@@ -149,7 +149,7 @@ _SCHEMES = ("scheme 1, +v", "scheme 1, -v", "scheme 2, +v", "scheme 2, -v", "sch
 
 def scheme_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
     """All statements on schemes that keep the decisions, each computed from the rows."""
-    return (*_decisions(frame), *_more_noise(frame), _theorem_4(frame), *_best_scheme(frame))
+    return (*_decisions(frame), *_more_noise(frame), _theorem_4(frame))
 
 
 def _decisions(frame: pd.DataFrame) -> Iterator[Statement]:
@@ -201,23 +201,11 @@ def _theorem_4(frame: pd.DataFrame) -> Statement:
     )
 
 
-def _best_scheme(frame: pd.DataFrame) -> Iterator[Statement]:
-    """At equal divergence, by interpolation along each curve: who costs the adversary most."""
-    unaware = frame[(frame["adversary"] == "unaware") & frame["strength"].notna()]
-    for name, own in each(unaware, _DATASETS):
-        shares = [one for _, part in own.groupby(["trainer", "d"]) for one in _designed_above_plain(part)]
-        yield Statement(
-            "Section VII-B, Theorem 4",
-            name,
-            "Noise along v_1 costs the adversary more than scheme 3 at the same divergence of the scores.",
-            verdict_of(shares),
-            f"in {sum(shares)} of {len(shares)} comparisons at a divergence of 0.1 to 2 nats" if shares else "",
-            "Only who doesn't know of the scheme is held at all: who does takes it off.",
-        )
+def designed_above_plain(part: pd.DataFrame) -> list[bool]:
+    """Whether the better one of schemes 1 and 2 is above scheme 3, at each divergence of 0.1 to 2 nats that both have.
 
-
-def _designed_above_plain(part: pd.DataFrame) -> list[bool]:
-    """Whether the better one of schemes 1 and 2 is above scheme 3, at each divergence that both curves have."""
+    part: rows of one model and d, by an adversary who doesn't know of the scheme.
+    """
     grid = np.geomspace(0.1, 2.0, 5)
     curves = part.groupby(["defence", "strength"])[["kl", "attack_error"]].mean()
     at = {str(title): _along(curve, grid) for title, curve in curves.groupby("defence")}
