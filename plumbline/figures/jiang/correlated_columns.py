@@ -71,7 +71,7 @@ def correlation_section(run: StudyRun, plan: CorrelationPlan) -> Section:
     attacked = linear_targets(grid, run.seed, complete=False)
     contenders = (
         inversion(plan.steps),
-        Contender(HALF, Choice.of("half"), ours=True),
+        Contender(HALF, Choice.of("half")),
         Contender(IMPUTED, Choice.of("imputation"), ours=True, auxiliary=100),
         bayesian(plan.draws)[1],
         *plugged_in(run),

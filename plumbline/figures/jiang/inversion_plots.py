@@ -27,8 +27,14 @@ def with_guesses(results: pd.DataFrame, without_scores: Mapping[str, str] = WITH
     return pd.concat([results, *guesses], ignore_index=True)
 
 
-def ratio_panels(results: pd.DataFrame, measure: str, *, log_y: bool = False) -> tuple[Panel, ...]:
-    """A panel for each data set: a measure against r, with intervals over windows and seeds."""
+def ratio_panels(results: pd.DataFrame, measure: str, *, complete: bool = False) -> tuple[Panel, ...]:
+    """A panel for each data set: a measure against r, with intervals over windows and seeds.
+
+    Arguments:
+        results: a frame with a row for each measurement.
+        measure: of ``MEASURES``.
+        complete: whether to mark how many columns a linear model's scores determine.
+    """
     return tuple(
         Panel(
             title=str(name),
@@ -39,7 +45,7 @@ def ratio_panels(results: pd.DataFrame, measure: str, *, log_y: bool = False) ->
                 for label in part["curve"].unique()
                 if (drawn := _curve(curve_of(results, str(name), label).dropna(subset=measure), label, measure))
             ),
-            log_y=log_y,
+            marks=((float((part["classes"].iloc[0] - 1) / part["columns"].iloc[0]), "d = k - 1"),) if complete else (),
         )
         for name, part in results.groupby("dataset", sort=False)
     )

@@ -29,7 +29,7 @@ class Contender:
     Attributes:
         label: of the curve.
         attack: with options.
-        ours: whether the paper doesn't have it.
+        ours: whether no paper has it.
         moments: whether the adversary knows the passive columns' moments.
         auxiliary: how many complete records it has.
     """
