@@ -17,7 +17,7 @@ def defended_statements(results: pd.DataFrame) -> list[Statement]:
     """Judge what the paper states of the defence; ``results`` as ``defended_of`` makes them."""
     if not len(results):
         return []
-    found = []
+    found: list[Statement] = []
     for name, part in results.groupby("dataset", sort=False):
         ends = part[part["epoch"] == part["epoch"].max()]
         means = part.groupby(_KEYS, sort=False)["success_step"].mean().reset_index()
