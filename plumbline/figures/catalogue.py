@@ -56,7 +56,7 @@ STUDIES: dict[str, StudyEntry] = {
     ),
     "varasteh": StudyEntry(
         "plumbline.figures.varasteh.study",
-        "Varasteh's figures: the attack without scores, and disclosed parameters moved against it.",
+        "Varasteh: the attack that needs no score, and disclosed parameters that were moved against it.",
         "--section agnostic --quick",
         ("bank", "adult", "satellite", "pendigits", "grid"),
     ),

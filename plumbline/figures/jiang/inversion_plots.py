@@ -67,6 +67,8 @@ def plots_of(name: str, panels: Sequence[Panel], caption: str) -> tuple[Plot, ..
 def errors_table(results: pd.DataFrame, shown: Sequence[float] = _SHOWN) -> pd.DataFrame:
     """Mean errors for reading: a row for each data set and some ratios, a column for each curve."""
     done = results[results["status"] == "done"]
+    if done.empty:
+        return pd.DataFrame(columns=["dataset", "ratio", "d"])
     kept = done[[_is_shown(int(d), int(n), shown) for d, n in zip(done["d"], done["columns"], strict=True)]]
     means = kept.groupby(["dataset", "ratio", "d", "curve"], sort=False)["mse"].mean().unstack("curve")
     table = means[[curve for curve in results["curve"].unique() if curve in means]].map(number_words).reset_index()

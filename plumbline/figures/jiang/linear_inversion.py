@@ -12,6 +12,7 @@ from plumbline.figures.jiang.inversion_plots import (
 )
 from plumbline.figures.jiang.inversion_setting import (
     DATA_SETS,
+    QUICK_ROWS,
     QUICK_STEPS,
     RECORDS,
     STEPS,
@@ -41,11 +42,11 @@ class LinearPlan:
     grid: Grid
     records: int = RECORDS
     steps: int = STEPS
-    draws: int = 100
+    draws: int = 60
 
 
 _FULL = LinearPlan(Grid(DATA_SETS, windows=4))
-_QUICK = LinearPlan(Grid(DATA_SETS, ratios=(0.1, 0.5, 0.9), windows=2), steps=QUICK_STEPS, draws=30)
+_QUICK = LinearPlan(Grid(DATA_SETS, ratios=(0.1, 0.5, 0.9), windows=2, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=20)
 
 
 def linear(run: StudyRun) -> Section:

@@ -42,13 +42,13 @@ def _against_divergence(data: pd.DataFrame, adversary: str) -> Plot:
         curves = []
         for name, curve in schemes.groupby("defence", sort=False):
             means = curve.groupby("strength")[["kl", "attack_error"]].mean().sort_values("kl")
-            curves.append(Curve(str(name), tuple(means["kl"]), tuple(means["attack_error"])))
+            curves.append(Curve(str(name), tuple(means["kl"]), tuple(means["attack_error"]), ours=adversary == "aware"))
         ends = tuple(schemes.groupby(["defence", "strength"])["kl"].mean().agg(["min", "max"]))
         curves += [_level(own, "none", "no defence", ends), _level(own, "guess", "a guess of 1/2", ends)]
         curves += [
             _plugin(own, str(name)) for name in own.loc[own["option"] == "", "defence"].unique() if name != "none"
         ]
-        panels.append(Panel(title, "mean KL divergence, nats", "MSE per feature of half*", tuple(curves)))
+        panels.append(Panel(title, "mean KL divergence, nats", "MSE per feature of half*", tuple(curves), log_x=True))
     who = "who takes the scores at their word" if adversary == "unaware" else "who knows the scheme and its options"
     return draw_panels(
         f"schemes-{adversary}",
@@ -60,7 +60,7 @@ def _against_divergence(data: pd.DataFrame, adversary: str) -> Plot:
 
 def _level(own: pd.DataFrame, defence: str, label: str, ends: tuple[float, ...]) -> Curve:
     level = float(own.loc[own["defence"] == defence, "attack_error"].mean())
-    return Curve(label, ends, (level, level), ours=True)
+    return Curve(label, ends, (level, level))
 
 
 def _plugin(own: pd.DataFrame, name: str) -> Curve:
@@ -83,7 +83,7 @@ def _against_strength(data: pd.DataFrame) -> Plot:
             curves.append(Curve(label, tuple(means.index), tuple(means), ours=adversary == "aware"))
         ends = (float(noisy["strength"].min()), float(noisy["strength"].max()))
         curves += [_level(own, "none", "no defence", ends), _level(own, "guess", "a guess of 1/2", ends)]
-        panels.append(Panel(title, "noise budget alpha", "MSE per feature of half*", tuple(curves)))
+        panels.append(Panel(title, "noise budget alpha", "MSE per feature of half*", tuple(curves), log_x=True))
     return draw_panels("schemes-alpha", panels, "The same errors against alpha, the noise budget of schemes 1 and 2.")
 
 

@@ -1,5 +1,7 @@
 """Figure 12: statements each way on made-up numbers, and a tiny run with made-up records."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -35,7 +37,7 @@ def test_the_opposite_differs() -> None:
     assert all(one.reason for one in statements)
 
 
-def test_a_tiny_run_has_four_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tiny_run_has_four_distributions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(
         section, "_QUICK", section._Plan(("breast_cancer",), Splits((0.2,), windows=1, steps=50, shadow_steps=400))
@@ -50,3 +52,4 @@ def test_a_tiny_run_has_four_distributions(monkeypatch: pytest.MonkeyPatch) -> N
     assert errors.nunique() == len(errors)
     assert [one.verdict != "not measured" for one in found.statements] == [True] * 3
     assert [panel.title for panel in found.plots[0].panels] == ["breast_cancer, n = 30"]
+    found.data.to_parquet(tmp_path / "data.parquet")
