@@ -65,7 +65,7 @@ def cluster(workers: int) -> Iterator[str]:
             from distributed import Client
 
             with Client(scheduler_file=str(place), set_as_default=False) as client:  # type: ignore[no-untyped-call]
-                client.wait_for_workers(workers)  # type: ignore[no-untyped-call]
+                client.wait_for_workers(workers)
             yield str(json.loads(place.read_text())["address"])
         finally:
             for process in reversed(started):
