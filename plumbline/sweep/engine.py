@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from plumbline.simulation.rounds import Done, unwatched
-from plumbline.sweep.cells import AttackCell, Cell, DataChoice, ModelChoice, plain
+from plumbline.sweep.cells import AttackCell, Cell, Choice, DataChoice, ModelChoice, plain
 from plumbline.sweep.crew import Crew, crew_of
 from plumbline.sweep.job_queue import JobQueue
 from plumbline.sweep.jobs import forget
@@ -130,9 +130,9 @@ def _row(key: str, cell: Cell, outcome: Outcome) -> dict[str, object]:
 def description(cell: Cell) -> dict[str, Any]:
     """The columns that describe a cell in a table of results.
 
-    Of an attack: dataset, model, trainer, seed, d, start (its first column), attack (with options), defence (all of
-    them, "none" without), access, records, auxiliary. Of a task: function, what it is on, and its
-    options.
+    Of an attack: dataset, data_options, model, trainer, model_options, seed, d, start (its first column), attack (with
+    options), defence (all of them, "none" without), access, records, auxiliary, moments, delivered, undo. Of a task:
+    function, what it is on, and its options.
     """
     if isinstance(cell, AttackCell):
         return {
@@ -144,6 +144,9 @@ def description(cell: Cell) -> dict[str, Any]:
             "access": cell.access,
             "records": cell.records,
             "auxiliary": cell.auxiliary,
+            "moments": cell.moments,
+            "delivered": cell.delivered,
+            "undo": cell.undo,
         }
     return {"function": cell.function.partition(":")[2], **_of_model(cell.on), **dict(cell.options)}
 
@@ -153,4 +156,13 @@ def _of_model(on: ModelChoice | DataChoice | None) -> Mapping[str, Any]:
         return {}
     if isinstance(on, DataChoice):
         return {"dataset": on.name}
-    return {"dataset": on.data.name, "model": on.kind, "trainer": on.trainer, "seed": on.seed}
+    options = Choice("", on.options).words[1:-1]
+    drawn = (("rows", on.data.rows),) if on.data.rows is not None else ()
+    return {
+        "dataset": on.data.name,
+        "data_options": Choice("", (*drawn, *on.data.options)).words[1:-1],
+        "model": on.kind,
+        "trainer": on.trainer,
+        "model_options": options,
+        "seed": on.seed,
+    }

@@ -75,7 +75,7 @@ def auxiliary(run: StudyRun) -> Section:
 
 _CAPTION = (
     "Figure 12: share of reconstructions that a classifier labels like the original, by shadow models of tau auxiliary "
-    "records. Dashed, ours: the Bayesian adversary with the same records, and what real ones tell without a score."
+    "records. Ours: the Bayesian adversary with the same records, and what real ones tell without a score."
 )
 
 

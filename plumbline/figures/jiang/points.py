@@ -15,6 +15,9 @@ from plumbline.sweep import Cell
 # What two measurements must share for their difference to be that of what was asked about.
 _PAIRED = ("dataset", "model", "r", "seed", "start")
 
+# What describes a changed attack (``changed``) beside its labels; tables have no room for tuples of pairs.
+_OF_TASKS = ("function", "attack_options", "passive", "noise_seed")
+
 
 @dataclass(frozen=True)
 class Point:
@@ -35,7 +38,7 @@ def measured(run: StudyRun, points: Sequence[Point]) -> pd.DataFrame:
         return pd.DataFrame()
     labels = pd.DataFrame([dict(point.labels) for point in points])
     found = run.measure([point.cell for point in points])
-    return labels.join(found.drop(columns=[name for name in labels.columns if name in found.columns]))
+    return labels.join(found.drop(columns=[*labels.columns, *_OF_TASKS], errors="ignore"))
 
 
 def where(frame: pd.DataFrame, **values: object) -> pd.DataFrame:

@@ -89,7 +89,7 @@ def shadow(run: StudyRun) -> Section:
 
 
 _CAPTION = (
-    "Figure 11: error per feature of shadow models by n / tau, tau of eq. 21 and 22 at r = 1. Dashed, ours: the "
+    "Figure 11: error per feature of shadow models by n / tau, tau of eq. 21 and 22 at r = 1. Ours: the "
     "Bayesian adversary with the same complete records, and what the records alone tell, without a score."
 )
 

@@ -64,7 +64,7 @@ def structures(run: StudyRun) -> Section:
 
 _CAPTION = (
     "Figure 13: error per feature of shadow models of several structures, n = tau; the real parts' hidden layers have "
-    f"{' and '.join(map(str, HIDDEN))} units. Dashed, ours: the Bayesian adversary, which takes the part for linear, "
+    f"{' and '.join(map(str, HIDDEN))} units. Ours: the Bayesian adversary, which takes the part for linear, "
     "with the same records, and what these tell without a score."
 )
 

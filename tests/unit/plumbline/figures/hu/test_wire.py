@@ -27,6 +27,11 @@ def epochs(**changes: Any) -> pd.DataFrame:
     return labelled(pd.DataFrame(rows))
 
 
+def with_success(*by_step: list[float]) -> pd.DataFrame:
+    """These epochs, with other shares of labels told right."""
+    return labelled(epochs().assign(by_step=pd.Series(list(by_step), dtype=object)))
+
+
 def verdicts(frame: pd.DataFrame) -> list[str]:
     return [one.verdict for one in wire_statements(frame)]
 
@@ -67,8 +72,8 @@ def test_statements_differ_where_it_is_not(changes: dict[str, Any], number: int)
 
 
 def test_success_in_the_first_epoch_each_way() -> None:
-    assert verdicts(labelled(epochs().assign(by_step=[[0.5], [1.0], [], [1.0]])))[3] == "differs"
-    assert verdicts(labelled(epochs().assign(by_step=[[1.0], [1.0], [], [1.0]])))[3] == "in part"
+    assert verdicts(with_success([0.5], [1.0], [], [1.0]))[3] == "differs"
+    assert verdicts(with_success([1.0], [1.0], [], [1.0]))[3] == "in part"
 
 
 @pytest.mark.parametrize("bits", [-3, 0])

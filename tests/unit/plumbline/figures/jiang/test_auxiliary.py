@@ -1,5 +1,7 @@
 """Figure 12: statements each way on made-up numbers, and a tiny run with made-up records."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -12,7 +14,7 @@ from plumbline.sweep import SweepOptions
 
 def _frame(made: dict[float, float], real: dict[float, float], random: float) -> pd.DataFrame:
     """Attack accuracies of three windows by r: of made-up and real auxiliary records, and of a random guess."""
-    shadows = [(one, r, value) for one in MADE_UP for r, value in made.items()]
+    shadows: list[tuple[str, float, float]] = [(one, r, value) for one in MADE_UP for r, value in made.items()]
     shadows += [(ORIGINAL, r, value) for r, value in real.items()]
     rows = [("shadow", *one) for one in shadows] + [("random guess", ORIGINAL, r, random) for r in real]
     return pd.DataFrame(
@@ -35,7 +37,7 @@ def test_the_opposite_differs() -> None:
     assert all(one.reason for one in statements)
 
 
-def test_a_tiny_run_has_four_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tiny_run_has_four_distributions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(
         section, "_QUICK", section._Plan(("breast_cancer",), Splits((0.2,), windows=1, steps=50, shadow_steps=400))
@@ -50,3 +52,4 @@ def test_a_tiny_run_has_four_distributions(monkeypatch: pytest.MonkeyPatch) -> N
     assert errors.nunique() == len(errors)
     assert [one.verdict != "not measured" for one in found.statements] == [True] * 3
     assert [panel.title for panel in found.plots[0].panels] == ["breast_cancer, n = 30"]
+    found.data.to_parquet(tmp_path / "data.parquet")

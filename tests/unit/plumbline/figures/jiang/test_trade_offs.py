@@ -1,5 +1,7 @@
 """Figures 14 and 15: statements each way on made-up numbers, and a tiny run of every defence."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -78,7 +80,7 @@ def test_notes_say_what_the_knowing_adversary_has_left() -> None:
     assert any("opacus" in note for note in notes)
 
 
-def test_a_tiny_run_measures_every_defence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tiny_run_measures_every_defence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("opacus")
     monkeypatch.setattr(section, "RECORDS", 10)
     monkeypatch.setattr(section, "threshold", lambda *_: 15)
@@ -99,3 +101,4 @@ def test_a_tiny_run_measures_every_defence(monkeypatch: pytest.MonkeyPatch) -> N
     assert [plot.name for plot in found.plots] == ["trade-offs-linear-attack-accuracy", "trade-offs-linear-mse"]
     assert all(plot.svg.count("<svg") == 1 for plot in found.plots)
     assert next(one for one in found.statements if one.paper.startswith("PSI")).verdict == "reproduced"
+    found.data.to_parquet(tmp_path / "data.parquet")
