@@ -55,7 +55,10 @@ def _process(module: str, folder: Path, *arguments: str) -> "subprocess.Popen[by
     command = [sys.executable, "-m", f"distributed.cli.{module}", *_LOOPBACK, *arguments]
     # Raw files are none of a worker's business: data travel to it.
     environment = {name: value for name, value in os.environ.items() if name != "PLUMBLINE_DATA_DIR"}
-    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment |= {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        "OMP_NUM_THREADS": "1",
+    }
     with (folder / f"{module}.log").open("ab") as log:
         return subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
 
