@@ -118,8 +118,8 @@ def _shares(data: pd.DataFrame, name: str) -> str:
             f"d = {d}: half* errs {interval_words(bare)} without a defence and a guess {interval_words(guess)}; "
             f"under scheme 1 with alpha 4 {unaware}, and {aware} if it is known"
         )
-    unaware = data[(data["dataset"] == name) & (data["adversary"] == "unaware") & data["strength"].notna()]
-    above = [one for _, part in unaware.groupby(["trainer", "d"]) for one in designed_above_plain(part)]
+    naive = data[(data["dataset"] == name) & (data["adversary"] == "unaware") & data["strength"].notna()]
+    above = [one for _, part in naive.groupby(["trainer", "d"]) for one in designed_above_plain(part)]
     said.append(
         "at the same divergence of 0.1 to 2 nats the better one of schemes 1 and 2 costs the adversary more than "
         f"scheme 3 in {sum(above)} of {len(above)} comparisons, by Adam and by lbfgs"
