@@ -43,7 +43,9 @@ def below_words(pairs: pd.DataFrame) -> str:
 
 
 def interval_words(found: Interval) -> str:
-    """A number with its interval: ``0.0123 (0.0118 to 0.0128)``."""
+    """A number with its interval: ``0.0123 (0.0118 to 0.0128)``; one measurement has none, and says so."""
+    if found.low == found.high and abs(found.mean) > _ROUNDING:
+        return f"{number_words(found.mean, 3)} (no interval)"
     mean, low, high = (
         number_words(0.0 if abs(end) < _ROUNDING else end, 3) for end in (found.mean, found.low, found.high)
     )
