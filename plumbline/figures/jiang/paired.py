@@ -7,7 +7,7 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import interval_over
+from plumbline.figures.page.statement import interval_over, without_interval
 from plumbline.judge.measures import Interval
 
 # What two measurements of the same thing share, where they have it.
@@ -56,7 +56,7 @@ def _spearman(one: pd.Series, other: pd.Series) -> float:
 
 
 def interval_words(interval: Interval, words: Callable[[float], str] = number_words) -> str:
-    """A mean with the ends of its interval: 0.12 (0.10 to 0.15)."""
-    if interval.low == interval.high == interval.mean:
-        return words(interval.mean)
+    """A mean with the ends of its interval: 0.12 (0.10 to 0.15); one measurement has none, and says so."""
+    if without_interval(interval):
+        return f"{words(interval.mean)} (no interval)"
     return f"{words(interval.mean)} ({words(interval.low)} to {words(interval.high)})"
