@@ -7,8 +7,8 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import interval_over, without_interval
-from plumbline.judge.measures import Interval
+from plumbline.figures.page.statement import interval_over
+from plumbline.judge.measures import Interval, LoneMean
 
 # What two measurements of the same thing share, where they have it.
 _PLACE = ("dataset", "d", "ratio", "predictions", "seed", "start")
@@ -32,7 +32,7 @@ def times_of(pairs: pd.DataFrame) -> Interval:
     """How many times as large the second curve is as the first: a ratio of means, over windows and seeds."""
     first, second = pairs["first"].to_numpy(), pairs["second"].to_numpy()
     if len(pairs) < 2:
-        return Interval(*[float(second.mean() / first.mean())] * 3)
+        return LoneMean(float(second.mean() / first.mean()))
     rows = np.random.default_rng(0).integers(0, len(pairs), (2000, len(pairs)))
     low, high = np.quantile(second[rows].mean(axis=1) / first[rows].mean(axis=1), (0.025, 0.975))
     return Interval(float(second.mean() / first.mean()), float(low), float(high))
@@ -57,6 +57,6 @@ def _spearman(one: pd.Series, other: pd.Series) -> float:
 
 def interval_words(interval: Interval, words: Callable[[float], str] = number_words) -> str:
     """A mean with the ends of its interval: 0.12 (0.10 to 0.15); one measurement has none, and says so."""
-    if without_interval(interval):
+    if interval.alone:
         return f"{words(interval.mean)} (no interval)"
     return f"{words(interval.mean)} ({words(interval.low)} to {words(interval.high)})"

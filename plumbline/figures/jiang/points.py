@@ -7,7 +7,7 @@ import pandas as pd
 
 from plumbline.figures.page.curves import Curve
 from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import Statement, interval_over, verdict_of, without_interval
+from plumbline.figures.page.statement import Statement, interval_over, verdict_of
 from plumbline.figures.study import StudyRun
 from plumbline.judge.measures import Interval
 from plumbline.sweep import Cell
@@ -78,7 +78,7 @@ class Difference:
     def words(self) -> str:
         """With its sign and interval: +0.012 [+0.003, +0.02]."""
         mean, low, high = (_signed(value) for value in (self.mean.mean, self.mean.low, self.mean.high))
-        return f"{mean} [no interval]" if without_interval(self.mean) else f"{mean} [{low}, {high}]"
+        return f"{mean} [no interval]" if self.mean.alone else f"{mean} [{low}, {high}]"
 
 
 def difference(left: pd.DataFrame, right: pd.DataFrame, measure: str) -> Difference | None:

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from plumbline.judge.measures import Interval
+from plumbline.judge.measures import Interval, LoneMean
 
 Verdict = Literal["reproduced", "in part", "differs", "not measured"]
 _RESAMPLES = 2000
@@ -44,20 +44,15 @@ def verdict_of(held: Sequence[bool]) -> Verdict:
 def interval_over(frame: pd.DataFrame, measure: str, by: Sequence[str] = ("seed", "start")) -> Interval:
     """Mean of a measure, and its 95 % bootstrap interval over the groups that ``by`` makes (windows and seeds).
 
-    One group has no interval: its ends are the mean, and words must say so (``without_interval``). Groups in which
+    One group has no interval: its ends are the mean, and words must say so (``Interval.alone``). Groups in which
     nothing was measured (NaN) don't count: one of them would make every comparison with the mean false. NaN of none.
     """
     means = frame.groupby(list(by))[measure].mean().dropna().to_numpy(dtype=np.float64)
     if not len(means):
         return Interval(np.nan, np.nan, np.nan)
     if len(means) < 2:
-        return Interval(float(means.mean()), float(means.mean()), float(means.mean()))
+        return LoneMean(float(means.mean()))
     generator = np.random.default_rng(0)
     drawn = means[generator.integers(0, len(means), (_RESAMPLES, len(means)))].mean(axis=1)
     low, high = np.quantile(drawn, (0.025, 0.975))
     return Interval(float(means.mean()), float(low), float(high))
-
-
-def without_interval(found: Interval) -> bool:
-    """Tell whether an interval is that of one group, from which nothing is sure."""
-    return found.low == found.high and found.mean != 0

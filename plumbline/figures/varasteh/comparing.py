@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import Statement, Verdict, interval_over, verdict_of, without_interval
+from plumbline.figures.page.statement import Statement, Verdict, interval_over, verdict_of
 from plumbline.judge.measures import Interval
 
 # What a statement without a verdict says.
@@ -57,7 +57,7 @@ _ROUNDING = 1e-9
 def interval_words(interval: Interval, digits: int = 2) -> str:
     """A mean with its interval: 0.021 (0.019 to 0.023); one measurement has none, and says so."""
     mean, low, high = (number_words(value, digits) for value in (interval.mean, interval.low, interval.high))
-    return f"{mean} (no interval)" if without_interval(interval) else f"{mean} ({low} to {high})"
+    return f"{mean} (no interval)" if interval.alone else f"{mean} ({low} to {high})"
 
 
 def mean_of(frame: pd.DataFrame, measure: str) -> Interval:
@@ -90,7 +90,7 @@ def ordered(found: pd.DataFrame, statement: tuple[str, str, str], who: str, reas
         reason: known reasons why it may differ.
     """
     held = surely_positive(found)
-    alone = sum(len(part[["seed", "start"]].drop_duplicates()) == 1 for _, part in found.groupby(["dataset", "d"]))
+    alone = sum(interval_over(part, "difference").alone for _, part in found.groupby(["dataset", "d"]))
     measured = (
         f"{who} by {interval_words(mean_of(found, 'difference'))} on average; the interval over windows and seeds is "
         f"above 0 at {sum(held)} of {len(held)} numbers of passive columns."

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import interval_over, without_interval
+from plumbline.figures.page.statement import interval_over
 from plumbline.judge.measures import Interval
 
 # Nothing but rounding of float64.
@@ -44,7 +44,7 @@ def below_words(pairs: pd.DataFrame) -> str:
 
 def interval_words(found: Interval) -> str:
     """A number with its interval: ``0.0123 (0.0118 to 0.0128)``; one measurement has none, and says so."""
-    if without_interval(found) and abs(found.mean) > _ROUNDING:
+    if found.alone:
         return f"{number_words(found.mean, 3)} (no interval)"
     mean, low, high = (
         number_words(0.0 if abs(end) < _ROUNDING else end, 3) for end in (found.mean, found.low, found.high)
