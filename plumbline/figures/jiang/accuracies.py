@@ -6,8 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.figures.jiang.claims import Finding, absent, data_sets_of
-from plumbline.figures.jiang.inversion_setting import (
+from plumbline.figures.jiang.inversion.curve_comparisons import interval_words
+from plumbline.figures.jiang.inversion.curve_findings import Finding, absent, data_sets_of
+from plumbline.figures.jiang.inversion.inversion_setting import (
     DATA_SETS,
     QUICK_ROWS,
     Grid,
@@ -17,7 +18,6 @@ from plumbline.figures.jiang.inversion_setting import (
     size_of,
     usable,
 )
-from plumbline.figures.jiang.paired import interval_words
 from plumbline.figures.page.section import Section
 from plumbline.figures.page.statement import Statement, interval_over, verdict_of
 from plumbline.figures.study import StudyRun

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from plumbline.figures.jiang.inversion_setting import HIDDEN, QUICK_STEPS, RECORDS, gradient_inversion
-from plumbline.figures.jiang.points import Judged, Point, curve, difference, measured, where
+from plumbline.figures.jiang.inversion.inversion_setting import HIDDEN, QUICK_STEPS, RECORDS, gradient_inversion
+from plumbline.figures.jiang.paired_points import Judged, Point, curve, difference, measured, where
 from plumbline.figures.jiang.splits import Split, Splits, threshold
 from plumbline.figures.page.curves import Panel, draw_panels
 from plumbline.figures.page.elements import number_words

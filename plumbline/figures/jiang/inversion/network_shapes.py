@@ -5,9 +5,16 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from plumbline.figures.jiang.contenders import bayesian, inversion, random_guess
-from plumbline.figures.jiang.inversion_plots import with_guesses
-from plumbline.figures.jiang.inversion_setting import HIDDEN, Grid, contests, measured, network_targets, plugged_in
+from plumbline.figures.jiang.inversion.contenders import bayesian, inversion, random_guess
+from plumbline.figures.jiang.inversion.inversion_plots import with_guesses
+from plumbline.figures.jiang.inversion.inversion_setting import (
+    HIDDEN,
+    Grid,
+    contests,
+    measured,
+    network_targets,
+    plugged_in,
+)
 from plumbline.figures.study import StudyRun
 
 

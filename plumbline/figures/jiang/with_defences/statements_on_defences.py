@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from plumbline.figures.jiang.points import Judged, difference, where
+from plumbline.figures.jiang.paired_points import Judged, difference, where
 from plumbline.figures.page.elements import number_words
 from plumbline.figures.page.statement import Statement, interval_over
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import attacks
-from plumbline.figures.jiang.contenders import ESA, HALF_STAR, RANDOM, RANGES, RCC2
-from plumbline.figures.jiang.inversion_setting import Grid, complete_ratio, linear_targets, size_of
-from plumbline.figures.jiang.linear_inversion import LinearPlan, linear_section
+from plumbline.figures.jiang.inversion.contenders import ESA, HALF_STAR, RANDOM, RANGES, RCC2
+from plumbline.figures.jiang.inversion.inversion_setting import Grid, complete_ratio, linear_targets, size_of
+from plumbline.figures.jiang.inversion.linear_inversion import LinearPlan, linear_section
 from plumbline.figures.page.section import Section
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import Choice, SweepOptions

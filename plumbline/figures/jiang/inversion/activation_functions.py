@@ -1,10 +1,10 @@
 """Figure 10: gradient inversion of networks with sigmoid, tanh and relu units (Jiang 5.2.2.3)."""
 
-from plumbline.figures.jiang.inversion_plots import errors_table, plots_of, ratio_panels
-from plumbline.figures.jiang.inversion_setting import DATA_SETS, QUICK_ROWS, QUICK_STEPS, Grid, usable
-from plumbline.figures.jiang.network_inversion import NetworkPlan
-from plumbline.figures.jiang.network_shapes import Shape, inversion_of, measured_shapes
-from plumbline.figures.jiang.statements_on_networks import statements_on_activations
+from plumbline.figures.jiang.inversion.inversion_plots import errors_table, plots_of, ratio_panels
+from plumbline.figures.jiang.inversion.inversion_setting import DATA_SETS, QUICK_ROWS, QUICK_STEPS, Grid, usable
+from plumbline.figures.jiang.inversion.network_inversion import NetworkPlan
+from plumbline.figures.jiang.inversion.network_shapes import Shape, inversion_of, measured_shapes
+from plumbline.figures.jiang.inversion.statements_on_networks import statements_on_activations
 from plumbline.figures.page.section import Section
 from plumbline.figures.study import StudyRun
 

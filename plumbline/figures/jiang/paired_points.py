@@ -15,7 +15,7 @@ from plumbline.sweep import Cell
 # What two measurements must share for their difference to be that of what was asked about.
 _PAIRED = ("dataset", "model", "r", "seed", "start")
 
-# What describes a changed attack (``changed``) beside its labels; tables have no room for tuples of pairs.
+# What describes an attack of ``changed_situations`` beside its labels; tables have no room for tuples of pairs.
 _OF_TASKS = ("function", "attack_options", "passive", "noise_seed")
 
 

@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from plumbline.figures.jiang.claims import (
+from plumbline.figures.jiang.inversion.contenders import CLAMPED, ESA, GIA, GIA_KLD, RANDOM
+from plumbline.figures.jiang.inversion.curve_findings import (
     absent,
     alike,
     approaches,
@@ -13,7 +14,6 @@ from plumbline.figures.jiang.claims import (
     moves,
     near,
 )
-from plumbline.figures.jiang.contenders import CLAMPED, ESA, GIA, GIA_KLD, RANDOM
 from plumbline.figures.page.statement import Statement
 from vfl.data import dataset
 

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.figures.jiang.changed import after_alignment, behind_real_purifier, with_made_up_records
+from plumbline.figures.jiang.changed_situations import after_alignment, behind_real_purifier, with_made_up_records
 from plumbline.sweep import AttackCell, Choice, DataChoice, ModelChoice
 from plumbline.sweep.measuring import measure, prepare
 

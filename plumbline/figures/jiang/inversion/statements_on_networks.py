@@ -5,7 +5,9 @@ from itertools import pairwise
 
 import pandas as pd
 
-from plumbline.figures.jiang.claims import (
+from plumbline.figures.jiang.inversion.contenders import GIA, GIA_HALF, GRN, MOMENTS, RANDOM, RANGES
+from plumbline.figures.jiang.inversion.curve_comparisons import differences, interval_words
+from plumbline.figures.jiang.inversion.curve_findings import (
     NOTHING,
     Finding,
     absent,
@@ -17,9 +19,7 @@ from plumbline.figures.jiang.claims import (
     moves,
     near,
 )
-from plumbline.figures.jiang.contenders import GIA, GIA_HALF, GRN, MOMENTS, RANDOM, RANGES
-from plumbline.figures.jiang.inversion_setting import size_of
-from plumbline.figures.jiang.paired import differences, interval_words
+from plumbline.figures.jiang.inversion.inversion_setting import size_of
 from plumbline.figures.page.statement import Statement, Verdict, interval_over, verdict_of
 
 _SMALL = 0.1

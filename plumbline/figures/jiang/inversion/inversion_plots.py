@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from plumbline.figures.jiang.paired import curve_of
+from plumbline.figures.jiang.inversion.curve_comparisons import curve_of
 from plumbline.figures.page.curves import Curve, Panel, draw_panels
 from plumbline.figures.page.elements import number_words
 from plumbline.figures.page.section import Plot

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from plumbline.figures.jiang.inversion_setting import DATA_SETS, size_of
-from plumbline.figures.jiang.paired import (
+from plumbline.figures.jiang.inversion.curve_comparisons import (
     curve_of,
     differences,
     interval_words,
     times_of,
     trend,
 )
+from plumbline.figures.jiang.inversion.inversion_setting import DATA_SETS, size_of
 from plumbline.figures.page.elements import number_words
 from plumbline.figures.page.statement import Statement, Verdict, interval_over, verdict_of
 

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 import attacks
-from plumbline.figures.jiang.claims import NOTHING, Finding, absent, below, data_sets_of, joined
-from plumbline.figures.jiang.contenders import GIA, GRN, bayesian, inversion, random_guess
-from plumbline.figures.jiang.inversion_plots import plots_of
-from plumbline.figures.jiang.inversion_setting import (
+from plumbline.figures.jiang.inversion.contenders import GIA, GRN, bayesian, inversion, random_guess
+from plumbline.figures.jiang.inversion.curve_comparisons import curve_of, interval_words, trend
+from plumbline.figures.jiang.inversion.curve_findings import NOTHING, Finding, absent, below, data_sets_of, joined
+from plumbline.figures.jiang.inversion.inversion_plots import plots_of
+from plumbline.figures.jiang.inversion.inversion_setting import (
     QUICK_ROWS,
     QUICK_STEPS,
     STEPS,
@@ -22,7 +23,6 @@ from plumbline.figures.jiang.inversion_setting import (
     plugged_in,
     usable,
 )
-from plumbline.figures.jiang.paired import curve_of, interval_words, trend
 from plumbline.figures.page.curves import Curve, Panel
 from plumbline.figures.page.elements import number_words
 from plumbline.figures.page.section import Section
@@ -31,7 +31,7 @@ from plumbline.figures.study import StudyRun
 from plumbline.judge.measures import LikewiseLabelled, mse_per_feature
 from plumbline.sweep import Choice, TaskCell
 
-_HERE = "plumbline.figures.jiang.generator_records"
+_HERE = "plumbline.figures.jiang.inversion.generator_records"
 OF_PAPER, _SOURCE = ("bank_all", "satellite"), "Figure 8, 5.2.2.1"
 # Accuracies that differ by less are alike to a reader of the plot.
 _ALIKE = 0.05

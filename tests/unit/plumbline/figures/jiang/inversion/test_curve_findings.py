@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 
 from plumbline.figures.jiang.accuracies import LINEAR, NETWORK, TABLE, statements_on_table_1
-from plumbline.figures.jiang.claims import alike, approaches, below, fewer_times, joined, moves, near
-from plumbline.figures.jiang.contenders import ESA, GIA, GIA_KLD, GRN, RANDOM
-from plumbline.figures.jiang.correlated_columns import statements_on_correlation
-from plumbline.figures.jiang.generator_records import statements_on_counts
-from plumbline.figures.jiang.statements_on_linear import statements_on_linear
-from plumbline.figures.jiang.statements_on_networks import (
+from plumbline.figures.jiang.inversion.contenders import ESA, GIA, GIA_KLD, GRN, RANDOM
+from plumbline.figures.jiang.inversion.correlated_columns import statements_on_correlation
+from plumbline.figures.jiang.inversion.curve_findings import alike, approaches, below, fewer_times, joined, moves, near
+from plumbline.figures.jiang.inversion.generator_records import statements_on_counts
+from plumbline.figures.jiang.inversion.statements_on_linear import statements_on_linear
+from plumbline.figures.jiang.inversion.statements_on_networks import (
     statements_on_activations,
     statements_on_networks,
     statements_on_sizes,

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from plumbline.figures.jiang import shadow as section
-from plumbline.figures.jiang.shadow import records_at, shadow_statements
+from plumbline.figures.jiang.shadow_models.shadow import records_at, shadow_statements
 from plumbline.figures.jiang.splits import Splits, threshold
 from plumbline.figures.page.statement import Statement
 from plumbline.figures.study import StudyRun

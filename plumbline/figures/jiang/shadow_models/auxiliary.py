@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from plumbline.figures.jiang.changed import Distribution, with_made_up_records
-from plumbline.figures.jiang.inversion_setting import RECORDS
-from plumbline.figures.jiang.points import Judged, Point, curve, difference, measured, where
+from plumbline.figures.jiang.changed_situations import Distribution, with_made_up_records
+from plumbline.figures.jiang.inversion.inversion_setting import RECORDS
+from plumbline.figures.jiang.paired_points import Judged, Point, curve, difference, measured, where
 from plumbline.figures.jiang.splits import Split, Splits, threshold
 from plumbline.figures.page.curves import Panel, draw_panels
 from plumbline.figures.page.elements import number_words

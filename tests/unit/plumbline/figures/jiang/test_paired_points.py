@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from plumbline.figures.jiang.points import Judged, curve, difference, where
+from plumbline.figures.jiang.paired_points import Judged, curve, difference, where
 
 
 def _rows(values: list[float], *, starts: list[int] | None = None) -> pd.DataFrame:

@@ -2,15 +2,23 @@
 
 from dataclasses import dataclass
 
-from plumbline.figures.jiang.contenders import CLAMPED, COMPLETE, ESA, GIA, GIA_KLD, HALF_STAR, on_linear_models
-from plumbline.figures.jiang.inversion_plots import (
+from plumbline.figures.jiang.inversion.contenders import (
+    CLAMPED,
+    COMPLETE,
+    ESA,
+    GIA,
+    GIA_KLD,
+    HALF_STAR,
+    on_linear_models,
+)
+from plumbline.figures.jiang.inversion.inversion_plots import (
     errors_table,
     left_on_the_table,
     plots_of,
     ratio_panels,
     with_guesses,
 )
-from plumbline.figures.jiang.inversion_setting import (
+from plumbline.figures.jiang.inversion.inversion_setting import (
     DATA_SETS,
     QUICK_ROWS,
     QUICK_STEPS,
@@ -23,7 +31,7 @@ from plumbline.figures.jiang.inversion_setting import (
     plugged_in,
     usable,
 )
-from plumbline.figures.jiang.statements_on_linear import statements_on_linear
+from plumbline.figures.jiang.inversion.statements_on_linear import statements_on_linear
 from plumbline.figures.page.section import Section
 from plumbline.figures.study import StudyRun
 

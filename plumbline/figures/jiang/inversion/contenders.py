@@ -1,6 +1,6 @@
 """Who is drawn: the paper's attacks, and those that it lacks."""
 
-from plumbline.figures.jiang.inversion_setting import Contender, gradient_inversion
+from plumbline.figures.jiang.inversion.inversion_setting import Contender, gradient_inversion
 from plumbline.sweep import Choice
 
 RANDOM, ESA, GRN = "random guess", "ESA", "GRN"

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from plumbline.figures.jiang import auxiliary as section
-from plumbline.figures.jiang.auxiliary import MADE_UP, ORIGINAL, auxiliary_statements
+from plumbline.figures.jiang.shadow_models.auxiliary import MADE_UP, ORIGINAL, auxiliary_statements
 from plumbline.figures.jiang.splits import Splits
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import SweepOptions

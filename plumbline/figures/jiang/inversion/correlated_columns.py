@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.figures.jiang.claims import NOTHING, Finding, absent, data_sets_of
-from plumbline.figures.jiang.contenders import GIA, MOMENTS, bayesian, inversion
-from plumbline.figures.jiang.inversion_setting import (
+from plumbline.figures.jiang.inversion.contenders import GIA, MOMENTS, bayesian, inversion
+from plumbline.figures.jiang.inversion.curve_comparisons import interval_words, trend
+from plumbline.figures.jiang.inversion.curve_findings import NOTHING, Finding, absent, data_sets_of
+from plumbline.figures.jiang.inversion.inversion_setting import (
     QUICK_ROWS,
     QUICK_STEPS,
     RECORDS,
@@ -23,7 +24,6 @@ from plumbline.figures.jiang.inversion_setting import (
     plugged_in,
     usable,
 )
-from plumbline.figures.jiang.paired import interval_words, trend
 from plumbline.figures.page.elements import HeatMap, number_words
 from plumbline.figures.page.section import Section
 from plumbline.figures.page.statement import Statement, Verdict
@@ -31,7 +31,7 @@ from plumbline.figures.study import StudyRun
 from plumbline.judge.measures import correlation_with_active
 from plumbline.sweep import Choice, TaskCell
 
-_HERE = "plumbline.figures.jiang.correlated_columns"
+_HERE = "plumbline.figures.jiang.inversion.correlated_columns"
 OF_PAPER = ("bank_all", "drive")
 HALF, IMPUTED = "guess 1/2", "no score, 100 records"
 # The paper shows the first eight features.

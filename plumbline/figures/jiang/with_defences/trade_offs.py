@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from plumbline.figures.jiang.changed import after_alignment, behind_real_purifier
-from plumbline.figures.jiang.defence_claims import trade_off_notes, trade_off_statements
-from plumbline.figures.jiang.inversion_setting import RECORDS, gradient_inversion
-from plumbline.figures.jiang.points import Point, measured, where
+from plumbline.figures.jiang.changed_situations import after_alignment, behind_real_purifier
+from plumbline.figures.jiang.inversion.inversion_setting import RECORDS, gradient_inversion
+from plumbline.figures.jiang.paired_points import Point, measured, where
 from plumbline.figures.jiang.splits import Split, Splits, threshold
-from plumbline.figures.jiang.utility import utility_plot
+from plumbline.figures.jiang.with_defences.statements_on_defences import trade_off_notes, trade_off_statements
+from plumbline.figures.jiang.with_defences.utility_plots import utility_plot
 from plumbline.figures.page.section import Section
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import AttackCell, Cell, Choice

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from plumbline.figures.jiang.accuracies import accuracy_section
-from plumbline.figures.jiang.activation_functions import activation_section
-from plumbline.figures.jiang.contenders import GIA, GRN, MOMENTS, RANDOM
-from plumbline.figures.jiang.correlated_columns import CorrelationPlan, correlation_section, correlations_of
-from plumbline.figures.jiang.generator_records import CountPlan, count_section, in_batches
-from plumbline.figures.jiang.inversion_setting import Grid, linear_model, network_targets
-from plumbline.figures.jiang.model_sizes import size_section
-from plumbline.figures.jiang.network_inversion import NetworkPlan, network_section
+from plumbline.figures.jiang.inversion.activation_functions import activation_section
+from plumbline.figures.jiang.inversion.contenders import GIA, GRN, MOMENTS, RANDOM
+from plumbline.figures.jiang.inversion.correlated_columns import CorrelationPlan, correlation_section, correlations_of
+from plumbline.figures.jiang.inversion.generator_records import CountPlan, count_section, in_batches
+from plumbline.figures.jiang.inversion.inversion_setting import Grid, linear_model, network_targets
+from plumbline.figures.jiang.inversion.model_sizes import size_section
+from plumbline.figures.jiang.inversion.network_inversion import NetworkPlan, network_section
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import SweepOptions
 from plumbline.sweep.measuring import prepare
