@@ -1,13 +1,13 @@
 """Points of figures: cells measured under labels of their own, compared where windows and seeds are the same."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from plumbline.figures.page.curves import Curve
-from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import Statement, interval_over, verdict_of
+from plumbline.figures.page.curves import Curve, mean_curve
+from plumbline.figures.page.paired_differences import paired
+from plumbline.figures.page.statement import Statement, interval_over, interval_words, verdict_of
 from plumbline.figures.study import StudyRun
 from plumbline.judge.measures import Interval
 from plumbline.sweep import Cell
@@ -76,26 +76,17 @@ class Difference:
 
     @property
     def words(self) -> str:
-        """With its sign and interval: +0.012 [+0.003, +0.02]."""
-        mean, low, high = (_signed(value) for value in (self.mean.mean, self.mean.low, self.mean.high))
-        return f"{mean} [{low}, {high}]"
+        """With its sign and interval: +0.012 (+0.003 to +0.02)."""
+        return interval_words(self.mean, signed=True)
 
 
 def difference(left: pd.DataFrame, right: pd.DataFrame, measure: str) -> Difference | None:
     """Compare a measure of paired rows, left less right; None where no two rows make a pair."""
-    if left.empty or right.empty:
-        return None
-    keys = [name for name in _PAIRED if name in left.columns and name in right.columns]
-    joined = left.merge(right[[*keys, measure]], on=keys, suffixes=("", "_right"), validate="many_to_one")
-    pairs = joined.assign(difference=joined[measure] - joined[f"{measure}_right"]).dropna(subset=["difference"])
+    pairs = paired(left, right, _PAIRED, measure)
     if pairs.empty:
         return None
-    mean = interval_over(pairs, "difference", keys)
-    return Difference(mean, mean.mean / float(pairs[f"{measure}_right"].mean()))
-
-
-def _signed(value: float) -> str:
-    return f"{'-' if value < 0 else '+'}{number_words(abs(value))}"
+    mean = interval_over(pairs, "difference", [name for name in _PAIRED if name in pairs])
+    return Difference(mean, mean.mean / float(pairs["right"].mean()))
 
 
 class Judged:
@@ -119,13 +110,18 @@ class Judged:
 
 def curve(rows: pd.DataFrame, measure: str, label: str, *, ours: bool = False) -> Curve:
     """Draw a measure against r: means and intervals over seeds and windows."""
-    shown = rows.dropna(subset=[measure])
-    groups = [(r, interval_over(shown[shown["r"] == r], measure)) for r in sorted(set(shown["r"].astype(float)))]
-    return Curve(
-        label,
-        x=tuple(r for r, _ in groups),
-        y=tuple(interval.mean for _, interval in groups),
-        low=tuple(interval.low for _, interval in groups),
-        high=tuple(interval.high for _, interval in groups),
-        ours=ours,
-    )
+    return mean_curve(rows, "r", label, measure=measure, ours=ours) if len(rows) else Curve(label, (), ())
+
+
+def by_data_set(data: pd.DataFrame) -> Iterator[tuple[str, int, pd.DataFrame]]:
+    """The measured rows of each data set, with its count n of auxiliary records."""
+    for name in dict.fromkeys(data["dataset"]):
+        part = where(data, dataset=name)
+        yield name, int(part["n"].iloc[0]), part
+
+
+def mean_table(data: pd.DataFrame, *keys: str, measures: Sequence[str]) -> pd.DataFrame:
+    """Means of measures for reading, a row for each of what ``keys`` tell apart."""
+    if data.empty:
+        return data
+    return where(data).groupby(list(keys), sort=False)[list(measures)].mean().reset_index().round(4)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from plumbline.figures.jiang.inversion.contenders import GIA, MOMENTS, bayesian, inversion
-from plumbline.figures.jiang.inversion.curve_comparisons import interval_words, trend
+from plumbline.figures.jiang.inversion.curve_comparisons import trend
 from plumbline.figures.jiang.inversion.curve_findings import NOTHING, Finding, absent, data_sets_of
 from plumbline.figures.jiang.inversion.inversion_setting import (
     QUICK_ROWS,
@@ -26,7 +26,7 @@ from plumbline.figures.jiang.inversion.inversion_setting import (
 )
 from plumbline.figures.page.elements import HeatMap, number_words
 from plumbline.figures.page.section import Section
-from plumbline.figures.page.statement import Statement, Verdict
+from plumbline.figures.page.statement import Statement, Verdict, interval_words
 from plumbline.figures.study import StudyRun
 from plumbline.judge.measures import correlation_with_active
 from plumbline.sweep import Choice, TaskCell

@@ -1,12 +1,10 @@
 """Comparisons of two curves window by window and seed by seed, and of one curve's ends, with intervals."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from plumbline.figures.page.elements import number_words
+from plumbline.figures.page.paired_differences import paired
 from plumbline.figures.page.statement import interval_over
 from plumbline.judge.measures import Interval
 
@@ -20,17 +18,14 @@ def curve_of(results: pd.DataFrame, dataset: str, curve: str) -> pd.DataFrame:
 
 
 def differences(results: pd.DataFrame, dataset: str, first: str, second: str, measure: str = "mse") -> pd.DataFrame:
-    """What the first curve has more than the second, where both were measured: first, second, difference."""
-    place = [column for column in _PLACE if column in results]
-    one, other = (curve_of(results, dataset, curve)[[*place, measure]] for curve in (first, second))
-    pairs = one.merge(other, on=place, suffixes=("", "_other"))
-    more = pairs[measure] - pairs[f"{measure}_other"]
-    return pairs[place].assign(difference=more, first=pairs[measure], second=pairs[f"{measure}_other"])
+    """Pair two curves on one data set: ``left`` is the first one's measure, ``difference`` what it has more."""
+    one, other = (curve_of(results, dataset, curve) for curve in (first, second))
+    return paired(one, other, _PLACE, measure)
 
 
 def times_of(pairs: pd.DataFrame) -> Interval:
-    """How many times as large the second curve is as the first: a ratio of means, over windows and seeds."""
-    first, second = pairs["first"].to_numpy(), pairs["second"].to_numpy()
+    """How many times as large the right curve is as the left: a ratio of means, over windows and seeds."""
+    first, second = pairs["left"].to_numpy(), pairs["right"].to_numpy()
     if len(pairs) < 2:
         return Interval(*[float(second.mean() / first.mean())] * 3)
     rows = np.random.default_rng(0).integers(0, len(pairs), (2000, len(pairs)))
@@ -53,10 +48,3 @@ def _spearman(one: pd.Series, other: pd.Series) -> float:
     if other.nunique() < 2:
         return 0.0
     return float(spearmanr(one, other).statistic)
-
-
-def interval_words(interval: Interval, words: Callable[[float], str] = number_words) -> str:
-    """A mean with the ends of its interval: 0.12 (0.10 to 0.15)."""
-    if interval.low == interval.high == interval.mean:
-        return words(interval.mean)
-    return f"{words(interval.mean)} ({words(interval.low)} to {words(interval.high)})"

@@ -6,16 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from plumbline.figures.jiang.inversion.curve_comparisons import (
-    curve_of,
-    differences,
-    interval_words,
-    times_of,
-    trend,
-)
+from plumbline.figures.jiang.inversion.curve_comparisons import curve_of, differences, times_of, trend
 from plumbline.figures.jiang.inversion.inversion_setting import DATA_SETS, size_of
 from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import Statement, Verdict, interval_over, verdict_of
+from plumbline.figures.page.statement import Statement, Verdict, interval_over, interval_words, verdict_of
 
 # What a plot's reader takes for zero and for one; for the same; for near the random guess.
 NEAR_ZERO, NEAR_ONE, ALIKE, NEAR_RANDOM = 0.005, 0.97, 0.10, 0.25
@@ -91,11 +85,11 @@ def approaches(results: pd.DataFrame, name: str, curves: Sequence[str], guess: s
         pairs = differences(results, name, curve, guess)
         if pairs["ratio"].nunique() < 2:
             continue
-        ends = pairs.assign(gap=pairs["difference"].abs(), times=pairs["first"] / pairs["second"])
+        ends = pairs.assign(gap=pairs["difference"].abs(), times=pairs["left"] / pairs["right"])
         first, last = (ends[ends["ratio"] == end] for end in (ends["ratio"].min(), ends["ratio"].max()))
         gaps = first.merge(last, on=["seed", "start"])
         shrunk = interval_over(gaps.assign(shrunk=gaps["gap_x"] - gaps["gap_y"]), "shrunk")
-        final = float(last["first"].mean() / last["second"].mean())
+        final = float(last["left"].mean() / last["right"].mean())
         held += [shrunk.low > 0, abs(final - 1) <= NEAR_RANDOM]
         words.append(
             f"{curve}'s distance from it shrinks by {interval_words(shrunk)}, and ends at {final:.2f} times its error"
@@ -139,7 +133,7 @@ def below(
 def _open_points(pairs: pd.DataFrame, measure: str) -> Iterable[tuple[float, pd.DataFrame]]:
     for ratio in sorted(pairs["ratio"].unique()):
         part = pairs[pairs["ratio"] == ratio]
-        both = part[["first", "second"]].to_numpy()
+        both = part[["left", "right"]].to_numpy()
         if not (np.all(both <= 1e-6) if measure == "mse" else np.all(both >= 1)):
             yield float(ratio), part
 
@@ -164,7 +158,7 @@ def alike(results: pd.DataFrame, name: str, first: str, second: str) -> Finding:
         return NOTHING
     held = []
     for _, part in pairs.groupby("ratio"):
-        larger = max(part["first"].mean(), part["second"].mean())
+        larger = max(part["left"].mean(), part["right"].mean())
         held.append(abs(part["difference"].mean()) <= max(ALIKE * larger, _ALIKE_AT_LEAST))
     gap = interval_over(pairs, "difference")
     return Finding(

@@ -9,7 +9,7 @@ import pandas as pd
 
 import attacks
 from plumbline.figures.jiang.inversion.contenders import GIA, GRN, bayesian, inversion, random_guess
-from plumbline.figures.jiang.inversion.curve_comparisons import curve_of, interval_words, trend
+from plumbline.figures.jiang.inversion.curve_comparisons import curve_of, trend
 from plumbline.figures.jiang.inversion.curve_findings import NOTHING, Finding, absent, below, data_sets_of, joined
 from plumbline.figures.jiang.inversion.inversion_plots import plots_of
 from plumbline.figures.jiang.inversion.inversion_setting import (
@@ -26,7 +26,7 @@ from plumbline.figures.jiang.inversion.inversion_setting import (
 from plumbline.figures.page.curves import Curve, Panel
 from plumbline.figures.page.elements import number_words
 from plumbline.figures.page.section import Section
-from plumbline.figures.page.statement import Statement, interval_over, verdict_of
+from plumbline.figures.page.statement import Statement, interval_over, interval_words, verdict_of
 from plumbline.figures.study import StudyRun
 from plumbline.judge.measures import LikewiseLabelled, mse_per_feature
 from plumbline.sweep import Choice, TaskCell

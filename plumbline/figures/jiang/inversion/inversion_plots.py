@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from plumbline.figures.jiang.inversion.curve_comparisons import curve_of
-from plumbline.figures.page.curves import Curve, Panel, draw_panels
+from plumbline.figures.page.curves import Panel, draw_panels, mean_curve
 from plumbline.figures.page.elements import number_words
 from plumbline.figures.page.section import Plot
-from plumbline.figures.page.statement import interval_over
 
 # Of an adversary with scores: what the same one guesses without them.
 WITHOUT_SCORES = {"Bayes, ranges": "no score, ranges", "Bayes, moments": "no score, moments"}
@@ -41,27 +40,13 @@ def ratio_panels(results: pd.DataFrame, measure: str, *, complete: bool = False)
             x_label=_RATIO,
             y_label=MEASURES[measure],
             curves=tuple(
-                drawn
+                mean_curve(drawn, "ratio", label, measure=measure, ours=bool(drawn["ours"].iloc[0]))
                 for label in part["curve"].unique()
-                if (drawn := _curve(curve_of(results, str(name), label).dropna(subset=measure), label, measure))
+                if len(drawn := curve_of(results, str(name), label).dropna(subset=measure))
             ),
             marks=((float((part["classes"].iloc[0] - 1) / part["columns"].iloc[0]), "d = k - 1"),) if complete else (),
         )
         for name, part in results.groupby("dataset", sort=False)
-    )
-
-
-def _curve(part: pd.DataFrame, label: str, measure: str) -> Curve | None:
-    if part.empty:
-        return None
-    points = [(ratio, interval_over(part[part["ratio"] == ratio], measure)) for ratio in sorted(part["ratio"].unique())]
-    return Curve(
-        label,
-        tuple(ratio for ratio, _ in points),
-        tuple(point.mean for _, point in points),
-        tuple(point.low for _, point in points),
-        tuple(point.high for _, point in points),
-        ours=bool(part["ours"].iloc[0]),
     )
 
 

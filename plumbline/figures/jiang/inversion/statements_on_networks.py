@@ -6,7 +6,7 @@ from itertools import pairwise
 import pandas as pd
 
 from plumbline.figures.jiang.inversion.contenders import GIA, GIA_HALF, GRN, MOMENTS, RANDOM, RANGES
-from plumbline.figures.jiang.inversion.curve_comparisons import differences, interval_words
+from plumbline.figures.jiang.inversion.curve_comparisons import differences
 from plumbline.figures.jiang.inversion.curve_findings import (
     NOTHING,
     Finding,
@@ -20,7 +20,7 @@ from plumbline.figures.jiang.inversion.curve_findings import (
     near,
 )
 from plumbline.figures.jiang.inversion.inversion_setting import size_of
-from plumbline.figures.page.statement import Statement, Verdict, interval_over, verdict_of
+from plumbline.figures.page.statement import Statement, Verdict, interval_over, interval_words, verdict_of
 
 _SMALL = 0.1
 _NOT_INVERTIBLE = (

@@ -11,7 +11,16 @@ import pandas as pd
 
 from plumbline.figures.jiang.changed_situations import Distribution, with_made_up_records
 from plumbline.figures.jiang.inversion.inversion_setting import RECORDS
-from plumbline.figures.jiang.paired_points import Judged, Point, curve, difference, measured, where
+from plumbline.figures.jiang.paired_points import (
+    Judged,
+    Point,
+    by_data_set,
+    curve,
+    difference,
+    mean_table,
+    measured,
+    where,
+)
 from plumbline.figures.jiang.splits import Split, Splits, threshold
 from plumbline.figures.page.curves import Panel, draw_panels
 from plumbline.figures.page.elements import number_words
@@ -66,7 +75,7 @@ def auxiliary(run: StudyRun) -> Section:
         name="auxiliary",
         title="Black box: auxiliary records that are made up (Figure 12)",
         data=data,
-        summary=_summary(data),
+        summary=mean_table(data, "dataset", "adversary", "distribution", "n", measures=("attack_accuracy", "mse")),
         plots=(draw_panels("auxiliary", _panels(data), _CAPTION),) if len(data) else (),
         notes=(*missing, *_notes(data)),
         statements=tuple(auxiliary_statements(data)),
@@ -130,21 +139,8 @@ def _panels(data: pd.DataFrame) -> list[Panel]:
                 curve(where(part, adversary="imputation"), _ACCURACY, "real records alone", ours=True),
             ),
         )
-        for name, tau, part in _by_data_set(data)
+        for name, tau, part in by_data_set(data)
     ]
-
-
-def _by_data_set(data: pd.DataFrame) -> Iterator[tuple[str, int, pd.DataFrame]]:
-    for name in dict.fromkeys(data["dataset"]):
-        part = where(data, dataset=name)
-        yield name, int(part["n"].iloc[0]), part
-
-
-def _summary(data: pd.DataFrame) -> pd.DataFrame:
-    if data.empty:
-        return data
-    keys = ["dataset", "adversary", "distribution", "n"]
-    return where(data).groupby(keys, sort=False)[["attack_accuracy", "mse"]].mean().reset_index().round(4)
 
 
 # --- what the numbers say ------------------------------------------------------------------------------------------

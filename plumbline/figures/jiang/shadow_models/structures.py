@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from plumbline.figures.jiang.inversion.inversion_setting import HIDDEN, QUICK_STEPS, RECORDS, gradient_inversion
-from plumbline.figures.jiang.paired_points import Judged, Point, curve, difference, measured, where
+from plumbline.figures.jiang.paired_points import (
+    Judged,
+    Point,
+    by_data_set,
+    curve,
+    difference,
+    mean_table,
+    measured,
+    where,
+)
 from plumbline.figures.jiang.splits import Split, Splits, threshold
 from plumbline.figures.page.curves import Panel, draw_panels
 from plumbline.figures.page.elements import number_words
@@ -55,7 +64,7 @@ def structures(run: StudyRun) -> Section:
         name="structures",
         title="Black box: shadow models of another structure (Figure 13)",
         data=data,
-        summary=_summary(data),
+        summary=mean_table(data, "dataset", "adversary", "structure", "n", measures=("mse", "attack_accuracy")),
         plots=(draw_panels("structures", _panels(data), _CAPTION),) if len(data) else (),
         notes=(*missing, *_notes(data)),
         statements=tuple(structure_statements(data)),
@@ -124,21 +133,8 @@ def _panels(data: pd.DataFrame) -> list[Panel]:
                 *(curve(where(part, adversary=who), "mse", words, ours=True) for who, words in ours.items()),
             ),
         )
-        for name, tau, part in _by_data_set(data)
+        for name, tau, part in by_data_set(data)
     ]
-
-
-def _by_data_set(data: pd.DataFrame) -> Iterator[tuple[str, int, pd.DataFrame]]:
-    for name in dict.fromkeys(data["dataset"]):
-        part = where(data, dataset=name)
-        yield name, int(part["n"].iloc[0]), part
-
-
-def _summary(data: pd.DataFrame) -> pd.DataFrame:
-    if data.empty:
-        return data
-    keys = ["dataset", "adversary", "structure", "n"]
-    return where(data).groupby(keys, sort=False)[["mse", "attack_accuracy"]].mean().reset_index().round(4)
 
 
 # --- what the numbers say ------------------------------------------------------------------------------------------
@@ -200,7 +196,7 @@ def _judged(own: pd.DataFrame, others: tuple[str, ...], test: str) -> Judged:
 
 
 def _notes(data: pd.DataFrame) -> Iterator[str]:
-    for name, _, of in _by_data_set(where(data)) if len(data) else ():
+    for name, _, of in by_data_set(where(data)) if len(data) else ():
         errors = {one: _mean(where(of, adversary="shadow", structure=one)) for one in map(structure_words, GUESSED)}
         best = min(errors, key=lambda one: errors[one])
         ours, alone = (_mean(where(of, adversary=who)) for who in ("posterior", "imputation"))

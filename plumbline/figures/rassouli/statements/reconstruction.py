@@ -10,15 +10,8 @@ import numpy as np
 import pandas as pd
 
 from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import Statement, interval_over, verdict_of
-from plumbline.figures.rassouli.statements.comparisons import (
-    below_at,
-    below_words,
-    each,
-    hidden,
-    interval_words,
-    paired,
-)
+from plumbline.figures.page.statement import Statement, interval_over, interval_words, verdict_of
+from plumbline.figures.rassouli.statements.comparisons import below_at, below_words, each, hidden, paired
 
 _DATASETS = ("bank", "robot", "satellite", "synthetic")
 _SOLVING = ("ls", "half_star", "rcc1", "rcc2", "cls")

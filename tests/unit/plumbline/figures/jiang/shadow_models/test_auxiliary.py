@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plumbline.figures.jiang import auxiliary as section
+from plumbline.figures.jiang.shadow_models import auxiliary as section
 from plumbline.figures.jiang.shadow_models.auxiliary import MADE_UP, ORIGINAL, auxiliary_statements
 from plumbline.figures.jiang.splits import Splits
 from plumbline.figures.study import StudyRun

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from plumbline.figures.jiang import shadow as section
+from plumbline.figures.jiang.shadow_models import shadow as section
 from plumbline.figures.jiang.shadow_models.shadow import records_at, shadow_statements
 from plumbline.figures.jiang.splits import Splits, threshold
 from plumbline.figures.page.statement import Statement

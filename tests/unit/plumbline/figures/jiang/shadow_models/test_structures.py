@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from plumbline.figures.jiang import structures as section
+from plumbline.figures.jiang.shadow_models import structures as section
 from plumbline.figures.jiang.shadow_models.structures import GUESSED, structure_statements, structure_words
 from plumbline.figures.jiang.splits import Splits
 from plumbline.figures.study import StudyRun

@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plumbline.figures.jiang import trade_offs as section
 from plumbline.figures.jiang.splits import Splits
+from plumbline.figures.jiang.with_defences import trade_offs as section
 from plumbline.figures.jiang.with_defences.statements_on_defences import trade_off_notes, trade_off_statements
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import Choice, SweepOptions
