@@ -85,6 +85,8 @@ def _run(  # the options that all studies have
         console.print(f"Report: {outcome.page}", highlight=False, soft_wrap=True)
         if out == _FOLDER / name:
             console.print(f"All studies: {write_index(_FOLDER)}", highlight=False, soft_wrap=True)
+    for words in outcome.undrawn:
+        console_errors.print(f"plumbline: {words} is in none of these sections: they compare no such thing.")
     for words in outcome.left_out:
         console_errors.print(f"plumbline: Left out of {words}")
     if outcome.failures or outcome.left_out:

@@ -114,4 +114,4 @@ def _say_size(asked: "Sweep", options: "SweepOptions", *, as_json: bool) -> None
         return
     console_out.print(f"{asked.name}: {len(asked.cells):,} cells, {known:,} of them known already.")
     if missing:
-        console_out.print(f"{missing[:1].upper()}{missing[1:]}")
+        console_out.print(missing)

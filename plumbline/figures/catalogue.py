@@ -56,7 +56,7 @@ STUDIES: dict[str, StudyEntry] = {
     ),
     "varasteh": StudyEntry(
         "plumbline.figures.varasteh.study",
-        "Varasteh's figures: the attack without scores, and disclosed parameters moved against it.",
+        "Varasteh: the attack that needs no score, and disclosed parameters that were moved against it.",
         "--section agnostic --quick",
         ("bank", "adult", "satellite", "pendigits", "grid"),
     ),
@@ -70,6 +70,7 @@ STUDIES: dict[str, StudyEntry] = {
         "plumbline.figures.hu.study",
         "Hu: what training leaks of labels, epoch by epoch; on the wire with --wire; other expansions of the sigmoid.",
         "--datasets credit --seeds 2",
+        ("mnist01", "credit"),
         (
             StudyOption("seeds", 5, "Repetitions; --quick has two at most."),
             StudyOption("datasets", (), "mnist01 or credit; default both."),

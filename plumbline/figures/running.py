@@ -35,12 +35,14 @@ class StudyOutcome:
         written: sections that were measured in this run, in their order.
         failures: why the others failed, by name.
         left_out: what cells say that failed in sections that were written.
+        undrawn: attacks and defences that were brought along and are in no measurement of these sections.
     """
 
     page: Path
     written: tuple[str, ...]
     failures: Mapping[str, str]
     left_out: tuple[str, ...] = ()
+    undrawn: tuple[str, ...] = ()
 
 
 def chosen_sections(study: Study, sections: Sequence[str] | None) -> list[str]:
@@ -91,6 +93,7 @@ def run_study(
     failures: dict[str, str] = {}
     left_out: list[str] = []
     said: set[str] = set()
+    undrawn = {one.name: one.words for one in (*run.attacks, *run.defences)}
     page = folder / f"{study.name}.html"
     with shown_study_progress(console, study, chosen) as progress, _without_chatter():
         for name in chosen:
@@ -101,6 +104,7 @@ def run_study(
             if isinstance(made, Section):
                 page = write_study(folder, study, {name: made}, settings)
                 left_out += [f"{name}: {words}" for words in tally.failed]
+                undrawn = {plugin: words for plugin, words in undrawn.items() if not _measures(made, plugin)}
             else:
                 page = write_study(folder, study, {}, settings, {name: made})
                 failures[name] = made
@@ -109,7 +113,13 @@ def run_study(
                 console.print(words, highlight=False, markup=False, soft_wrap=True)
             said.update(tally.data)
     written = tuple(name for name in chosen if name not in failures)
-    return StudyOutcome(page, written, failures, tuple(left_out))
+    return StudyOutcome(page, written, failures, tuple(left_out), tuple(undrawn.values()))
+
+
+def _measures(section: Section, plugin: str) -> bool:
+    """Whether some row of a section says in words that it is of a plugin."""
+    texts = section.data.select_dtypes(exclude="number")
+    return any(texts[column].map(lambda value: isinstance(value, str) and plugin in value).any() for column in texts)
 
 
 def _attempted(study: Study, name: str, run: StudyRun, folder: Path) -> Section | str:

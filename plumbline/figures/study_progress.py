@@ -14,6 +14,8 @@ from plumbline.job_progress import Clock, left_words
 
 # Between two lines of a log or a pipe.
 _QUIET_SECONDS = 10.0
+# The share after which a pace is one: before it, most time went into starting.
+_TELLING = 0.03
 
 
 class StudyProgress:
@@ -76,7 +78,9 @@ class StudyProgress:
             self._said = self._clock()
 
     def _seconds_left(self, done: float) -> float | None:
-        return (self._clock() - self._start) / done * (self._total - done) if done else None
+        if done < _TELLING * self._total:
+            return None
+        return (self._clock() - self._start) / done * (self._total - done)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from plumbline.simulation.rounds import Done, unwatched
-from plumbline.sweep.cells import AttackCell, Cell, DataChoice, ModelChoice, plain
+from plumbline.sweep.cells import AttackCell, Cell, Choice, DataChoice, ModelChoice, plain
 from plumbline.sweep.crew import Crew, crew_of
 from plumbline.sweep.job_queue import JobQueue
 from plumbline.sweep.jobs import forget
@@ -18,10 +18,6 @@ from plumbline.sweep.outcomes import Outcome
 from plumbline.sweep.pace import Pace, kind_of
 from plumbline.sweep.shared import SharedThings
 from plumbline.sweep.store import ResultStore, open_store
-
-
-class SweepInterrupted(KeyboardInterrupt):
-    """Ctrl-C ended a sweep: the message says what is kept."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ def run_cells(cells: Sequence[Cell], options: SweepOptions) -> pd.DataFrame:
     Raises:
         DatasetError: when raw files are missing or damaged.
         SweepStopped: when finished cells can't be kept, or a cluster isn't there or vanishes. What is done stays.
-        SweepInterrupted: for Ctrl-C. What is done stays.
+        KeyboardInterrupt: for Ctrl-C. What is done stays.
     """
     keys = [key_of(cell, digest_of_data(data_of(cell), options.data_dir)) for cell in cells]
     with _opened(options.store) as store:
@@ -68,8 +64,6 @@ def run_cells(cells: Sequence[Cell], options: SweepOptions) -> pd.DataFrame:
         try:
             for outcomes in _Sweep(missing, options, store, pace).outcomes():
                 found |= outcomes
-        except KeyboardInterrupt:
-            raise SweepInterrupted(_interrupted(len(set(keys) - found.keys()), options.store)) from None
         finally:
             forget()
     options.done(1.0)
@@ -80,11 +74,6 @@ def run_cells(cells: Sequence[Cell], options: SweepOptions) -> pd.DataFrame:
 
 def _opened(folder: Path | None) -> AbstractContextManager[ResultStore | None]:
     return nullcontext() if folder is None else open_store(folder)
-
-
-def _interrupted(left: int, folder: Path | None) -> str:
-    kept = "nothing was kept: name a store" if folder is None else f"what is done stays in {folder}: start again"
-    return f"The sweep was interrupted with {left:,} cells to go; {kept} to go on from there next time."
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +130,9 @@ def _row(key: str, cell: Cell, outcome: Outcome) -> dict[str, object]:
 def description(cell: Cell) -> dict[str, Any]:
     """The columns that describe a cell in a table of results.
 
-    Of an attack: dataset, model, trainer, seed, d, start (its first column), attack (with options), defence (all of
-    them, "none" without), access, records, auxiliary. Of a task: function, what it is on, and its
-    options.
+    Of an attack: dataset, data_options, model, trainer, model_options, seed, d, start (its first column), attack (with
+    options), defence (all of them, "none" without), access, records, auxiliary, moments, delivered, undo. Of a task:
+    function, what it is on, and its options.
     """
     if isinstance(cell, AttackCell):
         return {
@@ -155,6 +144,9 @@ def description(cell: Cell) -> dict[str, Any]:
             "access": cell.access,
             "records": cell.records,
             "auxiliary": cell.auxiliary,
+            "moments": cell.moments,
+            "delivered": cell.delivered,
+            "undo": cell.undo,
         }
     return {"function": cell.function.partition(":")[2], **_of_model(cell.on), **dict(cell.options)}
 
@@ -164,4 +156,13 @@ def _of_model(on: ModelChoice | DataChoice | None) -> Mapping[str, Any]:
         return {}
     if isinstance(on, DataChoice):
         return {"dataset": on.name}
-    return {"dataset": on.data.name, "model": on.kind, "trainer": on.trainer, "seed": on.seed}
+    options = Choice("", on.options).words[1:-1]
+    drawn = (("rows", on.data.rows),) if on.data.rows is not None else ()
+    return {
+        "dataset": on.data.name,
+        "data_options": Choice("", (*drawn, *on.data.options)).words[1:-1],
+        "model": on.kind,
+        "trainer": on.trainer,
+        "model_options": options,
+        "seed": on.seed,
+    }

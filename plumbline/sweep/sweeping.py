@@ -19,7 +19,11 @@ from vfl.data import DatasetNotFound, missing_files
 
 RESULTS, GRID = "results.parquet", "sweep.toml"
 # What one row of the means is of; d and the attack always, the others where they vary.
-_ALWAYS, _VARYING = ("dataset", "attack"), ("model", "trainer", "defence", "access", "records", "auxiliary")
+_ALWAYS = ("dataset", "attack")
+_VARYING = (
+    *("data_options", "model", "trainer", "model_options", "defence", "access", "records"),
+    *("auxiliary", "moments", "delivered", "undo"),
+)
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,9 @@ def missing_data(names: Iterable[str], data_dir: Path | None) -> str:
     if not lacking:
         return ""
     files = "; ".join(f"{name}: {', '.join(missing[name])}" for name in lacking)
-    place = "no folder of raw files is named" if data_dir is None else f"{data_dir} lacks raw files"
-    commands = " ; ".join(f"plumbline datasets fetch {name}" for name in lacking)
-    return f"{place} of {files}. Get them with: {commands} ; or set PLUMBLINE_DATA_DIR to where they are."
+    place = "No folder of raw files is named: there are none" if data_dir is None else f"{data_dir}/ lacks raw files"
+    commands = " && ".join(f"plumbline datasets fetch {name}" for name in lacking)
+    return f"{place} of {files}. Get them with: {commands}. Or set PLUMBLINE_DATA_DIR to where they are."
 
 
 def known_cells(cells: Sequence[Cell], options: SweepOptions) -> int:
@@ -82,7 +86,7 @@ def run_sweep(sweep: Sweep, grid: bytes, folder: Path, options: SweepOptions) ->
         OSError: when the folder can't be written: before anything is measured, as far as one can know.
     """
     if said := missing_data(sweep.datasets, options.data_dir):
-        raise DatasetNotFound(f"{said[:1].upper()}{said[1:]}")
+        raise DatasetNotFound(said)
     write_durably(folder / GRID, grid, private=False)
     results = run_cells(sweep.cells, options)
     write_durably(folder / RESULTS, lambda file: results.to_parquet(file, index=False), private=False)
@@ -108,14 +112,15 @@ def tally_of(results: pd.DataFrame) -> Tally:
 def means_of(results: pd.DataFrame) -> pd.DataFrame:
     """Average errors over windows and seeds: a row per attack and d, and per value of all else that varies.
 
-    Columns: dataset, attack, what varies of model, trainer, defence, access, records and auxiliary, d, ``mse``,
-    ``guess``, ``federation_part`` and ``cells``: how many measured ones were averaged.
+    Columns: dataset, attack, what varies of models, defences and knowledge for one attack, d, ``mse``, ``guess``,
+    ``federation_part`` and ``cells``: how many measured ones were averaged.
     """
     done = results[results["status"] == "done"]
     if done.empty:
         return pd.DataFrame(columns=[*_ALWAYS, "d", "mse", "guess", "federation_part", "cells"])
     # What only tells attacks apart is no column of its own.
-    varying = [name for name in _VARYING if (done.groupby(["dataset", "attack"])[name].nunique() > 1).any()]
+    there = [name for name in _VARYING if name in done]
+    varying = [name for name in there if (done.groupby(["dataset", "attack"])[name].nunique() > 1).any()]
     grouped = done.groupby([*_ALWAYS, *varying, "d"], sort=False)
     means = grouped[["mse", "guess", "federation_part"]].mean()
     return means.assign(cells=grouped.size()).reset_index()

@@ -44,7 +44,7 @@ def test_both_are_found_and_refuse_options_out_of_range() -> None:
 def test_the_command_draws_the_attack_beside_the_papers(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(papers, "load_study", lambda name: made_up_study.STUDY)
     brought = ("--with", "own_level", "--with", "own_level:trust=0.5")
-    done = RUNNER.invoke(app, ["figures", "rassouli", "--section", "curves", "--quick", *brought])
+    done = RUNNER.invoke(app, ["figures", "rassouli", "--section", "curves", "--quick", "--workers", "1", *brought])
     assert done.exit_code == 0, done.output
     folder = installed / "runs/figures/rassouli"
     page, drawing = (folder / "made_up.html").read_text(), (folder / "made_up-curves-attacks.svg").read_text()
@@ -63,7 +63,7 @@ def test_the_papers_own_figure_has_the_curve() -> None:
         **{"datasets": (SYNTHETIC,), "rows": 300, "records": 5, "auxiliary": 5, "steps": 3},
         **dict.fromkeys(("closed", "again", "centres", "searches", "ours", "other"), one),
     )
-    run = StudyRun(SweepOptions(), quick=True, attacks=(Choice.of("own_level"),))
+    run = StudyRun(SweepOptions(workers=1), quick=True, attacks=(Choice.of("own_level"),))
     section = white_box.section_of(run, plan)
     (curve,) = {one.label for panel in section.plots[0].panels for one in panel.curves if "own_level" in one.label}
     assert curve in section.plots[0].svg

@@ -42,8 +42,8 @@ def running_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
         place = ("--scheduler-file", str(found), "--local-directory", str(folder))
         each += [_process("dask_worker", folder, "--no-nanny", "--nthreads", "1", *place) for _ in range(workers)]
         with Client(scheduler_file=str(found), set_as_default=False) as client:  # type: ignore[no-untyped-call]
-            client.wait_for_workers(workers, timeout=_START_SECONDS)  # type: ignore[no-untyped-call]
-            address = str(client.scheduler.address)  # type: ignore[union-attr]
+            client.wait_for_workers(workers, timeout=_START_SECONDS)
+            address = str(client.scheduler.address)
         yield Cluster(address, scheduler, each)
     finally:
         for process in (*each, scheduler):
@@ -55,7 +55,10 @@ def _process(module: str, folder: Path, *arguments: str) -> "subprocess.Popen[by
     command = [sys.executable, "-m", f"distributed.cli.{module}", *_LOOPBACK, *arguments]
     # Raw files are none of a worker's business: data travel to it.
     environment = {name: value for name, value in os.environ.items() if name != "PLUMBLINE_DATA_DIR"}
-    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment |= {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        "OMP_NUM_THREADS": "1",
+    }
     with (folder / f"{module}.log").open("ab") as log:
         return subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
 

@@ -130,8 +130,8 @@ def _first_rows(text: str, separator: str) -> list[list[str]]:
 
 
 def _cells(text: str, separator: str, cells: int, path: Path) -> pd.DataFrame:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
+    import pyarrow as pa
+    import pyarrow.compute as pc
     from pyarrow import csv as arrow_csv
 
     uneven: list[int] = []

@@ -109,8 +109,8 @@ def _read_text(path: Path, choose: Chooser) -> Raw:
 
 def _read_parquet(path: Path, choose: Chooser) -> Raw:
     import pandas as pd
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
         present = [name for name in pq.read_schema(path).names if not _PANDAS_INDEX_COLUMN.fullmatch(name)]

@@ -1,6 +1,6 @@
 """``dp_noise`` at work: Hu, Figures 2 to 4, with every calibration of sigma and what theory predicts of each.
 
-SIMULATION, as in ``hu.experiments``: training runs in one place in float64, and the label attack is given f + Z^A as
+SIMULATION, as in ``hu.trainings``: training runs in one place in float64, and the label attack is given f + Z^A as
 its equations determine it. The noise is seeded.
 """
 

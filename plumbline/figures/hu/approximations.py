@@ -150,12 +150,12 @@ def _crossing(part: pd.DataFrame) -> str:
 def _accuracies(part: pd.DataFrame) -> str:
     ends = part[(part["epoch"] == part["epoch"].max()) & (part["initialisation"] == "zero")]
     found = ends.groupby("expansion", sort=False)["accuracy_test"].mean()
-    named = ", ".join(f"{name} {value:.4f}" for name, value in found.items())
+    named = ", ".join(f"{name} {value:.4f}" if value == value else f"{name} none" for name, value in found.items())
     lost = part[part["diverged"]].drop_duplicates(["expansion", "initialisation", "seed"])
     counts = lost[["expansion", "initialisation"]].value_counts().reset_index().to_dict("records")
     words = "".join(
         f" {row['expansion']} from {row['initialisation']} diverges in {row['count']} of {part['seed'].nunique()} "
-        f"seeds: some |theta^T x| starts beyond {UNIQUE_FROM:.1f}, where the cubic has turned and drives it further."
+        f"seeds: some |theta^T x| gets beyond {UNIQUE_FROM:.1f}, where the cubic has turned and drives it further."
         for row in counts
     )
     return f"Test accuracy from zero after epoch {part['epoch'].max()}: {named}.{words}"

@@ -37,7 +37,7 @@ _SETTINGS = (
     "otherwise "
     "what most steps so far say.",
     "SIMULATION: training ran in one place in float64 with every party's features, and the attack was given f as its "
-    "equations determine it with Algorithm 2; no ciphertext was made. `--wire` runs an epoch in a real federation.",
+    "equations determine it with Algorithm 2; no ciphertext was made. --wire runs an epoch in a real federation.",
 )
 
 

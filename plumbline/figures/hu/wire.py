@@ -20,7 +20,7 @@ TITLE = "One epoch on the wire"
 _QUICK_STEPS = {"mnist01": 2, "credit": 4}
 _SCALINGS = {name: experiment.readings[0].scaling for name, experiment in HU_EXPERIMENTS.items()}
 _ABSENT = (
-    "No federation was started: `plumbline figures hu --section wire --wire` runs one epoch of credit and of MNIST 0/1 "
+    "No federation was started: plumbline figures hu --section wire --wire runs one epoch of credit and of MNIST 0/1 "
     "in real services over mTLS with 2,048-bit Paillier, and puts each beside the simulation. It takes some minutes, "
     "once: finished epochs are kept."
 )

@@ -115,8 +115,8 @@ def below(
 ) -> Finding:
     """Whether the first curve is the better one at every r (or at most): smaller errors, or a larger accuracy.
 
-    Each r is judged by the interval of paired differences. Only more than ``above`` passive columns count, and no r at
-    which both are at their best.
+    Each r is judged by the interval of paired differences, and so is the mean over them. Only more than ``above``
+    passive columns count, and no r at which both are at their best.
     """
     pairs = differences(results.dropna(subset=measure), name, first, second, measure)
     pairs = pairs[pairs["d"] > above]
@@ -130,10 +130,9 @@ def below(
     words = (
         f"{first} {how} {second} by {interval_words(overall)} on average, and surely at {sum(held)} of {len(held)} r"
     )
-    if mostly:
-        verdict: Verdict = "reproduced" if sum(held) > len(held) / 2 else verdict_of(held)
-    else:
-        verdict = verdict_of(held)
+    verdict: Verdict = verdict_of([*held, overall.low > 0])
+    if mostly and sum(held) > len(held) / 2:
+        verdict = "reproduced"
     return Finding(verdict, f"{words}.")
 
 

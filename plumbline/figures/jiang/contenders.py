@@ -26,9 +26,9 @@ def on_linear_models(steps: int, draws: int) -> tuple[Contender, ...]:
         Contender(ESA, Choice.of("ls")),
         inversion(steps),
         Contender(GIA_KLD, gradient_inversion(steps, distance="kld")),
-        Contender(CLAMPED, Choice.of("clamped_ls"), ours=True),
-        Contender(HALF_STAR, Choice.of("half_star"), ours=True),
-        Contender(RCC2, Choice.of("rcc2"), ours=True),
+        Contender(CLAMPED, Choice.of("clamped_ls")),
+        Contender(HALF_STAR, Choice.of("half_star")),
+        Contender(RCC2, Choice.of("rcc2")),
         *bayesian(draws),
     )
 
@@ -39,7 +39,7 @@ def on_networks(steps: int, draws: int) -> tuple[Contender, ...]:
         random_guess(),
         Contender(GRN, Choice.of("grn")),
         inversion(steps),
-        Contender(GIA_HALF, gradient_inversion(steps, init="half"), ours=True),
+        Contender(GIA_HALF, gradient_inversion(steps, init="half")),
         *bayesian(draws),
     )
 

@@ -10,6 +10,7 @@ import pandas as pd
 from plumbline.figures.jiang.claims import NOTHING, Finding, absent, data_sets_of
 from plumbline.figures.jiang.contenders import GIA, MOMENTS, bayesian, inversion
 from plumbline.figures.jiang.inversion_setting import (
+    QUICK_ROWS,
     QUICK_STEPS,
     RECORDS,
     STEPS,
@@ -48,7 +49,7 @@ class CorrelationPlan:
 
 
 _FULL = CorrelationPlan(Grid(OF_PAPER, ratios=(0.3,), windows=10, seeds=2))
-_QUICK = CorrelationPlan(Grid(OF_PAPER, ratios=(0.3,), windows=3), steps=QUICK_STEPS, draws=30)
+_QUICK = CorrelationPlan(Grid(OF_PAPER, ratios=(0.3,), windows=3, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=20)
 
 
 def correlations_of(shared: Any, *, passive: Sequence[int]) -> dict[str, Any]:
@@ -70,7 +71,7 @@ def correlation_section(run: StudyRun, plan: CorrelationPlan) -> Section:
     attacked = linear_targets(grid, run.seed, complete=False)
     contenders = (
         inversion(plan.steps),
-        Contender(HALF, Choice.of("half"), ours=True),
+        Contender(HALF, Choice.of("half")),
         Contender(IMPUTED, Choice.of("imputation"), ours=True, auxiliary=100),
         bayesian(plan.draws)[1],
         *plugged_in(run),

@@ -27,8 +27,14 @@ def with_guesses(results: pd.DataFrame, without_scores: Mapping[str, str] = WITH
     return pd.concat([results, *guesses], ignore_index=True)
 
 
-def ratio_panels(results: pd.DataFrame, measure: str, *, log_y: bool = False) -> tuple[Panel, ...]:
-    """A panel for each data set: a measure against r, with intervals over windows and seeds."""
+def ratio_panels(results: pd.DataFrame, measure: str, *, complete: bool = False) -> tuple[Panel, ...]:
+    """A panel for each data set: a measure against r, with intervals over windows and seeds.
+
+    Arguments:
+        results: a frame with a row for each measurement.
+        measure: of ``MEASURES``.
+        complete: whether to mark how many columns a linear model's scores determine.
+    """
     return tuple(
         Panel(
             title=str(name),
@@ -39,7 +45,7 @@ def ratio_panels(results: pd.DataFrame, measure: str, *, log_y: bool = False) ->
                 for label in part["curve"].unique()
                 if (drawn := _curve(curve_of(results, str(name), label).dropna(subset=measure), label, measure))
             ),
-            log_y=log_y,
+            marks=((float((part["classes"].iloc[0] - 1) / part["columns"].iloc[0]), "d = k - 1"),) if complete else (),
         )
         for name, part in results.groupby("dataset", sort=False)
     )
@@ -67,6 +73,8 @@ def plots_of(name: str, panels: Sequence[Panel], caption: str) -> tuple[Plot, ..
 def errors_table(results: pd.DataFrame, shown: Sequence[float] = _SHOWN) -> pd.DataFrame:
     """Mean errors for reading: a row for each data set and some ratios, a column for each curve."""
     done = results[results["status"] == "done"]
+    if done.empty:
+        return pd.DataFrame(columns=["dataset", "ratio", "d"])
     kept = done[[_is_shown(int(d), int(n), shown) for d, n in zip(done["d"], done["columns"], strict=True)]]
     means = kept.groupby(["dataset", "ratio", "d", "curve"], sort=False)["mse"].mean().unstack("curve")
     table = means[[curve for curve in results["curve"].unique() if curve in means]].map(number_words).reset_index()

@@ -6,6 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+import attacks
+from attacks.base import level_of
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import AttackCell, Cell, Choice, DataChoice, ModelChoice, windows
 from plumbline.sweep.cells import frozen_options
@@ -16,8 +18,8 @@ DATA_SETS = ("bank_all", "robot", "satellite", "drive")
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 # Predictions attacked at each ratio, b; hidden layers of eight units each.
 RECORDS, HIDDEN = 100, (8, 8)
-# Rounds of gradient inversion at its default rate of 0.01: worth 50,000 at Jiang's.
-STEPS, QUICK_STEPS = 5000, 1000
+# Rounds of gradient inversion at its default rate of 0.01: worth 50,000 at Jiang's. Less where it has to be quick.
+STEPS, QUICK_STEPS, QUICK_ROWS = 5000, 600, 3000
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Contender:
     Attributes:
         label: of the curve.
         attack: with options.
-        ours: whether the paper doesn't have it.
+        ours: whether no paper has it.
         moments: whether the adversary knows the passive columns' moments.
         auxiliary: how many complete records it has.
     """
@@ -189,8 +191,16 @@ def usable(run: StudyRun, grid: Grid) -> tuple[Grid, tuple[str, ...]]:
 
 
 def plugged_in(run: StudyRun) -> tuple[Contender, ...]:
-    """Attacks that the run draws into every figure, as curves of their own; they may know moments and 100 records."""
-    return tuple(Contender(one.words, one, ours=True, moments=True, auxiliary=100) for one in run.attacks)
+    """Attacks that the run draws into every figure, as curves of their own; each knows what it says it needs."""
+    return tuple(_plugin(one) for one in run.attacks)
+
+
+def _plugin(choice: Choice) -> Contender:
+    attack = attacks.load_prediction(choice.name, **dict(choice.options))
+    level, needs = level_of(attack), attack.spec.needs
+    records = 100 if level == "records" or "auxiliary" in needs else 0
+    moments = level in ("marginals", "covariance") or "moments" in needs
+    return Contender(choice.words, choice, ours=True, moments=moments, auxiliary=records)
 
 
 def gradient_inversion(steps: int, distance: str = "mse", init: str = "zero") -> Choice:

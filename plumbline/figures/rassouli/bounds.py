@@ -218,7 +218,7 @@ def _convergence_plot(data: pd.DataFrame) -> Plot:
             Curve(label, COUNTS, tuple(np.mean(own[column].tolist(), axis=0).tolist()))
             for column, label in (("far", "share of draws"), ("chebyshev", "Chebyshev's bound"))
         ]
-        panels.append(Panel(name, "predictions N", f"over {NEAR:.0%} off", tuple(curves)))
+        panels.append(Panel(name, "predictions N", f"share over {NEAR:.0%} off", tuple(curves), log_x=True))
     return draw_panels(
         "convergence",
         panels,

@@ -93,8 +93,8 @@ def _by_column(measured: pd.DataFrame) -> pd.DataFrame:
     """A row per column, numbered from 1 as the paper's are."""
     lists = ["column", "mean", "variance"]
     long = measured.explode(lists, ignore_index=True) if len(measured) else measured.reindex(columns=lists)
-    number = long.groupby(["dataset", "draw"]).cumcount() + 1 if len(long) else []
-    return long.assign(number=number).astype({"mean": float, "variance": float})
+    long = long.assign(number=long.groupby(["dataset", "draw"]).cumcount() + 1) if len(long) else long
+    return long.astype({"mean": float, "variance": float})
 
 
 def _summary(data: pd.DataFrame) -> pd.DataFrame:

@@ -50,7 +50,7 @@ class _Plan:
 
 
 _FULL = _Plan(
-    ("satellite", "robot", SYNTHETIC), None, Windows(sizes=12, count=6), Windows(count=6), 5000, 1000, GIA_STEPS
+    ("satellite", "robot", SYNTHETIC), None, Windows(sizes=12, count=6), Windows(count=5), 5000, 1000, GIA_STEPS
 )
 _QUICK = _Plan(("satellite", SYNTHETIC), 4000, Windows(sizes=5, count=2), Windows(sizes=3, count=2), 1000, 100, 300)
 

@@ -44,7 +44,7 @@ class _Plan:
 
 
 # Windows that Figure 4 has as well: their cells are the same.
-_FULL = _Plan(DATASETS, None, Windows(count=6), Windows(sizes=9, count=4), records=1000, auxiliary=90, steps=GIA_STEPS)
+_FULL = _Plan(DATASETS, None, Windows(count=5), Windows(sizes=8, count=4), records=1000, auxiliary=90, steps=GIA_STEPS)
 _QUICK = _Plan(
     ("satellite", SYNTHETIC),
     4000,

@@ -4,7 +4,6 @@ SIMULATION: models are trained in one place, on all parties' columns; no service
 """
 
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import pandas as pd
 
@@ -96,8 +95,8 @@ _FULL = _Plan(
     closed=Windows(),
     again=Windows(count=6),
     centres=Windows(count=12),
-    searches=Windows(count=6),
-    ours=Windows(sizes=9, count=4),
+    searches=Windows(count=5),
+    ours=Windows(sizes=8, count=4),
     other=Windows(sizes=12, count=6),
     records=1000,
     auxiliary=90,
@@ -154,7 +153,7 @@ def _cells(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
         *cells_over(first, plan.centres, (RCC1,), plan.records),
         *cells_over(first, plan.searches, (gia("zero", plan.steps), *run.attacks), plan.records),
         *cells_over(other, plan.other, CLOSED, plan.records),
-        *chain.from_iterable(_ours(model, plan) for model in (first, other)),
+        *_ours(first, plan),
     ]
 
 

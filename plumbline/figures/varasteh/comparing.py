@@ -9,6 +9,8 @@ from plumbline.figures.page.elements import number_words
 from plumbline.figures.page.statement import Statement, Verdict, interval_over, verdict_of
 from plumbline.judge.measures import Interval
 
+# What a statement without a verdict says.
+NOT_HERE = "Not in this run: the data set is missing, or a quick run leaves it out."
 # A situation: the same records, columns and model for all who attack there.
 SITUATION = ["dataset", "d", "seed", "start"]
 
@@ -74,7 +76,7 @@ def stated(source: str, subject: str, paper: str, held: Sequence[bool], measured
     """A statement of the paper with the verdict that follows; a reason only where it isn't reproduced."""
     verdict: Verdict = verdict_of(held)
     if verdict == "not measured":
-        measured = ""
+        measured = NOT_HERE
     return Statement(source, subject, paper, verdict, measured, reason if verdict in ("in part", "differs") else "")
 
 

@@ -23,11 +23,11 @@ CLOSE = 0.5
 # "Negligible", "almost similar": so much of the greater error at most.
 NEGLIGIBLE = 0.1
 _VULNERABLE = ("bank", "adult", "satellite")
-_SMALL_D = (
-    "By equation 21 the errors of AM's log ratios enter divided by the passive parameters: where these are few or "
-    "small, they exceed what there is to gain."
+_ADDED = (
+    "By equation 21 the errors of AM's log ratios add to half*'s. They weigh most where passive parameters are few or "
+    "small, and where hardly a column is left to train AM on."
 )
-_BINARY = "Where AM errs as much as half* nothing is left to refine, and 100 scores of two classes tell little more."
+_NOTHING_LEFT = "Where AM already errs about as much as half*, nothing is left to refine."
 
 
 def agnostic_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
@@ -79,18 +79,18 @@ def _close_to_half_star(frame: pd.DataFrame, name: str) -> Statement:
             f"half or more of what half* gains over 1/2 at {sum(held)} of {len(held)} numbers of passive columns."
         )
     paper = "AM's error is close to that of half*, who has the exact scores."
-    return stated("Figure 4", name, paper, held, words, _SMALL_D)
+    return stated("Figure 4", name, paper, held, words, _ADDED)
 
 
 def _better_than_half(frame: pd.DataFrame, name: str) -> Statement:
     statement = ("Figure 4", name, "AM performs well without a score: it errs less than 1/2 for all.")
-    return ordered(differences(frame, HALF, OWN_MODEL, name), statement, "1/2 errs more than AM", _SMALL_D)
+    return ordered(differences(frame, HALF, OWN_MODEL, name), statement, "1/2 errs more than AM", _ADDED)
 
 
 def _refining_helps(frame: pd.DataFrame, name: str) -> Statement:
     statement = ("Figure 4", name, "Refining AM with 100 scores improves the attack significantly.")
     found = differences(frame, OWN_MODEL, BY_SCORES, name)
-    return ordered(found, statement, "AM errs more than RAM", _BINARY if name in ("bank", "adult") else "")
+    return ordered(found, statement, "AM errs more than RAM", _NOTHING_LEFT if name in ("bank", "adult") else "")
 
 
 def _most_where_few(frame: pd.DataFrame, name: str) -> Statement:
@@ -152,7 +152,7 @@ def _improves_everywhere(frame: pd.DataFrame) -> Statement:
     words = "AM errs more than RAM by " + ", ".join(f"{interval_words(mean)} ({name})" for name, mean in means.items())
     paper = "RAM improves the attack on every data set."
     held = [mean.low > 0 for mean in means.values()]
-    return stated("Section VI-A, Figure 5", "all data sets", paper, held, words + ".", _BINARY)
+    return stated("Section VI-A, Figure 5", "all data sets", paper, held, words + ".", _NOTHING_LEFT)
 
 
 def _grid_resists(frame: pd.DataFrame) -> Statement:
@@ -167,7 +167,7 @@ def _grid_resists(frame: pd.DataFrame) -> Statement:
             f"1/2 errs {interval_words(mean_of(found, 'difference'))} more than AM, by {means[HALF].mean():.4f} "
             f"itself; they differ by a tenth of that at most at {sum(held)} of {len(held)} numbers of passive columns."
         )
-    return stated("Figure 7", "grid", "The attack is ineffective: almost as 1/2 for all.", held, words, _SMALL_D)
+    return stated("Figure 7", "grid", "The attack is ineffective: almost as 1/2 for all.", held, words, _ADDED)
 
 
 # --- Figure 5 ------------------------------------------------------------------------------------------------------

@@ -140,26 +140,29 @@ def test_a_rank_deficient_model_falls_back_on_the_base() -> None:
     assert (estimate == 0.5).all()
 
 
-def test_the_gradient_of_the_refined_objective() -> None:
+@pytest.mark.parametrize("alpha", [1.0, 5.0])
+def test_the_gradient_of_the_refined_objective(alpha: float) -> None:
     """The minimiser of eq. 9 can't be improved in any direction, whatever the rounded scores of 0 among them."""
     view, _ = federation()
     assert view.auxiliary is not None
     rounded = replace(view.auxiliary, scores=view.auxiliary.scores.round(1))
-    attack = attacks.load("agnostic", refine="scores")
+    attack = attacks.load("agnostic", refine="scores", alpha=alpha)
     estimate = attack.reconstruct(replace(view, auxiliary=rounded))
     assert np.isfinite(estimate).all()
-    from attacks.agnostic import _log_softmax, _minimise, _with_intercept
+    from attacks.agnostic import _DeliveredScores, _log_softmax, _minimise, _with_intercept
 
     assert view.labels is not None
     assert view.features_train is not None
     features, own = _with_intercept(view.features_train), _with_intercept(rounded.features_active)
-    model = _minimise(np.zeros((7, 4)), features, view.labels, 1e-5, (own, rounded.scores))
+    delivered = _DeliveredScores(own, rounded.scores, alpha)
+    model = _minimise(np.zeros((7, 4)), features, view.labels, 1e-5, delivered)
 
     def objective(theta: FloatArray) -> float:
         entropy = -_log_softmax(features @ theta)[np.arange(TRAINING), view.labels].sum() / (TRAINING + DELIVERED)
         with np.errstate(divide="ignore"):
             mismatch = _log_softmax(own @ theta) - np.log(rounded.scores)
-        return float(entropy + (mismatch[rounded.scores > 0] ** 2).sum() / DELIVERED + 1e-5 * (theta[:-1] ** 2).sum())
+        refined = alpha * (mismatch[rounded.scores > 0] ** 2).sum() / DELIVERED
+        return float(entropy + refined + 1e-5 * (theta[:-1] ** 2).sum())
 
     generator = np.random.default_rng(0)
     for _ in range(20):

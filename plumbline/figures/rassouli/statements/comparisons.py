@@ -27,7 +27,7 @@ def paired(frame: pd.DataFrame, lower: str, higher: str) -> pd.DataFrame:
 
 def difference_by_d(pairs: pd.DataFrame) -> dict[int, Interval]:
     """The mean of paired differences at each d, with its interval over windows and splits."""
-    return {int(d): interval_over(own, "difference") for d, own in pairs.groupby("d")}
+    return {d: interval_over(pairs[pairs["d"] == d], "difference") for d in sorted(pairs["d"].unique().tolist())}
 
 
 def below_at(pairs: pd.DataFrame) -> list[bool]:

@@ -17,7 +17,8 @@ RUNNER = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
 
 
 def call(*arguments: str) -> tuple[int, str]:
-    done = RUNNER.invoke(app, ["figures", *arguments])
+    # In this process: others would take longer to start than these cells take.
+    done = RUNNER.invoke(app, ["figures", *arguments, "--workers", "1"])
     return done.exit_code, done.output
 
 
@@ -70,6 +71,13 @@ def test_a_run_writes_its_page_and_refreshes_the_index(made_up: Path) -> None:
     assert stored["settings"]["seed"] == 3
     assert stored["settings"]["quick"]
     assert stored["settings"]["brought"] == ["imputation"]
+    assert "imputation is in none of these sections" in text
+
+
+def test_what_was_brought_along_and_drawn_is_not_said_to_be_missing(made_up: Path) -> None:
+    status, text = call("defences", "--quick", "--with", "imputation")
+    assert status == 0
+    assert "none of these sections" not in text
 
 
 def test_elsewhere_no_index_is_touched(made_up: Path) -> None:

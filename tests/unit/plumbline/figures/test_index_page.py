@@ -26,7 +26,7 @@ def test_studies_that_nobody_ran_show_their_commands(tmp_path: Path) -> None:
 
 def test_a_study_that_ran_is_linked_with_its_verdicts_and_its_date(tmp_path: Path) -> None:
     study = replace(STUDY, name=FIRST)
-    run_study(study, tmp_path / FIRST, StudyRun(SweepOptions(), quick=True), console=Console(quiet=True))
+    run_study(study, tmp_path / FIRST, StudyRun(SweepOptions(workers=1), quick=True), console=Console(quiet=True))
     html = write_index(tmp_path).read_text()
     assert f'href="{FIRST}/{FIRST}.html">{STUDY.title}</a>' in html
     assert f'href="{FIRST}/{FIRST}.html#reproduced"' in html
@@ -40,7 +40,7 @@ def test_a_study_that_ran_is_linked_with_its_verdicts_and_its_date(tmp_path: Pat
 
 def test_a_failed_section_is_named(tmp_path: Path) -> None:
     study = replace(BROKEN, name=FIRST)
-    run_study(study, tmp_path / FIRST, StudyRun(SweepOptions(), quick=True), console=Console(quiet=True))
+    run_study(study, tmp_path / FIRST, StudyRun(SweepOptions(workers=1), quick=True), console=Console(quiet=True))
     assert "Failed: broken." in write_index(tmp_path).read_text()
 
 

@@ -16,7 +16,7 @@ from plumbline.figures.study_progress import StudyProgress
 from plumbline.sweep import SweepOptions
 from tests.harness.made_up_study import BROKEN, STUDY, files_in
 
-RUN = StudyRun(SweepOptions(), quick=True)
+RUN = StudyRun(SweepOptions(workers=1), quick=True)
 
 
 def console() -> tuple[Console, io.StringIO]:
@@ -121,7 +121,7 @@ def test_data_that_is_missing_or_a_sample_is_named_once_on_the_terminal_and_on_t
     sample = tmp_path / "data/drive/Sensorless_drive_diagnosis_sample2200.txt"
     sample.parent.mkdir(parents=True)
     sample.write_text("")
-    run = replace(RUN, sweep=SweepOptions(data_dir=tmp_path / "data"))
+    run = replace(RUN, sweep=SweepOptions(data_dir=tmp_path / "data", workers=1))
     there, sentences = run.available(["breast_cancer", "satellite", "synthetic", "drive"])
     assert there == ("breast_cancer", "synthetic", "drive")
     assert sentences[0].startswith("satellite is skipped: sat.trn, sat.tst is missing. Get it with: plumbline datasets")

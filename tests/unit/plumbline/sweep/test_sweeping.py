@@ -91,6 +91,13 @@ def test_what_varies_has_a_column_and_reasons_stand_below() -> None:
     assert "Some d; the results have all." in shown
 
 
+def test_models_of_other_options_are_not_averaged(tmp_path: Path) -> None:
+    asked = sweep_of({**GRID, "attacks": "ls", "model": {"C": [0.1, 10.0]}})
+    means = means_of(run_sweep(asked, b"", tmp_path, SweepOptions(workers=1)))
+    assert list(means.model_options.unique()) == ["C=0.1", "C=10.0"]
+    assert set(means.cells) == {2}
+
+
 def test_nothing_done_has_no_means() -> None:
     assert means_of(pd.DataFrame({"status": ["failed"], "reason": ["x"]})).empty
 

@@ -110,6 +110,11 @@ def test_effects_and_features_each_way() -> None:
     effect = next(one for one in found if one.source == "section 2.1")
     assert effect.verdict == "in part"
     assert "shows nothing" in effect.reason
+    lost = frame()
+    lost.loc[lost["expansion"] == "minimax cubic", "success_step"] = np.nan
+    effect = next(one for one in expansion_statements(lost, features()) if one.source == "section 2.1")
+    assert effect.verdict == "in part"
+    assert "minimax cubic from xavier diverges in every seed." in effect.measured
     results.loc[results["expansion"] != "taylor", "success_step"] = 0.5
     assert verdicts(results, features(0.5))["section 2.1"] == "differs"
     assert {one.verdict for one in found if one.source in ("Theorem 3.5", "Theorem E.2", "Theorem F.1")} == {"differs"}

@@ -26,7 +26,7 @@ def test_equations_of_rank_below_the_rows_recover_nothing_and_random_features_do
     assert not equation_facts(features * 2**12, schedule, used_copies=31).fits
     assert auxiliary_plan(features * 2**12, 16, None).copies < 31
     words = fact_words(pd.Series(vars(alone)))
-    condition = number_words(alone.condition or 0)
+    said = number_words(alone.condition or 0)
     assert words == (
-        f"Batch 16: 20 equations of rank 6, condition number up to {condition}, f recovered on 0 of 3 batches."
+        f"Batch 16: 20 equations of rank 6, condition number up to {said}, f recovered on 0 of 3 batches."
     )

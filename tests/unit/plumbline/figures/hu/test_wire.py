@@ -67,8 +67,8 @@ def test_statements_differ_where_it_is_not(changes: dict[str, Any], number: int)
 
 
 def test_success_in_the_first_epoch_each_way() -> None:
-    assert verdicts(labelled(epochs().assign(by_step=[[0.5], [1.0], [], [1.0]])))[3] == "differs"
-    assert verdicts(labelled(epochs().assign(by_step=[[1.0], [1.0], [], [1.0]])))[3] == "in part"
+    assert verdicts(epochs().assign(success=[0.5, 1.0, 1.0, 1.0]))[3] == "differs"
+    assert verdicts(epochs().assign(success=1.0))[3] == "in part"
 
 
 @pytest.mark.parametrize("bits", [-3, 0])

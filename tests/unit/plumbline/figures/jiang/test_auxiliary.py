@@ -14,7 +14,7 @@ from plumbline.sweep import SweepOptions
 
 def _frame(made: dict[float, float], real: dict[float, float], random: float) -> pd.DataFrame:
     """Attack accuracies of three windows by r: of made-up and real auxiliary records, and of a random guess."""
-    shadows = [(one, r, value) for one in MADE_UP for r, value in made.items()]
+    shadows: list[tuple[str, float, float]] = [(one, r, value) for one in MADE_UP for r, value in made.items()]
     shadows += [(ORIGINAL, r, value) for r, value in real.items()]
     rows = [("shadow", *one) for one in shadows] + [("random guess", ORIGINAL, r, random) for r in real]
     return pd.DataFrame(

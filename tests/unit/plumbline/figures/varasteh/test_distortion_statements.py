@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from plumbline.figures.page.statement import Statement
+from plumbline.figures.varasteh.comparing import NOT_HERE
 from plumbline.figures.varasteh.distortion_statements import (
     few_columns_statements,
     level_statements,
@@ -43,6 +44,10 @@ def curve(
     return pd.DataFrame(rows)
 
 
+def line(start: float, slope: float) -> Callable[[float], float]:
+    return lambda epsilon: start + slope * epsilon
+
+
 def said(statements: tuple[Statement, ...], paper: str, subject: str = "bank") -> Statement:
     (found,) = [one for one in statements if paper in one.paper and one.subject == subject]
     return found
@@ -60,8 +65,8 @@ def test_cases_i_and_iv_below_half(few: float, close: str, converge: str) -> Non
     """With many columns iv errs 1.02 times as much as i; close is within a tenth."""
     factors = {2: few, 8: 1.02 if few != 1.5 else 1.2}
     found = trade_off(
-        *(curve("bank", d, "i", lambda e: 0.01 + e / 10) for d in factors),
-        *(curve("bank", d, "iv", lambda e, f=f: f * (0.01 + e / 10)) for d, f in factors.items()),  # type: ignore[misc]
+        *(curve("bank", d, "i", line(0.01, 0.1)) for d in factors),
+        *(curve("bank", d, "iv", line(f * 0.01, f / 10)) for d, f in factors.items()),
     )
     assert said(found, "departs from case iv").verdict == close
     assert said(found, "converge").verdict == converge
@@ -69,7 +74,7 @@ def test_cases_i_and_iv_below_half(few: float, close: str, converge: str) -> Non
 
 
 def test_rotations_that_are_better_are_told() -> None:
-    found = trade_off(curve("bank", 2, "i", lambda e: 0.02 + e), curve("bank", 2, "iv", lambda e: 0.01 + e))
+    found = trade_off(curve("bank", 2, "i", line(0.02, 1.0)), curve("bank", 2, "iv", line(0.01, 1.0)))
     assert said(found, "no worse than rotations", "two classes").verdict == "differs"
 
 
@@ -81,7 +86,7 @@ def test_remark_11_in_closed_form() -> None:
 
 
 def test_a_line_below_half_is_linear_and_a_step_is_not() -> None:
-    assert said(trade_off(curve("bank", 1, "iii", lambda e: e / 4)), "almost linear").verdict == "reproduced"
+    assert said(trade_off(curve("bank", 1, "iii", line(0.0, 0.25))), "almost linear").verdict == "reproduced"
     step = trade_off(curve("bank", 1, "iii", lambda e: 0.09 if e else 0.0))
     assert said(step, "almost linear").verdict == "differs"
 
@@ -97,7 +102,7 @@ def test_shapes_are_counted() -> None:
 
 @pytest.mark.parametrize(("slope", "verdict"), [(1.0, "reproduced"), (-0.01, "differs")])
 def test_other_attacks_suffer_or_not(slope: float, verdict: str) -> None:
-    found = trade_off(curve("bank", 1, "iii", lambda e: 0.05 + slope * e))
+    found = trade_off(curve("bank", 1, "iii", line(0.05, slope)))
     assert said(found, "lowers other attacks", "rcc2").verdict == verdict
     # A tenth is added to 0.05, of 0.05 that are missing to 1/2.
     assert said(found, "small perturbation").verdict == verdict
@@ -105,21 +110,17 @@ def test_other_attacks_suffer_or_not(slope: float, verdict: str) -> None:
 
 def test_two_features_need_more_epsilon_or_not() -> None:
     for slope, verdict in ((0.05, "reproduced"), (5.0, "differs")):
-        both = pd.concat(
-            [curve("pendigits", 2, "ii", lambda e, s=slope: s * e), curve("pendigits", 9, "ii", lambda e: e)]
-        )  # type: ignore[misc]
+        both = pd.concat([curve("pendigits", 2, "ii", line(0.0, slope)), curve("pendigits", 9, "ii", line(0.0, 1.0))])
         found = said(few_columns_statements(both), "more epsilon", "pendigits")
         assert found.verdict == verdict
 
 
 def test_levels_move_two_features_or_not() -> None:
     for slope, verdict in ((0.01, "reproduced"), (5.0, "differs")):
-        both = pd.concat(
-            [curve("satellite", 2, "ii", lambda e, s=slope: s * e), curve("satellite", 9, "i", lambda e: 0.02 + e)]
-        )  # type: ignore[misc]
+        both = pd.concat([curve("satellite", 2, "ii", line(0.0, slope)), curve("satellite", 9, "i", line(0.02, 1.0))])
         assert said(level_statements(both), "with these epsilons", "satellite").verdict == verdict
     assert said(level_statements(both), "varies with d", "satellite").verdict == "reproduced"
-    same = pd.concat([curve("satellite", d, "i", lambda e: 0.02 + e) for d in (8, 9)])
+    same = pd.concat([curve("satellite", d, "i", line(0.02, 1.0)) for d in (8, 9)])
     assert said(level_statements(same), "varies with d", "satellite").verdict == "differs"
 
 
@@ -149,4 +150,4 @@ def test_nothing_measured_gives_no_verdict() -> None:
         secret_statements(empty),
     ):
         assert {one.verdict for one in statements} == {"not measured"}
-        assert {one.measured for one in statements} == {""}
+        assert {one.measured for one in statements} == {NOT_HERE}

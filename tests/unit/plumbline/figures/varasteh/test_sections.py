@@ -18,6 +18,7 @@ from plumbline.figures.varasteh.rivals import (
     OURS,
     OWN_MODEL,
     PUBLISHED,
+    Rival,
     brought,
     widths,
 )
@@ -63,7 +64,7 @@ def made(name: str, run: StudyRun, monkeypatch: pytest.MonkeyPatch) -> Section:
     return section
 
 
-def with_less(rival):  # type: ignore[no-untyped-def]
+def with_less(rival: Rival) -> Rival:
     return replace(rival, delivered=min(rival.delivered, 20), auxiliary=min(rival.auxiliary, 20))
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from plumbline.figures.page.statement import Statement
-from plumbline.figures.varasteh.comparing import differences, ordered, shares, stated
+from plumbline.figures.varasteh.comparing import NOT_HERE, differences, ordered, shares, stated
 from plumbline.figures.varasteh.rivals import BY_LABELS, BY_SCORES, HALF, HALF_STAR, OWN_MODEL
 from plumbline.figures.varasteh.statements import (
     agnostic_statements,
@@ -98,7 +98,7 @@ def test_who_resists(own: float, pendigits: str, grid: str) -> None:
 def test_nothing_measured_gives_no_verdict() -> None:
     statements = agnostic_statements(pd.DataFrame())
     assert {one.verdict for one in statements} == {"not measured"}
-    assert {one.measured for one in statements} == {""}
+    assert {one.measured for one in statements} == {NOT_HERE}
 
 
 def test_orderings_are_judged_on_differences_in_the_same_window() -> None:

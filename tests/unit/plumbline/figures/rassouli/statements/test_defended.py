@@ -4,7 +4,11 @@ import pandas as pd
 import pytest
 
 from plumbline.figures.page.statement import Statement
-from plumbline.figures.rassouli.statements.defended import scheme_statements, transform_statements
+from plumbline.figures.rassouli.statements.defended import (
+    designed_above_plain,
+    scheme_statements,
+    transform_statements,
+)
 from plumbline.simulation.informed import KNOWING
 
 ATTACKS = ("ls", "clamped_ls", "cls", "half_star", "rcc1", "rcc2")
@@ -109,9 +113,15 @@ def scheme_verdict(frame: pd.DataFrame, words: str) -> Statement:
         ("preserve the model's accuracy", {"kept": 0.9}),
         ("Every scheme buys error", {"rise": -0.01}),
         ("No noise of the same budget", {"limit": 0.5}),
-        ("Noise along v_1", {"plain": 2.0}),
     ],
 )
 def test_each_statement_on_schemes_comes_out_both_ways(words: str, failing: dict[str, float]) -> None:
     assert scheme_verdict(schemes(), words).verdict == "reproduced"
     assert scheme_verdict(schemes(**failing), words).verdict == "differs"
+
+
+def test_curves_are_compared_at_the_same_divergence() -> None:
+    assert set(designed_above_plain(schemes(plain=0.5))) == {True}
+    assert set(designed_above_plain(schemes(plain=2.0))) == {False}
+    only = schemes()
+    assert designed_above_plain(only[only["defence"] == "scheme 3"]) == []

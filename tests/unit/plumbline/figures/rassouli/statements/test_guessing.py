@@ -67,7 +67,7 @@ def test_each_statement_comes_out_both_ways(words: str, holding: pd.DataFrame, f
 
 def test_columns_that_stay_are_named() -> None:
     frame = rows()
-    frame.at[0, "error"] = [0.2, 0.05]
+    frame["error"] = [[0.2, 0.05], *frame["error"].tolist()[1:]]
     found = verdict(frame, "Case 2")
     assert found.verdict == "in part"
     assert "bank 15" in found.reason

@@ -24,14 +24,14 @@ AS_THE_PAPER = {
 SETTLED = ("ls", "half_star", "rcc1", "rcc2", "cls", "clamped_ls")
 
 
-def rows(name: str = "satellite", **changed: float) -> pd.DataFrame:
+def rows(changed: dict[str, float] | None = None, name: str = "satellite") -> pd.DataFrame:
     """Six windows at each of d = 3 (settled, k = 4), 5 and 7; rcc1 and rcc2 take turns."""
     made = []
     for d in (3, 5, 7):
         for start in range(6):
-            for attack, mse in {**AS_THE_PAPER, **changed}.items():
-                settled = d < 4 and attack in SETTLED and attack not in changed
-                turn = 0.001 * (-1) ** start if attack == "rcc1" and attack not in changed else 0.0
+            for attack, mse in {**AS_THE_PAPER, **(changed or {})}.items():
+                settled = d < 4 and attack in SETTLED and attack not in (changed or {})
+                turn = 0.001 * (-1) ** start if attack == "rcc1" and attack not in (changed or {}) else 0.0
                 # Curves rise from d = 5 to 7 for all but half_star.
                 slope = (1.0 if attack == "half_star" else -1.0) * 1e-4 * (7 - d)
                 error = 0.0 if settled else mse + turn + slope + 1e-5 * start
@@ -70,7 +70,7 @@ def test_each_statement_is_reproduced_as_reported_and_differs_where_it_does_not_
     words: str, changed: dict[str, float]
 ) -> None:
     assert verdict(rows(), words).verdict == "reproduced"
-    assert verdict(rows(**changed), words).verdict == "differs"
+    assert verdict(rows(changed), words).verdict == "differs"
 
 
 def test_theorem_1_is_broken_by_one_window() -> None:
@@ -80,7 +80,7 @@ def test_theorem_1_is_broken_by_one_window() -> None:
     found = verdict(broken, "RCC2 is never worse")
     assert found.verdict == "in part"
     assert found.measured.startswith("broken in 1 of 36 pairs")
-    assert verdict(rows(rcc2=0.2, half=0.001), "RCC2 is never worse").verdict == "differs"
+    assert verdict(rows({"rcc2": 0.2, "half": 0.001}), "RCC2 is never worse").verdict == "differs"
 
 
 def test_curves_that_only_rise_have_a_trend() -> None:
@@ -96,7 +96,7 @@ def test_nothing_measured_is_no_verdict() -> None:
 
 def test_an_advantage_within_its_interval_is_none() -> None:
     """Paired on the window: equal means hide nothing, and one window can't decide."""
-    frame = rows(ls=0.03)
+    frame = rows({"ls": 0.03})
     frame.loc[(frame["attack"] == "ls") & (frame["start"] == 0), "mse"] = 0.13
     pairs = paired(frame[frame["d"] == 7], "half_star", "ls")
     assert pairs["difference"].mean() > 0
