@@ -70,7 +70,7 @@ _CLAIMS = (
         "Purification: satisfactory protection at negligible loss of utility.",
         True,
         False,
-        "The autoencoder's layer of half as many units as classes merges classes; " + _NO_MORE_TO_LOSE,
+        _NO_MORE_TO_LOSE,
     ),
     _Claim(
         "purification",
@@ -78,8 +78,7 @@ _CLAIMS = (
         "Purification trained on random scores: satisfactory protection at negligible loss of utility.",
         True,
         False,
-        "Trained on softmax of Gaussian logits, which are rarely near a corner, the autoencoder pulls confident scores "
-        "to the middle and merges classes; " + _NO_MORE_TO_LOSE,
+        _NO_MORE_TO_LOSE,
     ),
 )
 
@@ -101,7 +100,6 @@ def trade_off_statements(data: pd.DataFrame) -> list[Statement]:
                 source,
                 subject,
                 "A purifier trained on random scores reaches an even better trade-off than one trained on real scores.",
-                "It protects by merging classes, which costs the model what it costs the attack.",
             ),
         ]
     return found
