@@ -1,10 +1,10 @@
 """Attacks and defences by name: those built in, and those that other packages install under an entry-point group."""
 
 import reprlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -30,20 +30,19 @@ class PluginRegistry:
 
     Attributes:
         kind: what a plugin is called in messages.
-        entry_point_group: where other packages register theirs.
+        entry_point_group: where other packages register theirs; None where only those built in may do.
         built_in: name -> "module:class". A module is imported when its plugin is loaded: some need torch.
         unknown: the error that an unknown name raises.
     """
 
     kind: str
-    entry_point_group: str
+    entry_point_group: str | None
     built_in: Mapping[str, str]
     unknown: type[ValueError]
 
     def names(self) -> tuple[str, ...]:
         """List the names of all plugins, built in and installed, sorted."""
-        installed = (point.name for point in entry_points(group=self.entry_point_group))
-        return tuple(sorted({*self.built_in, *installed}))
+        return tuple(sorted({*self.built_in, *(point.name for point in self._installed())}))
 
     def class_of(self, name: str) -> Any:
         """Find the class behind a name.
@@ -54,10 +53,13 @@ class PluginRegistry:
         if name in self.built_in:
             module, _, attribute = self.built_in[name].partition(":")
             return getattr(import_module(module), attribute)
-        for point in entry_points(group=self.entry_point_group):
+        for point in self._installed():
             if point.name == name:
                 return point.load()
         raise self._unknown(name)
+
+    def _installed(self) -> Iterable[EntryPoint]:
+        return () if self.entry_point_group is None else entry_points(group=self.entry_point_group)
 
     def check(self, name: str) -> None:
         """Refuse a name that no plugin has, without importing one; raises ValueError of the type ``unknown``."""

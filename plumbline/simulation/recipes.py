@@ -85,7 +85,7 @@ class Lbfgs:
 
 TRAINERS = PluginRegistry(
     "trainer",
-    "plumbline.trainers",
+    None,
     {"lbfgs": "plumbline.simulation.recipes:Lbfgs", "adam": "vfl.learning.torch_training:AdamTraining"},
     UnknownTrainer,
 )

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.figures.jiang.claims import Finding, absent, data_sets_of
-from plumbline.figures.jiang.inversion_setting import (
+from plumbline.figures.jiang.inversion.curve_findings import Finding, absent, data_sets_of
+from plumbline.figures.jiang.inversion.inversion_setting import (
     DATA_SETS,
     QUICK_ROWS,
     Grid,
@@ -17,9 +17,8 @@ from plumbline.figures.jiang.inversion_setting import (
     size_of,
     usable,
 )
-from plumbline.figures.jiang.paired import interval_words
 from plumbline.figures.page.section import Section
-from plumbline.figures.page.statement import Statement, interval_over, verdict_of
+from plumbline.figures.page.statement import Statement, interval_over, interval_words, verdict_of
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import Cell, DataChoice, ModelChoice, TaskCell, windows
 from vfl.data import dataset
@@ -166,7 +165,7 @@ def _count(part: pd.DataFrame) -> str:
 
 
 def _words(part: pd.DataFrame) -> str:
-    return interval_words(interval_over(part, "accuracy"), lambda value: f"{value:.4f}")
+    return interval_words(interval_over(part, "accuracy"), decimals=4)
 
 
 def _published(row: Row, label: str) -> float:

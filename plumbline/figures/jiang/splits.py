@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from plumbline.figures.jiang.inversion_setting import HIDDEN, linear_model, network_model, size_of
+from plumbline.figures.jiang.inversion.inversion_setting import HIDDEN, linear_model, network_model, size_of
 from plumbline.sweep import Choice, ModelChoice, windows
 from plumbline.sweep.cells import ModelKind
 from vfl.data import dataset

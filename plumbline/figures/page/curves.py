@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pandas as pd
+
 from plumbline.figures.page.section import Plot
+from plumbline.figures.page.statement import interval_over
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,16 @@ class Panel:
     log_y: bool = False
     log_x: bool = False
     most_y: float | None = None
+
+
+def mean_curve(
+    rows: pd.DataFrame, x: str, label: str, *, measure: str = "mse", ours: bool = False, banded: bool = True
+) -> Curve:
+    """Draw means of a measure against a column, ``banded`` with their intervals over windows and seeds."""
+    measured = rows.dropna(subset=[measure])
+    points = [(float(str(at)), interval_over(here, measure)) for at, here in measured.groupby(x)]
+    low, high = (tuple(getattr(mean, end) for _, mean in points) if banded else () for end in ("low", "high"))
+    return Curve(label, tuple(at for at, _ in points), tuple(mean.mean for _, mean in points), low, high, ours=ours)
 
 
 def draw_panels(name: str, panels: Sequence[Panel], caption: str, *, columns: int = 2) -> Plot:

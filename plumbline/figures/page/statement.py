@@ -7,10 +7,13 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from plumbline.figures.page.elements import number_words
 from plumbline.judge.measures import Interval, LoneMean
 
 Verdict = Literal["reproduced", "in part", "differs", "not measured"]
 _RESAMPLES = 2000
+# Nothing but rounding of float64.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -56,3 +59,24 @@ def interval_over(frame: pd.DataFrame, measure: str, by: Sequence[str] = ("seed"
     drawn = means[generator.integers(0, len(means), (_RESAMPLES, len(means)))].mean(axis=1)
     low, high = np.quantile(drawn, (0.025, 0.975))
     return Interval(float(means.mean()), float(low), float(high))
+
+
+def interval_words(interval: Interval, digits: int = 3, *, decimals: int | None = None, signed: bool = False) -> str:
+    """Write a mean with its interval: ``0.0123 (0.0118 to 0.0128)``; a lone one says that it has none.
+
+    Arguments:
+        interval: of a mean.
+        digits: how many count.
+        decimals: so many behind the point instead, for shares that are close to 1.
+        signed: whether a sign stands before every number, as of differences.
+    """
+    ends = (interval.mean, interval.low, interval.high)
+    mean, low, high = (_end_words(0.0 if abs(end) < _ROUNDING else end, digits, decimals, signed) for end in ends)
+    if interval.alone:
+        return f"{mean} (no interval)"
+    return f"{mean} ({low} to {high})" if interval.low < interval.high else mean
+
+
+def _end_words(value: float, digits: int, decimals: int | None, signed: bool) -> str:
+    plus = "+" if signed and value >= 0 else ""
+    return plus + (number_words(value, digits) if decimals is None else f"{value:.{decimals}f}")

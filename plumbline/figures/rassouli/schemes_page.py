@@ -6,8 +6,7 @@ import pandas as pd
 
 from plumbline.figures.page.curves import Curve, Panel, draw_panels
 from plumbline.figures.page.section import Plot
-from plumbline.figures.page.statement import interval_over
-from plumbline.figures.rassouli.statements.comparisons import interval_words
+from plumbline.figures.page.statement import interval_over, interval_words
 from plumbline.figures.rassouli.statements.defended import designed_above_plain
 
 _SPLITS = ("seed", "start")

@@ -10,8 +10,8 @@ import pandas as pd
 from plumbline.figures.page.curves import Curve, Panel, draw_panels
 from plumbline.figures.page.elements import number_words
 from plumbline.figures.page.section import Plot, Section
-from plumbline.figures.page.statement import interval_over
-from plumbline.figures.rassouli.statements.comparisons import interval_words, paired
+from plumbline.figures.page.statement import interval_over, interval_words
+from plumbline.figures.rassouli.statements.comparisons import paired
 from plumbline.figures.rassouli.statements.reconstruction import reconstruction_statements
 from plumbline.figures.rassouli.windowed import (
     DATASETS,
@@ -300,7 +300,7 @@ def _left_on_the_table(data: pd.DataFrame, name: str) -> str:
         pairs = paired(own, level(prior), best)
         if not len(pairs):
             continue
-        theirs, ours = pairs["mse_higher"].mean(), pairs["mse_lower"].mean()
+        theirs, ours = pairs["left"].mean(), pairs["right"].mean()
         guess = _guess_on(pairs, own[own["attack"] == level(prior)])
         part = max(0.0, 1 - ours / guess) if guess > 0 else float("nan")
         gap = interval_words(interval_over(pairs, "difference"))

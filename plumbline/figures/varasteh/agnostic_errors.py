@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from plumbline.figures.page.curves import Curve, Panel, draw_panels
+from plumbline.figures.page.curves import Curve, Panel, draw_panels, mean_curve
 from plumbline.figures.page.section import Plot, Section
 from plumbline.figures.study import StudyRun
 from plumbline.figures.varasteh.error_panels import (
-    curve_of,
     federations_part,
     left_on_the_table,
     panels_of,
@@ -122,6 +121,6 @@ def _with_and_without_scores(data: pd.DataFrame, name: str) -> Panel:
     for label, level in _LEVELS.items():
         part = data[(data["dataset"] == name) & (data["curve"] == label) & data["mse"].notna()]
         if len(part):
-            curves.append(curve_of(part, f"{level}, scores", ours=True))
-            curves.append(curve_of(part.assign(mse=part["guess"]), f"{level}, no scores", ours=True))
+            curves.append(mean_curve(part, "d", f"{level}, scores", ours=True, banded=False))
+            curves.append(mean_curve(part, "d", f"{level}, no scores", measure="guess", ours=True, banded=False))
     return Panel(name, "passive columns d", "MSE per feature", tuple(curves))

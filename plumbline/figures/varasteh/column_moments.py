@@ -8,9 +8,9 @@ import pandas as pd
 
 from plumbline.figures.page.curves import Curve, Panel, draw_panels
 from plumbline.figures.page.section import Plot, Section
-from plumbline.figures.page.statement import Statement, interval_over
+from plumbline.figures.page.statement import Statement, interval_over, interval_words
 from plumbline.figures.study import StudyRun
-from plumbline.figures.varasteh.comparing import interval_words, stated
+from plumbline.figures.varasteh.comparing import stated
 from plumbline.figures.varasteh.rivals import PAPER_DATASETS, paper_model
 from plumbline.sweep import DataChoice, ModelChoice, TaskCell
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import Statement, Verdict, interval_over, verdict_of
+from plumbline.figures.page.paired_differences import paired
+from plumbline.figures.page.statement import Statement, Verdict, interval_over, interval_words, verdict_of
 from plumbline.judge.measures import Interval
 
 # What a statement without a verdict says.
@@ -32,10 +32,9 @@ def by_situation(frame: pd.DataFrame, dataset: str | None = None) -> pd.DataFram
 
 def differences(frame: pd.DataFrame, minuend: str, subtrahend: str, dataset: str | None = None) -> pd.DataFrame:
     """How much more one attacker errs than another, a row per situation where both were measured: ``difference``."""
-    table = by_situation(frame, dataset)
-    if minuend not in table or subtrahend not in table:
-        return pd.DataFrame(columns=[*SITUATION, "difference"])
-    return (table[minuend] - table[subtrahend]).dropna().rename("difference").reset_index()
+    done = with_errors(frame)
+    chosen = done if dataset is None else done[done["dataset"] == dataset]
+    return paired(chosen[chosen["curve"] == minuend], chosen[chosen["curve"] == subtrahend], SITUATION)
 
 
 def shares(frame: pd.DataFrame, attacker: str, most: str, least: str, dataset: str) -> pd.DataFrame:
@@ -52,12 +51,6 @@ def shares(frame: pd.DataFrame, attacker: str, most: str, least: str, dataset: s
 
 
 _ROUNDING = 1e-9
-
-
-def interval_words(interval: Interval, digits: int = 2) -> str:
-    """A mean with its interval: 0.021 (0.019 to 0.023); one measurement has none, and says so."""
-    mean, low, high = (number_words(value, digits) for value in (interval.mean, interval.low, interval.high))
-    return f"{mean} (no interval)" if interval.alone else f"{mean} ({low} to {high})"
 
 
 def mean_of(frame: pd.DataFrame, measure: str) -> Interval:

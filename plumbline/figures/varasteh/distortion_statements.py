@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import Statement, interval_over
-from plumbline.figures.varasteh.comparing import interval_words, stated
+from plumbline.figures.page.statement import Statement, interval_over, interval_words
+from plumbline.figures.varasteh.comparing import stated
 from plumbline.figures.varasteh.rotation import (
     AVERAGES,
     CLAMPED,

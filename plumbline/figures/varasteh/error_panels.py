@@ -4,17 +4,10 @@ from collections.abc import Collection, Sequence
 
 import pandas as pd
 
-from plumbline.figures.page.curves import Curve, Panel
+from plumbline.figures.page.curves import Panel, mean_curve
 from plumbline.figures.page.statement import interval_over
 from plumbline.figures.varasteh.comparing import with_errors
 from plumbline.figures.varasteh.rivals import HALF, IMPUTED, KNOWS_NOTHING, KNOWS_RECORDS, PUBLISHED, Rival
-
-
-def curve_of(part: pd.DataFrame, label: str, *, x: str = "d", ours: bool = False, banded: bool = False) -> Curve:
-    """Mean errors over windows and seeds against x, with their interval where the curve is ``banded``."""
-    points = [(float(str(at)), interval_over(here, "mse")) for at, here in part.groupby(x)]
-    low, high = (tuple(getattr(mean, end) for _, mean in points) if banded else () for end in ("low", "high"))
-    return Curve(label, tuple(at for at, _ in points), tuple(mean.mean for _, mean in points), low, high, ours=ours)
 
 
 def panels_of(frame: pd.DataFrame, rivals: Sequence[Rival], banded: Collection[str] = ()) -> list[Panel]:
@@ -22,7 +15,7 @@ def panels_of(frame: pd.DataFrame, rivals: Sequence[Rival], banded: Collection[s
     found = []
     for name, here in with_errors(frame).groupby("dataset", sort=False):
         curves = [
-            curve_of(part, rival.label, ours=rival.ours, banded=rival.label in banded)
+            mean_curve(part, "d", rival.label, ours=rival.ours, banded=rival.label in banded)
             for rival in rivals
             if len(part := here[here["curve"] == rival.label])
         ]

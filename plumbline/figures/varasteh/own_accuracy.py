@@ -10,9 +10,9 @@ import pandas as pd
 
 from plumbline.figures.page.curves import Curve, Panel, draw_panels
 from plumbline.figures.page.section import Plot, Section
-from plumbline.figures.page.statement import Statement, interval_over
+from plumbline.figures.page.statement import Statement, interval_over, interval_words
 from plumbline.figures.study import StudyRun
-from plumbline.figures.varasteh.comparing import interval_words, stated
+from plumbline.figures.varasteh.comparing import stated
 from plumbline.figures.varasteh.rivals import PAPER_DATASETS, columns_of, situations, widths
 from plumbline.judge.measures import Interval
 from plumbline.sweep import TaskCell

@@ -5,16 +5,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pandas as pd
 
-from plumbline.figures.page.statement import Statement, interval_over
-from plumbline.figures.varasteh.comparing import (
-    by_situation,
-    differences,
-    interval_words,
-    mean_of,
-    ordered,
-    shares,
-    stated,
-)
+from plumbline.figures.page.statement import Statement, interval_over, interval_words
+from plumbline.figures.varasteh.comparing import by_situation, differences, mean_of, ordered, shares, stated
 from plumbline.figures.varasteh.rivals import BY_LABELS, BY_SCORES, HALF, HALF_STAR, OWN_MODEL
 from plumbline.judge.measures import Interval
 

@@ -4,25 +4,17 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import interval_over
+from plumbline.figures.page.paired_differences import paired as paired_differences
+from plumbline.figures.page.statement import interval_over, interval_words
 from plumbline.judge.measures import Interval
 
-# Nothing but rounding of float64.
-_ROUNDING = 1e-12
 PAIRED = ("dataset", "trainer", "seed", "d", "start")
 
 
 def paired(frame: pd.DataFrame, lower: str, higher: str) -> pd.DataFrame:
-    """Join the rows of two attacks on the same window: columns mse_lower, mse_higher, and difference, the latter less
-    the former.
-    """
-    keys = [key for key in PAIRED if key in frame]
-    sides = [
-        frame.loc[frame["attack"] == name, [*keys, *(["k"] if "k" in frame else []), "mse"]] for name in (lower, higher)
-    ]
-    joined = sides[0].merge(sides[1].drop(columns="k", errors="ignore"), on=keys, suffixes=("_lower", "_higher"))
-    return joined.assign(difference=joined["mse_higher"] - joined["mse_lower"])
+    """Pair two attacks' rows on the same window: ``left`` is the higher one's error, ``right`` the lower one's."""
+    sides = [frame[frame["attack"] == name] for name in (higher, lower)]
+    return paired_differences(sides[0], sides[1], PAIRED)
 
 
 def difference_by_d(pairs: pd.DataFrame) -> dict[int, Interval]:
@@ -40,16 +32,6 @@ def below_words(pairs: pd.DataFrame) -> str:
     held = below_at(pairs)
     overall = interval_words(interval_over(pairs, "difference"))
     return f"below at {sum(held)} of {len(held)} values of d, by {overall} on average"
-
-
-def interval_words(found: Interval) -> str:
-    """A number with its interval: ``0.0123 (0.0118 to 0.0128)``; one measurement has none, and says so."""
-    if found.alone:
-        return f"{number_words(found.mean, 3)} (no interval)"
-    mean, low, high = (
-        number_words(0.0 if abs(end) < _ROUNDING else end, 3) for end in (found.mean, found.low, found.high)
-    )
-    return f"{mean} ({low} to {high})"
 
 
 def each(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[str, pd.DataFrame]]:

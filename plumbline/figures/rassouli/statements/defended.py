@@ -9,14 +9,8 @@ import numpy as np
 import pandas as pd
 
 from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import Statement, interval_over, verdict_of
-from plumbline.figures.rassouli.statements.comparisons import (
-    below_at,
-    difference_by_d,
-    each,
-    hidden,
-    interval_words,
-)
+from plumbline.figures.page.statement import Statement, interval_over, interval_words, verdict_of
+from plumbline.figures.rassouli.statements.comparisons import below_at, difference_by_d, each, hidden
 from plumbline.simulation.informed import KNOWING
 from vfl.arrays import FloatArray
 

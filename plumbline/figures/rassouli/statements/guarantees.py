@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import Statement, interval_over, verdict_of
-from plumbline.figures.rassouli.statements.comparisons import each, hidden, interval_words
+from plumbline.figures.page.statement import Statement, interval_over, interval_words, verdict_of
+from plumbline.figures.rassouli.statements.comparisons import each, hidden
 
 _DATASETS = ("bank", "robot", "satellite", "synthetic")
 _ATTACKS = {"ls": "LS", "half_star": "Half*"}

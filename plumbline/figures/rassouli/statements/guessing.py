@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import Statement, interval_over, verdict_of
-from plumbline.figures.rassouli.statements.comparisons import interval_words
+from plumbline.figures.page.statement import Statement, interval_over, interval_words, verdict_of
 
 _EMPLOYMENT = 14
 _SIGN, _SHIFT, _SIGNS = "sign of omega b", "b", "signs"

@@ -10,14 +10,13 @@ from itertools import pairwise
 import pandas as pd
 
 from plumbline.figures.page.elements import number_words
-from plumbline.figures.page.statement import Statement, interval_over, verdict_of
+from plumbline.figures.page.statement import Statement, interval_over, interval_words, verdict_of
 from plumbline.figures.rassouli.statements.comparisons import (
     below_at,
     below_words,
     difference_by_d,
     each,
     hidden,
-    interval_words,
     paired,
 )
 from plumbline.judge.measures import Interval
@@ -179,8 +178,8 @@ def _two_centres(frame: pd.DataFrame) -> Iterator[Statement]:
         pairs = paired(own, "rcc1", "rcc2")
         if not len(pairs):
             continue
-        means = pairs.groupby("d")[["mse_lower", "mse_higher"]].mean()
-        apart = (means["mse_lower"] - means["mse_higher"]).abs() / means.min(axis=1)
+        means = pairs.groupby("d")[["right", "left"]].mean()
+        apart = (means["right"] - means["left"]).abs() / means.min(axis=1)
         half = own[own["attack"] == "half"]["mse"].mean()
         yield Statement(
             _FIGURE,
@@ -189,7 +188,7 @@ def _two_centres(frame: pd.DataFrame) -> Iterator[Statement]:
             verdict_of((apart < _CLOSE).tolist()),
             f"their curves are {apart.mean():.2%} of the lower one apart on average over d, {apart.max():.1%} at most; "
             f"within {_CLOSE:.0%} at {int((apart < _CLOSE).sum())} of {len(apart)} values of d. RCC2 errs "
-            f"{number_words(float(means['mse_higher'].mean()))}, Half {number_words(float(half))}",
+            f"{number_words(float(means['left'].mean()))}, Half {number_words(float(half))}",
             "" if (apart < _CLOSE).all() else f"Not so at d = {_failing(apart.index, (apart < _CLOSE).tolist())}.",
         )
     pairs = paired(frame, "rcc1", "rcc2")

@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 
 from plumbline.simulation.linear_models import train, train_linear
 from plumbline.simulation.network_models import train_network
-from plumbline.simulation.recipes import Lbfgs, LinearRecipe, linear_recipe, network_recipe
+from plumbline.simulation.recipes import TRAINERS, Lbfgs, LinearRecipe, linear_recipe, network_recipe
 from plumbline.simulation.scaled_tables import load_scaled
 from vfl.learning import confidence_scores
 
@@ -70,6 +70,12 @@ def test_a_class_that_no_training_row_has_is_refused() -> None:
 def test_options_of_trainers_are_checked(trainer: str, options: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         linear_recipe(trainer, options, 0)
+
+
+def test_only_the_trainers_named_in_the_docs_are_there() -> None:
+    # Attacks and defences of other packages are looked up; a trainer of another package would be in no cell's key.
+    assert TRAINERS.names() == ("adam", "lbfgs")
+    assert TRAINERS.entry_point_group is None
 
 
 def test_networks_are_trained_by_adam_and_have_layers() -> None:

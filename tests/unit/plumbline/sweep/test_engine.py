@@ -83,3 +83,16 @@ def test_progress_ends_at_one(tmp_path: Path) -> None:
     told.clear()
     run_cells(squares(tmp_path / "log", 4), options)
     assert told == [1.0]
+
+
+def test_two_workers_find_the_same_bits_as_one() -> None:
+    models = [ModelChoice(DataChoice(name), trainer="lbfgs") for name in ("breast_cancer", "wine")]
+    cells = [
+        AttackCell(on, window, Choice.of(name), 40)
+        for on, columns in zip(models, (30, 13), strict=True)
+        for window in windows(columns, 5, 3)
+        for name in ("ls", "rcc2", "random_guess", "posterior")
+    ]
+    one, two = (run_cells(cells, SweepOptions(workers=count)) for count in (1, 2))
+    assert set(one["status"]) == {"done"}
+    pd.testing.assert_frame_equal(one, two, check_exact=True)

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from plumbline.figures.page.statement import Statement
-from plumbline.figures.rassouli.statements.comparisons import below_at, difference_by_d, interval_words, paired
+from plumbline.figures.page.statement import Statement, interval_words
+from plumbline.figures.rassouli.statements.comparisons import below_at, difference_by_d, paired
 from plumbline.figures.rassouli.statements.reconstruction import reconstruction_statements
 from plumbline.judge.measures import Interval, LoneMean
 

@@ -1,0 +1,1 @@
+"""Jiang, section 5.3: shadow models in the black box, Figures 11 to 13."""
