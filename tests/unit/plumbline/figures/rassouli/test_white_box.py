@@ -1,13 +1,21 @@
 """Figure 4 run in quick form on synthetic data: curves equal to closed forms, cvxpy on a few cells, and plugins."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("torch")
 
 import attacks
 from plumbline.figures.page.section import Section
-from plumbline.figures.rassouli.white_box import BEFORE, LABELS, best_published, level, white_box_section
+from plumbline.figures.rassouli.white_box import (
+    BEFORE,
+    LABELS,
+    _left_on_the_table,
+    best_published,
+    level,
+    white_box_section,
+)
 from plumbline.figures.rassouli.windowed import columns_of, model_of
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import AttackCell, Choice, SweepOptions, run_cells
@@ -74,3 +82,20 @@ def test_statements_come_from_the_run(section: Section) -> None:
 def test_an_attack_that_can_not_be_mounted_is_drawn_nowhere(section: Section) -> None:
     assert "imputation" not in set(section.data["attack"])
     assert "imputation" not in {curve.label for panel in section.plots[0].panels for curve in panel.curves}
+
+
+def test_our_guess_is_the_least_one_on_the_windows_that_are_compared() -> None:
+    """A level's own baseline may be worse than 1/2, and windows without a pair say nothing of the pairs."""
+    rows = []
+    for start, guess in ((0, 0.04), (5, 0.4)):
+        ours: dict[str, object] = {"attack": level("imputation"), "mse": 0.02, "guess": guess, "baseline": 0.9}
+        theirs: dict[str, object] = {"attack": "rcc2", "mse": 0.03, "guess": 0.05, "baseline": float("nan")}
+        others: list[dict[str, object]] = [
+            {"attack": name, "mse": 0.1} for name in ("ls", "gia", "cls", "half_star", "rcc1", "clamped_ls")
+        ]
+        measured = [ours, theirs, *others] if start == 0 else [ours]
+        rows += [
+            {"dataset": "bank", "trainer": "adam", "seed": 0, "d": 5, "k": 2, "start": start} | one for one in measured
+        ]
+    words = _left_on_the_table(pd.DataFrame(rows), "bank")
+    assert "a guess 0.040: the federation's part is 0.50" in words
