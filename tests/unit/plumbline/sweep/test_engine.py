@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from plumbline.sweep import (
     AttackCell,
@@ -83,3 +84,10 @@ def test_progress_ends_at_one(tmp_path: Path) -> None:
     told.clear()
     run_cells(squares(tmp_path / "log", 4), options)
     assert told == [1.0]
+
+
+def test_what_a_plugin_prints_stays_out_of_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    run_cells([TaskCell.of(f"{TASKS}:talking")], SweepOptions(workers=1))
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "a plugin talks" in said.err

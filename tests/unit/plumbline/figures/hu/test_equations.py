@@ -27,6 +27,4 @@ def test_equations_of_rank_below_the_rows_recover_nothing_and_random_features_do
     assert auxiliary_plan(features * 2**12, 16, None).copies < 31
     words = fact_words(pd.Series(vars(alone)))
     said = number_words(alone.condition or 0)
-    assert words == (
-        f"Batch 16: 20 equations of rank 6, condition number up to {said}, f recovered on 0 of 3 batches."
-    )
+    assert words == (f"Batch 16: 20 equations of rank 6, condition number up to {said}, f recovered on 0 of 3 batches.")
