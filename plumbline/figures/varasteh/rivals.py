@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-import attacks
+from plumbline.figures.brought_plugins import foreknowledge_of
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import AttackCell, Choice, DataChoice, ModelChoice, windows
 from vfl.data import dataset
@@ -80,14 +80,11 @@ OURS = (
 
 def brought(choices: Iterable[Choice]) -> tuple[Rival, ...]:
     """Attacks of ``--with``, each given what it declares that it needs."""
-    found = []
-    for choice in choices:
-        attack = attacks.load_prediction(choice.name, **dict(choice.options))
-        level, needs = attacks.level_of(attack), attacks.spec_of(choice.name).needs
-        records = level == "records" or "auxiliary" in needs
-        moments = level in ("marginals", "covariance") or "moments" in needs
-        found.append(Rival(choice.words, choice, 0, RECORDS_KNOWN if records else 0, moments, ours=True))
-    return tuple(found)
+    needed = [(choice, foreknowledge_of(choice)) for choice in choices]
+    return tuple(
+        Rival(choice.words, choice, 0, RECORDS_KNOWN if known.records else 0, known.moments, ours=True)
+        for choice, known in needed
+    )
 
 
 def paper_model(name: str, seed: int = 0) -> ModelChoice:

@@ -1,16 +1,18 @@
 """Figure 14 run in quick form on synthetic data."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.figures.rassouli.starts import STARTS, starts_section
+from plumbline.figures.rassouli.starts import _QUICK, STARTS, section_of
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import SweepOptions
 
 
 def test_searches_are_compared_by_their_start_and_ours_stands_beside() -> None:
-    section = starts_section(StudyRun(SweepOptions(), quick=True))
+    section = section_of(StudyRun(SweepOptions(workers=1)), replace(_QUICK, datasets=("synthetic",)))
     searches = section.data[section.data["attack"].str.startswith("gia(")]
     assert set(searches["start_at"]) == set(STARTS)
     means = searches[searches["d"] >= searches["k"]].groupby("start_at")["mse"].mean()
