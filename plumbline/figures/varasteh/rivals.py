@@ -120,6 +120,30 @@ def situations(name: str, sizes: Sequence[int], count: int | None, seeds: Sequen
     ]
 
 
+@dataclass(frozen=True)
+class WindowPlan:
+    """Which windows of which data sets are attacked.
+
+    Attributes:
+        datasets: names.
+        sizes: numbers of passive columns for each data set, evenly spaced.
+        windows: of adjacent columns, for each size. The paper takes all, as many as there are columns.
+        seeds: models of each data set.
+        records: attacked predictions.
+    """
+
+    datasets: tuple[str, ...] = PAPER_DATASETS
+    sizes: int = 8
+    windows: int = 6
+    seeds: int = 2
+    records: int = 500
+
+    def of(self, name: str, first_seed: int) -> list[Attacked]:
+        """The windows of one data set, on a model for every seed."""
+        seeds = range(first_seed, first_seed + self.seeds)
+        return situations(name, widths(columns_of(name), self.sizes), self.windows, seeds)
+
+
 def errors(run: StudyRun, at: Sequence[Attacked], rivals: Sequence[Rival], records: int) -> pd.DataFrame:
     """Measure every rival in every situation: a row each, its ``curve`` the rival's label."""
     pairs = [(one, rival) for one in at for rival in rivals]

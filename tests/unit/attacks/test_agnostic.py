@@ -227,7 +227,7 @@ RIVALS = {
 }
 
 
-Errors = Callable[[str, int], dict[str, float]]
+Errors = Callable[..., dict[str, float]]
 
 
 @pytest.fixture(scope="module")
@@ -240,8 +240,8 @@ def errors_of(tmp_path_factory: pytest.TempPathFactory) -> Errors:
     # It keeps trained models.
     store = tmp_path_factory.mktemp("cells")
 
-    def measured(name: str, d: int) -> dict[str, float]:
-        model = ModelChoice(DataChoice(name), trainer="adam")
+    def measured(name: str, d: int, seed: int = 0) -> dict[str, float]:
+        model = ModelChoice(DataChoice(name), trainer="adam", seed=seed)
         at = windows(dataset(name).features, d, 2)
         cells = [AttackCell(model, one, attack, 1000, delivered=100) for attack in RIVALS.values() for one in at]
         found = run_cells(cells, SweepOptions(data_dir=Path(directory), store=store, workers=1))
@@ -272,11 +272,15 @@ def test_refining_by_scores_helps_on_bank_for_small_d_only(errors_of: Errors) ->
     assert abs(large["RAM scores"] - large["AM"]) < 0.01 * large["AM"]
 
 
-def test_satellite_at_d_just_below_k_does_not_reproduce(errors_of: Errors) -> None:
-    """d = 5 = k - 1: the AM's errors go through the smallest singular value of A, .062 against half's .038."""
-    found = errors_of("satellite", 5)
-    assert found["AM"] > found["half"]
-    assert found["RAM scores"] < found["half"]
+def test_satellite_at_d_just_below_k_depends_on_the_split(errors_of: Errors) -> None:
+    """d = 5 = k - 1: the AM's errors go through the smallest singular value of A, another one for each model.
+
+    Four windows of three splits: .030, .090 and .096, beside .039, .037 and .038 of half.
+    """
+    lucky, unlucky = (errors_of("satellite", 5, seed) for seed in (0, 1))
+    assert lucky["AM"] < lucky["half"]
+    assert unlucky["AM"] > 1.5 * unlucky["half"]
+    assert max(found["RAM scores"] / found["AM"] for found in (lucky, unlucky)) < 1
 
 
 @pytest.mark.parametrize("d", [4, 8])
