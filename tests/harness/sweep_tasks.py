@@ -40,7 +40,7 @@ def deadly(_: Any, *, number: int, log: str, last: int) -> Mapping[str, Any]:
 
 def talking(_: Any) -> Mapping[str, Any]:
     """Print, as a plugin under development does."""
-    print("a plugin talks")
+    print("a plugin talks")  # noqa: T201 - that is what it is for
     return {"said": 1}
 
 
