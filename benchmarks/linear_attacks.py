@@ -1,8 +1,8 @@
-"""The linear white-box attacks: speed against per-sample cvxpy, and MSE against d (Rassouli, Figure 4).
+"""Speed of the linear white-box attacks against per-sample cvxpy.
 
-    PLUMBLINE_DATA_DIR=data OMP_NUM_THREADS=1 python -m benchmarks.linear_attacks [--curves --windows 6]
+    PLUMBLINE_DATA_DIR=data OMP_NUM_THREADS=1 python -m benchmarks.linear_attacks
 
-Speed: 1,000 predictions of a linear model on satellite with d = 30 passive features (digits, which scikit-learn
+1,000 predictions of a linear model on satellite with d = 30 passive features (digits, which scikit-learn
 brings along, where the raw files are missing), all in one run. cvxpy is timed on some of the records and scaled to
 1,000, in two ways: with the problem built anew for every record, as the published code does, and with the problem
 compiled once and only its parameters changed. Needs cvxpy.
@@ -11,11 +11,11 @@ compiled once and only its parameters changed. Needs cvxpy.
 import argparse
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -25,51 +25,9 @@ import attacks
 from attacks.box_projection import project_onto_solutions
 from attacks.linear_system import linear_system
 from attacks.relaxed_centres import centres_coincide
-from plumbline.simulation.linear_models import TrainedModel, train
+from plumbline.simulation.linear_models import train
 from vfl.arrays import FloatArray, IntArray
 from vfl.data.datasets import DatasetNotFound
-
-CURVE_DATASETS = ("bank", "robot", "satellite", "synthetic")
-CURVE_ATTACKS = ("zero", "random_guess", "half", "ls", "clamped_ls", "cls", "half_star", "rcc1", "rcc2")
-
-
-@dataclass(frozen=True)
-class MseCurve:
-    """MSE per feature against the number of passive features d: errors[attack][j] belongs to sizes[j]."""
-
-    dataset: str
-    classes: int
-    sizes: tuple[int, ...]
-    errors: dict[str, tuple[float, ...]]
-
-
-def mse_curve(
-    model: TrainedModel,
-    sizes: Sequence[int],
-    names: Sequence[str] = CURVE_ATTACKS,
-    *,
-    records: int = 1000,
-    windows: int | None = None,
-) -> MseCurve:
-    """Rassouli's Figure 4: the mean over ``records`` predictions and over windows of d adjacent columns, cyclically.
-
-    sizes: the d to measure, each below the number of columns. windows: how many of the D starting columns to take,
-    evenly spaced; None takes all, as the paper does.
-    """
-    columns = model.features.shape[1]
-    count = columns if windows is None else min(windows, columns)
-    starts = np.unique(np.arange(count) * columns // count)
-    errors: dict[str, list[float]] = {name: [] for name in names}
-    for d in sizes:
-        totals = dict.fromkeys(names, 0.0)
-        for start in starts:
-            view, truth = model.view(((start + np.arange(d)) % columns).tolist(), records)
-            for name in names:
-                totals[name] += float(np.mean((attacks.load(name).reconstruct(view) - truth) ** 2))
-        for name in names:
-            errors[name].append(totals[name] / len(starts))
-    fixed = {name: tuple(values) for name, values in errors.items()}
-    return MseCurve(model.name, len(model.weights), tuple(sizes), fixed)
 
 
 def _seconds(task: Callable[[], object], repeats: int) -> float:
@@ -181,37 +139,14 @@ def _row(batch: float, anew: float, once: float, difference: float) -> tuple[str
     )
 
 
-def curves(console: Console, data_dir: Path | None, windows: int | None, training: Literal["adam", "lbfgs"]) -> None:
-    """Print the MSE-against-d tables of Rassouli's four data sets, those whose raw files are there."""
-    for name in CURVE_DATASETS:
-        try:
-            model = train(name, data_dir, training)
-        except DatasetNotFound as missing:
-            console.print(f"{name}: {missing}")
-            continue
-        columns = model.features.shape[1]
-        sizes = sorted({1, *np.linspace(2, columns - 1, min(8, columns - 2)).astype(int).tolist()})
-        curve = mse_curve(model, sizes, windows=windows)
-        table = Table("d", *curve.errors, title=f"{name}: MSE per feature, k = {curve.classes}, {training}")
-        for column, d in enumerate(curve.sizes):
-            table.add_row(str(d), *(f"{values[column]:.4f}" for values in curve.errors.values()))
-        console.print(table)
-
-
 def main() -> None:
     """Parse the options and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--curves", action="store_true", help="print MSE against d instead of speed")
-    parser.add_argument("--windows", type=int, default=None, help="starting columns per d; default: all")
-    parser.add_argument("--training", choices=("adam", "lbfgs"), default="adam", help="of the curves' models")
     parser.add_argument("--sample", type=int, default=100, help="records that cvxpy solves (a divisor of 1,000)")
     options = parser.parse_args()
     directory = os.environ.get("PLUMBLINE_DATA_DIR")
     data_dir = Path(directory) if directory else None
-    if options.curves:
-        curves(Console(width=140), data_dir, options.windows, options.training)
-    else:
-        speed(Console(width=140), data_dir, options.sample)
+    speed(Console(width=140), data_dir, options.sample)
 
 
 if __name__ == "__main__":

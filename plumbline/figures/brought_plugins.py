@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import attacks.registry
@@ -30,6 +31,29 @@ def brought(words: Iterable[str]) -> tuple[tuple[Choice, ...], tuple[Choice, ...
             defences.registry.load(name, **options)
         chosen[kind].append(Choice.of(name, **options))
     return tuple(chosen["attack"]), tuple(chosen["defence"])
+
+
+@dataclass(frozen=True)
+class Foreknowledge:
+    """What somebody must know of the passive columns before a score is seen.
+
+    Attributes:
+        records: whether complete records.
+        moments: whether means and variances, or the covariance.
+    """
+
+    records: bool
+    moments: bool
+
+
+def foreknowledge_of(choice: Choice) -> Foreknowledge:
+    """What an attack on predictions declares that it needs; figures give it no more, and no less."""
+    attack = attacks.load_prediction(choice.name, **dict(choice.options))
+    level, needs = attacks.level_of(attack), attack.spec.needs
+    return Foreknowledge(
+        records=level == "records" or "auxiliary" in needs,
+        moments=level in ("marginals", "covariance") or "moments" in needs,
+    )
 
 
 def _kind_of(name: str) -> str:

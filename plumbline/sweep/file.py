@@ -1,6 +1,7 @@
 """A sweep as a file: a grid of data sets, splits, models, attacks and defences in TOML, whose lists multiply."""
 
 import inspect
+import reprlib
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from plumbline.sweep.cells import (
     frozen_options,
     windows,
 )
-from plumbline.sweep.grids import Keyed, SweepFileError, axis_of, checked, option_sets
+from plumbline.sweep.grids import LARGEST_SEED, Keyed, SweepFileError, axis_of, check_size, checked, option_sets
 from vfl.data import DATASETS, dataset
 from vfl.learning.networks import Activation
 from vfl.suggestions import did_you_mean
@@ -37,6 +38,9 @@ _TOP = ("name", "data", "split", "model", "attacks", "defences", "knowledge", "r
 _SPLIT = ("d", "ratio", "windows", "seeds", "held_out")
 _KNOWLEDGE = ("auxiliary", "moments", "delivered", "access", "undo")
 _STRUCTURE: Mapping[str, Any] = {"hidden": tuple[int, ...], "activation": Activation}
+# Of what is synthetic: a list of anything else is several values.
+_MADE: Mapping[str, Any] = {"weights": list[float]}
+_PLAIN = bool | float | str
 NONE = "none"
 
 
@@ -91,7 +95,7 @@ def read_sweep(path: Path) -> Sweep:
         OSError: where it can't be read.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
         raise SweepFileError(f"{path} is no text in UTF-8: name a sweep's TOML file.") from None
     except tomllib.TOMLDecodeError as error:
@@ -106,7 +110,8 @@ def sweep_of(content: Mapping[str, Any], name: str = "sweep") -> Sweep:
     """Make a sweep of what a file says, as nested mappings and lists.
 
     Keys: ``data``, ``split`` (``d`` or ``ratio``; ``windows``, ``seeds``, ``held_out``), ``model``, ``attacks``,
-    ``defences``, ``knowledge``, ``records``, ``name``. There are as many cells as the lists multiply to.
+    ``defences``, ``knowledge``, ``records``, ``name``. There are as many cells as the lists multiply to; cells that
+    come out alike, as two ratios of few columns do, are one.
 
     Args:
         content: as ``tomllib`` reads it.
@@ -114,7 +119,7 @@ def sweep_of(content: Mapping[str, Any], name: str = "sweep") -> Sweep:
 
     Raises:
         SweepFileError: for an unknown key, an empty list, a value of another type or out of range, or an unknown data
-            set, attack, defence or option.
+            set, attack, defence or option, and for more cells than a sweep may have.
     """
     top = Keyed("", content, _TOP)
     for key in ("data", "split", "attacks"):
@@ -122,16 +127,15 @@ def sweep_of(content: Mapping[str, Any], name: str = "sweep") -> Sweep:
             raise SweepFileError(f"A sweep needs {key}: see the example of `plumbline sweep --help`.")
     split = Keyed("split", content["split"], _SPLIT)
     chosen = top.one("name", str, name)
-    if Path(chosen).name != chosen or chosen in ("", ".", ".."):
-        raise SweepFileError(f"name: {chosen!r} can't name a folder: choose one without slashes.")
+    if Path(chosen).name != chosen or chosen in ("", ".", "..") or not chosen.isprintable():
+        raise SweepFileError(f"name: {chosen!r} can't name a folder: choose one of letters, without slashes.")
     shares, records = split.axis("held_out", float, 0.2), top.axis("records", int, 1000)
     models, guards = list(_models(top)), list(_defences(top))
     adversaries = list(_adversaries(top))
-    cells = [
-        checked("This grid", _cell, *grid)
-        for grid in product(_models_on(list(_data(top)), split, models, shares), guards, records, adversaries)
-    ]
-    return Sweep(chosen, tuple(cells))
+    axes = (_models_on(list(_data(top)), split, models, shares), guards, records, adversaries)
+    check_size("This grid", *axes)
+    cells = (checked("This grid", _cell, *grid) for grid in product(*axes))
+    return Sweep(chosen, tuple(dict.fromkeys(cells)))
 
 
 def _cell(
@@ -165,7 +169,8 @@ def _data_options(place: str, name: str, options: Mapping[str, Any]) -> list[dic
     made = [one for one in inspect.signature(make_classification).parameters if one != "return_X_y"]
     known = made if name == SYNTHETIC else []
     keyed = Keyed(place, options, ("name", "rows", *known))
-    axes = [axis_of(keyed.at(key), value, Any) for key, value in options.items()]
+    axes = [axis_of(keyed.at(key), value, _MADE.get(key, _PLAIN)) for key, value in options.items()]
+    check_size(place, *axes)
     return [dict(zip(options, values, strict=True)) for values in product(*axes)]
 
 
@@ -182,19 +187,24 @@ def _models_on(
     """Every model with every split of its columns."""
     seeds = split.one("seeds", list[int], [0])
     count = split.one("windows", int | Literal["all"], "all")
-    if not seeds or min(seeds) < 0:
-        raise SweepFileError(f"split.seeds: expected a list of at least one seed from 0 on, got {seeds}.")
+    if not seeds or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
+        raise SweepFileError(
+            f"split.seeds: expected a list of at least one seed from 0 to {LARGEST_SEED}, got {reprlib.repr(seeds)}."
+        )
     if count != "all" and count < 1:
         raise SweepFileError(f'split.windows: expected at least 1, or "all", got {count}.')
     found = []
-    for one, model, share, seed in product(data, models, shares, seeds):
-        for size in _sizes(one, split):
-            for passive in windows(one.columns, size, None if count == "all" else count):
-                whose = passive if model.kind == "network" else ()
-                options = frozen_options(model.options)
-                made = (one.choice, model.kind, model.trainer, seed, share, whose, options)
-                choice = checked("split", ModelChoice, *made)
-                found.append((choice, passive))
+    for one in data:
+        splits = [
+            passive
+            for size in _sizes(one, split)
+            for passive in windows(one.columns, size, None if count == "all" else count)
+        ]
+        check_size("The grid of models and splits", models, shares, seeds, splits)
+        for model, share, seed, passive in product(models, shares, seeds, splits):
+            whose = passive if model.kind == "network" else ()
+            made = (one.choice, model.kind, model.trainer, seed, share, whose, frozen_options(model.options))
+            found.append((checked("split", ModelChoice, *made), passive))
     return found
 
 
@@ -267,8 +277,14 @@ def _adversaries(top: Keyed) -> Iterator[_Adversary]:
         name = _named(keyed, own, attacks.names(), "attack")
         mine = Keyed(f"{place}.knowledge", own.pop("knowledge", {}), _KNOWLEDGE)
         plugin = checked(place, attack_class, name)
+        if (phase := plugin.spec.phase) != "prediction":
+            raise SweepFileError(
+                f"{place}: {name} is an attack on {phase}, and a sweep measures attacks on predictions: take it out."
+            )
         choices = option_sets(place, own, plugin, partial(attacks.load_prediction, name))
-        for options, knows in product(choices, _knowledge(common, mine)):
+        knowledge = _knowledge(common, mine)
+        check_size(place, choices, knowledge)
+        for options, knows in product(choices, knowledge):
             yield _Adversary(Choice(name, frozen_options(options)), knows)
 
 
@@ -282,6 +298,7 @@ def _knowledge(common: Keyed, own: Keyed) -> list[dict[str, Any]]:
         "undo": (bool, False),
     }
     axes = [(own if key in own.content else common).axis(key, hint, default) for key, (hint, default) in hints.items()]
+    check_size(own.place, *axes)
     return [dict(zip(hints, values, strict=True)) for values in product(*axes)]
 
 
@@ -292,6 +309,7 @@ def _defences(top: Keyed) -> Iterator[tuple[Choice, ...]]:
             yield ()
             continue
         chain = [list(_defence(place, one)) for one in (entry if isinstance(entry, list) else [entry])]
+        check_size(place, *chain)
         for guard in product(*chain):
             names, options = [one.name for one in guard], {one.name: dict(one.options) for one in guard}
             checked(place, defences.load_all, names, options)

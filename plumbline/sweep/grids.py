@@ -4,10 +4,16 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any, get_type_hints
 
 from vfl.plugin_registry import fits, in_words
 from vfl.suggestions import did_you_mean
+
+# A month of cells of two seconds; more are a slip, or work for several files.
+MOST_CELLS = 1_000_000
+# Whole numbers of tables of results have 64 bits, seeds of numpy 32.
+LARGEST, LARGEST_SEED = 2**63 - 1, 2**32 - 1
 
 
 class SweepFileError(ValueError):
@@ -80,6 +86,8 @@ def axis_of(place: str, given: Any, hint: Any) -> list[Any]:
     for value in values:
         if not fits(value, hint) or isinstance(value, Mapping):
             raise SweepFileError(_expected(place, f"{in_words(hint)}, or a list of such", value))
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise SweepFileError(f"{place}: {value} is no number that a table can hold: choose a smaller one.")
     return values
 
 
@@ -99,6 +107,7 @@ def option_sets(
     """
     hints = _hints(plugin)
     axes = [axis_of(f"{place}.{option}", value, hints.get(option, Any)) for option, value in options.items()]
+    check_size(place, *axes)
     found = [dict(zip(options, values, strict=True)) for values in product(*axes)]
     for one in found:
         checked(place, check, **one)
@@ -117,6 +126,16 @@ def checked(place: str, act: Callable[..., Any], /, *arguments: Any, **options: 
         raise SweepFileError(f"{place}: {error}") from error
     except ModuleNotFoundError as error:
         raise SweepFileError(f"{place} needs {error.name}, which isn't here: pip install 'plumbline[lab]'.") from error
+
+
+def check_size(place: str, *axes: Sequence[Any]) -> None:
+    """Raises SweepFileError when lists multiply to more than ``MOST_CELLS``, before anything is made of them."""
+    count = prod(len(axis) for axis in axes)
+    if count > MOST_CELLS:
+        raise SweepFileError(
+            f"{place} multiplies to {count:,}, and a sweep has at most {MOST_CELLS:,} cells: shorten lists, or make "
+            "several files of it; they may share a store."
+        )
 
 
 def _hints(plugin: Any) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -73,7 +73,14 @@ def run_task(task: Task, table: Content | None, parameters: Content | None) -> R
         table: the packed data set, where the task has one.
         parameters: what training found, packed, where cells are on a model.
     """
-    with _at_work, quieted(_TALKING, logging.ERROR), _one_thread(), parallel_config(backend="sequential"):
+    # Standard output has the results, as JSON perhaps: what a plugin prints goes where messages go.
+    with (
+        _at_work,
+        quieted(_TALKING, logging.ERROR),
+        redirect_stdout(sys.stderr),
+        _one_thread(),
+        parallel_config(backend="sequential"),
+    ):
         if not task.cells:
             return _trained(task, table)
         found: list[Any] = []

@@ -106,7 +106,8 @@ def measure(cell: Cell, on: Any) -> dict[str, Any]:
 
     Raises:
         NotApplicable: for an attack that needs what this adversary doesn't have, or a defence that can't act here.
-        ValueError: for an unknown attack or defence, or options that it doesn't take.
+        ValueError: for an unknown attack or defence, options that it doesn't take, or an attack whose estimates aren't
+            a finite number for each passive feature of each record.
     """
     if isinstance(cell, TaskCell):
         module, _, name = cell.function.partition(":")
@@ -116,6 +117,7 @@ def measure(cell: Cell, on: Any) -> dict[str, Any]:
         situation = _situation(on, _setting(cell, on), cell.defences, cell.seed)
         view, level = _seen_by(attack, situation, undone=cell.undo)
         found = attacks.reconstruct(attack, view)
+        _check_estimate(cell.attack.name, found.estimate, situation.truth)
         own = attack.without_scores(view) if isinstance(attack, BaselinedAttack) else None
     except (attacks.ViewError, DefenceError) as error:
         raise NotApplicable(str(error)) from error
@@ -172,6 +174,18 @@ def _seen_by(
         # Its records' scores were never delivered.
         view = replace(view, scores=None)
     return view, level
+
+
+def _check_estimate(name: str, estimate: Any, truth: FloatArray) -> None:
+    """Another package's attack may give what numpy would stretch to the truth's shape without a word."""
+    given = np.asarray(estimate)
+    if given.shape != truth.shape:
+        raise ValueError(
+            f"{name} gave estimates of shape {given.shape}: expected {truth.shape}, a row per attacked record and a "
+            "column per passive feature."
+        )
+    if given.dtype.kind not in "fiub" or not np.isfinite(given).all():
+        raise ValueError(f"{name} gave estimates that aren't finite numbers: each must be one.")
 
 
 # --- measures -----------------------------------------------------------------------------------------------------

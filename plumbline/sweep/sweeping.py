@@ -13,7 +13,7 @@ from plumbline.sweep.cells import Cell
 from plumbline.sweep.engine import SweepOptions, run_cells
 from plumbline.sweep.file import Sweep
 from plumbline.sweep.keys import data_of, digest_of_data, key_of
-from plumbline.sweep.store import open_store
+from plumbline.sweep.store import SweepStopped, open_store
 from services.common.durable import write_durably
 from vfl.data import DatasetNotFound, missing_files
 
@@ -89,8 +89,17 @@ def run_sweep(sweep: Sweep, grid: bytes, folder: Path, options: SweepOptions) ->
         raise DatasetNotFound(said)
     write_durably(folder / GRID, grid, private=False)
     results = run_cells(sweep.cells, options)
-    write_durably(folder / RESULTS, lambda file: results.to_parquet(file, index=False), private=False)
+    try:
+        write_durably(folder / RESULTS, lambda file: results.to_parquet(file, index=False), private=False)
+    except OSError as error:
+        raise SweepStopped(_unwritten(folder, options.store, error)) from error
     return results
+
+
+def _unwritten(folder: Path, store: Path | None, error: OSError) -> str:
+    kept = f" All cells are kept in {store}: the same command then measures nothing." if store else ""
+    why = error.strerror or error
+    return f"{folder / RESULTS} can't be written ({why}): free the disk, or choose another --out.{kept}"
 
 
 def tally_of(results: pd.DataFrame) -> Tally:

@@ -38,6 +38,12 @@ def deadly(_: Any, *, number: int, log: str, last: int) -> Mapping[str, Any]:
     return {"number": number}
 
 
+def talking(_: Any) -> Mapping[str, Any]:
+    """Print, as a plugin under development does."""
+    print("a plugin talks")  # noqa: T201 - that is what it is for
+    return {"said": 1}
+
+
 def described(on: Any) -> Mapping[str, Any]:
     """Say what of a model travels."""
     return {"weights": on.weights, "rows": len(on.features)}

@@ -62,7 +62,7 @@ def interval_over(frame: pd.DataFrame, measure: str, by: Sequence[str] = ("seed"
 
 
 def interval_words(interval: Interval, digits: int = 3, *, decimals: int | None = None, signed: bool = False) -> str:
-    """Write a mean with its interval: ``0.0123 (0.0118 to 0.0128)``; a lone one says that it has none.
+    """Write a mean with its interval, or say that it has none: ``0.0123 (0.0118 to 0.0128)``; nothing for NaN.
 
     Arguments:
         interval: of a mean.
@@ -74,7 +74,7 @@ def interval_words(interval: Interval, digits: int = 3, *, decimals: int | None 
     mean, low, high = (_end_words(0.0 if abs(end) < _ROUNDING else end, digits, decimals, signed) for end in ends)
     if interval.alone:
         return f"{mean} (no interval)"
-    return f"{mean} ({low} to {high})" if interval.low < interval.high else mean
+    return f"{mean} ({low} to {high})" if mean else ""
 
 
 def _end_words(value: float, digits: int, decimals: int | None, signed: bool) -> str:

@@ -17,6 +17,7 @@ from plumbline.figures.rassouli.windowed import (
     SYNTHETIC,
     Known,
     Windows,
+    brought_cells,
     cells_over,
     choice_words,
     classes_over,
@@ -89,7 +90,8 @@ def _cells(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
     searches = [gia(start, plan.steps) for start in STARTS]
     known = {"half": Known(), "imputation": Known(plan.auxiliary, moments=True)}
     return [
-        *cells_over(model, plan.windows, (*searches, Choice.of("half_star"), *run.attacks), plan.records),
+        *cells_over(model, plan.windows, (*searches, Choice.of("half_star")), plan.records),
+        *brought_cells(run.attacks, model, plan.windows, plan.records, plan.auxiliary),
         *(
             cell
             for level in _LEVELS

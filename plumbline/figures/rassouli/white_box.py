@@ -19,6 +19,7 @@ from plumbline.figures.rassouli.windowed import (
     SYNTHETIC,
     Known,
     Windows,
+    brought_cells,
     cells_over,
     choice_words,
     classes_over,
@@ -151,7 +152,8 @@ def _cells(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
         *_random_guesses(first, plan),
         *cells_over(second, plan.again, (*CLOSED, RCC1), plan.records),
         *cells_over(first, plan.centres, (RCC1,), plan.records),
-        *cells_over(first, plan.searches, (gia("zero", plan.steps), *run.attacks), plan.records),
+        *cells_over(first, plan.searches, (gia("zero", plan.steps),), plan.records),
+        *brought_cells(run.attacks, first, plan.searches, plan.records, plan.auxiliary),
         *cells_over(other, plan.other, CLOSED, plan.records),
         *_ours(first, plan),
     ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from plumbline.figures.brought_plugins import foreknowledge_of
 from plumbline.sweep.cells import AttackCell, Choice, DataChoice, ModelChoice, Trainer, frozen_options, windows
 from vfl.data.catalogue import dataset
 
@@ -90,6 +91,20 @@ def cells_over(
         AttackCell(model, window, attack, records, auxiliary=known.auxiliary, moments=known.moments, seed=model.seed)
         for window in over.of(model.data.name)
         for attack in attacks
+    ]
+
+
+def brought_cells(
+    attacks: Sequence[Choice], model: ModelChoice, over: Windows, records: int, auxiliary: int
+) -> list[AttackCell]:
+    """Every attack of ``--with`` on every window; ``auxiliary`` complete records for those that say they need some."""
+    needed = [(attack, foreknowledge_of(attack)) for attack in attacks]
+    return [
+        cell
+        for attack, known in needed
+        for cell in cells_over(
+            model, over, (attack,), records, Known(auxiliary if known.records else 0, moments=known.moments)
+        )
     ]
 
 

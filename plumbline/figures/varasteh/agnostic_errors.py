@@ -3,8 +3,6 @@
 SIMULATION: models are trained in one place, on all parties' columns; no service runs.
 """
 
-from dataclasses import dataclass
-
 import pandas as pd
 
 from plumbline.figures.page.curves import Curve, Panel, draw_panels, mean_curve
@@ -24,39 +22,16 @@ from plumbline.figures.varasteh.rivals import (
     KNOWS_RECORDS,
     OURS,
     OWN_MODEL,
-    PAPER_DATASETS,
     PUBLISHED,
     Rival,
+    WindowPlan,
     brought,
-    columns_of,
     errors,
-    situations,
-    widths,
 )
 from plumbline.figures.varasteh.statements import agnostic_statements
 
-
-@dataclass(frozen=True)
-class _Plan:
-    """How much is measured.
-
-    Attributes:
-        datasets: names.
-        sizes: numbers of passive columns for each data set, evenly spaced.
-        windows: of adjacent columns, for each size. The paper takes all, as many as there are columns.
-        seeds: models of each data set.
-        records: attacked predictions.
-    """
-
-    datasets: tuple[str, ...] = PAPER_DATASETS
-    sizes: int = 8
-    windows: int = 6
-    seeds: int = 2
-    records: int = 500
-
-
-_FULL = _Plan()
-_QUICK = _Plan(datasets=("bank", "satellite", "pendigits"), sizes=2, windows=2, seeds=1, records=100)
+_FULL = WindowPlan()
+_QUICK = WindowPlan(datasets=("bank", "satellite", "pendigits"), sizes=2, windows=2, seeds=1, records=100)
 
 
 def agnostic_section(run: StudyRun) -> Section:
@@ -64,8 +39,7 @@ def agnostic_section(run: StudyRun) -> Section:
     plan = _QUICK if run.quick else _FULL
     names, missing = run.available(plan.datasets)
     rivals = (*PUBLISHED, *OURS, *brought(run.attacks))
-    seeds = range(run.seed, run.seed + plan.seeds)
-    at = [one for name in names for one in situations(name, widths(columns_of(name), plan.sizes), plan.windows, seeds)]
+    at = [one for name in names for one in plan.of(name, run.seed)]
     data = errors(run, at, rivals, plan.records)
     return Section(
         name="agnostic",
@@ -83,7 +57,7 @@ def agnostic_section(run: StudyRun) -> Section:
     )
 
 
-def _how(plan: _Plan, count: int) -> tuple[str, ...]:
+def _how(plan: WindowPlan, count: int) -> tuple[str, ...]:
     if not count:
         return ()
     return (

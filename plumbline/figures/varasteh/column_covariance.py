@@ -1,7 +1,5 @@
 """How columns vary together, and what the agnostic attack makes of it: Varasteh, Figure 6."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
@@ -9,8 +7,8 @@ from plumbline.figures.page.elements import HeatMap
 from plumbline.figures.page.section import Section
 from plumbline.figures.study import StudyRun
 from plumbline.figures.varasteh.rivals import (
-    PAPER_DATASETS,
     PUBLISHED,
+    WindowPlan,
     columns_of,
     errors,
     situations,
@@ -22,19 +20,9 @@ from plumbline.sweep import DataChoice, TaskCell
 _TASK = "plumbline.figures.varasteh.data_facts:covariance_of"
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """As of the section on the agnostic attack, of which this one takes the middle size."""
-
-    datasets: tuple[str, ...] = PAPER_DATASETS
-    sizes: int = 8
-    windows: int = 6
-    seeds: int = 2
-    records: int = 500
-
-
-_FULL = _Plan()
-_QUICK = _Plan(datasets=("bank", "satellite", "pendigits"), sizes=2, windows=2, seeds=1, records=100)
+# Of the section on the agnostic attack, of which this one takes the middle size.
+_FULL = WindowPlan()
+_QUICK = WindowPlan(datasets=("bank", "satellite", "pendigits"), sizes=2, windows=2, seeds=1, records=100)
 
 
 def covariance_section(run: StudyRun) -> Section:
@@ -63,7 +51,7 @@ def covariance_section(run: StudyRun) -> Section:
     )
 
 
-def _middle(name: str, plan: _Plan) -> tuple[int, ...]:
+def _middle(name: str, plan: WindowPlan) -> tuple[int, ...]:
     sizes = widths(columns_of(name), plan.sizes)
     return (sizes[len(sizes) // 2],)
 

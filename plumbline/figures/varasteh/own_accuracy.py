@@ -3,8 +3,6 @@
 SIMULATION: models are trained in one place, on all parties' columns; no service runs.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
@@ -13,7 +11,7 @@ from plumbline.figures.page.section import Plot, Section
 from plumbline.figures.page.statement import Statement, interval_over, interval_words
 from plumbline.figures.study import StudyRun
 from plumbline.figures.varasteh.comparing import stated
-from plumbline.figures.varasteh.rivals import PAPER_DATASETS, columns_of, situations, widths
+from plumbline.figures.varasteh.rivals import WindowPlan, columns_of
 from plumbline.judge.measures import Interval
 from plumbline.sweep import TaskCell
 
@@ -24,27 +22,16 @@ _MEASURES = ("dataset", "active", "accuracy", "own_accuracy", "error", "half", "
 _EXACT = 1e-6
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """As of the section on the agnostic attack."""
-
-    datasets: tuple[str, ...] = PAPER_DATASETS
-    sizes: int = 8
-    windows: int = 6
-    seeds: int = 2
-    records: int = 500
-
-
-_FULL = _Plan()
-_QUICK = _Plan(datasets=("bank", "pendigits", "grid"), sizes=2, windows=2, seeds=1, records=100)
+# Windows of the section on the agnostic attack.
+_FULL = WindowPlan()
+_QUICK = WindowPlan(datasets=("bank", "pendigits", "grid"), sizes=2, windows=2, seeds=1, records=100)
 
 
 def accuracy_section(run: StudyRun) -> Section:
     """Measure the accuracy of the adversary's model against the number of its columns, and what its attack errs by."""
     plan = _QUICK if run.quick else _FULL
     names, missing = run.available(plan.datasets)
-    seeds = range(run.seed, run.seed + plan.seeds)
-    at = [one for name in names for one in situations(name, widths(columns_of(name), plan.sizes), plan.windows, seeds)]
+    at = [one for name in names for one in plan.of(name, run.seed)]
     frame = run.measure([TaskCell.of(_TASK, one.model, passive=one.passive, records=plan.records) for one in at])
     data = frame.assign(
         d=[len(one.passive) for one in at],

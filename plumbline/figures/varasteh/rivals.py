@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-import attacks
+from plumbline.figures.brought_plugins import foreknowledge_of
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import AttackCell, Choice, DataChoice, ModelChoice, windows
 from vfl.data import dataset
@@ -80,14 +80,11 @@ OURS = (
 
 def brought(choices: Iterable[Choice]) -> tuple[Rival, ...]:
     """Attacks of ``--with``, each given what it declares that it needs."""
-    found = []
-    for choice in choices:
-        attack = attacks.load_prediction(choice.name, **dict(choice.options))
-        level, needs = attacks.level_of(attack), attacks.spec_of(choice.name).needs
-        records = level == "records" or "auxiliary" in needs
-        moments = level in ("marginals", "covariance") or "moments" in needs
-        found.append(Rival(choice.words, choice, 0, RECORDS_KNOWN if records else 0, moments, ours=True))
-    return tuple(found)
+    needed = [(choice, foreknowledge_of(choice)) for choice in choices]
+    return tuple(
+        Rival(choice.words, choice, 0, RECORDS_KNOWN if known.records else 0, known.moments, ours=True)
+        for choice, known in needed
+    )
 
 
 def paper_model(name: str, seed: int = 0) -> ModelChoice:
@@ -121,6 +118,30 @@ def situations(name: str, sizes: Sequence[int], count: int | None, seeds: Sequen
         for size in sizes
         for window in windows(columns_of(name), size, count)
     ]
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """Which windows of which data sets are attacked.
+
+    Attributes:
+        datasets: names.
+        sizes: numbers of passive columns for each data set, evenly spaced.
+        windows: of adjacent columns, for each size. The paper takes all, as many as there are columns.
+        seeds: models of each data set.
+        records: attacked predictions.
+    """
+
+    datasets: tuple[str, ...] = PAPER_DATASETS
+    sizes: int = 8
+    windows: int = 6
+    seeds: int = 2
+    records: int = 500
+
+    def of(self, name: str, first_seed: int) -> list[Attacked]:
+        """The windows of one data set, on a model for every seed."""
+        seeds = range(first_seed, first_seed + self.seeds)
+        return situations(name, widths(columns_of(name), self.sizes), self.windows, seeds)
 
 
 def errors(run: StudyRun, at: Sequence[Attacked], rivals: Sequence[Rival], records: int) -> pd.DataFrame:

@@ -7,7 +7,6 @@ neighbouring features, against a linear model that is trained as the adversary's
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,9 @@ import torch
 
 import attacks
 from attacks import AuxiliaryRows, PredictionView, ViewError
-from benchmarks.network_attacks import Setting, agnostic_errors, linear_setting
+from plumbline.sweep import AttackCell, Choice, DataChoice, ModelChoice, SweepOptions, run_cells, windows
 from vfl.arrays import FloatArray
+from vfl.data import dataset
 from vfl.learning import confidence_scores
 
 torch.set_num_threads(1)
@@ -219,44 +219,72 @@ def test_views_that_do_not_fit() -> None:
 # --- the papers' data sets ------------------------------------------------------------------------------------
 
 
+RIVALS = {
+    "half": Choice.of("half"),
+    "half*": Choice.of("half_star"),
+    "AM": Choice.of("agnostic"),
+    "RAM scores": Choice.of("agnostic", refine="scores"),
+}
+
+
+Errors = Callable[..., dict[str, float]]
+
+
 @pytest.fixture(scope="module")
-def setting() -> Callable[[str], Setting]:
+def errors_of(tmp_path_factory: pytest.TempPathFactory) -> Errors:
+    """Mean errors on a data set with so many passive columns: two windows, 1,000 records, 100 delivered scores."""
     directory = os.environ.get("PLUMBLINE_DATA_DIR")
     if not directory:
         pytest.skip("set PLUMBLINE_DATA_DIR to the directory of the raw data sets")
-    return cache(lambda name: linear_setting(name, Path(directory), evaluated=1000))
+
+    # It keeps trained models.
+    store = tmp_path_factory.mktemp("cells")
+
+    def measured(name: str, d: int, seed: int = 0) -> dict[str, float]:
+        model = ModelChoice(DataChoice(name), trainer="adam", seed=seed)
+        at = windows(dataset(name).features, d, 2)
+        cells = [AttackCell(model, one, attack, 1000, delivered=100) for attack in RIVALS.values() for one in at]
+        found = run_cells(cells, SweepOptions(data_dir=Path(directory), store=store, workers=1))
+        assert set(found["status"]) == {"done"}, set(found["reason"])
+        return dict(zip(RIVALS, found["mse"].to_numpy().reshape(len(RIVALS), -1).mean(axis=1).tolist(), strict=True))
+
+    return measured
 
 
 @pytest.mark.parametrize(("name", "d"), [("bank", 2), ("satellite", 2), ("satellite", 16), ("adult", 2)])
-def test_between_half_and_half_star_and_refined_by_scores(setting: Callable[[str], Setting], name: str, d: int) -> None:
+def test_between_half_and_half_star_and_refined_by_scores(errors_of: Errors, name: str, d: int) -> None:
     """Varasteh figure 4. Measured with four windows and 2,000 rows (half, half*, AM, RAM by 100 scores):
 
     bank d = 2: .149 .068 .089 .082; satellite d = 2: .037 .000 .030 .003, d = 16: .038 .014 .023 .016;
     adult d = 2: .138 .054 .072 .072.
     """
-    found = agnostic_errors(setting(name), d, windows=2)
+    found = errors_of(name, d)
     assert found["half*"] < found["AM"] < found["half"]
     assert found["half*"] < found["RAM scores"] < 1.01 * found["AM"]
     if name != "adult":
         assert found["RAM scores"] < 0.97 * found["AM"]
 
 
-def test_refining_by_scores_helps_on_bank_for_small_d_only(setting: Callable[[str], Setting]) -> None:
+def test_refining_by_scores_helps_on_bank_for_small_d_only(errors_of: Errors) -> None:
     """errata.md saw no gain on bank. Here it is large at d = 1 and gone at d = 9 (.1556 to .1559, half .1696)."""
-    small, large = (agnostic_errors(setting("bank"), d, windows=2) for d in (1, 9))
+    small, large = (errors_of("bank", d) for d in (1, 9))
     assert small["RAM scores"] < 0.8 * small["AM"]
     assert abs(large["RAM scores"] - large["AM"]) < 0.01 * large["AM"]
 
 
-def test_satellite_at_d_just_below_k_does_not_reproduce(setting: Callable[[str], Setting]) -> None:
-    """d = 5 = k - 1: the AM's errors go through the smallest singular value of A, .062 against half's .038."""
-    found = agnostic_errors(setting("satellite"), 5, windows=2)
-    assert found["AM"] > found["half"]
-    assert found["RAM scores"] < found["half"]
+def test_satellite_at_d_just_below_k_depends_on_the_split(errors_of: Errors) -> None:
+    """d = 5 = k - 1: the AM's errors go through the smallest singular value of A, another one for each model.
+
+    Four windows of three splits: .030, .090 and .096, beside .039, .037 and .038 of half.
+    """
+    lucky, unlucky = (errors_of("satellite", 5, seed) for seed in (0, 1))
+    assert lucky["AM"] < lucky["half"]
+    assert unlucky["AM"] > 1.5 * unlucky["half"]
+    assert max(found["RAM scores"] / found["AM"] for found in (lucky, unlucky)) < 1
 
 
 @pytest.mark.parametrize("d", [4, 8])
-def test_almost_nothing_is_gained_on_grid(setting: Callable[[str], Setting], d: int) -> None:
+def test_almost_nothing_is_gained_on_grid(errors_of: Errors, d: int) -> None:
     """Varasteh figure 7: features that say nothing about each other. Measured at d = 4: half .0795, AM .0791."""
-    found = agnostic_errors(setting("grid"), d, windows=2)
+    found = errors_of("grid", d)
     assert found["AM"] == pytest.approx(found["half"], rel=0.05)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-import attacks
-from attacks.base import level_of
+from plumbline.figures.brought_plugins import foreknowledge_of
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import AttackCell, Cell, Choice, DataChoice, ModelChoice, windows
 from plumbline.sweep.cells import frozen_options
@@ -192,15 +191,11 @@ def usable(run: StudyRun, grid: Grid) -> tuple[Grid, tuple[str, ...]]:
 
 def plugged_in(run: StudyRun) -> tuple[Contender, ...]:
     """Attacks that the run draws into every figure, as curves of their own; each knows what it says it needs."""
-    return tuple(_plugin(one) for one in run.attacks)
-
-
-def _plugin(choice: Choice) -> Contender:
-    attack = attacks.load_prediction(choice.name, **dict(choice.options))
-    level, needs = level_of(attack), attack.spec.needs
-    records = 100 if level == "records" or "auxiliary" in needs else 0
-    moments = level in ("marginals", "covariance") or "moments" in needs
-    return Contender(choice.words, choice, ours=True, moments=moments, auxiliary=records)
+    needed = [(one, foreknowledge_of(one)) for one in run.attacks]
+    return tuple(
+        Contender(one.words, one, ours=True, moments=known.moments, auxiliary=RECORDS if known.records else 0)
+        for one, known in needed
+    )
 
 
 def gradient_inversion(steps: int, distance: str = "mse", init: str = "zero") -> Choice:

@@ -178,8 +178,8 @@ def _two_centres(frame: pd.DataFrame) -> Iterator[Statement]:
         pairs = paired(own, "rcc1", "rcc2")
         if not len(pairs):
             continue
-        means = pairs.groupby("d")[["right", "left"]].mean()
-        apart = (means["right"] - means["left"]).abs() / means.min(axis=1)
+        means = pairs.groupby("d")[["left", "right"]].mean()
+        apart = (means["left"] - means["right"]).abs() / means.min(axis=1)
         half = own[own["attack"] == "half"]["mse"].mean()
         yield Statement(
             _FIGURE,

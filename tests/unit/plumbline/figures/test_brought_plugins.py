@@ -6,7 +6,7 @@ import pytest
 
 import attacks.registry
 import defences.registry
-from plumbline.figures.brought_plugins import brought
+from plumbline.figures.brought_plugins import Foreknowledge, brought, foreknowledge_of
 from plumbline.sweep import Choice
 
 
@@ -51,3 +51,16 @@ def test_a_name_of_both_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "rcc2" in attacks.registry.names()
     with pytest.raises(ValueError, match="an attack and of a defence"):
         brought(["rcc2"])
+
+
+@pytest.mark.parametrize(
+    ("choice", "records", "moments"),
+    [
+        (Choice.of("half_star"), False, False),
+        (Choice.of("posterior", prior="half"), False, False),
+        (Choice.of("posterior", prior="covariance"), False, True),
+        (Choice.of("imputation"), True, False),
+    ],
+)
+def test_what_an_attack_must_know_is_what_it_declares(choice: Choice, records: bool, moments: bool) -> None:
+    assert foreknowledge_of(choice) == Foreknowledge(records, moments)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from plumbline.sweep import (
     AttackCell,
@@ -96,3 +97,10 @@ def test_two_workers_find_the_same_bits_as_one() -> None:
     one, two = (run_cells(cells, SweepOptions(workers=count)) for count in (1, 2))
     assert set(one["status"]) == {"done"}
     pd.testing.assert_frame_equal(one, two, check_exact=True)
+
+
+def test_what_a_plugin_prints_stays_out_of_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    run_cells([TaskCell.of(f"{TASKS}:talking")], SweepOptions(workers=1))
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "a plugin talks" in said.err

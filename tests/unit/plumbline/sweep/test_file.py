@@ -110,7 +110,7 @@ def test_synthetic_data_is_made_to_order() -> None:
         ({"attacks": {"name": "gia", "innit": "half"}}, "gia can't take innit.*Did you mean 'init'"),
         ({"attacks": {"name": "gia", "init": ["zero", "hlf"]}}, "attacks.init: expected one of zero, half, random"),
         ({"attacks": {"name": "gia", "init": []}}, "attacks.init is empty"),
-        ({"attacks": "label_recovery"}, "an attack on training"),
+        ({"attacks": "label_recovery"}, "attacks: label_recovery is an attack on training.*take it out"),
         ({"attacks": {"init": "half"}}, "expected a name"),
         ({"defences": {"name": "score_rounding", "decimals": "2"}}, "defences.decimals: expected a whole number"),
         ({"defences": [["feature_transform", "parameter_rotation"]]}, "both replace the disclosed parameters"),
@@ -130,12 +130,56 @@ def test_synthetic_data_is_made_to_order() -> None:
         ({"knowledge": {"auxiliary": 3, "delivered": 3}}, "not both"),
         ({"records": 0}, "records >= 1"),
         ({"name": "../elsewhere"}, "can't name a folder"),
+        ({"name": "a\0b"}, "can't name a folder"),
         ({"split": 3}, "split: expected a table of keys"),
+        ({"split": {"d": 1, "seeds": [2**32]}}, "from 0 to 4294967295"),
+        ({"records": 10**23}, "records: 10{23} is no number that a table can hold"),
     ],
 )
 def test_faults_are_told_before_anything_runs(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(SweepFileError, match=words):
         sweep_of({**SMALL, **changed})
+
+
+MANY = list(range(1000))
+TWICE = [*MANY[1:], *MANY[1:]]
+
+
+@pytest.mark.parametrize(
+    ("changed", "place"),
+    [
+        ({"records": MANY[1:], "attacks": {"name": "gia", "seed": MANY}}, "This grid"),
+        ({"split": {"d": 1, "seeds": MANY * 80}}, "models and splits"),
+        ({"attacks": {"name": "gia", "seed": MANY, "steps": MANY, "learning_rate": [0.1, 0.2]}}, "attacks"),
+        ({"knowledge": {"auxiliary": MANY, "delivered": MANY, "moments": [True, False]}}, "attacks.knowledge"),
+        (
+            {"defences": [[{"name": "score_noise", "sigma": MANY[1:]}, {"name": "score_scheme1", "alpha": TWICE}]]},
+            r"defences\[1\]",
+        ),
+        ({"data": {"name": "synthetic", "n_samples": MANY, "n_features": MANY, "n_classes": [2, 3]}}, "data"),
+    ],
+)
+def test_a_grid_that_nobody_can_wait_for_is_refused_before_it_is_made(changed: dict[str, Any], place: str) -> None:
+    with pytest.raises(SweepFileError, match=f"{place} multiplies to .*at most 1,000,000 cells: shorten"):
+        sweep_of({**SMALL, **changed})
+
+
+def test_options_of_synthetic_data_multiply_and_weights_are_one_value() -> None:
+    made = {"name": "synthetic", "n_samples": 60, "n_features": [8, 12], "weights": [0.7, 0.3]}
+    cells = sweep_of({**SMALL, "data": made}).cells
+    assert [dict(cell.model.data.options)["n_features"] for cell in cells] == [8] * 6 + [12] * 6
+    assert {dict(cell.model.data.options)["weights"] for cell in cells} == {(0.7, 0.3)}
+
+
+def test_cells_that_come_out_alike_are_one() -> None:
+    """A fifth and a sixth of wine's 13 columns are 3 and 2, a fourth is 3 as well."""
+    ratios = {**SMALL, "split": {"ratio": [1 / 6, 1 / 5, 1 / 4], "windows": 1}, "attacks": ["half", "half"]}
+    assert [len(cell.passive) for cell in sweep_of(ratios).cells] == [2, 3]
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "grid.toml").write_bytes(b"\xef\xbb\xbf" + EXAMPLE.read_bytes())
+    assert read_sweep(tmp_path / "grid.toml").cells == read_sweep(EXAMPLE).cells
 
 
 @pytest.mark.parametrize("key", ["data", "attacks", "split"])

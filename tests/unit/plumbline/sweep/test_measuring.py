@@ -1,7 +1,7 @@
 """What a cell measures: known answers, parity with attacks used directly, and who can't be mounted."""
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attacks
+from attacks.registry import REGISTRY
 from plumbline.judge.measures import attack_accuracy
 from plumbline.simulation.linear_models import TrainedModel
 from plumbline.sweep import AttackCell, Choice, DataChoice, ModelChoice, TaskCell, windows
@@ -199,3 +200,48 @@ def double(table: Any, *, by: int) -> dict[str, Any]:
 def test_a_task_is_its_function_on_what_it_shares() -> None:
     cell = TaskCell.of(f"{__name__}:double", DataChoice("wine"), by=2)
     assert measure(cell, prepare(DataChoice("wine"), None)) == {"rows": 356}
+
+
+@dataclass(frozen=True)
+class Careless:
+    """An attack of another package, whose estimates are whatever ``ESTIMATES`` has."""
+
+    gives: str = "one row"
+
+    name: ClassVar[str] = "careless"
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec(
+        adversary="active", phase="prediction", knowledge="white_box", needs=("scores",), source="a test"
+    )
+
+    def reconstruct(self, view: attacks.PredictionView) -> Any:
+        return ESTIMATES[self.gives]
+
+
+ESTIMATES: dict[str, Any] = {
+    "one row": np.full((1, 20), 0.5),
+    "a number": 0.5,
+    "one column": np.full((30, 1), 0.5),
+    "nothing": None,
+    "not a number": np.full((30, 20), np.nan),
+    "complex": np.full((30, 20), 0.5 + 0j),
+    "a list": [[0.5] * 20] * 30,
+}
+
+
+@pytest.mark.parametrize(
+    ("gives", "words"),
+    [(one, r"expected \(30, 20\)") for one in ("one row", "a number", "one column", "nothing")]
+    + [(one, "aren't finite numbers") for one in ("not a number", "complex")],
+)
+def test_estimates_that_numpy_would_stretch_or_pass_on_are_refused(
+    digits: TrainedModel, monkeypatch: pytest.MonkeyPatch, gives: str, words: str
+) -> None:
+    monkeypatch.setitem(cast(dict[str, str], REGISTRY.built_in), "careless", f"{__name__}:Careless")
+    with pytest.raises(ValueError, match=f"careless gave estimates.*{words}"):
+        measure(cell_of("careless", gives=gives), digits)
+
+
+def test_estimates_in_lists_are_as_good_as_arrays(digits: TrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cast(dict[str, str], REGISTRY.built_in), "careless", f"{__name__}:Careless")
+    found = measure(cell_of("careless", gives="a list"), digits)
+    assert found["mse"] == measure(cell_of("half"), digits)["mse"]

@@ -13,7 +13,7 @@ from vfl.theory.gaussian_mechanism import gaussian_epsilon
 
 @pytest.fixture(scope="module")
 def section() -> Section:
-    return canaries_section(StudyRun(SweepOptions(), quick=True))
+    return canaries_section(StudyRun(SweepOptions(workers=1), quick=True))
 
 
 @pytest.mark.parametrize("world", [0, 1])

@@ -63,7 +63,7 @@ def matrix(told: list[float]) -> Section:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(defences_matrix, "training_rows", federations)
         patched.setattr(os, "sched_getaffinity", lambda process: {0})
-        return matrix_section(StudyRun(SweepOptions(), done=told.append), plan=PLAN)
+        return matrix_section(StudyRun(SweepOptions(workers=1), done=told.append), plan=PLAN)
 
 
 def chosen(section: Section, **where: object) -> pd.DataFrame:
@@ -162,7 +162,7 @@ def test_attacks_and_defences_that_a_user_brings_are_measured_with_all_others() 
     small = replace(PLAN, trials=PLAN.trials[:1], trainings=("lbfgs",))
     attack, defence = Choice.of("half_star"), Choice.of("score_rounding", decimals=1)
     brought = replace(attack, options=(("name_of_nobody", 1),))
-    run = StudyRun(SweepOptions(), attacks=(Choice.of("gia", steps=1),), defences=(defence,))
+    run = StudyRun(SweepOptions(workers=1), attacks=(Choice.of("gia", steps=1),), defences=(defence,))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "sched_getaffinity", lambda process: {0})
         section = matrix_section(run, plan=small, live=False)

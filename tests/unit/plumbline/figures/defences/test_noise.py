@@ -27,7 +27,7 @@ TRAININGS = (1 + len(VARIANTS) * len(DELTAS) * len(EPSILONS)) * len(INITIALISATI
 @pytest.fixture(scope="module")
 def section() -> Section:
     """Without raw data: breast_cancer."""
-    return noise_section(StudyRun(SweepOptions(), quick=True))
+    return noise_section(StudyRun(SweepOptions(workers=1), quick=True))
 
 
 # --- the noise in the simulation -----------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_the_notes_say_what_is_missing_and_the_plot_shows_every_calibration(sect
 
 
 def test_the_same_arguments_give_the_same_bytes(section: Section) -> None:
-    again = noise_section(StudyRun(SweepOptions(), quick=True))
+    again = noise_section(StudyRun(SweepOptions(workers=1), quick=True))
     pd.testing.assert_frame_equal(again.data, section.data)
     assert again.plots == section.plots
     assert again.notes == section.notes

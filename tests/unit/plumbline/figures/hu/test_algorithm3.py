@@ -78,7 +78,7 @@ def _plain() -> dict[str, Any]:
 
 
 def test_the_section_draws_both_data_sets() -> None:
-    run = MadeUpHu(SweepOptions(), quick=True, options={"seeds": 1})
+    run = MadeUpHu(SweepOptions(workers=1), quick=True, options={"seeds": 1})
     assert len(cells_of(HuChoices.of(run))) == 4
     made = defence(run)
     assert [len(plot.panels) for plot in made.plots] == [6, 6]

@@ -74,7 +74,7 @@ def test_a_single_feature_follows_to_the_letter() -> None:
 
 
 def test_the_section_has_every_expansion_and_says_which_are_simulated() -> None:
-    run = MadeUpHu(SweepOptions(), quick=True, options={"seeds": 1, "datasets": ("credit",)})
+    run = MadeUpHu(SweepOptions(workers=1), quick=True, options={"seeds": 1, "datasets": ("credit",)})
     assert len(cells_of(HuChoices.of(run))) == 2 * len(EXPANSIONS) + 3
     made = approximations(run)
     assert set(made.data["expansion"]) == set(EXPANSIONS)

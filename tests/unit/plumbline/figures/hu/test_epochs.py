@@ -23,7 +23,7 @@ DATA = os.environ.get("PLUMBLINE_DATA_DIR")
 
 
 def choices(**options: Any) -> HuChoices:
-    return HuChoices.of(MadeUpHu(SweepOptions(), quick=True, options=options))
+    return HuChoices.of(MadeUpHu(SweepOptions(workers=1), quick=True, options=options))
 
 
 def verdicts(statements: list[Statement]) -> dict[str, str]:
@@ -74,7 +74,7 @@ def facts(recovered: int, *, fits: bool = True) -> pd.DataFrame:
 
 
 def test_a_table_has_a_row_per_training_and_epoch() -> None:
-    run = MadeUpHu(SweepOptions(), quick=True, options={"seeds": 2})
+    run = MadeUpHu(SweepOptions(workers=1), quick=True, options={"seeds": 2})
     cells = cells_of("credit", choices(seeds=2))
     frame = run.measure(cells)
     found, equations = epochs_of(frame), facts_of(frame)
@@ -93,7 +93,7 @@ def test_a_table_has_a_row_per_training_and_epoch() -> None:
 
 @pytest.mark.parametrize(("name", "section"), [("mnist01", mnist01), ("credit", credit)])
 def test_sections_have_a_panel_per_reading_and_measure_and_judge_every_statement(name: str, section: Any) -> None:
-    made = section(MadeUpHu(SweepOptions(), quick=True, options={"seeds": 1}))
+    made = section(MadeUpHu(SweepOptions(workers=1), quick=True, options={"seeds": 1}))
     assert len(made.plots[0].panels) == 4 * len(HU_EXPERIMENTS[name].readings)
     assert len(made.statements) >= 7
     assert any("Quick: 1 seeds" in note for note in made.notes)
@@ -102,9 +102,9 @@ def test_sections_have_a_panel_per_reading_and_measure_and_judge_every_statement
 
 
 def test_what_is_not_asked_for_or_not_there_is_said() -> None:
-    run = MadeUpHu(SweepOptions(), quick=True, options={"datasets": ("credit",)})
+    run = MadeUpHu(SweepOptions(workers=1), quick=True, options={"datasets": ("credit",)})
     assert mnist01(run).notes == ("mnist01 was not asked for (--datasets).",)
-    missing = credit(StudyRun(SweepOptions()))
+    missing = credit(StudyRun(SweepOptions(workers=1)))
     assert "plumbline datasets fetch credit" in missing.notes[0]
     assert not missing.statements
     with pytest.raises(ValueError, match="no experiment on 'bank'"):
@@ -112,7 +112,7 @@ def test_what_is_not_asked_for_or_not_there_is_said() -> None:
     with pytest.raises(ValueError, match="at least 1 seed"):
         choices(seeds=0)
     assert choices(seeds=5).seeds == (0, 1)
-    assert HuChoices.of(MadeUpHu(SweepOptions(), seed=3, options={"seeds": 2})).seeds == (3, 4)
+    assert HuChoices.of(MadeUpHu(SweepOptions(workers=1), seed=3, options={"seeds": 2})).seeds == (3, 4)
 
 
 def test_what_the_paper_states_is_reproduced_where_it_holds() -> None:

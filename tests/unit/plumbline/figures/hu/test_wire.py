@@ -32,14 +32,14 @@ def verdicts(frame: pd.DataFrame) -> list[str]:
 
 
 def test_without_the_flag_no_federation_is_started_and_the_page_says_how() -> None:
-    made = wire(MadeUpHu(SweepOptions(), quick=True))
+    made = wire(MadeUpHu(SweepOptions(workers=1), quick=True))
     assert "--section wire --wire" in made.notes[0]
     assert {one.verdict for one in made.statements} == {"not measured"}
 
 
 def test_every_data_set_is_attacked_and_honest_and_credit_has_a_line() -> None:
     quick, full = (
-        HuChoices.of(MadeUpHu(SweepOptions(), quick=short, options={"wire": True})) for short in (True, False)
+        HuChoices.of(MadeUpHu(SweepOptions(workers=1), quick=short, options={"wire": True})) for short in (True, False)
     )
     cells = [dict(one.options) for one in cells_of(full)]
     assert len(cells) == 6

@@ -1,5 +1,7 @@
 """Figure 7: the cases of section VI against their closed forms, and the section in quick form on synthetic data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,11 +9,12 @@ pytest.importorskip("torch")
 
 from plumbline.figures.page.section import Section
 from plumbline.figures.rassouli.black_box import (
-    black_box_section,
+    _QUICK,
     case_of,
     error_of_case,
     expected_limit,
     predictions,
+    section_of,
 )
 from plumbline.figures.study import StudyRun
 from plumbline.simulation.linear_models import TrainedModel
@@ -93,7 +96,7 @@ def test_predictions_start_at_one_and_end_at_the_most() -> None:
 
 @pytest.fixture(scope="module")
 def section() -> Section:
-    return black_box_section(StudyRun(SweepOptions(), quick=True))
+    return section_of(StudyRun(SweepOptions(workers=1)), replace(_QUICK, instances=4))
 
 
 def test_every_column_has_a_case(section: Section) -> None:

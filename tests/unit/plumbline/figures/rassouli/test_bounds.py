@@ -16,7 +16,7 @@ from plumbline.sweep.measuring import prepare
 
 @pytest.fixture(scope="module")
 def section() -> Section:
-    return bounds_section(StudyRun(SweepOptions(), quick=True))
+    return bounds_section(StudyRun(SweepOptions(workers=1), quick=True))
 
 
 def test_nothing_is_violated(section: Section) -> None:

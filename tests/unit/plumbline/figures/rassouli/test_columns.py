@@ -18,7 +18,7 @@ def test_a_table_is_described() -> None:
 
 
 def test_the_synthetic_data_are_of_the_papers_size_and_others_are_named_as_skipped() -> None:
-    section = columns_section(StudyRun(SweepOptions(), quick=True))
+    section = columns_section(StudyRun(SweepOptions(workers=1), quick=True))
     (row,) = section.summary.to_dict("records")
     assert (row["records"], row["columns"], row["classes"]) == (50_000, 10, 2)
     assert row["records"] == row["records (paper)"]

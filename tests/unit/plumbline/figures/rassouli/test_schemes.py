@@ -13,7 +13,8 @@ from plumbline.sweep import Choice, SweepOptions
 
 @pytest.fixture(scope="module")
 def section() -> Section:
-    return schemes_section(StudyRun(SweepOptions(), quick=True, defences=(Choice.of("score_rounding", decimals=1),)))
+    rounding = Choice.of("score_rounding", decimals=1)
+    return schemes_section(StudyRun(SweepOptions(workers=1), quick=True, defences=(rounding,)))
 
 
 def test_schemes_keep_decisions_and_hurt_only_the_unaware(section: Section) -> None:

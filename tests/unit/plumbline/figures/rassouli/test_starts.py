@@ -1,16 +1,19 @@
 """Figure 14 run in quick form on synthetic data."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.figures.rassouli.starts import STARTS, starts_section
+from plumbline.figures.rassouli.starts import _QUICK, STARTS, section_of
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import Choice, SweepOptions
 
 
 def test_searches_are_compared_by_their_start_and_ours_stands_beside() -> None:
-    section = starts_section(StudyRun(SweepOptions(), quick=True, attacks=(Choice.of("half"),)))
+    run = StudyRun(SweepOptions(workers=1), attacks=(Choice.of("half"),))
+    section = section_of(run, replace(_QUICK, datasets=("synthetic",)))
     searches = section.data[section.data["attack"].str.startswith("gia(")]
     assert set(searches["start_at"]) == set(STARTS)
     # A guess that a user brings is called as a start is, and is none.

@@ -15,7 +15,7 @@ from plumbline.sweep import Choice, SweepOptions
 
 @pytest.fixture(scope="module")
 def section() -> Section:
-    return transform_section(StudyRun(SweepOptions(), quick=True))
+    return transform_section(StudyRun(SweepOptions(workers=1), quick=True))
 
 
 def errors(section: Section) -> pd.DataFrame:
@@ -84,7 +84,7 @@ def test_notes_name_what_is_skipped_and_plots_are_drawn(section: Section) -> Non
 
 
 def test_the_same_arguments_give_the_same_section(section: Section) -> None:
-    again = transform_section(StudyRun(SweepOptions(), quick=True))
+    again = transform_section(StudyRun(SweepOptions(workers=1), quick=True))
     pd.testing.assert_frame_equal(again.data, section.data, check_exact=True)
     assert again.plots == section.plots
     assert again.notes == section.notes
@@ -92,7 +92,7 @@ def test_the_same_arguments_give_the_same_section(section: Section) -> None:
 
 def test_a_plugin_of_parameters_stands_beside_and_others_do_not() -> None:
     chosen = (Choice.of("feature_transform", at="training", kind="permutation"), Choice.of("score_rounding"))
-    section = transform_section(StudyRun(SweepOptions(), quick=True, defences=chosen))
+    section = transform_section(StudyRun(SweepOptions(workers=1), quick=True, defences=chosen))
     assert set(section.data["defence"]) == {NONE, *DEFENCES, chosen[0].words}
     assert section.data.loc[section.data["defence"] == chosen[0].words, "kl"].max() < 1e-9
     section.data.to_parquet(BytesIO())

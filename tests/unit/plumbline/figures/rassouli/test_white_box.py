@@ -1,5 +1,7 @@
 """Figure 4 run in quick form on synthetic data: curves equal to closed forms, cvxpy on a few cells, and plugins."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,12 +11,13 @@ pytest.importorskip("torch")
 import attacks
 from plumbline.figures.page.section import Section
 from plumbline.figures.rassouli.white_box import (
+    _QUICK,
     BEFORE,
     LABELS,
     _left_on_the_table,
     best_published,
     level,
-    white_box_section,
+    section_of,
 )
 from plumbline.figures.rassouli.windowed import columns_of, model_of
 from plumbline.figures.study import StudyRun
@@ -25,8 +28,9 @@ from vfl.theory.prediction import equations, moments, prediction_errors
 
 @pytest.fixture(scope="module")
 def section() -> Section:
-    """With a plugin that needs complete records, which it isn't given."""
-    return white_box_section(StudyRun(SweepOptions(), quick=True, attacks=(Choice.of("imputation"),)))
+    """The quick one of made data, with a plugin that needs complete records, and one that reads a single column."""
+    brought = (Choice.of("imputation"), Choice.of("one_feature"))
+    return section_of(StudyRun(SweepOptions(workers=1), attacks=brought), replace(_QUICK, datasets=("synthetic",)))
 
 
 def test_half_star_and_ls_are_theorem_2_on_the_attacked_records(section: Section) -> None:
@@ -54,9 +58,9 @@ def test_rcc2_is_what_cvxpy_finds() -> None:
             constraints = [matrix @ point == matrix @ record, point >= 0, point <= 1]
             cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(point - 0.5)), constraints).solve(solver="CLARABEL")
             found.append(point.value)
-        (row,) = run_cells([AttackCell(choice, columns, Choice.of("rcc2"), records=5)], SweepOptions()).to_dict(
-            "records"
-        )
+        (row,) = run_cells(
+            [AttackCell(choice, columns, Choice.of("rcc2"), records=5)], SweepOptions(workers=1)
+        ).to_dict("records")
         assert row["mse"] == pytest.approx(float(np.mean((np.array(found) - truth) ** 2)), abs=1e-6)
         np.testing.assert_allclose(attacks.load_prediction("rcc2").reconstruct(view), found, atol=1e-5)
 
@@ -79,21 +83,26 @@ def test_statements_come_from_the_run(section: Section) -> None:
     assert not any(one.subject == "robot" for one in section.statements)
 
 
-def test_an_attack_that_can_not_be_mounted_is_drawn_nowhere(section: Section) -> None:
-    assert "imputation" not in set(section.data["attack"])
-    assert "imputation" not in {curve.label for panel in section.plots[0].panels for curve in panel.curves}
-
-
 def test_our_guess_is_the_least_one_on_the_windows_that_are_compared() -> None:
     """A level's own baseline may be worse than 1/2, and windows without a pair say nothing of the pairs."""
     rows = []
     for start, guess in ((0, 0.04), (5, 0.4)):
-        ours = {"attack": level("imputation"), "mse": 0.02, "guess": guess, "baseline": 0.9}
-        theirs = {"attack": "rcc2", "mse": 0.03, "guess": 0.05, "baseline": float("nan")}
-        others = [{"attack": name, "mse": 0.1} for name in ("ls", "gia", "cls", "half_star", "rcc1", "clamped_ls")]
+        ours: dict[str, object] = {"attack": level("imputation"), "mse": 0.02, "guess": guess, "baseline": 0.9}
+        theirs: dict[str, object] = {"attack": "rcc2", "mse": 0.03, "guess": 0.05, "baseline": float("nan")}
+        others: list[dict[str, object]] = [
+            {"attack": name, "mse": 0.1} for name in ("ls", "gia", "cls", "half_star", "rcc1", "clamped_ls")
+        ]
         measured = [ours, theirs, *others] if start == 0 else [ours]
         rows += [
             {"dataset": "bank", "trainer": "adam", "seed": 0, "d": 5, "k": 2, "start": start} | one for one in measured
         ]
     words = _left_on_the_table(pd.DataFrame(rows), "bank")
     assert "a guess 0.040: the federation's part is 0.50" in words
+
+
+def test_a_plugin_is_given_what_it_needs_and_drawn_where_it_can_be_mounted(section: Section) -> None:
+    assert set(section.data.loc[section.data["attack"] == "imputation", "auxiliary"]) == {_QUICK.auxiliary}
+    drawn = {curve.label: curve for curve in section.plots[0].panels[0].curves}
+    assert len(drawn["imputation"].x) > 1
+    # Several columns can't be read by it: only d = 1 is there.
+    assert set(section.data.loc[section.data["attack"] == "one_feature", "d"]) <= {1}

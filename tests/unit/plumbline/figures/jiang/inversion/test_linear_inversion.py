@@ -62,7 +62,7 @@ def test_grids_take_seeds_in_turn_and_the_size_that_scores_determine() -> None:
 
 
 def test_a_missing_data_set_is_named() -> None:
-    run = StudyRun(SweepOptions())
+    run = StudyRun(SweepOptions(workers=1))
     section = linear_section(run, LinearPlan(Grid(("robot",), ratios=(0.1,)), steps=1))
     assert any(note.startswith("robot is skipped") for note in section.notes)
     assert (section.plots, [one.verdict for one in section.statements]) == ((), ["not measured"])

@@ -44,7 +44,7 @@ def test_a_tiny_run_has_four_distributions(monkeypatch: pytest.MonkeyPatch, tmp_
     )
     monkeypatch.setattr(section, "RECORDS", 50)
     monkeypatch.setattr(section, "_DRAWS", 5)
-    found = section.auxiliary(StudyRun(SweepOptions(), quick=True))
+    found = section.auxiliary(StudyRun(SweepOptions(workers=1), quick=True))
     assert set(found.data["status"]) == {"done"}
     errors = found.data[found.data["adversary"] == "shadow"].set_index("distribution")["mse"]
     assert set(errors.index) == {ORIGINAL, *MADE_UP}

@@ -82,7 +82,7 @@ def test_a_tiny_run_measures_all_adversaries(monkeypatch: pytest.MonkeyPatch) ->
     plan = replace(section._QUICK, linear=(("breast_cancer",), splits), network=(("breast_cancer",), splits))
     monkeypatch.setattr(section, "_QUICK", replace(plan, shares=(0.25,), draws=5))
     monkeypatch.setattr(section, "RECORDS", 10)
-    found = section.shadow(StudyRun(SweepOptions(), quick=True, attacks=(Choice.of("half_star"),)))
+    found = section.shadow(StudyRun(SweepOptions(workers=1), quick=True, attacks=(Choice.of("half_star"),)))
     assert set(found.data["status"]) <= {"done", "not applicable"}
     measured = found.data[found.data["status"] == "done"]
     assert {"shadow", "posterior", "imputation", "white box", "random guess"} <= set(measured["adversary"])
@@ -98,7 +98,7 @@ def test_a_tiny_run_measures_all_adversaries(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_data_sets_that_are_missing_are_named() -> None:
-    found = section.shadow(StudyRun(SweepOptions(), quick=True))
+    found = section.shadow(StudyRun(SweepOptions(workers=1), quick=True))
     assert found.data.empty
     assert any("robot is skipped" in note for note in found.notes)
     assert {one.verdict for one in found.statements} == {"not measured"}

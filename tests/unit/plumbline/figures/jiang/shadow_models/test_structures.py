@@ -50,7 +50,7 @@ def test_a_tiny_run_guesses_every_structure(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(section, "RECORDS", 10)
     # tau is more than this data set holds out.
     monkeypatch.setattr(section, "threshold", lambda *_: 20)
-    found = section.structures(StudyRun(SweepOptions(), quick=True))
+    found = section.structures(StudyRun(SweepOptions(workers=1), quick=True))
     assert set(found.data["status"]) == {"done"}
     shadows = found.data[found.data["adversary"] == "shadow"]
     assert list(shadows["structure"]) == [structure_words(one) for one in GUESSED]

@@ -87,7 +87,7 @@ def test_a_tiny_run_measures_every_defence(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(section, "_KINDS", ("linear",))
     splits = Splits((0.5,), windows=1, steps=5, shadow_steps=5)
     monkeypatch.setattr(section, "_QUICK", section._Plan(("wine",), splits, epsilons=(10.0,), draws=2))
-    found = section.trade_offs(StudyRun(SweepOptions(), quick=True, defences=(Choice.of("score_scheme3"),)))
+    found = section.trade_offs(StudyRun(SweepOptions(workers=1), quick=True, defences=(Choice.of("score_scheme3"),)))
     data = found.data
     assert set(data["status"]) <= {"done", "not applicable"}
     inverted = data[data["adversary"] == "inversion"]
