@@ -124,13 +124,14 @@ def _unique(results: pd.DataFrame) -> Statement:
         "all data sets",
         "Party A reads g^B off r uniquely for the records outside of an interval, and sorts those (C_t).",
         verdict_of([bool(value > UNIQUE_FROM) for value in largest.values()]),
-        "Outside of it means |theta^T x| > "
+        ""
+        if not largest
+        else "Outside of it means |theta^T x| > "
         f"{UNIQUE_FROM:.2f}; the largest of any training that stays finite is "
         + "; ".join(f"{' '.join(key)} {value:.2f}" for key, value in largest.items())
         + ".",
         "The interval holds the values with several roots, (128) means those outside. They are far from the [-5, 5] "
-        "that "
-        "the cubic is for; inside, the root below its turning point is the one, as long as |theta^T x| < 4.05.",
+        "that the cubic is for; inside, the root below its turning point is the one, as long as |theta^T x| < 4.05.",
     )
 
 

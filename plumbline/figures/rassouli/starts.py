@@ -71,6 +71,8 @@ def section_of(run: StudyRun, plan: _Plan) -> Section:
     names, skipped = run.available(plan.datasets)
     data = done_rows(run.measure([cell for name in names for cell in _cells(run, plan, name)]))
     words = {gia(start, plan.steps).words: start for start in STARTS}
+    # A guess that a user brings is called as a start is.
+    words |= {start: f"attack {start}" for start in STARTS}
     data = data.assign(start_at=data["attack"].map(lambda attack: words.get(attack, attack)), k=classes_over(data))
     return Section(
         name="starts",
@@ -126,7 +128,7 @@ def _plot(data: pd.DataFrame) -> Plot:
             attack = choice_words("posterior", prior=prior)
             curves.append(_curve(own, attack, f"posterior, knows {words}", ours=True))
             if prior != "covariance":
-                curves.append(_curve(own, attack, f"guess, knows {words}", "baseline", ours=True))
+                curves.append(_curve(own, attack, f"guess, knows {words}", "guess", ours=True))
         drawn = tuple(one for one in curves if one.x)
         panels.append(Panel(str(name), "d / k", "MSE per feature", drawn, ((1.0, "d = k"),)))
     return draw_panels(

@@ -232,7 +232,7 @@ def _beside(own: pd.DataFrame, name: str) -> Panel:
     curves = [curve(own, best, LABELS.get(best, best))]
     curves += [curve(own, level(prior), f"posterior, knows {word}", ours=True) for prior, word in words.items()]
     curves += [
-        curve(own, level(prior), f"guess, knows {word}", measure="baseline", ours=True)
+        curve(own, level(prior), f"guess, knows {word}", measure="guess", ours=True)
         for prior, word in words.items()
         # The mean is the best guess of the third level as well.
         if prior != "covariance"
@@ -283,7 +283,7 @@ def _notes(data: pd.DataFrame, plan: _Plan) -> list[str]:
         f"{plan.steps} steps of Adam.",
         "The Bayesian adversary knows nothing, the columns' means and variances, their covariance, or "
         f"{plan.auxiliary} complete records; it owns its own columns in all cases. A level's guess is what it would "
-        "say with the scores withheld.",
+        "say with the scores withheld, or a constant that errs less.",
         *(_left_on_the_table(data, name) for name in data["dataset"].unique()),
     ]
 
@@ -303,7 +303,7 @@ def _left_on_the_table(data: pd.DataFrame, name: str) -> str:
         if not len(pairs):
             continue
         theirs, ours = pairs["left"].mean(), pairs["right"].mean()
-        guess = own.loc[own["attack"] == level(prior), "baseline"].mean() if "baseline" in own else float("nan")
+        guess = _guess_on(pairs, own[own["attack"] == level(prior)])
         part = max(0.0, 1 - ours / guess) if guess > 0 else float("nan")
         gap = interval_words(interval_over(pairs, "difference"))
         said.append(
@@ -312,3 +312,9 @@ def _left_on_the_table(data: pd.DataFrame, name: str) -> str:
         )
     listed = "; ".join(said) or "ours was not measured"
     return f"{name}, d >= k: the paper's best attack is {LABELS.get(best, best)}; {listed}."
+
+
+def _guess_on(pairs: pd.DataFrame, ours: pd.DataFrame) -> float:
+    """What the least guess of our level errs without scores, over the windows of ``pairs``; NaN where nobody said."""
+    on = ["seed", "d", "start"]
+    return float(pairs[on].merge(ours, on=on)["guess"].mean()) if "guess" in ours else float("nan")

@@ -182,7 +182,7 @@ def _others_suffer(data: pd.DataFrame, words: str, column: str) -> Statement:
             f"At epsilon {SMALL:g} it errs {interval_words(mean)} more than without the defence; surely more at "
             f"{sum(held)} of {len(held)} pairs of data set and d."
         )
-    paper = "A defence that is made against half* also lowers other attacks."
+    paper = "A defence that is made against half* would likely lower other attacks as well (which it leaves open)."
     return stated("Remark 9", words, paper, held, said)
 
 

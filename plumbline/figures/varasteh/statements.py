@@ -227,7 +227,7 @@ def covariance_statements(facts: pd.DataFrame, frame: pd.DataFrame) -> tuple[Sta
     least = [gains[name] for name in _VULNERABLE if name in gains]
     gained = ", ".join(f"{name} {interval_words(gains[name])}" for name in both)
     gain_words = f"Share of 1/2's error that AM takes off: {gained}."
-    pairs = [] if "pendigits" not in gains else [one.mean > gains["pendigits"].mean for one in least]
+    pairs = [] if "pendigits" not in gains else [one.low > gains["pendigits"].high for one in least]
     return (
         stated(
             "Figure 6",

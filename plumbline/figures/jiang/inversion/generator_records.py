@@ -242,6 +242,13 @@ def _stays(part: pd.DataFrame) -> Finding:
     if ends["predictions"].nunique() < 2:
         return NOTHING
     one, most = (ends[ends["predictions"] == end] for end in (ends["predictions"].min(), ends["predictions"].max()))
-    first, last = interval_over(one, "attack_accuracy"), interval_over(most, "attack_accuracy")
-    held = [abs(first.mean - last.mean) <= _ALIKE or first.low <= last.mean <= first.high]
-    return Finding(verdict_of(held), f"{interval_words(first)} with the fewest, {interval_words(last)} with the most.")
+    pairs = one.merge(most, on=["seed", "start"], suffixes=("", "_most"))
+    if not len(pairs):
+        return NOTHING
+    change = interval_over(pairs.assign(change=pairs["attack_accuracy_most"] - pairs["attack_accuracy"]), "change")
+    first, last = (interval_over(pairs, name) for name in ("attack_accuracy", "attack_accuracy_most"))
+    return Finding(
+        verdict_of([abs(change.mean) <= _ALIKE]),
+        f"{interval_words(first)} with the fewest, {interval_words(last)} with the most: {interval_words(change)} more "
+        "on the same windows.",
+    )

@@ -135,7 +135,9 @@ def _judged(own: pd.DataFrame, claim: _Claim) -> Judged:
             continue
         held = []
         if claim.protects is not None:
-            held.append((attack.is_below and attack.mean.mean < -_DISTINCT) == claim.protects)
+            # A wide interval shows neither: what doesn't protect surely takes less than that away.
+            fell = attack.is_below and attack.mean.mean < -_DISTINCT
+            held.append(fell if claim.protects else attack.mean.low >= -_DISTINCT)
         if claim.costs is not None:
             held.append((model.mean.mean < -_NEGLIGIBLE) == claim.costs)
         judged.add(f"{words}: {attack.words} and {model.words}", *held)

@@ -94,7 +94,7 @@ def _remark_4(frame: pd.DataFrame) -> Iterator[Statement]:
         "A has full rank: min(k - 1, d).",
         verdict_of(full.tolist()),
         f"in {int(full.sum())} of {len(frame)} windows",
-        "" if full.all() else "A column that is constant, or a weight of 0, takes a rank away.",
+        "" if full.all() else "A guess: a column that is constant there, or a weight of 0, takes a rank away.",
     )
     yield Statement(
         "Remark 4",
@@ -118,7 +118,7 @@ def _coincide(frame: pd.DataFrame) -> Iterator[Statement]:
                 f"{apart.mean():.1%} apart on average over d, {apart.max():.1%} at most",
                 ""
                 if (apart < _COINCIDES).all()
-                else "Held-out predictions are a sample: so few of them lie that far off.",
+                else "The closed form is exact for the records whose moments it is from; others are a sample of few.",
             )
 
 

@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from plumbline.figures.jiang.paired_points import Judged, curve, difference, where
+from plumbline.figures.jiang.paired_points import Difference, Judged, curve, difference, where
+from plumbline.judge.measures import Interval
 
 
 def _rows(values: list[float], *, starts: list[int] | None = None) -> pd.DataFrame:
@@ -70,3 +71,7 @@ def test_a_curve_has_a_mean_per_ratio() -> None:
     assert drawn.x == (0.1, 0.5)
     assert drawn.y == pytest.approx((0.5, 0.2))
     assert drawn.low[1] <= 0.2 <= drawn.high[1]
+
+
+def test_one_window_has_no_interval() -> None:
+    assert "no interval" in Difference(Interval(0.1, 0.1, 0.1), 0.5).words

@@ -8,13 +8,16 @@ pytest.importorskip("torch")
 
 from plumbline.figures.rassouli.starts import _QUICK, STARTS, section_of
 from plumbline.figures.study import StudyRun
-from plumbline.sweep import SweepOptions
+from plumbline.sweep import Choice, SweepOptions
 
 
 def test_searches_are_compared_by_their_start_and_ours_stands_beside() -> None:
-    section = section_of(StudyRun(SweepOptions(workers=1)), replace(_QUICK, datasets=("synthetic",)))
+    run = StudyRun(SweepOptions(workers=1), attacks=(Choice.of("half"),))
+    section = section_of(run, replace(_QUICK, datasets=("synthetic",)))
     searches = section.data[section.data["attack"].str.startswith("gia(")]
     assert set(searches["start_at"]) == set(STARTS)
+    # A guess that a user brings is called as a start is, and is none.
+    assert set(section.data.loc[section.data["attack"] == "half", "start_at"]) == {"attack half"}
     means = searches[searches["d"] >= searches["k"]].groupby("start_at")["mse"].mean()
     # Synthetic columns lie about 1/2.
     assert means["half"] < means["random"] < means["zero"]

@@ -3,13 +3,22 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("torch")
 
 import attacks
 from plumbline.figures.page.section import Section
-from plumbline.figures.rassouli.white_box import _QUICK, BEFORE, LABELS, best_published, level, section_of
+from plumbline.figures.rassouli.white_box import (
+    _QUICK,
+    BEFORE,
+    LABELS,
+    _left_on_the_table,
+    best_published,
+    level,
+    section_of,
+)
 from plumbline.figures.rassouli.windowed import columns_of, model_of
 from plumbline.figures.study import StudyRun
 from plumbline.sweep import AttackCell, Choice, SweepOptions, run_cells
@@ -80,3 +89,18 @@ def test_a_plugin_is_given_what_it_needs_and_drawn_where_it_can_be_mounted(secti
     assert len(drawn["imputation"].x) > 1
     # Several columns can't be read by it: only d = 1 is there.
     assert set(section.data.loc[section.data["attack"] == "one_feature", "d"]) <= {1}
+
+
+def test_our_guess_is_the_least_one_on_the_windows_that_are_compared() -> None:
+    """A level's own baseline may be worse than 1/2, and windows without a pair say nothing of the pairs."""
+    rows = []
+    for start, guess in ((0, 0.04), (5, 0.4)):
+        ours = {"attack": level("imputation"), "mse": 0.02, "guess": guess, "baseline": 0.9}
+        theirs = {"attack": "rcc2", "mse": 0.03, "guess": 0.05, "baseline": float("nan")}
+        others = [{"attack": name, "mse": 0.1} for name in ("ls", "gia", "cls", "half_star", "rcc1", "clamped_ls")]
+        measured = [ours, theirs, *others] if start == 0 else [ours]
+        rows += [
+            {"dataset": "bank", "trainer": "adam", "seed": 0, "d": 5, "k": 2, "start": start} | one for one in measured
+        ]
+    words = _left_on_the_table(pd.DataFrame(rows), "bank")
+    assert "a guess 0.040: the federation's part is 0.50" in words

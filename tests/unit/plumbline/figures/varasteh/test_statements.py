@@ -152,3 +152,9 @@ def test_covariance_off_the_diagonal_decides() -> None:
     assert (diagonal.verdict, pendigits.verdict, resists.verdict) == ("reproduced", "reproduced", "reproduced")
     turned = facts.assign(off_diagonal=[0.1, 0.5, 0.9, 0.3, 0.4])
     assert [one.verdict for one in covariance_statements(turned, gains)] == ["differs", "in part", "reproduced"]
+
+
+def test_an_order_of_one_window_says_that_it_has_no_interval() -> None:
+    one = frame(GOOD, spread=0.0).query("start == 0")
+    found = ordered(differences(one, HALF, OWN_MODEL), ("Figure 4", "bank", "..."), "1/2 errs more")
+    assert "At 2 of them there is one window and seed, no interval, and its sign decides." in found.measured

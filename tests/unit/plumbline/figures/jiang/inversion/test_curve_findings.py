@@ -248,3 +248,10 @@ def of_table_1(linear: float, network: float, records: int = 5_456) -> list[str]
 def test_table_1_each_way() -> None:
     assert of_table_1(0.671, 0.8946) == ["reproduced"] * 3
     assert of_table_1(0.69, 0.95, records=100) == ["in part", "in part", "differs"]
+
+
+def test_times_that_a_wide_interval_reaches_are_not_measured_times() -> None:
+    """Half of the windows err 2.2 times as much, half 1.2: the interval reaches 2, the mean doesn't."""
+    frame = made(lambda curve, _, unit: 1.2 + unit % 2 if curve == ESA else 1.0, flat, (GIA, ESA))
+    assert fewer_times(frame, "satellite", GIA, ESA, ratio=0.9, least=2.0).verdict == "in part"
+    assert fewer_times(frame, "satellite", GIA, ESA, ratio=0.9, least=1.5).verdict == "reproduced"

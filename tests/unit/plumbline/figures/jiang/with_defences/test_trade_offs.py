@@ -102,3 +102,11 @@ def test_a_tiny_run_measures_every_defence(monkeypatch: pytest.MonkeyPatch, tmp_
     assert all(plot.svg.count("<svg") == 1 for plot in found.plots)
     assert next(one for one in found.statements if one.paper.startswith("PSI")).verdict == "reproduced"
     found.data.to_parquet(tmp_path / "data.parquet")
+
+
+def test_windows_that_disagree_do_not_show_that_a_defence_fails() -> None:
+    frame = _frame(_AS_THE_PAPER)
+    own = frame["option"] == "epsilon 10"
+    frame.loc[own, "attack_accuracy"] = frame.loc[own, "start"].map({0: 0.9, 1: 0.8, 2: 0.3})
+    large = next(one for one in trade_off_statements(frame) if one.paper.startswith("With a large budget"))
+    assert large.verdict == "differs"

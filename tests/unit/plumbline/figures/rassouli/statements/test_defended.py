@@ -22,6 +22,7 @@ def transformed(
     known: float = 0.05,
     worst: float = 0.5,
     late: float = 0.2,
+    eigenvalue: float = 0.01,
 ) -> pd.DataFrame:
     """Three windows at d = 2 and 9 of bank, k = 2; what -I adds falls to a share ``late`` of it at the last d."""
     made = []
@@ -36,7 +37,7 @@ def transformed(
                 "start": start,
                 "gain": gain * share,
                 "bound": 0.5,
-                "share": 0.1,
+                "share": 0.1 if d == 2 else eigenvalue,
             }
             for attack in ATTACKS:
                 for defence, mse, lost in (
@@ -69,6 +70,28 @@ def transform_verdict(frame: pd.DataFrame, words: str) -> Statement:
 def test_each_statement_on_the_transform_comes_out_both_ways(words: str, failing: dict[str, float]) -> None:
     assert transform_verdict(transformed(), words).verdict == "reproduced"
     assert transform_verdict(transformed(**failing), words).verdict == "differs"
+
+
+def test_what_vanishes_is_said_of_slow_eigenvalues_only() -> None:
+    found = transform_verdict(transformed(eigenvalue=0.09), "what -I adds vanishes")
+    assert found.verdict == "not measured"
+    assert "says nothing of such data" in found.reason
+
+
+def test_one_window_that_falls_leaves_an_attack_unsure_of_its_rise() -> None:
+    frame = transformed()
+    row = (frame["adversary"] == "rcc1") & (frame["defence"] == "-I, retrained") & (frame["d"] == 9)
+    frame.loc[row & (frame["start"] == 1), "mse"] = 0.04
+    found = transform_verdict(frame, "All the reconstruction attacks")
+    assert found.verdict == "in part"
+    assert found.reason == "Not surely so: rcc1 at d = 9."
+
+
+def test_an_attack_that_was_not_measured_is_not_counted() -> None:
+    frame = transformed()
+    found = transform_verdict(frame[frame["adversary"] != "rcc1"], "All the reconstruction attacks")
+    assert found.verdict == "reproduced"
+    assert "rcc1" not in found.measured
 
 
 def test_theorem_3_is_exceeded_by_no_other_transform() -> None:

@@ -107,3 +107,41 @@ def test_an_advantage_within_its_interval_is_none() -> None:
 def test_intervals_have_no_rounding_of_nothing() -> None:
     assert interval_words(Interval(1e-30, 0.0, 2e-29)) == "0 (0 to 0)"
     assert interval_words(Interval(0.01234, 0.01, 0.015)) == "0.0123 (0.0100 to 0.0150)"
+
+
+def test_centres_are_close_beside_their_own_error_not_beside_that_of_half() -> None:
+    """1/1000 is little beside 0.04 of Half, and half as much again beside RCC2's 0.002."""
+    apart = verdict(rows({"rcc1": 0.003, "rcc2": 0.002}), "RCC1 and RCC2 are close")
+    assert apart.verdict == "differs"
+    assert "Not so at d = 5, 7" in apart.reason
+
+
+def test_a_gap_that_is_right_on_average_is_not_always_right() -> None:
+    frame = rows()
+    of_d = frame["attack"].eq("random_guess") & frame["d"].isin([5, 7])
+    frame.loc[of_d, "mse"] += frame.loc[of_d, "d"].map({5: 0.02, 7: -0.02})
+    assert verdict(frame, "The gap between RG and Half").verdict == "in part"
+
+
+def test_different_attacks_may_not_share_the_windows_on_which_they_win() -> None:
+    """CLS wins on half of the windows and Half* on the others: neither curve is below the literature's."""
+    frame = rows({"gia": 0.1, "ls": 0.1})
+    for attack, wins in (("cls", 0), ("half_star", 1)):
+        own = frame["attack"] == attack
+        frame.loc[own, "mse"] = 0.3
+        frame.loc[own & (frame["start"] % 2 == wins), "mse"] = 0.05
+    assert verdict(frame, "Either CLS or Half*").verdict == "differs"
+
+
+def test_an_attack_that_a_user_brings_is_none_of_the_papers() -> None:
+    brought = rows({"my_attack": 5.0})
+    assert verdict(brought, "Zero errs more than all").verdict == "reproduced"
+
+
+def test_steps_within_their_interval_are_no_trend() -> None:
+    noisy = rows().assign(mse=lambda frame: 0.1 + 0.01 * (-1) ** (frame["start"] + frame["d"] // 2))
+    assert verdict(noisy, "may rise or fall").verdict == "differs"
+
+
+def test_one_measurement_has_no_interval() -> None:
+    assert interval_words(Interval(0.0123, 0.0123, 0.0123)) == "0.0123 (no interval)"
