@@ -1,6 +1,7 @@
 """Measures how much a reconstruction tells of the truth: errors, baselines, accuracy, entropy."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,11 +21,23 @@ class Interval:
         mean: the mean.
         low: 2.5 % quantile of the bootstrap.
         high: 97.5 % quantile of the bootstrap.
+        alone: whether there was but one to resample (``LoneMean``): nothing is sure of it.
     """
 
     mean: float
     low: float
     high: float
+    alone: ClassVar[bool] = False
+
+
+class LoneMean(Interval):
+    """What a single window and seed measured: it has no interval, and both its ends are itself."""
+
+    alone: ClassVar[bool] = True
+
+    def __init__(self, mean: float) -> None:
+        """Take the one mean that there is."""
+        super().__init__(mean, mean, mean)
 
 
 def mse_per_feature(truth: FloatArray, estimate: FloatArray) -> float:

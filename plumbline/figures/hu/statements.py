@@ -85,12 +85,17 @@ def credit_statements(results: pd.DataFrame, facts: pd.DataFrame) -> list[Statem
 def words(interval: Interval, digits: int = 4) -> str:
     """Write a mean with its interval, or alone where one seed has none."""
     mean = f"{interval.mean:.{digits}f}"
-    return mean if interval.low == interval.high else f"{mean} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+    if interval.alone:
+        return f"{mean} (no interval)"
+    return f"{mean} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
 
 
 def ordering(lead: Interval) -> Verdict:
-    """Judge 'above' by a paired difference: reproduced, where its interval is; in part, where only its mean is."""
-    return "reproduced" if lead.low > 0 else "in part" if lead.mean > 0 else "differs"
+    """Judge 'above' by a paired difference: reproduced, where its interval is; in part, where only its mean is.
+
+    One seed has no interval, and no more than its mean.
+    """
+    return "reproduced" if lead.low > 0 and not lead.alone else "in part" if lead.mean > 0 else "differs"
 
 
 # --- both data sets ---------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from plumbline.figures.page.elements import number_words
-from plumbline.judge.measures import Interval
+from plumbline.judge.measures import Interval, LoneMean
 
 Verdict = Literal["reproduced", "in part", "differs", "not measured"]
 _RESAMPLES = 2000
@@ -47,14 +47,14 @@ def verdict_of(held: Sequence[bool]) -> Verdict:
 def interval_over(frame: pd.DataFrame, measure: str, by: Sequence[str] = ("seed", "start")) -> Interval:
     """Mean of a measure, and its 95 % bootstrap interval over the groups that ``by`` makes (windows and seeds).
 
-    One group has no interval: its ends are the mean, and words must say so (``without_interval``). Groups in which
+    One group has no interval: its ends are the mean, and words must say so (``Interval.alone``). Groups in which
     nothing was measured (NaN) don't count: one of them would make every comparison with the mean false. NaN of none.
     """
     means = frame.groupby(list(by))[measure].mean().dropna().to_numpy(dtype=np.float64)
     if not len(means):
         return Interval(np.nan, np.nan, np.nan)
     if len(means) < 2:
-        return Interval(float(means.mean()), float(means.mean()), float(means.mean()))
+        return LoneMean(float(means.mean()))
     generator = np.random.default_rng(0)
     drawn = means[generator.integers(0, len(means), (_RESAMPLES, len(means)))].mean(axis=1)
     low, high = np.quantile(drawn, (0.025, 0.975))
@@ -65,23 +65,18 @@ def interval_words(interval: Interval, digits: int = 3, *, decimals: int | None 
     """Write a mean with its interval: ``0.0123 (0.0118 to 0.0128)``; one measurement has none, and says so.
 
     Arguments:
-        interval: of a mean.
+        interval: of a mean; nothing is written of NaN.
         digits: how many count.
         decimals: so many behind the point instead, for shares that are close to 1.
         signed: whether a sign stands before every number, as of differences.
     """
+    if np.isnan(interval.mean):
+        return ""
     ends = (interval.mean, interval.low, interval.high)
     mean, low, high = (_end_words(0.0 if abs(end) < _ROUNDING else end, digits, decimals, signed) for end in ends)
-    if without_interval(interval):
-        return f"{mean} (no interval)"
-    return f"{mean} ({low} to {high})" if interval.low < interval.high else mean
+    return f"{mean} (no interval)" if interval.alone else f"{mean} ({low} to {high})"
 
 
 def _end_words(value: float, digits: int, decimals: int | None, signed: bool) -> str:
     plus = "+" if signed and value >= 0 else ""
     return plus + (number_words(value, digits) if decimals is None else f"{value:.{decimals}f}")
-
-
-def without_interval(found: Interval) -> bool:
-    """Tell whether an interval is that of one group, from which nothing is sure; 0 needs none."""
-    return found.low == found.high and abs(found.mean) >= _ROUNDING

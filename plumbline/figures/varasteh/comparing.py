@@ -83,7 +83,7 @@ def ordered(found: pd.DataFrame, statement: tuple[str, str, str], who: str, reas
         reason: known reasons why it may differ.
     """
     held = surely_positive(found)
-    alone = sum(len(part[["seed", "start"]].drop_duplicates()) == 1 for _, part in found.groupby(["dataset", "d"]))
+    alone = sum(interval_over(part, "difference").alone for _, part in found.groupby(["dataset", "d"]))
     measured = (
         f"{who} by {interval_words(mean_of(found, 'difference'))} on average; the interval over windows and seeds is "
         f"above 0 at {sum(held)} of {len(held)} numbers of passive columns."

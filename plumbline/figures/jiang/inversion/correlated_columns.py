@@ -173,7 +173,7 @@ def _usually_lower(results: pd.DataFrame, name: str) -> Statement:
     if own is None:
         finding = NOTHING
     else:
-        verdict: Verdict = "reproduced" if own.high < 0 else "in part" if own.mean < 0 else "differs"
+        verdict: Verdict = "reproduced" if own.high < 0 and not own.alone else "in part" if own.mean < 0 else "differs"
         finding = Finding(verdict, f"Rank correlation of error with correlation: {interval_words(own)}.")
     others = ", ".join(
         f"{curve} {interval_words(one)}" for curve in (HALF, IMPUTED, MOMENTS) if (one := found.get(curve)) is not None

@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 
 from plumbline.figures.page.paired_differences import paired
 from plumbline.figures.page.statement import interval_over
-from plumbline.judge.measures import Interval
+from plumbline.judge.measures import Interval, LoneMean
 
 # What two measurements of the same thing share, where they have it.
 _PLACE = ("dataset", "d", "ratio", "predictions", "seed", "start")
@@ -27,7 +27,7 @@ def times_of(pairs: pd.DataFrame) -> Interval:
     """How many times as large the right curve is as the left: a ratio of means, over windows and seeds."""
     first, second = pairs["left"].to_numpy(), pairs["right"].to_numpy()
     if len(pairs) < 2:
-        return Interval(*[float(second.mean() / first.mean())] * 3)
+        return LoneMean(float(second.mean() / first.mean()))
     rows = np.random.default_rng(0).integers(0, len(pairs), (2000, len(pairs)))
     low, high = np.quantile(second[rows].mean(axis=1) / first[rows].mean(axis=1), (0.025, 0.975))
     return Interval(float(second.mean() / first.mean()), float(low), float(high))

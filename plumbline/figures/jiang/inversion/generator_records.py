@@ -233,7 +233,7 @@ def _grows(part: pd.DataFrame) -> Finding:
     found = trend(part.dropna(subset="attack_accuracy"), "predictions", "attack_accuracy")
     if found is None:
         return NOTHING
-    held = [found.mean > 0, found.low > 0]
+    held = [found.mean > 0, found.low > 0 and not found.alone]
     return Finding(verdict_of(held), f"Rank correlation with the number of predictions: {interval_words(found)}.")
 
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from plumbline.figures.jiang.paired_points import Difference, Judged, curve, difference, where
-from plumbline.judge.measures import Interval
+from plumbline.judge.measures import LoneMean
 
 
 def _rows(values: list[float], *, starts: list[int] | None = None) -> pd.DataFrame:
@@ -74,4 +74,4 @@ def test_a_curve_has_a_mean_per_ratio() -> None:
 
 
 def test_one_window_has_no_interval() -> None:
-    assert "no interval" in Difference(Interval(0.1, 0.1, 0.1), 0.5).words
+    assert "no interval" in Difference(LoneMean(0.1), 0.5).words

@@ -1,12 +1,14 @@
 """Pairs of measurements, and what is said of their differences."""
 
+from typing import Any
+
 import pandas as pd
 import pytest
 
 from plumbline.figures.page.curves import mean_curve
 from plumbline.figures.page.paired_differences import paired
 from plumbline.figures.page.statement import interval_words
-from plumbline.judge.measures import Interval
+from plumbline.judge.measures import Interval, LoneMean
 
 NAN = float("nan")
 
@@ -37,22 +39,24 @@ def test_nothing_to_pair_is_an_empty_frame_with_its_columns() -> None:
     ("interval", "options", "words"),
     [
         (Interval(0.0123, 0.0118, 0.01284), {}, "0.0123 (0.0118 to 0.0128)"),
-        (Interval(0.5, 0.5, 0.5), {}, "0.500 (no interval)"),
-        (Interval(0.0, 0.0, 0.0), {}, "0"),
+        (LoneMean(0.5), {}, "0.500 (no interval)"),
+        (LoneMean(0.0), {}, "0 (no interval)"),
+        (Interval(0.0, 0.0, 0.0), {}, "0 (0 to 0)"),
         (Interval(1e-17, -1e-3, 1e-3), {"digits": 1}, "0 (-0.001 to 0.001)"),
         (Interval(0.99993, 0.9999, 1.0), {"decimals": 4}, "0.9999 (0.9999 to 1.0000)"),
         (Interval(0.012, -0.003, 0.02), {"digits": 2, "signed": True}, "+0.012 (-0.0030 to +0.020)"),
         (Interval(NAN, NAN, NAN), {}, ""),
     ],
 )
-def test_an_interval_is_said_where_there_is_one(interval: Interval, options: dict[str, int], words: str) -> None:
+def test_an_interval_is_said_where_there_is_one(interval: Interval, options: dict[str, Any], words: str) -> None:
     assert interval_words(interval, **options) == words
 
 
 def test_a_curve_of_means_has_a_point_for_each_x_and_its_interval() -> None:
     measured = pd.concat([rows({(0, 1): 0.2, (1, 1): 0.4}), rows({(0, 1): 0.6, (1, 1): NAN}).assign(d=1)])
     drawn = mean_curve(measured, "d", "LS")
-    assert (drawn.x, drawn.y) == ((1.0, 2.0), pytest.approx((0.6, 0.3)))
+    assert drawn.x == (1.0, 2.0)
+    assert drawn.y == pytest.approx((0.6, 0.3))
     assert drawn.low[0] == drawn.high[0] == 0.6
     assert drawn.low[1] == pytest.approx(0.2)
     assert mean_curve(measured, "d", "LS", banded=False).low == ()

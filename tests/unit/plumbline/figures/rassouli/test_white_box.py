@@ -98,7 +98,7 @@ def test_our_guess_is_the_least_one_on_the_windows_that_are_compared() -> None:
         ours = {"attack": level("imputation"), "mse": 0.02, "guess": guess, "baseline": 0.9}
         theirs = {"attack": "rcc2", "mse": 0.03, "guess": 0.05, "baseline": float("nan")}
         others = [{"attack": name, "mse": 0.1} for name in ("ls", "gia", "cls", "half_star", "rcc1", "clamped_ls")]
-        measured = [ours, theirs, *others] if start == 0 else [ours]
+        measured: list[dict[str, object]] = [ours, theirs, *others] if start == 0 else [ours]
         rows += [
             {"dataset": "bank", "trainer": "adam", "seed": 0, "d": 5, "k": 2, "start": start} | one for one in measured
         ]

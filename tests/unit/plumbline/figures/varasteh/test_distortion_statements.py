@@ -103,7 +103,7 @@ def test_shapes_are_counted() -> None:
 @pytest.mark.parametrize(("slope", "verdict"), [(1.0, "reproduced"), (-0.01, "differs")])
 def test_other_attacks_suffer_or_not(slope: float, verdict: str) -> None:
     found = trade_off(curve("bank", 1, "iii", line(0.05, slope)))
-    assert said(found, "lowers other attacks", "rcc2").verdict == verdict
+    assert said(found, "lower other attacks", "rcc2").verdict == verdict
     # A tenth is added to 0.05, of 0.05 that are missing to 1/2.
     assert said(found, "small perturbation").verdict == verdict
 

@@ -6,7 +6,7 @@ import pytest
 from plumbline.figures.page.statement import Statement, interval_words
 from plumbline.figures.rassouli.statements.comparisons import below_at, difference_by_d, paired
 from plumbline.figures.rassouli.statements.reconstruction import reconstruction_statements
-from plumbline.judge.measures import Interval
+from plumbline.judge.measures import Interval, LoneMean
 
 # What the paper reports, roughly: errors of each attack for d >= k.
 AS_THE_PAPER = {
@@ -144,4 +144,4 @@ def test_steps_within_their_interval_are_no_trend() -> None:
 
 
 def test_one_measurement_has_no_interval() -> None:
-    assert interval_words(Interval(0.0123, 0.0123, 0.0123)) == "0.0123 (no interval)"
+    assert interval_words(LoneMean(0.0123)) == "0.0123 (no interval)"
