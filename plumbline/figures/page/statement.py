@@ -62,19 +62,19 @@ def interval_over(frame: pd.DataFrame, measure: str, by: Sequence[str] = ("seed"
 
 
 def interval_words(interval: Interval, digits: int = 3, *, decimals: int | None = None, signed: bool = False) -> str:
-    """Write a mean with its interval, or say that it has none: ``0.0123 (0.0118 to 0.0128)``; nothing for NaN.
+    """Write a mean with its interval: ``0.0123 (0.0118 to 0.0128)``; one measurement has none, and says so.
 
     Arguments:
-        interval: of a mean.
+        interval: of a mean; nothing is written of NaN.
         digits: how many count.
         decimals: so many behind the point instead, for shares that are close to 1.
         signed: whether a sign stands before every number, as of differences.
     """
+    if np.isnan(interval.mean):
+        return ""
     ends = (interval.mean, interval.low, interval.high)
     mean, low, high = (_end_words(0.0 if abs(end) < _ROUNDING else end, digits, decimals, signed) for end in ends)
-    if interval.alone:
-        return f"{mean} (no interval)"
-    return f"{mean} ({low} to {high})" if mean else ""
+    return f"{mean} (no interval)" if interval.alone else f"{mean} ({low} to {high})"
 
 
 def _end_words(value: float, digits: int, decimals: int | None, signed: bool) -> str:

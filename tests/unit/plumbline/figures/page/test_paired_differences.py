@@ -40,6 +40,8 @@ def test_nothing_to_pair_is_an_empty_frame_with_its_columns() -> None:
     [
         (Interval(0.0123, 0.0118, 0.01284), {}, "0.0123 (0.0118 to 0.0128)"),
         (LoneMean(0.5), {}, "0.500 (no interval)"),
+        (LoneMean(0.0), {}, "0 (no interval)"),
+        (Interval(0.0, 0.0, 0.0), {}, "0 (0 to 0)"),
         (Interval(1e-17, -1e-3, 1e-3), {"digits": 1}, "0 (-0.001 to 0.001)"),
         (Interval(0.99993, 0.9999, 1.0), {"decimals": 4}, "0.9999 (0.9999 to 1.0000)"),
         (Interval(0.012, -0.003, 0.02), {"digits": 2, "signed": True}, "+0.012 (-0.0030 to +0.020)"),
