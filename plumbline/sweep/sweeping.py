@@ -98,7 +98,8 @@ def run_sweep(sweep: Sweep, grid: bytes, folder: Path, options: SweepOptions) ->
 
 def _unwritten(folder: Path, store: Path | None, error: OSError) -> str:
     kept = f" All cells are kept in {store}: the same command then measures nothing." if store else ""
-    return f"{folder / RESULTS} can't be written ({error.strerror or error}): free the disk, or choose another --out.{kept}"
+    why = error.strerror or error
+    return f"{folder / RESULTS} can't be written ({why}): free the disk, or choose another --out.{kept}"
 
 
 def tally_of(results: pd.DataFrame) -> Tally:
