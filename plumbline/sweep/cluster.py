@@ -3,6 +3,7 @@
 Workers need Plumbline in the same version and nothing else: data and models travel to each of them once.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,6 +18,8 @@ from plumbline.sweep.parcels import Content
 from plumbline.sweep.store import SweepStopped
 
 _BACKEND = "plumbline-dask"
+# Of anything else Dask's client makes a traceback when it is taken away.
+_ADDRESS = r"(tcp|tls|wss?|ucx|inproc)://\S+(:\d+|/\S+)"
 _CONNECT_SECONDS = 8
 # What they log of a lost connection is said in a sentence here.
 _TALKING = ("asyncio", "distributed", "tornado.application")
@@ -32,8 +35,11 @@ def cluster_crew(address: str) -> Iterator[Crew]:
     """Connects to a cluster.
 
     Raises:
-        SweepStopped: when the extra isn't installed, nobody answers in time, or there are no workers.
+        SweepStopped: when the extra isn't installed, for what is no address, when nobody answers in time, or when there
+            are no workers.
     """
+    if not re.fullmatch(_ADDRESS, address):
+        raise SweepStopped(f"{address!r} is no address of a Dask scheduler: give it as tcp://host:port.")
     try:
         import dask
         from distributed import Client

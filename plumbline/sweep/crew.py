@@ -1,6 +1,7 @@
 """Computes jobs on local cores or on a cluster, through joblib, and survives workers that don't."""
 
 import os
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -51,8 +52,9 @@ class Crew:
         while True:
             flying: dict[int, Job] = {}
             try:
-                for number, result in self._parallel(parcels)(self._calls(_both(again, jobs), flying)):
-                    yield flying.pop(number), result
+                with _abandoned_quietly(self._parallel(parcels)(self._calls(_both(again, jobs), flying))) as results:
+                    for number, result in results:
+                        yield flying.pop(number), result
                 return
             except SweepStopped:
                 raise
@@ -86,6 +88,17 @@ class Crew:
             flying[number] = job
             contents = [parcel and parcel.content for parcel in (job.table, job.parameters)]
             yield delayed(_numbered)(self.run, number, job.task, *contents)
+
+
+@contextmanager
+def _abandoned_quietly(results: Any) -> Iterator[Any]:
+    """Closes joblib's results without its warning of work in flight: who stops a sweep says why in a sentence."""
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "[0-9]+ tasks which were still", UserWarning)
+            results.close()
 
 
 def _numbered(run: Run, number: int, task: Task, table: Content | None, parameters: Content | None) -> Any:

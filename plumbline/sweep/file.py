@@ -110,7 +110,7 @@ def sweep_of(content: Mapping[str, Any], name: str = "sweep") -> Sweep:
     """Make a sweep of what a file says, as nested mappings and lists.
 
     Keys: ``data``, ``split`` (``d`` or ``ratio``; ``windows``, ``seeds``, ``held_out``), ``model``, ``attacks``,
-    ``defences``, ``knowledge``, ``records``, ``name``. There are as many cells as the lists multiply to; cells that
+    ``defences``, ``knowledge``, ``records``, ``name``. There are as many cells as the lists multiply to; those that
     come out alike, as two ratios of few columns do, are one.
 
     Args:

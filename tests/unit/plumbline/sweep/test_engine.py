@@ -1,5 +1,6 @@
 """Sweeps: each cell is computed once, kept, and comes back as it was."""
 
+import gc
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +17,7 @@ from plumbline.sweep import (
     run_cells,
     windows,
 )
+from plumbline.sweep.store import SweepStopped
 from tests.harness.sweep_tasks import TASKS, noted
 
 MODEL = ModelChoice(DataChoice("breast_cancer"))
@@ -104,3 +106,22 @@ def test_what_a_plugin_prints_stays_out_of_standard_output(capsys: pytest.Captur
     said = capsys.readouterr()
     assert said.out == ""
     assert "a plugin talks" in said.err
+
+
+def test_a_sweep_that_stops_leaves_no_warning_of_the_work_in_flight(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    def full(_: float) -> None:
+        raise SweepStopped("The disk is full.")
+
+    with pytest.raises(SweepStopped, match="disk is full"):
+        run_cells(squares(tmp_path / "log", 8), SweepOptions(workers=2, done=full))
+    gc.collect()
+    assert not [str(one.message) for one in recwarn if "still being processed" in str(one.message)]
+
+
+@pytest.mark.parametrize("address", ["", "here", "http://127.0.0.1:8786", "tcp://here", "127.0.0.1:8786"])
+def test_what_is_no_address_of_a_cluster(address: str) -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(SweepStopped, match=r"is no address of a Dask scheduler: give it as tcp://host:port"):
+        run_cells([TaskCell.of(f"{TASKS}:talking")], SweepOptions(dask=address))

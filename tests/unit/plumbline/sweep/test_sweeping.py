@@ -11,6 +11,7 @@ from rich.console import Console
 from plumbline.sweep import SweepOptions
 from plumbline.sweep.file import sweep_of
 from plumbline.sweep.result_tables import print_results
+from plumbline.sweep.store import SweepStopped
 from plumbline.sweep.sweeping import facts_of, known_cells, means_of, missing_data, run_sweep, tally_of
 from vfl.data import DatasetNotFound
 
@@ -111,3 +112,12 @@ def test_all_missing_data_sets_are_named_with_the_way_to_get_them(tmp_path: Path
     with pytest.raises(DatasetNotFound, match=r"lacks raw files of satellite: sat\.trn, sat\.tst; bank"):
         run_sweep(asked, b"", tmp_path / "out", SweepOptions(data_dir=tmp_path))
     assert not (tmp_path / "out").exists()
+
+
+def test_results_that_cannot_be_written_leave_the_cells(tmp_path: Path) -> None:
+    store, folder = tmp_path / "cells", tmp_path / "out"
+    (folder / "results.parquet" / "in the way").mkdir(parents=True)
+    asked = sweep_of(GRID)
+    with pytest.raises(SweepStopped, match=r"results.parquet can't be written .*choose another --out.*kept in"):
+        run_sweep(asked, b"", folder, SweepOptions(store, workers=1))
+    assert known_cells(asked.cells, SweepOptions(store)) == len(asked.cells)
