@@ -82,7 +82,7 @@ def broken_section(run: StudyRun) -> Section:
 def starved_section(run: StudyRun) -> Section:
     """It is drawn of what none of its cells has measured."""
     frame = run.measure([TaskCell.of(f"{_HERE}:unfurnished")])
-    return Section("starved", "Starved", frame, frame[["value"]], ())
+    return Section("starved", "Starved", frame, frame[["value"]], (), ())
 
 
 def unfurnished(_shared: object) -> dict[str, float]:
