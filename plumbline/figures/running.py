@@ -135,6 +135,9 @@ def _attempted(study: Study, name: str, run: StudyRun, folder: Path) -> Section 
         return str(error)
     except Exception as error:
         trace.write_text(traceback.format_exc(), encoding="utf-8")
+        if run.tally.failed:
+            # A section whose cells failed may lack what it is drawn of: they are the reason.
+            return f"Its cells failed, the first of them {run.tally.failed[0]} {trace.name} says what that led to."
         return f"Something unexpected happened ({type(error).__name__}: {error}). {trace.name} says where."
 
 

@@ -27,6 +27,8 @@ from plumbline.sweep.parcels import Content, KeptTrainer, pack, parameters_of, u
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # What an attack logs of its view, thousands of views would say; results have it in their measures.
 _TALKING = ("attacks", "defences")
+# What the extra `lab` brings.
+_LAB = ("cvxpy", "opacus", "flint", "torch")
 _MOST_KEPT = 6
 _kept: OrderedDict[str, Any] = OrderedDict()
 # Limits on threads are the process's: a worker with several slots does one job at a time.
@@ -118,6 +120,9 @@ def _tried(work: Callable[[], object], measures: dict[str, Any] | None = None) -
         outcome = done(measures or {})
     except NotApplicable as error:
         outcome = Outcome("not applicable", str(error))
+    except ModuleNotFoundError as error:
+        remedy = "pip install 'plumbline[lab]'" if error.name in _LAB else "install it"
+        outcome = Outcome("failed", f"It needs {error.name}, which isn't here: {remedy}.")
     except (Exception, SystemExit) as error:
         outcome = Outcome("failed", f"{type(error).__name__}: {error}")
     return replace(outcome, seconds=time.thread_time() - cpu, elapsed=time.monotonic() - clock)

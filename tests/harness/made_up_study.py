@@ -24,6 +24,13 @@ BROKEN = Study(
     sections={"broken": f"{_HERE}:broken_section", "numbers": f"{_HERE}:numbers_section"},
     lead="One section of it fails.",
 )
+STARVED = Study(
+    name="made_up",
+    title="A study of nobody",
+    paper="Nobody, Never, 2026",
+    sections={"starved": f"{_HERE}:starved_section"},
+    lead="Its cells lack a library.",
+)
 
 
 def curves_section(run: StudyRun) -> Section:
@@ -70,6 +77,17 @@ def numbers_section(run: StudyRun) -> Section:
 def broken_section(run: StudyRun) -> Section:
     """It fails."""
     raise ZeroDivisionError("nothing there to divide by")
+
+
+def starved_section(run: StudyRun) -> Section:
+    """It is drawn of what none of its cells has measured."""
+    frame = run.measure([TaskCell.of(f"{_HERE}:unfurnished")])
+    return Section("starved", "Starved", frame, frame[["value"]], (), ())
+
+
+def unfurnished(_shared: object) -> dict[str, float]:
+    """A task without its library, as those of networks are without the extra lab."""
+    raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
 
 def twice(_shared: object, number: int) -> dict[str, float]:

@@ -14,7 +14,7 @@ from plumbline.figures.running import run_study
 from plumbline.figures.study import StudyRun
 from plumbline.figures.study_progress import StudyProgress
 from plumbline.sweep import SweepOptions
-from tests.harness.made_up_study import BROKEN, STUDY, files_in
+from tests.harness.made_up_study import BROKEN, STARVED, STUDY, files_in
 
 RUN = StudyRun(SweepOptions(workers=1), quick=True)
 
@@ -51,6 +51,15 @@ def test_a_section_that_fails_leaves_its_reason_and_the_others_go_on(tmp_path: P
     assert "Traceback" in (tmp_path / "made_up-broken-failure.txt").read_text()
     assert "nothing there to divide by" in outcome.page.read_text()
     assert "broken: failed. Something unexpected" in text.getvalue()
+
+
+def test_a_section_whose_cells_failed_says_why_they_did(tmp_path: Path) -> None:
+    shown, text = console()
+    outcome = run_study(STARVED, tmp_path, RUN, console=shown)
+    expected = "unfurnished: It needs torch, which isn't here: pip install 'plumbline[lab]'."
+    assert expected in outcome.failures["starved"]
+    assert f"starved: failed. Its cells failed, the first of them {expected}" in " ".join(text.getvalue().split())
+    assert "Traceback" in (tmp_path / "made_up-starved-failure.txt").read_text()
 
 
 def test_a_cell_that_fails_is_said_and_keeps_the_section(tmp_path: Path) -> None:
