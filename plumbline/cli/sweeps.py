@@ -92,7 +92,7 @@ def sweep(
             console_out.print(f"Results: {folder / RESULTS}")
     if failed := tally_of(results).failed:
         console_errors.print(
-            f"plumbline: {failed:,} cells failed: the reasons are in {folder / RESULTS}, and the same command tries "
+            f"plumbline: {failed:,} {'cell' if failed == 1 else 'cells'} failed: the reasons are in {folder / RESULTS}, and the same command tries "
             "them again.",
             style="red",
         )

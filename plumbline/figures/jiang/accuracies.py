@@ -204,7 +204,7 @@ def _accuracies(results: pd.DataFrame, name: str) -> list[Statement]:
         held = [away <= _SAME, away <= _NEAR] if len(part) else []
         reason = _REASONS.get((name, label), "The paper says neither how it trained nor how long.")
         if _is_sample(part, row):
-            reason = f"{_count(part)} of {row.records:,} records were used here, and fewer train worse."
+            reason = f"{_count(part)} of {row.records:,} records were used here."
         finding = Finding(verdict_of(held), _words(part) if len(part) else "")
         paper = f"{label}: an accuracy of {_published(row, label):.4f}."
         made.append(finding.as_statement("Table 1", name, paper, reason))

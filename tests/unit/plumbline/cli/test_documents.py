@@ -28,9 +28,12 @@ def test_data_sets_say_which_raw_files_are_missing(tmp_path: Path) -> None:
         "features": 13,
         "classes": 3,
         "missing": [],
+        "sample": None,
+        "figures": [],
         "simulation": list(DATASETS["wine"].simulation),
     }
     assert found["bank"]["missing"]
+    assert found["bank"]["figures"] == ["rassouli", "varasteh"]
 
 
 def test_certificates_say_what_was_done_with_them(tmp_path: Path) -> None:
