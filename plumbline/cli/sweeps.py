@@ -92,8 +92,8 @@ def sweep(
             console_out.print(f"Results: {folder / RESULTS}")
     if failed := tally_of(results).failed:
         console_errors.print(
-            f"plumbline: {failed:,} {'cell' if failed == 1 else 'cells'} failed: the reasons are in {folder / RESULTS}, and the same command tries "
-            "them again.",
+            f"plumbline: {failed:,} {'cell' if failed == 1 else 'cells'} failed: the reasons are in {folder / RESULTS}"
+            ", and the same command tries again.",
             style="red",
         )
         raise typer.Exit(UNEXPECTED)

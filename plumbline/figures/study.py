@@ -114,7 +114,8 @@ class StudyRun:
         raw = [name for name in dict.fromkeys(names) if name != "synthetic"]
         missing = {name: files for name in raw if (files := missing_files(name, self.data_dir))}
         sentences = [
-            f"{name} is skipped: {', '.join(files)} {'is' if len(files) == 1 else 'are'} missing. Get it with: plumbline datasets fetch {name}"
+            f"{name} is skipped: {', '.join(files)} {'is' if len(files) == 1 else 'are'} missing. Get it with: "
+            f"plumbline datasets fetch {name}"
             for name, files in missing.items()
         ]
         sentences += [

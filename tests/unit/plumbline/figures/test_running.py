@@ -133,9 +133,7 @@ def test_data_that_is_missing_or_a_sample_is_named_once_on_the_terminal_and_on_t
     run = replace(RUN, sweep=SweepOptions(data_dir=tmp_path / "data", workers=1))
     there, sentences = run.available(["breast_cancer", "satellite", "synthetic", "drive"])
     assert there == ("breast_cancer", "synthetic", "drive")
-    assert sentences[0].startswith(
-        "satellite is skipped: sat.trn, sat.tst are missing. Get it with: plumbline datasets"
-    )
+    assert sentences[0].startswith("satellite is skipped: sat.trn, sat.tst are missing. Get it with: plumbline")
     assert sentences[1].startswith("drive is a published sample here, 2,200 of 58,509 rows")
     outcome = run_study(STUDY, tmp_path / "out", run, sections=["curves"], console=shown)
     assert text.getvalue().count(sentences[0]) == 1
