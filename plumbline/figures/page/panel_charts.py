@@ -47,7 +47,8 @@ def looks_of(panels: Iterable[Panel]) -> dict[str, Look]:
 
 
 def _look(label: str, number: int, ours: bool) -> Look:
-    dash = "ours" if ours else f"d{number % _DASHES}"
+    # Colours begin anew after so many labels: with another dash.
+    dash = "ours" if ours else f"d{(number + number // _COLOURS) % _DASHES}"
     return Look(label, f"c{number % _COLOURS + 1} {dash}", number % len(SIGNS), ours)
 
 

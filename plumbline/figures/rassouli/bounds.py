@@ -231,7 +231,7 @@ def _notes(plan: _Plan) -> list[str]:
     return [
         "Closed forms and bounds are of all records of a data set, as in the paper; empirical errors of "
         f"{plan.records} held-out predictions. Theorem 1 is checked record by record, Theorem 2's bounds and Remark 4 "
-        "window by window: the bounds are those of `plumbline preflight`, from the passive party's columns alone.",
+        "window by window: the bounds are those of plumbline preflight, from the passive party's columns alone.",
         "The closed forms are exact for the records whose moments they are from; held-out predictions differ by "
         "sampling alone, as the second drawing shows.",
     ]

@@ -26,7 +26,7 @@ PAPER_SHAPES: Mapping[str, tuple[int, int, int]] = {
 _SHAPE_REASONS = {
     "adult": "The source has 14 columns; the paper doesn't say which one it leaves out.",
     "satellite": "The source has 6,435 records.",
-    "grid": "The 13th column of the source is `stab`, the outcome itself: its sign is the label, so it is no feature.",
+    "grid": "The 13th column of the source is stab, the outcome itself: its sign is the label, so it is no feature.",
 }
 # The error of 1/2 that the text reads off Figures 4, 9 and 10.
 PAPER_HALF: Mapping[str, tuple[float, ...]] = {

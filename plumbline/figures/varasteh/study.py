@@ -6,7 +6,7 @@ _ROOM = "plumbline.figures.varasteh"
 STUDY = Study(
     name="varasteh",
     title="Privacy against agnostic inference attacks",
-    paper="M. Varasteh, Privacy Against Agnostic Inference Attack in Vertical Federated Learning, 2023",
+    paper="Morteza Varasteh: Privacy Against Agnostic Inference Attack in Vertical Federated Learning, 2023",
     sections={
         "moments": f"{_ROOM}.column_moments:moments_section",
         "agnostic": f"{_ROOM}.agnostic_errors:agnostic_section",
