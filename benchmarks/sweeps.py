@@ -64,7 +64,7 @@ def cluster(workers: int) -> Iterator[str]:
             started += [_process("dask_worker", folder, *options) for _ in range(workers)]
             from distributed import Client
 
-            with Client(scheduler_file=str(place), set_as_default=False) as client:  # type: ignore[no-untyped-call]
+            with Client(scheduler_file=str(place), set_as_default=False) as client:
                 client.wait_for_workers(workers)
             yield str(json.loads(place.read_text())["address"])
         finally:

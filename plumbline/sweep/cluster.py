@@ -63,7 +63,7 @@ def cluster_crew(address: str) -> Iterator[Crew]:
     register_parallel_backend(_BACKEND, _TellingBackend)
     with dask.config.set({"distributed.comm.timeouts.connect": f"{_CONNECT_SECONDS}s"}), quieted(_TALKING):
         try:
-            client: Any = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
+            client: Any = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise SweepStopped(
                 f"No Dask scheduler answers at {address}: start one with `dask scheduler`, or check the address."

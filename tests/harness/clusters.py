@@ -41,7 +41,7 @@ def running_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
         _wait(found, scheduler)
         place = ("--scheduler-file", str(found), "--local-directory", str(folder))
         each += [_process("dask_worker", folder, "--no-nanny", "--nthreads", "1", *place) for _ in range(workers)]
-        with Client(scheduler_file=str(found), set_as_default=False) as client:  # type: ignore[no-untyped-call]
+        with Client(scheduler_file=str(found), set_as_default=False) as client:
             client.wait_for_workers(workers, timeout=_START_SECONDS)
             address = str(client.scheduler.address)
         yield Cluster(address, scheduler, each)
