@@ -97,7 +97,7 @@ def _abandoned_quietly(results: Any) -> Iterator[Any]:
         yield results
     finally:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "[0-9]+ tasks which were still", UserWarning)
+            warnings.filterwarnings("ignore", "[0-9]+ tasks (which were still|have been successfully)", UserWarning)
             results.close()
 
 

@@ -18,7 +18,7 @@ def test_an_attacked_epoch_has_the_weights_and_the_labels_of_the_simulation() ->
     found = wire_epoch(
         made_up(), scaling="bounded", initialisation="xavier", batch_size=14, key_bits=512, learning_rate=0.1
     )
-    assert (found["steps"], found["rows"], found["test_rows"], found["features"]) == (8, 99, 11, 10)
+    assert (found["steps"], found["rows"], found["tested"], found["features"]) == (8, 99, 11, 10)
     assert (found["u"], found["reason"], found["answered"]) == (4, "", 1.0)
     assert found["by_step"] == found["by_step_simulated"]
     assert 0 < found["difference"] < found["bound"] < 1e-9

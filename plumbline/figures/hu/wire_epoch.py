@@ -126,7 +126,7 @@ def wire_epoch(table: LoadedTable, **terms: Any) -> dict[str, Any]:
         terms: of ``WireTerms``.
 
     Returns:
-        steps, rows, test_rows, features, u (of Algorithm 2), equations (per step); difference (the largest of any
+        steps, rows, tested, features, u (of Algorithm 2), equations (per step); difference (the largest of any
         weight), bound (of it, ``rounding_bound``), theta_norm; accuracy and accuracy_simulated on test rows;
         by_step and by_step_simulated (lists: the share of each batch's labels that was told right), by_step empty
         without an attack; answered (share of rows); reason; bytes, training_bytes, seconds (of the epoch).
@@ -148,7 +148,7 @@ def wire_epoch(table: LoadedTable, **terms: Any) -> dict[str, Any]:
     return {
         "steps": epoch.schedule.steps_per_epoch,
         "rows": len(epoch.schedule.train_rows),
-        "test_rows": epoch.test,
+        "tested": epoch.test,
         "features": epoch.features.shape[1],
         "u": plan.copies if plan else 1,
         "equations": plan.equations if plan else epoch.features.shape[1] - epoch.active,
