@@ -10,6 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+
 from plumbline.figures.page.elements import PageTable, inline, json_text
 from plumbline.figures.page.frame_tables import WIDE, frame_table
 from plumbline.figures.page.panel_charts import restored_panels, shown_panels, stored_panels
@@ -112,9 +115,20 @@ def put(file: Path, text: str) -> None:
     part.replace(file)
 
 
+def _in_columns(data: pd.DataFrame) -> pd.DataFrame:
+    """Values that no column of Parquet holds together, as an attack's options of several kinds, become JSON."""
+    changed = {}
+    for name, column in data.items():
+        try:
+            pa.array(column, from_pandas=True)
+        except (pa.ArrowTypeError, pa.ArrowInvalid):
+            changed[name] = [None if one is None else json.dumps(one) for one in column]
+    return data.assign(**changed)
+
+
 def _write_section(folder: Path, stem: str, section: Section, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Write a section's measurements and drawings; returns all else that its part of the page is made of."""
-    section.data.to_parquet(folder / f"{stem}.parquet", index=False)
+    _in_columns(section.data).to_parquet(folder / f"{stem}.parquet", index=False)
     plots = []
     for plot in section.plots:
         file = f"{stem}-{plot.name.removeprefix(section.name + '-')}.svg"

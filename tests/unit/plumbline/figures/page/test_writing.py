@@ -69,6 +69,15 @@ def test_files_hold_what_the_sections_have_and_are_the_same_every_time(tmp_path:
     assert first["plots"] == [{"file": "made_up-first-one.svg", "caption": "A <caption>.", "panels": [], "columns": 2}]
 
 
+def test_options_of_several_kinds_have_a_column(tmp_path: Path) -> None:
+    data = pd.DataFrame({"options": [(("init", "half"), ("steps", 20)), (), None], "mse": [0.1, 0.2, 0.3]})
+    made = replace(fake_section("first"), data=data)
+    write_study(tmp_path, STUDY, {"first": made}, SETTINGS)
+    read = pd.read_parquet(tmp_path / "made_up-first.parquet")["options"]
+    assert read[:2].tolist() == ['[["init", "half"], ["steps", 20]]', "[]"]
+    assert read.isna().tolist() == [False, False, True]
+
+
 def test_the_page_is_self_contained_and_shows_every_part(tmp_path: Path) -> None:
     html = write_study(tmp_path, STUDY, {"first": fake_section("first")}, SETTINGS).read_text()
     for words in (
