@@ -117,13 +117,13 @@ def put(file: Path, text: str) -> None:
 
 def _in_columns(data: pd.DataFrame) -> pd.DataFrame:
     """Values that no column of Parquet holds together, as an attack's options of several kinds, become JSON."""
-    changed = {}
-    for name, column in data.items():
+    made = data.copy()
+    for name in data.columns:
         try:
-            pa.array(column, from_pandas=True)
+            pa.array(data[name], from_pandas=True)
         except (pa.ArrowTypeError, pa.ArrowInvalid):
-            changed[name] = [None if one is None else json.dumps(one) for one in column]
-    return data.assign(**changed)
+            made[name] = [None if one is None else json.dumps(one) for one in data[name]]
+    return made
 
 
 def _write_section(folder: Path, stem: str, section: Section, settings: Mapping[str, Any]) -> dict[str, Any]:
