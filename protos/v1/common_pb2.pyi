@@ -159,6 +159,8 @@ class PartyDescription(_message.Message):
     ALIGNED_ROWS_FIELD_NUMBER: _builtins.int
     TRUNCATES_ANSWERS_FIELD_NUMBER: _builtins.int
     DISCLOSURE_DEFENCES_FIELD_NUMBER: _builtins.int
+    BINARY_FEATURES_FIELD_NUMBER: _builtins.int
+    BYTE_FEATURES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     feature_count: _builtins.int
     feature_integer_bits: _builtins.int
@@ -168,6 +170,11 @@ class PartyDescription(_message.Message):
     aligned_rows: _builtins.int
     truncates_answers: _builtins.bool
     """This party decrypts modulo 2^w, w the bits of an honest answer (truncate_answers)."""
+    binary_features: _builtins.int
+    """How many features are integers 0 or 1, and 0 to 255, on scales of the party's own; the others are in the session's
+    fixed point. Features travel in this order.
+    """
+    byte_features: _builtins.int
     @_builtins.property
     def disclosure_defences(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnnouncedDefence]:
         """A passive party's defences that change what its parameters mean when it discloses them, in order."""
@@ -182,10 +189,12 @@ class PartyDescription(_message.Message):
         aligned_rows: _builtins.int = ...,
         truncates_answers: _builtins.bool = ...,
         disclosure_defences: _abc.Iterable[Global___AnnouncedDefence] | None = ...,
+        binary_features: _builtins.int = ...,
+        byte_features: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "disclosure_defences", b"disclosure_defences", "feature_count", b"feature_count", "feature_integer_bits", b"feature_integer_bits", "features_signed", b"features_signed", "name", b"name", "truncates_answers", b"truncates_answers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "binary_features", b"binary_features", "byte_features", b"byte_features", "disclosure_defences", b"disclosure_defences", "feature_count", b"feature_count", "feature_integer_bits", b"feature_integer_bits", "features_signed", b"features_signed", "name", b"name", "truncates_answers", b"truncates_answers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

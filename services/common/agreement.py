@@ -9,6 +9,7 @@ from services.common import limits
 from services.common.announced import AnnouncedDefence, check_announced
 from services.common.errors import InvalidMessage, one_line
 from services.common.identity import Role, role_of
+from vfl.crypto.widths import ColumnWidths
 from vfl.learning import INITIALISATIONS, RowCounts, count_rows, residual_columns
 
 CIPHERS = {"paillier": common_pb2.CIPHER_PAILLIER, "plain": common_pb2.CIPHER_PLAIN}
@@ -144,6 +145,8 @@ class PartyDescription:
         aligned_rows: records that every party holds, as this one counts them.
         truncates_answers: whether the party cuts its decrypted answers to their honest width.
         disclosure_defences: what changes the meaning of the parameters that it discloses, in order.
+        binary_features: features that travel as integers 0 or 1, first of all.
+        byte_features: features that travel as integers 0 to 255, next; all others are in the session's fixed point.
     """
 
     name: str
@@ -153,10 +156,20 @@ class PartyDescription:
     aligned_rows: int
     truncates_answers: bool = True
     disclosure_defences: tuple[AnnouncedDefence, ...] = ()
+    binary_features: int = 0
+    byte_features: int = 0
+
+    @property
+    def widths(self) -> ColumnWidths:
+        """How many features there are of each width."""
+        full = self.feature_count - self.binary_features - self.byte_features
+        return ColumnWidths(self.binary_features, self.byte_features, full)
 
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first field that cannot work."""
         limits.check_name(self.name)
+        if min(self.binary_features, self.byte_features, self.widths.full) < 0:
+            raise InvalidMessage(f"{self.name} describes more narrow features than it has.")
         if self.feature_count < 1:
             raise InvalidMessage(f"{self.name} joins with no feature. A party needs at least one column.")
         limits.check_count(self.feature_count, limits.FEATURES, f"features of {self.name}")

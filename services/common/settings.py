@@ -122,6 +122,21 @@ class Settings(BaseSettings):
         description="This party cuts its decrypted answers to their honest width. false: INSECURE, for Algorithm 2.",
     )
 
+    pad_widths: bool = Field(
+        False,
+        description="This party's columns all take the full number of binary digits: slower, and nobody learns which "
+        "are 0 or 1.",
+    )
+    kernel: Literal["auto", "native", "portable", "phe"] = Field(
+        "auto",
+        description="Arithmetic of ciphertexts: native (C), portable (Python), auto: native where it was built; phe: "
+        "the slow reference.",
+    )
+    workers: int | None = Field(
+        None, ge=1, le=256, description="Cores that this party's cryptography uses; default: all that it may use."
+    )
+    dask: str = Field("", description="This party's own Dask cluster as further cores for products: tls://HOST:PORT.")
+
     model: Path | None = Field(None, description="This party's part of a model trained elsewhere; nothing is trained.")
     disclose: bool = Field(False, description="Passive party: disclose parameters after training (white box).")
     attacks: Annotated[tuple[str, ...], NoDecode] = Field((), description="Attacks to mount here, NAME,NAME.")

@@ -1,0 +1,60 @@
+"""What a kernel computes. All kernels give the same integers, always; they differ in speed only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from vfl.arrays import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class ProductTask:
+    """An encrypted matrix product: what becomes of s ciphertexts c_u, in public numbers and the secret entries M.
+
+    Answer a is the product over its columns j and all rows u of c_u ** ((M_uj - offset_j) 2**shift_j) modulo n**2.
+
+    Attributes:
+        entries: (s, columns) M, integers in [0, 2**digits_j), each with its column's offset added.
+        digits: (columns,) binary digits of a column's entries; all of them are worked through, whatever they are.
+        offsets: (columns,) what was added to a column's integers so that none is negative; 0 for most.
+        shifts: (columns,) the bit of its answer at which a column stands; within an answer they ascend, by at least
+            the digits of the column before.
+        answers: (columns,) which answer a column belongs to: 0, 1, ... without gaps, ascending.
+    """
+
+    entries: IntArray
+    digits: IntArray
+    offsets: IntArray
+    shifts: IntArray
+    answers: IntArray
+
+
+class FixedBase(Protocol):
+    """Powers of one base modulo one odd modulus, from tables."""
+
+    def powers(self, exponents: Sequence[int]) -> list[int]:
+        """Raise the base to each of some exponents, 0 <= e < 2**exponent_bits."""
+
+
+class Kernel(Protocol):
+    """Modular arithmetic on batches. Moduli are odd; whoever calls has checked what came from elsewhere."""
+
+    @property
+    def name(self) -> str:
+        """What the log calls it: native (with its lanes), or portable."""
+
+    @property
+    def releases_gil(self) -> bool:
+        """Whether threads make it faster; otherwise processes do."""
+
+    def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
+        """Compute the answers of a task. Raises InvalidCiphertext where an offset needs an inverse that isn't there."""
+
+    def fixed_base(self, base: int, modulus: int, exponent_bits: int) -> FixedBase:
+        """Make the tables of a base, once for many powers."""
+
+    def powers(self, bases: Sequence[int], exponent: int, modulus: int) -> list[int]:
+        """Raise many bases to one public exponent."""
+
+    def secret_powers(self, bases: Sequence[int], exponent: int, modulus: int) -> list[int]:
+        """Raise many bases to one secret exponent: neither branches nor addresses depend on it, only on its length."""
