@@ -1,7 +1,7 @@
 """Parts of an encrypted matrix product, as they are given to cores of this machine or of a cluster.
 
-A chunk has all that its answers follow from and nothing besides: no key, no mask, no obfuscator. What travels to a cluster
-is ``to_bytes`` of it, numbers in fixed places; there is no field that anything else could hide in.
+A chunk has all that its answers follow from and nothing besides: no key, no mask, no obfuscator. What travels to a
+cluster is ``to_bytes`` of it, numbers in fixed places; there is no field that anything else could hide in.
 """
 
 import io

@@ -45,5 +45,5 @@ def test_only_numbers_travel() -> None:
 @pytest.mark.parametrize("answers", [[1], [1, 0], [1, MODULUS], [1, 1, 1]])
 def test_answers_that_are_none_are_refused(answers: list[int]) -> None:
     chunk = chunk_of(3, 2, 8, 0)
-    with pytest.raises(ValueError, match="between|Expected"):
+    with pytest.raises(ValueError, match=r"between|Expected"):
         chunk.read_answers(chunk.answers_to_bytes(answers))
