@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import IO, Any
 
-from vfl.cores.cluster.chunk_work import WorkerDiffers, answers_of, installed_version
+from vfl.cores.cluster.job_work import WorkerDiffers, answers_of, installed_version
 from vfl.cores.cluster.frames import Frame, Kind, read_frame, write_frame
 from vfl.cores.cluster.scheduler_address import is_safe
 
@@ -45,7 +45,7 @@ class _Outgoing:
 
 
 def serve(address: str, incoming: IO[bytes], outgoing: _Outgoing) -> None:
-    """Hand chunks to a cluster until the party's process closes the pipe."""
+    """Hand jobs to a cluster until the party's process closes the pipe."""
     try:
         with _connected(address) as client:
             outgoing.tell(Frame(Kind.READY, _checked_threads(client, address)))

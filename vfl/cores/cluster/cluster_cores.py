@@ -1,6 +1,6 @@
 """A party's own Dask cluster as further cores for products.
 
-Only products go there. A chunk of one has ciphertexts and features, which the party's machines may see; ``map`` takes
+Only products go there. A job of one has ciphertexts and features, which the party's machines may see; ``map`` takes
 no other function and no other task, whatever they hold. This machine's cores compute at the same time, and whatever
 the cluster leaves undone.
 """
@@ -9,31 +9,17 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, TimeoutError
 from functools import partial
-from typing import Protocol
 
 from vfl.cores.cluster.dialogue import ClusterLost, Dialogue
 from vfl.cores.cores import Cores
-from vfl.crypto.product_chunks import ProductChunk, compute_chunk
+from vfl.crypto.product_jobs import JobFunction, ProductJob, compute_product
 
 _log = logging.getLogger(__name__)
-# How much longer than this machine took for its own chunks a cluster may take for the rest.
+# How much longer than this machine took for its own jobs a cluster may take for the rest.
 _PATIENCE_SECONDS = 5.0
-
-ChunkFunction = Callable[[ProductChunk], list[int]]
-
-
-class ProductCores(Protocol):
-    """Cores for products. All `Cores` are; a cluster's are no more than this."""
-
-    @property
-    def count(self) -> int:
-        """How many chunks are computed at once, at least 1."""
-
-    def map(self, function: ChunkFunction, tasks: Iterable[ProductChunk]) -> Iterator[list[int]]:
-        """Compute chunks and give their answers in order."""
 
 
 class ClusterCores:
@@ -57,7 +43,7 @@ class ClusterCores:
 
     @property
     def count(self) -> int:
-        """How many chunks are computed at once, here and there."""
+        """How many jobs are computed at once, here and there."""
         return self._local.count + self._dialogue.workers
 
     def begin_session(self) -> None:
@@ -66,22 +52,22 @@ class ClusterCores:
             if self._dialogue.is_over:
                 self._dialogue = self._begun()
 
-    def map(self, function: ChunkFunction, tasks: Iterable[ProductChunk]) -> Iterator[list[int]]:
-        """Compute chunks, here and on the cluster, and give their answers in order.
+    def map(self, function: JobFunction, tasks: Iterable[ProductJob]) -> Iterator[list[int]]:
+        """Compute jobs, here and on the cluster, and give their answers in order.
 
         Raises:
-            TypeError: for anything but ``compute_chunk`` of a `ProductChunk`.
+            TypeError: for anything but ``compute_product`` of a `ProductJob`.
         """
-        if function is not compute_chunk:
-            raise TypeError("A cluster computes products and nothing else: map compute_chunk over it.")
+        if function is not compute_product:
+            raise TypeError("A cluster computes products and nothing else: map compute_product over it.")
         shared = _Shared(tasks, self._dialogue)
         shared.fill()
         start = time.monotonic()
-        for answers in self._local.map(compute_chunk, shared.feed()):
+        for answers in self._local.map(compute_product, shared.feed()):
             shared.keep(answers)
         patience = _PATIENCE_SECONDS + time.monotonic() - start
         left = shared.await_cluster(patience)
-        for number, answers in zip(left, self._local.map(compute_chunk, left.values()), strict=True):
+        for number, answers in zip(left, self._local.map(compute_product, left.values()), strict=True):
             shared.answers[number] = answers
         return (shared.answers[number] for number in range(len(shared.answers)))
 
@@ -104,24 +90,24 @@ def _say_lost(sentence: str) -> None:
 
 
 class _Shared:
-    """The chunks of one product, dealt out to this machine and to a cluster as they come."""
+    """The jobs of one product, dealt out to this machine and to a cluster as they come."""
 
-    def __init__(self, tasks: Iterable[ProductChunk], dialogue: Dialogue) -> None:
+    def __init__(self, tasks: Iterable[ProductJob], dialogue: Dialogue) -> None:
         self._tasks = enumerate(tasks)
         self._dialogue = dialogue
         self._lock = threading.Lock()
         self._here: deque[int] = deque()
-        self._there: dict[int, tuple[ProductChunk, Future[bytes]]] = {}
+        self._there: dict[int, tuple[ProductJob, Future[bytes]]] = {}
         self._failed: BaseException | None = None
         self.answers: dict[int, list[int]] = {}
 
     def fill(self) -> None:
-        """Give the cluster a chunk for each of its threads."""
+        """Give the cluster a job for each of its threads."""
         for _ in range(self._dialogue.workers):
             self._ask()
 
-    def feed(self) -> Iterator[ProductChunk]:
-        """The chunks that this machine computes: one after the other, as long as there are any."""
+    def feed(self) -> Iterator[ProductJob]:
+        """The jobs that this machine computes: one after the other, as long as there are any."""
         while True:
             with self._lock:
                 if (found := self._next()) is None:
@@ -133,30 +119,30 @@ class _Shared:
         """Keep this machine's next answers."""
         self.answers[self._here.popleft()] = answers
 
-    def await_cluster(self, seconds: float) -> dict[int, ProductChunk]:
-        """Wait for the cluster's answers; returns the chunks that it leaves undone, by number.
+    def await_cluster(self, seconds: float) -> dict[int, ProductJob]:
+        """Wait for the cluster's answers; returns the jobs that it leaves undone, by number.
 
         Raises what making a task raised.
         """
         end, left = time.monotonic() + seconds, {}
         with self._lock:
             there = dict(self._there)
-        for number, (chunk, future) in there.items():
+        for number, (job, future) in there.items():
             try:
-                self.answers[number] = chunk.read_answers(future.result(max(0.0, end - time.monotonic())))
+                self.answers[number] = job.read_answers(future.result(max(0.0, end - time.monotonic())))
             except TimeoutError:
                 self._dialogue.give_up("the Dask cluster has stopped answering.")
-                left[number] = chunk
+                left[number] = job
             except (ClusterLost, ValueError):
-                left[number] = chunk
+                left[number] = job
         if self._failed is not None:
             raise self._failed
         return left
 
-    def _next(self) -> tuple[int, ProductChunk] | None:
+    def _next(self) -> tuple[int, ProductJob] | None:
         found = next(self._tasks, None)
-        if found is not None and type(found[1]) is not ProductChunk:
-            raise TypeError("A cluster computes products and nothing else: give it chunks of one.")
+        if found is not None and type(found[1]) is not ProductJob:
+            raise TypeError("A cluster computes products and nothing else: give it jobs of one.")
         return found
 
     def _ask(self) -> None:
@@ -169,12 +155,12 @@ class _Shared:
                 self._failed = error
                 return
             # In one go: who finds no more tasks has to find this one here.
-            number, chunk = found
-            self._there[number] = chunk, answer
-        self._dialogue.ask(chunk.to_bytes()).add_done_callback(partial(self._pass_on, answer))
+            number, job = found
+            self._there[number] = job, answer
+        self._dialogue.ask(job.to_bytes()).add_done_callback(partial(self._pass_on, answer))
 
     def _pass_on(self, answer: "Future[bytes]", told: "Future[bytes]") -> None:
-        """Take a chunk's answers from the cluster, and give it another one."""
+        """Take a job's answers from the cluster, and give it another one."""
         if (error := told.exception()) is not None:
             answer.set_exception(error)
         else:

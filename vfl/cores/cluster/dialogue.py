@@ -60,8 +60,8 @@ class Dialogue:
         """Whether nothing more comes from it."""
         return self._is_over
 
-    def ask(self, chunk: bytes) -> "Future[bytes]":
-        """Have a chunk computed. The future raises ClusterLost where it isn't."""
+    def ask(self, job: bytes) -> "Future[bytes]":
+        """Have a job computed. The future raises ClusterLost where it isn't."""
         future: Future[bytes] = Future()
         with self._lock:
             if self._is_over:
@@ -72,7 +72,7 @@ class Dialogue:
             self._asked[number] = future
         try:
             with self._writing:
-                write_frame(self._outgoing, Frame(Kind.CHUNK, number, chunk))
+                write_frame(self._outgoing, Frame(Kind.JOB, number, job))
         except (OSError, ValueError):
             self._end("the process that speaks with the Dask cluster has ended.")
         return future

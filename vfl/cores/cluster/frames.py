@@ -13,9 +13,9 @@ _MOST_BYTES = 1 << 30
 class Kind(IntEnum):
     """What a frame says."""
 
-    # To the cluster: compute this chunk.
-    CHUNK = 1
-    # From it: so many threads compute; this chunk's answers; this chunk failed; nothing more comes, and why.
+    # To the cluster: compute this job.
+    JOB = 1
+    # From it: so many threads compute; this job's answers; this job failed; nothing more comes, and why.
     READY = 2
     ANSWERS = 3
     FAILED = 4
@@ -28,8 +28,8 @@ class Frame:
 
     Attributes:
         kind: what it says.
-        number: of the chunk that it is about, or a count.
-        data: a chunk, answers, or a sentence in UTF-8.
+        number: of the job that it is about, or a count.
+        data: a job, answers, or a sentence in UTF-8.
     """
 
     kind: Kind

@@ -2,7 +2,7 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from vfl.crypto.product_chunks import ProductChunk, compute_chunk
+from vfl.crypto.product_jobs import ProductJob, compute_product
 
 
 class WorkerDiffers(RuntimeError):
@@ -17,9 +17,9 @@ def installed_version() -> str:
         return "none"
 
 
-def answers_of(asked_by: str, chunk: bytes) -> bytes:
-    """Compute the answers of a chunk for a party of version ``asked_by``; raises WorkerDiffers where it isn't this."""
+def answers_of(asked_by: str, job: bytes) -> bytes:
+    """Compute the answers of a job for a party of version ``asked_by``; raises WorkerDiffers where it isn't this."""
     if asked_by != installed_version():
         raise WorkerDiffers(installed_version())
-    there = ProductChunk.from_bytes(chunk)
-    return there.answers_to_bytes(compute_chunk(there))
+    there = ProductJob.from_bytes(job)
+    return there.answers_to_bytes(compute_product(there))
