@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import IO, Any
 
-from vfl.cores.cluster.job_work import WorkerDiffers, answers_of, installed_version
 from vfl.cores.cluster.frames import Frame, Kind, read_frame, write_frame
+from vfl.cores.cluster.job_work import WorkerDiffers, answers_of, installed_version
 from vfl.cores.cluster.scheduler_address import is_safe
 
 _CONNECT_SECONDS = 10

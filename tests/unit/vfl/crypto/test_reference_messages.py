@@ -22,7 +22,7 @@ from vfl.crypto import (
     prove_modulus,
 )
 from vfl.crypto.messages import HonestMessages, MessageFormats, Messages
-from vfl.crypto.reference import ReferenceMessages, reference_key
+from vfl.crypto.reference_messages import ReferenceMessages, reference_key
 
 UNPACKED = replace(SMALL_PLAN, packing=False)
 STEP = 0
