@@ -10,60 +10,51 @@ Not constant time: tables are indexed by secret digits, and a local observer of 
 
 import secrets
 import threading
-from itertools import accumulate, repeat
+from functools import lru_cache
 
 from gmpy2 import invert, mpz, powmod_sec
 
+from vfl.cores.own_children import OwnChildrenOnly, Rebuilt
 from vfl.crypto.integers import random_unit
+from vfl.crypto.kernels import FixedBase, Kernel
 
-_WINDOW = 8  # one table row per byte of the exponent: an exponent's digits are its bytes
-_ROW = 1 << _WINDOW
-
-
-class _FixedBase:
-    """Powers of one base modulo one modulus, one product per byte of the exponent."""
-
-    def __init__(self, base: mpz, modulus: mpz, exponent_bytes: int) -> None:
-        self._modulus = modulus
-        self._exponent_bytes = exponent_bytes
-        self._rows: list[list[mpz]] = []
-        for _ in range(exponent_bytes):
-            row = list(accumulate(repeat(base, _ROW - 1), lambda a, b: a * b % modulus, initial=mpz(1)))
-            self._rows.append(row)
-            base = row[-1] * base % modulus
-
-    def power(self, exponent: int) -> mpz:
-        result = mpz(1)
-        for row, digit in zip(self._rows, exponent.to_bytes(self._exponent_bytes, "little"), strict=True):
-            result = result * row[digit] % self._modulus
-        return result
+_KEYS_OF_A_WORKER = 2  # a party has one per session
 
 
-class OwnerObfuscator:
+class OwnerObfuscator(OwnChildrenOnly):
     """Draws uniform elements of <h**n> modulo n**2 for the owner of p and q.
 
-    The tables (10 MB per prime at 2048 bits, about 0.1 s) are built once, at the first draw, for all threads.
+    The tables (10 MB per prime at 2048 bits, about 0.1 s) are built once, at the first draw, for all threads. A worker
+    process builds its own, with an h of its own, and keeps those of the last few keys.
     """
 
-    def __init__(self, p: int, q: int) -> None:
+    def __init__(self, p: int, q: int, kernel: Kernel) -> None:
         self._p, self._q = p, q
+        self._kernel = kernel
         self._p_squared, self._q_squared = mpz(p) ** 2, mpz(q) ** 2
         self._q_squared_inverse = invert(self._q_squared, self._p_squared)
-        self._tables: tuple[_FixedBase, _FixedBase] | None = None
+        self._tables: tuple[FixedBase, FixedBase] | None = None
         self._lock = threading.Lock()
 
-    def draw(self) -> mpz:
-        """One obfuscator: an n-th power modulo n**2, fresh from the operating system's randomness."""
+    def rebuilt_in_child(self) -> Rebuilt:
+        """Name the obfuscator of these primes that a worker may have already."""
+        return _obfuscator_of, (self._p, self._q, self._kernel)
+
+    def draw(self, count: int) -> list[int]:
+        """Draw obfuscators: n-th powers modulo n**2, fresh from the operating system's randomness."""
         table_p, table_q = self._build_once()
         # The exponents are uniform below the group orders, never merely of their bit length, which would be
         # biased. Any pair of equal parity is (a mod p-1, a mod q-1) of exactly one a below lcm(p-1, q-1), so
         # h**a is uniform.
-        exponent_p = secrets.randbelow(self._p - 1)
-        exponent_q = 2 * secrets.randbelow((self._q - 1) // 2) + exponent_p % 2
-        part_p, part_q = table_p.power(exponent_p), table_q.power(exponent_q)
-        return part_q + self._q_squared * ((part_p - part_q) * self._q_squared_inverse % self._p_squared)
+        exponents_p = [secrets.randbelow(self._p - 1) for _ in range(count)]
+        exponents_q = [2 * secrets.randbelow((self._q - 1) // 2) + exponent % 2 for exponent in exponents_p]
+        parts = zip(table_p.powers(exponents_p), table_q.powers(exponents_q), strict=True)
+        return [
+            int(part_q + self._q_squared * ((part_p - part_q) * self._q_squared_inverse % self._p_squared))
+            for part_p, part_q in parts
+        ]
 
-    def _build_once(self) -> tuple[_FixedBase, _FixedBase]:
+    def _build_once(self) -> tuple[FixedBase, FixedBase]:
         with self._lock:
             if self._tables is None:
                 n = self._p * self._q
@@ -75,6 +66,11 @@ class OwnerObfuscator:
                 )
             return self._tables
 
-    @staticmethod
-    def _table(h: mpz, n: int, prime: int, square: mpz) -> _FixedBase:
-        return _FixedBase(powmod_sec(h, n, square), square, (prime.bit_length() + 7) // 8)
+    def _table(self, h: mpz, n: int, prime: int, square: mpz) -> FixedBase:
+        return self._kernel.fixed_base(int(powmod_sec(h, n, square)), int(square), prime.bit_length())
+
+
+@lru_cache(_KEYS_OF_A_WORKER)
+def _obfuscator_of(p: int, q: int, kernel: Kernel) -> OwnerObfuscator:
+    """A worker's obfuscator of a key, with its tables."""
+    return OwnerObfuscator(p, q, kernel)
