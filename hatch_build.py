@@ -33,7 +33,8 @@ class NativeKernelHook(BuildHookInterface):
 def _build_module(root: Path) -> ModuleType:
     """`vfl.crypto.native.build` without the packages around it, whose dependencies aren't installed here."""
     spec = importlib.util.spec_from_file_location("plumbline_build", root / "vfl" / "crypto" / "native" / "build.py")
-    assert spec is not None and spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError("vfl/crypto/native/build.py is missing.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
