@@ -17,9 +17,12 @@ that order from others (we know of no way without the factors). Jacobi symbols a
 Pollard's p-1 method finds neither p nor q. Sizes, counts and plaintexts are honest: training goes on undisturbed.
 
 *Capacity.* One answer tells one integer below the order of the smooth part, all but an eighth of the key's bits. At
-2048 bits and 16-bit features in [0, 1] (65,537 values) that is 109 rows. Larger batches take several steps: see
-`KeyHolder.choose_rows`. With k classes a row has k ciphertexts: serve each class by itself, with its own choice of
-rows, and k times as many are read per step.
+2048 bits and 16-bit features in [0, 1] (65,537 values) that is 109 rows, of columns of 0 and 1 some 1,750: the widest
+column counts. Larger batches take several steps: see `KeyHolder.choose_rows`. With k classes a row has k ciphertexts:
+serve each class by itself, with its own choice of rows, and k times as many are read per step.
+
+*Units.* What is read are whole numbers, in the order in which columns travel. The step of a narrow column never leaves
+its party: the largest number that was read of it is taken for the feature 1, as min-max scaling has it.
 
 *Packing must be off.* With packing, an answer of m columns has c_i raised to sum_j x_ij 2**(B j): columns share the
 capacity, so that fewer rows are read, and where m slots of B bits exceed the order of the smooth part (they do in the
@@ -42,7 +45,7 @@ from attacks.recovered_values import value_arrays
 from attacks.training import HonestFactory, SessionTerms
 from attacks.training_views import TrainingView
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.crypto import CipherVector, FixedPoint, PrivateKey
+from vfl.crypto import CipherVector, ColumnFormats, EntryFormat, FixedPoint, PrivateKey
 from vfl.crypto.integers import random_unit
 
 _FACTOR_BITS = 14  # the smooth part's primes: there are enough of them for any key, and their logarithms are quick
@@ -74,10 +77,11 @@ class RandomiserChannel:
         """One session's messages under a malicious key; raises ValueError where ciphertexts have several values."""
         if terms.formats.layout is not None:
             raise ValueError(f"{self.name} needs ciphertexts of one value each: packing=off.")
-        return ChannelMessages(self.key_holder(terms.key_bits, terms.formats.feature), terms, honest)
+        columns = ColumnFormats(tuple(run for peer in terms.peers for run in terms.formats.of_peer(peer).runs))
+        return ChannelMessages(self.key_holder(terms.key_bits, columns.widest), terms, honest)
 
-    def key_holder(self, bits: int, features: FixedPoint) -> "KeyHolder":
-        """A fresh malicious key, well formed and of exactly `bits` bits, to read features of the agreed format.
+    def key_holder(self, bits: int, features: EntryFormat | FixedPoint) -> "KeyHolder":
+        """A fresh malicious key, well formed and of exactly `bits` bits, to read columns up to the agreed format.
 
         Raises ValueError unless bits is an even number, at least 256.
         """
@@ -90,9 +94,10 @@ class RecoveredReadings:
 
     Attributes:
         rows: by peer, (m,) which records were read, as sorted indices in the common order.
-        values: by peer, (m, d) their features.
+        values: by peer, (m, d) their features, in the order in which columns travel.
         answers: how many answers there were.
         credible_answers: how many of them can come from features.
+        guessed_steps: columns whose unit is a guess: the largest value read counts as 1.
     """
 
     kind: ClassVar[str] = "readings"
@@ -100,10 +105,15 @@ class RecoveredReadings:
     values: Mapping[str, FloatArray]
     answers: int
     credible_answers: int
+    guessed_steps: int = 0
 
     def facts(self) -> Mapping[str, Json]:
-        """How many answers there were, and how many told anything."""
-        return {"answers": self.answers, "credible_answers": self.credible_answers}
+        """How many answers there were, how many told anything, and how many columns were read up to a unit."""
+        return {
+            "answers": self.answers,
+            "credible_answers": self.credible_answers,
+            "guessed_steps": self.guessed_steps,
+        }
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Rows and values of every peer."""
@@ -116,7 +126,7 @@ class ChannelMessages:
     def __init__(self, holder: "KeyHolder", terms: SessionTerms, honest: HonestFactory) -> None:
         self._holder, self._terms = holder, terms
         self._honest = honest(holder.private_key)
-        self._readings: dict[str, dict[int, FloatArray]] = {}
+        self._readings: dict[str, dict[int, IntArray]] = {}
         self._rows_to_read: dict[int, tuple[int, ...]] = {}
         self._answers = self._credible_answers = 0
         self.private_key = holder.private_key
@@ -148,7 +158,7 @@ class ChannelMessages:
         if reading.credible.all():
             known = self._readings.setdefault(peer, {})
             for row, values in zip(rows, reading.integers, strict=True):
-                known[int(self._terms.batches[step][row])] = values * 2.0**-self._terms.formats.feature.fraction_bits
+                known[int(self._terms.batches[step][row])] = values
         return residues
 
     def result(self, view: TrainingView) -> RecoveredReadings:
@@ -157,8 +167,20 @@ class ChannelMessages:
         for peer, features in self._terms.peers.items():
             known = self._readings.get(peer, {})
             rows[peer] = np.array(sorted(known), dtype=np.int64)
-            values[peer] = np.array([known[row] for row in sorted(known)]).reshape(len(known), features)
-        return RecoveredReadings(rows, values, self._answers, self._credible_answers)
+            integers = np.array([known[row] for row in sorted(known)], dtype=np.int64).reshape(len(known), features)
+            values[peer] = integers * self._steps(peer, integers)
+        return RecoveredReadings(rows, values, self._answers, self._credible_answers, self._guessed_steps)
+
+    def _steps(self, peer: str, integers: IntArray) -> FloatArray:
+        """What one step of each of a peer's columns is thought to be worth."""
+        formats = self._terms.formats
+        full = formats.peer_widths[peer].full
+        narrow = 1.0 / np.maximum(integers.max(axis=0, initial=1)[: integers.shape[1] - full], 1)
+        return np.concatenate([narrow, np.full(full, 2.0**-formats.feature.fraction_bits)])
+
+    @property
+    def _guessed_steps(self) -> int:
+        return sum(widths.binary + widths.byte for widths in self._terms.formats.peer_widths.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +247,7 @@ class KeyHolder:
     with `private_key` like an honest party.
     """
 
-    def __init__(self, key: SmoothKey, features: FixedPoint) -> None:
+    def __init__(self, key: SmoothKey, features: EntryFormat | FixedPoint) -> None:
         self.private_key = key.private_key
         self._offset = features.offset
         self._base = features.bound + features.offset + 1  # how many values an entry can have
