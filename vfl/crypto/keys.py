@@ -157,17 +157,27 @@ def keygen(bits: int = MINIMUM_SECURE_BITS, *, insecure: bool = False) -> tuple[
         InsecureKey: for fewer than 2048 bits without `insecure`.
         ValueError: if bits is below 128 or not a multiple of 8.
     """
+    check_key_bits(bits, insecure=insecure)
+    while True:
+        p, q = _random_prime(bits // 2), _random_prime(bits // 2)
+        if _well_formed(p, q):
+            private_key = PrivateKey(p, q)
+            return private_key.public_key, private_key
+
+
+def check_key_bits(bits: int, *, insecure: bool = False) -> None:
+    """Refuse a length that no key should have.
+
+    Raises:
+        InsecureKey: for fewer than 2048 bits without `insecure`.
+        ValueError: if bits is below 128 or not a multiple of 8.
+    """
     if bits < MINIMUM_SECURE_BITS and not insecure:
         raise InsecureKey(
             f"A {bits}-bit key protects nothing: use bits={MINIMUM_SECURE_BITS} or more (or insecure=True, in a test)."
         )
     if bits < _MINIMUM_BITS or bits % 8:
         raise ValueError(f"Expected {bits=} to be a multiple of 8, at least {_MINIMUM_BITS}.")
-    while True:
-        p, q = _random_prime(bits // 2), _random_prime(bits // 2)
-        if _well_formed(p, q):
-            private_key = PrivateKey(p, q)
-            return private_key.public_key, private_key
 
 
 def _well_formed(p: int, q: int) -> bool:
