@@ -32,25 +32,23 @@ proposes packing=off; a passive party depends on the session's plan.
 
 import math
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from gmpy2 import invert, is_prime, mpz, next_prime, powmod
+from gmpy2 import invert, mpz, powmod
 from numpy.typing import NDArray
 
 from attacks.base import AttackSpec, Json
 from attacks.recovered_values import value_arrays
+from attacks.smooth_keys import Logarithms, SmoothKey, smooth_generator
 from attacks.training import HonestFactory, SessionTerms
 from attacks.training_views import TrainingView
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.crypto import CipherVector, ColumnFormats, EntryFormat, FixedPoint, PrivateKey
+from vfl.crypto import CipherVector, ColumnFormats, EntryFormat, FixedPoint
 from vfl.crypto.integers import random_unit
 
-_FACTOR_BITS = 14  # the smooth part's primes: there are enough of them for any key, and their logarithms are quick
-_BABY_STEPS = 1 << (_FACTOR_BITS // 2 + 1)  # tables are made once per key, giant steps are taken per answer
-_HIDING_SHARE = 16  # one sixteenth of the key's bits for each of t_p and t_q
 _GUARD_BITS = 40  # capacity left empty: a fresh rho**n does so with probability below 2**-40
 
 
@@ -198,48 +196,6 @@ class Reading:
     credible: BoolArray
 
 
-@dataclass(frozen=True)
-class SmoothPrime:
-    """A prime with a smooth part: prime = 1 + 2 * hiding * product(factors).
-
-    Attributes:
-        prime: itself.
-        hiding: a large prime.
-        factors: small, distinct, odd primes.
-    """
-
-    prime: int = field(repr=False)
-    hiding: int = field(repr=False)
-    factors: tuple[int, ...] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class SmoothKey:
-    """A Paillier key in whose group its maker can take logarithms; no factor serves twice.
-
-    Attributes:
-        private_key: an ordinary key to everybody else.
-        p: its first prime.
-        q: its second prime.
-    """
-
-    private_key: PrivateKey
-    p: SmoothPrime
-    q: SmoothPrime
-
-    @classmethod
-    def generate(cls, bits: int) -> "SmoothKey":
-        """A key of exactly `bits` bits from the operating system's randomness: below a second at 2048 bits.
-
-        Raises ValueError unless bits is an even number, at least 256.
-        """
-        if bits < 256 or bits % 2:
-            raise ValueError(f"Expected {bits=} to be an even number, at least 256.")
-        p = _smooth_prime(bits // 2, bits // _HIDING_SHARE, avoid=())
-        q = _smooth_prime(bits // 2, bits // _HIDING_SHARE, avoid=(p.hiding, *p.factors))
-        return cls(PrivateKey(p.prime, q.prime), p, q)
-
-
 class KeyHolder:
     """A key holder who chooses the randomness of what it encrypts, and reads that of what comes back.
 
@@ -259,10 +215,10 @@ class KeyHolder:
         self.capacity = next(rows for rows in range(guarded.bit_length() + 1) if self._base ** (rows + 1) > guarded)
 
         # One shift per row read, each the base-th power of the one before: an answer's digits, lowest first.
-        self._shifts = [powmod(_smooth_generator(key), self._n, self._n_squared)]
+        self._shifts = [powmod(smooth_generator(key), self._n, self._n_squared)]
         for _ in range(1, self.capacity):
             self._shifts.append(powmod(self._shifts[-1], self._base, self._n_squared))
-        self._logarithms = [_Logarithms(part, self._shifts[0]) for part in (key.p, key.q)]
+        self._logarithms = [Logarithms(part, self._shifts[0]) for part in (key.p, key.q)]
         self._lift = [self._order // r * invert(self._order // r, r) for part in (key.p, key.q) for r in part.factors]
         self._noise_order = key.p.hiding * key.q.hiding
         rest = (key.p.prime - 1) * (key.q.prime - 1) // self._noise_order
@@ -317,91 +273,3 @@ class KeyHolder:
         """The logarithm of an answer's randomness, modulo the order of the smooth part (Chinese remainders)."""
         residues = [residue for part in self._logarithms for residue in part.of(answer)]
         return sum((a * b for a, b in zip(residues, self._lift, strict=True)), mpz(0)) % self._order
-
-
-class _Logarithms:
-    """Logarithms modulo one smooth prime, to the base generator**n, modulo each of its factors (Pohlig and Hellman)."""
-
-    def __init__(self, part: SmoothPrime, base: mpz) -> None:
-        self._part = part
-        self._tables = [
-            _SubgroupLogarithm(component, factor, part.prime)
-            for component, factor in zip(_components(base, part), part.factors, strict=True)
-        ]
-
-    def of(self, answer: int) -> list[int]:
-        """One residue per factor. Raises ValueError if the answer shares a factor with the modulus."""
-        components = _components(mpz(answer), self._part)
-        return [table.of(component) for table, component in zip(self._tables, components, strict=True)]
-
-
-class _SubgroupLogarithm:
-    """Baby step, giant step in one subgroup of small prime order."""
-
-    def __init__(self, base: mpz, order: int, prime: int) -> None:
-        self._order, self._prime = order, mpz(prime)
-        self._baby_steps: dict[mpz, int] = {}
-        power = mpz(1)
-        for step in range(_BABY_STEPS):
-            self._baby_steps[power] = step
-            power = power * base % self._prime
-        self._giant_step = invert(power, self._prime)
-
-    def of(self, element: mpz) -> int:
-        """The logarithm of an element of the subgroup; raises ValueError for any other."""
-        for start in range(0, self._order, _BABY_STEPS):
-            step = self._baby_steps.get(element)
-            if step is not None:
-                return (start + step) % self._order
-            element = element * self._giant_step % self._prime
-        raise ValueError("An answer shares a factor with the modulus: check ciphertexts as they arrive.")
-
-
-def _components(element: mpz, part: SmoothPrime) -> list[mpz]:
-    """The element's part in the subgroup of each factor's order: its powers by (prime - 1) / factor.
-
-    Halving the factors again and again takes log2 of their number of full powers instead of one for each.
-    """
-    prime = mpz(part.prime)
-
-    def split(power: mpz, factors: tuple[int, ...]) -> list[mpz]:
-        if len(factors) == 1:
-            return [power]
-        left, right = factors[: len(factors) // 2], factors[len(factors) // 2 :]
-        return [
-            *split(powmod(power, math.prod(right), prime), left),
-            *split(powmod(power, math.prod(left), prime), right),
-        ]
-
-    return split(powmod(element % prime, 2 * part.hiding, prime), part.factors)
-
-
-def _smooth_generator(key: SmoothKey) -> mpz:
-    """A square modulo n whose order all factors of p-1 and q-1 divide."""
-    while True:
-        square = mpz(random_unit(key.private_key.public_key.n)) ** 2
-        if all(component != 1 for part in (key.p, key.q) for component in _components(square, part)):
-            return square
-
-
-def _smooth_prime(bits: int, hiding_bits: int, avoid: tuple[int, ...]) -> SmoothPrime:
-    """A prime, 3 modulo 4, with the top two of its `bits` bits set and none of the factors in `avoid`."""
-    smooth_bits = bits - 1 - hiding_bits
-    count = round(smooth_bits / _FACTOR_BITS)
-    middle = smooth_bits / count
-    pool = [factor for factor in _primes(2 ** (middle - 0.5), 2 ** (middle + 0.5)) if factor not in avoid]
-    while True:
-        factors = tuple(secrets.SystemRandom().sample(pool, count))
-        smooth = 2 * math.prod(factors)
-        lowest, beyond = (3 << bits - 2) // smooth + 1, (1 << bits) // smooth
-        hiding = int(next_prime(lowest + secrets.randbelow(beyond - lowest)))
-        prime = smooth * hiding + 1
-        if prime.bit_length() == bits and is_prime(prime) and hiding not in (*avoid, *factors):
-            return SmoothPrime(prime, hiding, factors)
-
-
-def _primes(low: float, high: float) -> Iterator[int]:
-    prime = next_prime(int(low))
-    while prime < high:
-        yield int(prime)
-        prime = next_prime(prime)

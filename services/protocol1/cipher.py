@@ -274,15 +274,8 @@ class PaillierCipher:
         shape = (self._agreement.party(peer).feature_count, self._columns)
         expected = self.sums_header(peer)
         ciphertexts = self._read(self._public_key, vector, expected)
-        sums = CipherVector(
-            self._public_key,
-            ciphertexts,
-            expected.exponent,
-            shape,
-            self._formats.layout,
-            is_product=True,
-            columns=self._formats.columns_of(peer),
-        )
+        exponent, columns, layout = expected.exponent, self._formats.columns_of(peer), self._formats.layout
+        sums = CipherVector(self._public_key, ciphertexts, exponent, shape, layout, is_product=True, columns=columns)
         width = self._formats.answer_bytes(self._name, peer)
         return DecryptedVector(expected.count, width, to_bytes(self._messages.answer(step, peer, sums), width))
 
