@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
+Name = TypeVar("Name")
 Clock = Callable[[], float]
 
 
@@ -21,9 +22,9 @@ def timed(work: Callable[[], T], clock: Clock = time.process_time) -> tuple[floa
     return clock() - start, result
 
 
-def in_turns(variants: Mapping[str, Callable[[], T]], repetitions: int) -> dict[str, list[T]]:
+def in_turns(variants: Mapping[Name, Callable[[], T]], repetitions: int) -> dict[Name, list[T]]:
     """Run every variant once, then every one again: a machine that slows down slows all of them down."""
-    found: dict[str, list[T]] = {name: [] for name in variants}
+    found: dict[Name, list[T]] = {name: [] for name in variants}
     for _ in range(repetitions):
         for name, run in variants.items():
             found[name].append(run())

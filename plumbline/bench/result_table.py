@@ -1,6 +1,7 @@
 """Results as a person reads them: on a terminal, and as Markdown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 from rich.console import Console
@@ -27,7 +28,7 @@ def number_words(value: float) -> str:
     """Three digits that count, and whole numbers whole."""
     if isinstance(value, int) or abs(value) >= 100:
         return f"{value:,.0f}"
-    return np.format_float_positional(value, precision=3, fractional=False, trim="k")
+    return np.format_float_positional(value, precision=3, unique=False, fractional=False, trim="k").rstrip(".")
 
 
 def print_result(result: Result, console: Console) -> None:
@@ -35,41 +36,37 @@ def print_result(result: Result, console: Console) -> None:
     for table in result.tables:
         _print_table(table, console)
         for note in table.notes:
-            console.print(Text(note))
-    console.print(Text(f"{result.machine.words}. Medians, with the smallest and the largest."))
+            console.print(Text(note), soft_wrap=False)
+        console.print()
+    console.print(Text(f"{result.machine.words}. Medians, with the smallest and the largest."), soft_wrap=False)
 
 
 def _print_table(table: ResultTable, console: Console) -> None:
     # The spread on a line of its own: a terminal has 80 columns.
     cells = [[cell_words(row.get(column.key)).replace(" (", "\n(") for column in table.columns] for row in table.rows]
-    if _width(table, cells) > console.width:
-        _print_blocks(table, console)
+    widths = [
+        max(map(len, [*column.heading.split(), *(line for row in cells for line in row[index].splitlines())]))
+        for index, column in enumerate(table.columns)
+    ]
+    if sum(widths) + _FRAME * len(widths) + 1 > console.width:
+        _print_paragraphs(table, console)
         return
     shown = Table(title=table.title, title_justify="left")
-    for column in table.columns:
-        shown.add_column(column.heading, justify="left" if _is_text(table, column.key) else "right")
+    for column, width in zip(table.columns, widths, strict=True):
+        justify: Literal["left", "right"] = "left" if _is_text(table, column.key) else "right"
+        shown.add_column(column.heading, justify=justify, min_width=width)
     for row in cells:
         shown.add_row(*row)
     console.print(shown)
 
 
-def _width(table: ResultTable, cells: Sequence[Sequence[str]]) -> int:
-    """How wide a table is where nothing but a heading is broken, and that between words."""
-    parts = [
-        [*column.heading.split(), *(line for row in cells for line in row[index].splitlines())]
-        for index, column in enumerate(table.columns)
-    ]
-    return sum(max(map(len, words), default=0) + _FRAME for words in parts) + 1
-
-
-def _print_blocks(table: ResultTable, console: Console) -> None:
-    """Where a table is wider than the terminal, each row is a block of lines."""
-    console.print(Text(table.title, style="italic"))
+def _print_paragraphs(table: ResultTable, console: Console) -> None:
+    """Where a table is wider than the terminal, each row is a paragraph."""
+    console.print(Text(table.title, style="bold"), soft_wrap=False)
+    first, *others = table.columns
     for row in table.rows:
-        for index, column in enumerate(table.columns):
-            words = cell_words(row.get(column.key))
-            if words:
-                console.print(Text(words if index == 0 else f"  {column.heading}: {words}"))
+        facts = [f"{one.heading} {words}" for one in others if (words := cell_words(row.get(one.key)))]
+        console.print(Text(f"{cell_words(row.get(first.key))}: {', '.join(facts)}"), soft_wrap=False)
 
 
 def markdown(table: ResultTable) -> Iterator[str]:

@@ -81,7 +81,10 @@ def _message_row(name: str, runs: Sequence[Seconds], count: int) -> dict[str, Ce
     stages = {_key(stage): Spread.of([one[stage] for one in runs]).scaled(each) for stage in STAGES}
     sides = {
         role: Spread.of(
-            [count / sum(one[stage] for stage, who in zip(STAGES, _senders(), strict=True) if who == role) for one in runs]
+            [
+                count / sum(one[stage] for stage, who in zip(STAGES, _senders(), strict=True) if who == role)
+                for one in runs
+            ]
         )
         for role in ("server", "client")
     }

@@ -1,4 +1,4 @@
-"""``plumbline bench attacks``: every attack on predictions of a standard table, and what judging a run of many takes."""
+"""``plumbline bench attacks``: every attack on predictions of a standard table, and judging a run of many."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -43,6 +43,10 @@ class AttacksAsked:
     names: tuple[str, ...] = ()
     judged: tuple[MadeRun, ...] = (MadeRun(8_000, 12, 14), MadeRun(8_000, 100, 14), MadeRun(8_000, 0, 14))
     repetitions: int = 3
+
+    def with_judged(self, records: int) -> "AttacksAsked":
+        """The same with runs of so many records."""
+        return replace(self, judged=tuple(replace(one, records=records) for one in self.judged))
 
 
 def measure_attacks(asked: AttacksAsked, progress: Progress = silent) -> Result:
@@ -102,9 +106,7 @@ def _check_solvers(names: tuple[str, ...]) -> None:
             raise WrongResult(f"{name} is off by {error:.1e} where there is but one solution: its time means nothing.")
 
 
-def _attack_table(
-    asked: AttacksAsked, names: tuple[str, ...], model: TrainedModel, progress: Progress
-) -> ResultTable:
+def _attack_table(asked: AttacksAsked, names: tuple[str, ...], model: TrainedModel, progress: Progress) -> ResultTable:
     view, _ = standard_view(model, _PASSIVE, asked.records)
     reasons = {name: reason for name in names if (reason := _why_not(name, view))}
     variants = {name: _attack(name, view, progress) for name in names if name not in reasons}

@@ -24,7 +24,7 @@ class OwnCryptography:
             self._messages[name].encrypt(0, self._shares[:1])  # builds the owner's tables: once per session
 
     def step(self) -> float:
-        """Do one step's arithmetic: seconds of this process's CPU. Raises WrongResult unless it finds the plain sums."""
+        """Do one step's arithmetic: CPU seconds. Raises WrongResult unless it finds the plain sums."""
         seconds, found = timed(self._both)
         for name, sums in found.items():
             expected = self._features[name].T @ self._shares

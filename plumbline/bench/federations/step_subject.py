@@ -98,8 +98,8 @@ def measure_steps(asked: StepsAsked, progress: Progress = silent) -> Result:
         ),
         tuple(rows),
         (
-            "step: of an epoch, by the clock. Its cryptography's CPU: both parties' arithmetic of one step on one core, in "
-            "a process without a network. Bytes: residuals and masked sums that a party sends in a step.",
+            "step: of an epoch, by the clock. Its cryptography's CPU: both parties' arithmetic of a step on one core, "
+            "in a process without a network. Bytes: residuals and masked sums that a party sends in a step.",
         ),
     )
     return Result("federation", f"plumbline bench federation --repetitions {asked.repetitions}", (table,))
