@@ -1,7 +1,9 @@
 """Starting and stopping a service process: its log, its certificate, its server, its signals."""
 
+import gc
 import logging
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
@@ -18,6 +20,9 @@ from services.network.health import Held
 _log = logging.getLogger(__name__)
 _STOP_GRACE_SECONDS = 2.0
 _SIGNAL_SECONDS = 0.25
+# How long one thread may keep the interpreter from another that has a call to answer. Python's own 5 ms, which a message
+# waits for several times over, was a quarter of a step's time beside a busy training loop.
+_SWITCH_SECONDS = 0.0002
 # A party's jobs, epochs and sends wait for each other: fewer threads than those at once would be a deadlock.
 MAX_THREADS = 64
 
@@ -49,6 +54,7 @@ def serve_until_stopped(
     """
     if settings.run_dir is not None:
         RunFolder(settings.run_dir).check(transport.identity.name)
+    _answer_promptly()
     stopped = threading.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: stopped.set())
@@ -70,3 +76,10 @@ def serve_until_stopped(
         pass
     server.stop(_STOP_GRACE_SECONDS).wait()
     _log.info("%s has stopped.", transport.identity.name)
+
+
+def _answer_promptly() -> None:
+    """Have the interpreter's threads take turns in short time, and its collector pass over what stays for good."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    # Modules and tables are most of what there is, and a full look through them would hold up whoever asks then.
+    gc.freeze()

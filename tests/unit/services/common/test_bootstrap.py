@@ -1,7 +1,9 @@
 """How a service stops: when it is asked to, whichever thread the signal reaches."""
 
+import gc
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,3 +69,27 @@ def test_a_service_whose_records_cant_be_written_says_so_before_it_listens(tmp_p
     settings = small_settings(run_dir=tmp_path / "runs")
     with pytest.raises(RunFolderError, match=rf"^This party's records can't be written to {tmp_path}/runs \(Not a dir"):
         serve_until_stopped(cast(Transport, transport), settings, [], {}, [])
+
+
+def test_a_service_answers_while_it_computes() -> None:
+    """A handler beside a busy thread once waited 5 ms for each turn; what is loaded for good isn't looked through."""
+    before, frozen = sys.getswitchinterval(), gc.get_freeze_count()
+    stop = threading.Event()
+    stop.set()
+    transport: Any = SimpleNamespace(
+        identity=SimpleNamespace(name="active"), serve=lambda *_, **__: (SimpleNamespace(stop=lambda _: stop), 1)
+    )
+    found: list[tuple[float, int]] = []
+
+    def started() -> None:
+        found.append((sys.getswitchinterval(), gc.get_freeze_count()))
+        signal.raise_signal(signal.SIGTERM)
+
+    try:
+        serve_until_stopped(cast(Transport, transport), small_settings(), [], {}, [], on_started=started)
+    finally:
+        sys.setswitchinterval(before)
+        gc.unfreeze()
+    [(interval, kept)] = found
+    assert interval < 0.001
+    assert kept > frozen
