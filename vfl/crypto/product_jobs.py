@@ -1,12 +1,13 @@
 """Parts of an encrypted matrix product, as they are given to cores of this machine or of a cluster.
 
-A chunk has all that its answers follow from and nothing besides: no key, no mask, no obfuscator. What travels to a cluster
-is ``to_bytes`` of it, numbers in fixed places; there is no field that anything else could hide in.
+A job has all that its answers follow from and nothing besides: no key, no mask, no obfuscator. What travels to a
+cluster is ``to_bytes`` of it, numbers in fixed places; there is no field that anything else could hide in.
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -18,7 +19,7 @@ _FIELDS = ("digits", "offsets", "shifts", "answers")
 
 
 @dataclass(frozen=True, eq=False)
-class ProductChunk:
+class ProductJob:
     """A part of a product.
 
     Attributes:
@@ -58,7 +59,7 @@ class ProductChunk:
         return buffer.getvalue()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "ProductChunk":
+    def from_bytes(cls, data: bytes) -> "ProductJob":
         """Read what ``to_bytes`` wrote, for the best kernel here."""
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             rows: IntArray = file["numbers"]
@@ -68,7 +69,7 @@ class ProductChunk:
         return cls(best_kernel(), ciphertexts, task, modulus)
 
     def read_answers(self, data: bytes) -> list[int]:
-        """Read the answers that ``answers_to_bytes`` wrote; raises ValueError for what are none of this chunk."""
+        """Read the answers that ``answers_to_bytes`` wrote; raises ValueError for what are none of this job."""
         answers = from_bytes(data, self.answers, self.width)
         if not all(0 < answer < self.modulus for answer in answers):
             raise ValueError("An answer is not between 0 and n**2.")
@@ -79,6 +80,20 @@ class ProductChunk:
         return to_bytes(answers, self.width)
 
 
-def compute_chunk(chunk: ProductChunk) -> list[int]:
-    """Compute the answers of a chunk; raises InvalidCiphertext as ``Kernel.product`` does."""
-    return chunk.kernel.product(chunk.ciphertexts, chunk.task, chunk.modulus)
+JobFunction = Callable[[ProductJob], list[int]]
+
+
+class ProductCores(Protocol):
+    """Cores for products. All `Cores` are; a cluster's are no more than this."""
+
+    @property
+    def count(self) -> int:
+        """How many jobs are computed at once, at least 1."""
+
+    def map(self, function: JobFunction, tasks: Iterable[ProductJob]) -> Iterator[list[int]]:
+        """Compute jobs and give their answers in order."""
+
+
+def compute_product(job: ProductJob) -> list[int]:
+    """Compute the answers of a job; raises InvalidCiphertext as ``Kernel.product`` does."""
+    return job.kernel.product(job.ciphertexts, job.task, job.modulus)
