@@ -16,6 +16,7 @@ from vfl.crypto.capacity import (
     honest_answer_bits,
     truncate,
 )
+from vfl.crypto.engine import Engine
 from vfl.crypto.errors import (
     FixedPointOverflow,
     InsecureKey,
@@ -55,6 +56,7 @@ __all__ = [
     "WRAP_BITS",
     "AnswerCapacity",
     "CipherVector",
+    "Engine",
     "FixedPoint",
     "FixedPointOverflow",
     "InsecureKey",

@@ -9,17 +9,24 @@ hard on Curve25519. Every message is on the curve. A hash taken as a coordinate 
 lie on the curve's twist, and X25519 accepts those too. A power of such a point stays on the twist, which tells a bit of
 each message.
 
+A key blinds many points on several cores, chunk by chunk. X25519 holds the interpreter's lock, so cores that gain are
+processes: the secret travels to this process's own children, and to nobody else.
+
 Not constant time: mapping a message (`encode_to_curve`) and checking a coordinate. The first happens to a party's own
-messages in its own process, the second to what anybody may know.
+messages in its own processes, the second to what anybody may know.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
 
 import gmpy2
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+from vfl.cores.cores import Cores
 
 COORDINATE_BYTES = 32
 
@@ -33,6 +40,10 @@ _PADDED_BLOCK = hashlib.sha512(bytes(128))
 
 class NotOnCurve(ValueError):
     """The bytes are no point of Curve25519, or a point of small order."""
+
+
+class SmallOrder(NotOnCurve):
+    """A point whose power is zero under every key."""
 
 
 def encode_to_curve(messages: Sequence[bytes], domain: bytes) -> list[bytes]:
@@ -66,11 +77,23 @@ def check_coordinate(coordinate: bytes) -> None:
         raise NotOnCurve("A coordinate is not on Curve25519.")
 
 
+def coordinates(points: bytes) -> list[bytes]:
+    """Cut points that follow one another into coordinates; the last one is short where they aren't whole."""
+    return [points[start : start + COORDINATE_BYTES] for start in range(0, len(points), COORDINATE_BYTES)]
+
+
 class BlindingKey:
-    """A secret power that blinds points. It comes from the operating system and stays in memory; use it once."""
+    """A secret power that blinds points. It comes from the operating system and stays in memory; use it once.
+
+    It can't be pickled or copied. Only ``powers`` and ``powers_of_messages`` give it away, to the cores that they are
+    handed, which are this process's own children.
+    """
 
     def __init__(self) -> None:
         self._key = X25519PrivateKey.generate()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A blinding key stays in its process.")
 
     def blind(self, coordinate: bytes) -> bytes:
         """Raise a point to this key's power; powers of two keys commute.
@@ -81,10 +104,70 @@ class BlindingKey:
         Raises:
             NotOnCurve: where the power is zero: the point has a small order, and no honest one has.
         """
-        try:
-            return self._key.exchange(X25519PublicKey.from_public_bytes(coordinate))
-        except ValueError:
-            raise NotOnCurve("A coordinate is a point of small order.") from None
+        return _power(self._key, coordinate)
+
+    def powers(self, chunks: Iterable[bytes], cores: Cores, *, check: bool) -> Iterator[bytes]:
+        """Raise chunks of points to this key's power, in their order.
+
+        Args:
+            chunks: 32 bytes a point, whole points.
+            cores: of this machine and user: they get the secret.
+            check: whether to check every point of a chunk before the secret touches the first of them. Else that was
+                done.
+
+        Raises:
+            NotOnCurve: for the first chunk that holds no point (with ``check``).
+            SmallOrder: for the first that holds one of small order.
+        """
+        secret = self._key.private_bytes_raw()
+        return cores.map(_powers_of_points, (_Points(secret, chunk, check) for chunk in chunks))
+
+    def powers_of_messages(self, chunks: Iterable[Sequence[bytes]], domain: bytes, cores: Cores) -> Iterator[bytes]:
+        """Map chunks of messages to points (`encode_to_curve`) and raise those to this key's power, in their order."""
+        secret = self._key.private_bytes_raw()
+        return cores.map(_powers_of_messages, (_Messages(secret, tuple(chunk), domain) for chunk in chunks))
+
+
+@dataclass(frozen=True)
+class _Points:
+    """A task of a core: points, and the secret power."""
+
+    secret: bytes = field(repr=False)
+    points: bytes = field(repr=False)
+    check: bool
+
+
+@dataclass(frozen=True)
+class _Messages:
+    """A task of a core: messages, and the secret power."""
+
+    secret: bytes = field(repr=False)
+    messages: tuple[bytes, ...] = field(repr=False)
+    domain: bytes
+
+
+def _powers_of_points(task: _Points) -> bytes:
+    points = coordinates(task.points)
+    if task.check:
+        for point in points:
+            check_coordinate(point)
+    return _powers(task.secret, points)
+
+
+def _powers_of_messages(task: _Messages) -> bytes:
+    return _powers(task.secret, encode_to_curve(task.messages, task.domain))
+
+
+def _powers(secret: bytes, points: Iterable[bytes]) -> bytes:
+    key = X25519PrivateKey.from_private_bytes(secret)
+    return b"".join(_power(key, point) for point in points)
+
+
+def _power(key: X25519PrivateKey, coordinate: bytes) -> bytes:
+    try:
+        return key.exchange(X25519PublicKey.from_public_bytes(coordinate))
+    except ValueError:
+        raise SmallOrder("A coordinate is a point of small order.") from None
 
 
 def _hash_to_field(message: bytes, domain: bytes) -> gmpy2.mpz:

@@ -6,13 +6,15 @@ Paillier (1999) with g = n + 1, so that `phe` reads our ciphertexts and we read 
 import hashlib
 import math
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NoReturn
 
-from gmpy2 import invert, is_prime, mpz, powmod, powmod_sec
+from gmpy2 import invert, is_prime, mpz, powmod
 
 from vfl.crypto.errors import InsecureKey, MalformedKey
+from vfl.crypto.kernels import Kernel, best_kernel
 from vfl.crypto.obfuscation import OwnerObfuscator
 
 MINIMUM_SECURE_BITS = 2048
@@ -62,7 +64,7 @@ class PrivateKey:
 
     p: int
     q: int
-    _obfuscator: OwnerObfuscator = field(init=False)
+    _obfuscators: dict[str, OwnerObfuscator] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if not (is_prime(self.p, _PRIMALITY_ROUNDS) and is_prime(self.q, _PRIMALITY_ROUNDS)):
@@ -71,7 +73,6 @@ class PrivateKey:
             raise MalformedKey(
                 "p and q must be distinct, 3 modulo 4, with gcd(p-1, q-1) = 2 and p*q coprime to (p-1)(q-1)."
             )
-        object.__setattr__(self, "_obfuscator", OwnerObfuscator(self.p, self.q))
 
     @cached_property
     def public_key(self) -> PublicKey:
@@ -81,24 +82,32 @@ class PrivateKey:
     def raw_encrypt(self, plaintext: int) -> int:
         """Encrypt an integer under one's own key, with an obfuscator from tables instead of a power r**n."""
         n, n_squared = self.public_key.n, self.public_key.n_squared
-        return int((1 + plaintext % n * n) * self._obfuscator.draw() % n_squared)
+        return int((1 + plaintext % n * n) * self.obfuscator(best_kernel()).draw(1)[0] % n_squared)
 
     def raw_decrypt(self, ciphertext: int) -> int:
         """Decrypt to a plaintext in [0, n), by the Chinese remainder theorem.
 
         The exponentiations run in GMP's side-channel resistant `mpz_powm_sec`; the rest is not constant time.
         """
-        modulo_p = self._part_p.decrypt(ciphertext)
-        modulo_q = self._part_q.decrypt(ciphertext)
-        return int(modulo_p + self.p * ((modulo_q - modulo_p) * self._p_inverse % self.q))
+        kernel = best_kernel()
+        powers = (kernel.secret_powers(part.reduce([ciphertext]), part.exponent, part.square) for part in self.parts)
+        return self.combine(*powers)[0]
+
+    def obfuscator(self, kernel: Kernel) -> OwnerObfuscator:
+        """What draws this key's obfuscators by a kernel; its tables are made once."""
+        found = self._obfuscators.get(kernel.name)
+        return found or self._obfuscators.setdefault(kernel.name, OwnerObfuscator(self.p, self.q, kernel))
 
     @cached_property
-    def _part_p(self) -> "_PrimePart":
-        return _PrimePart(self.p, cofactor=self.q)
+    def parts(self) -> tuple["PrimePart", "PrimePart"]:
+        """Decryption modulo p, and modulo q."""
+        return PrimePart(self.p, cofactor=self.q), PrimePart(self.q, cofactor=self.p)
 
-    @cached_property
-    def _part_q(self) -> "_PrimePart":
-        return _PrimePart(self.q, cofactor=self.p)
+    def combine(self, powers_p: Sequence[int], powers_q: Sequence[int]) -> list[int]:
+        """Put together plaintexts in [0, n) from ciphertexts that each of the parts has raised to its exponent."""
+        part_p, part_q = self.parts
+        residues = zip(map(part_p.residue, powers_p), map(part_q.residue, powers_q), strict=True)
+        return [int(p + self.p * ((q - p) * self._p_inverse % self.q)) for p, q in residues]
 
     @cached_property
     def _p_inverse(self) -> mpz:
@@ -111,18 +120,30 @@ class PrivateKey:
         raise TypeError("A private key never leaves its process: it cannot be pickled or copied.")
 
 
-class _PrimePart:
-    """Decryption modulo one prime factor (Paillier 1999, section 7)."""
+class PrimePart:
+    """Decryption modulo one prime factor (Paillier 1999, section 7): c**(p-1) mod p**2, and its logarithm.
+
+    Its numbers are as secret as the prime.
+
+    Attributes:
+        exponent: p - 1.
+        square: p**2.
+    """
 
     def __init__(self, prime: int, cofactor: int) -> None:
         self._prime = mpz(prime)
-        self._square = self._prime**2
+        self.exponent, self.square = prime - 1, prime**2
         # (1 + n)**(p-1) = 1 + (p-1) n mod p**2, whose logarithm is -q mod p.
         self._scale = invert(-cofactor, self._prime)
 
-    def decrypt(self, ciphertext: int) -> mpz:
-        power = powmod_sec(ciphertext % self._square, self._prime - 1, self._square)
-        return (power - 1) // self._prime * self._scale % self._prime
+    def reduce(self, ciphertexts: Sequence[int]) -> list[int]:
+        """Take ciphertexts modulo p**2."""
+        square = mpz(self.square)
+        return [int(ciphertext % square) for ciphertext in ciphertexts]
+
+    def residue(self, power: int) -> mpz:
+        """Read the plaintext modulo p off the power of a ciphertext."""
+        return (mpz(power) - 1) // self._prime * self._scale % self._prime
 
 
 def keygen(bits: int = MINIMUM_SECURE_BITS, *, insecure: bool = False) -> tuple[PublicKey, PrivateKey]:
@@ -136,17 +157,27 @@ def keygen(bits: int = MINIMUM_SECURE_BITS, *, insecure: bool = False) -> tuple[
         InsecureKey: for fewer than 2048 bits without `insecure`.
         ValueError: if bits is below 128 or not a multiple of 8.
     """
+    check_key_bits(bits, insecure=insecure)
+    while True:
+        p, q = _random_prime(bits // 2), _random_prime(bits // 2)
+        if _well_formed(p, q):
+            private_key = PrivateKey(p, q)
+            return private_key.public_key, private_key
+
+
+def check_key_bits(bits: int, *, insecure: bool = False) -> None:
+    """Refuse a length that no key should have.
+
+    Raises:
+        InsecureKey: for fewer than 2048 bits without `insecure`.
+        ValueError: if bits is below 128 or not a multiple of 8.
+    """
     if bits < MINIMUM_SECURE_BITS and not insecure:
         raise InsecureKey(
             f"A {bits}-bit key protects nothing: use bits={MINIMUM_SECURE_BITS} or more (or insecure=True, in a test)."
         )
     if bits < _MINIMUM_BITS or bits % 8:
         raise ValueError(f"Expected {bits=} to be a multiple of 8, at least {_MINIMUM_BITS}.")
-    while True:
-        p, q = _random_prime(bits // 2), _random_prime(bits // 2)
-        if _well_formed(p, q):
-            private_key = PrivateKey(p, q)
-            return private_key.public_key, private_key
 
 
 def _well_formed(p: int, q: int) -> bool:

@@ -11,11 +11,12 @@ are not here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from vfl.arrays import FloatArray
 from vfl.crypto.capacity import truncate
+from vfl.crypto.engine import Engine
 from vfl.crypto.fixed_point import FixedPoint
 from vfl.crypto.keys import PrivateKey
 from vfl.crypto.packing import PackingLayout
@@ -103,28 +104,32 @@ class HonestMessages:
     Attributes:
         formats: the session's, seen from this party.
         private_key: this party's, made for this session.
+        engine: what computes; by default the best kernel there is, on one core.
     """
 
     formats: MessageFormats
     private_key: PrivateKey
+    engine: Engine = field(default_factory=Engine)
 
     def encrypt(self, step: int, residual: FloatArray) -> CipherVector:
         """Encrypt (s, columns) residuals as they are; raises FixedPointOverflow."""
         formats = self.formats
-        return encrypt_vector(self.private_key, residual, layout=formats.layout, fixed_point=formats.residual)
+        return encrypt_vector(
+            self.private_key, residual, layout=formats.layout, fixed_point=formats.residual, engine=self.engine
+        )
 
     def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
         """Multiply a peer's encrypted residuals by the features and nothing else."""
-        return Combination(features, matvec(features, residuals, features=self.formats.feature))
+        return Combination(features, matvec(features, residuals, features=self.formats.feature, engine=self.engine))
 
     def mask(self, step: int, peer: str, combination: Combination) -> Question:
         """Add a uniform mask and, unless the session leaves it out, a fresh rho**n to every sum."""
-        masked, mask = mask_vector(combination.encrypted, rerandomise=self.formats.rerandomise)
+        masked, mask = mask_vector(combination.encrypted, rerandomise=self.formats.rerandomise, engine=self.engine)
         bits = self.formats.asked_bits[peer]
         return Question(masked, lambda residues: unmask(mask, residues, bits=bits))
 
     def answer(self, step: int, peer: str, sums: CipherVector) -> tuple[int, ...]:
         """Decrypt the sums, and cut them to the honest width where the session says so."""
-        residues = decrypt_integers(self.private_key, sums)
+        residues = decrypt_integers(self.private_key, sums, engine=self.engine)
         bits = self.formats.given_bits[peer]
         return residues if bits is None else truncate(residues, bits)

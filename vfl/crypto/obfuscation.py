@@ -10,33 +10,11 @@ Not constant time: tables are indexed by secret digits, and a local observer of 
 
 import secrets
 import threading
-from itertools import accumulate, repeat
 
 from gmpy2 import invert, mpz, powmod_sec
 
 from vfl.crypto.integers import random_unit
-
-_WINDOW = 8  # one table row per byte of the exponent: an exponent's digits are its bytes
-_ROW = 1 << _WINDOW
-
-
-class _FixedBase:
-    """Powers of one base modulo one modulus, one product per byte of the exponent."""
-
-    def __init__(self, base: mpz, modulus: mpz, exponent_bytes: int) -> None:
-        self._modulus = modulus
-        self._exponent_bytes = exponent_bytes
-        self._rows: list[list[mpz]] = []
-        for _ in range(exponent_bytes):
-            row = list(accumulate(repeat(base, _ROW - 1), lambda a, b: a * b % modulus, initial=mpz(1)))
-            self._rows.append(row)
-            base = row[-1] * base % modulus
-
-    def power(self, exponent: int) -> mpz:
-        result = mpz(1)
-        for row, digit in zip(self._rows, exponent.to_bytes(self._exponent_bytes, "little"), strict=True):
-            result = result * row[digit] % self._modulus
-        return result
+from vfl.crypto.kernels import FixedBase, Kernel
 
 
 class OwnerObfuscator:
@@ -45,25 +23,29 @@ class OwnerObfuscator:
     The tables (10 MB per prime at 2048 bits, about 0.1 s) are built once, at the first draw, for all threads.
     """
 
-    def __init__(self, p: int, q: int) -> None:
+    def __init__(self, p: int, q: int, kernel: Kernel) -> None:
         self._p, self._q = p, q
+        self._kernel = kernel
         self._p_squared, self._q_squared = mpz(p) ** 2, mpz(q) ** 2
         self._q_squared_inverse = invert(self._q_squared, self._p_squared)
-        self._tables: tuple[_FixedBase, _FixedBase] | None = None
+        self._tables: tuple[FixedBase, FixedBase] | None = None
         self._lock = threading.Lock()
 
-    def draw(self) -> mpz:
-        """One obfuscator: an n-th power modulo n**2, fresh from the operating system's randomness."""
+    def draw(self, count: int) -> list[int]:
+        """Draw obfuscators: n-th powers modulo n**2, fresh from the operating system's randomness."""
         table_p, table_q = self._build_once()
         # The exponents are uniform below the group orders, never merely of their bit length, which would be
         # biased. Any pair of equal parity is (a mod p-1, a mod q-1) of exactly one a below lcm(p-1, q-1), so
         # h**a is uniform.
-        exponent_p = secrets.randbelow(self._p - 1)
-        exponent_q = 2 * secrets.randbelow((self._q - 1) // 2) + exponent_p % 2
-        part_p, part_q = table_p.power(exponent_p), table_q.power(exponent_q)
-        return part_q + self._q_squared * ((part_p - part_q) * self._q_squared_inverse % self._p_squared)
+        exponents_p = [secrets.randbelow(self._p - 1) for _ in range(count)]
+        exponents_q = [2 * secrets.randbelow((self._q - 1) // 2) + exponent % 2 for exponent in exponents_p]
+        parts = zip(table_p.powers(exponents_p), table_q.powers(exponents_q), strict=True)
+        return [
+            int(part_q + self._q_squared * ((part_p - part_q) * self._q_squared_inverse % self._p_squared))
+            for part_p, part_q in parts
+        ]
 
-    def _build_once(self) -> tuple[_FixedBase, _FixedBase]:
+    def _build_once(self) -> tuple[FixedBase, FixedBase]:
         with self._lock:
             if self._tables is None:
                 n = self._p * self._q
@@ -75,6 +57,5 @@ class OwnerObfuscator:
                 )
             return self._tables
 
-    @staticmethod
-    def _table(h: mpz, n: int, prime: int, square: mpz) -> _FixedBase:
-        return _FixedBase(powmod_sec(h, n, square), square, (prime.bit_length() + 7) // 8)
+    def _table(self, h: mpz, n: int, prime: int, square: mpz) -> FixedBase:
+        return self._kernel.fixed_base(int(powmod_sec(h, n, square)), int(square), prime.bit_length())

@@ -32,7 +32,7 @@ import numpy as np
 from vfl.arrays import IntArray
 from vfl.crypto.errors import InvalidAnswer, PackingImpossible
 from vfl.crypto.fixed_point import FixedPoint
-from vfl.crypto.product import best_group_size, group_cost
+from vfl.crypto.kernels.counts import best_group_size, group_cost
 
 # Costs counted in products modulo n**2, measured at 2048 bits. Only their ratios matter, and they hardly
 # change with the size of the key; being constants, they let all parties arrive at the same layout.

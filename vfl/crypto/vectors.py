@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
+from vfl.crypto.engine import Engine, blind
 from vfl.crypto.errors import InvalidAnswer, InvalidCiphertext, KeyMismatch, LayoutMismatch
 from vfl.crypto.fixed_point import RESIDUAL, FixedPoint, decode, feature_format_of
-from vfl.crypto.integers import random_unit
+from vfl.crypto.kernels import ProductTask
 from vfl.crypto.keys import PrivateKey, PublicKey
 from vfl.crypto.packing import PackingLayout
-from vfl.crypto.product import encrypted_product
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ def encrypt_vector(
     *,
     layout: PackingLayout | None = None,
     fixed_point: FixedPoint = RESIDUAL,
+    engine: Engine | None = None,
 ) -> CipherVector:
     """Encrypt real numbers.
 
@@ -92,6 +93,7 @@ def encrypt_vector(
         g: (s,) or (s, k) values of magnitude below 2**fixed_point.integer_bits.
         layout: how to pack values, or None for one value per ciphertext.
         fixed_point: the public format of g.
+        engine: what computes; by default the best kernel there is, on one core.
 
     Raises:
         FixedPointOverflow: before anything is encrypted, if a value is not finite or out of range.
@@ -109,14 +111,17 @@ def encrypt_vector(
             raise LayoutMismatch(f"The layout was made for residuals in {layout.residual}, got {fixed_point}.")
         _check_layout(layout, values.shape, public_key, is_product=False)
         plaintexts = layout.pack_residual(integers.reshape(len(integers), -1))
+    engine = engine or Engine()
     if isinstance(key, PrivateKey):
-        ciphertexts = tuple(key.raw_encrypt(plaintext) for plaintext in plaintexts)
+        ciphertexts = engine.encrypt(key, plaintexts)
     else:
-        ciphertexts = tuple(key.raw_encrypt(plaintext, random_unit(key.n)) for plaintext in plaintexts)
-    return CipherVector(public_key, ciphertexts, fixed_point.exponent, values.shape, layout)
+        ciphertexts = blind(plaintexts, engine.rerandomisers(key.n, len(plaintexts)), key.n)
+    return CipherVector(public_key, tuple(ciphertexts), fixed_point.exponent, values.shape, layout)
 
 
-def matvec(X: npt.ArrayLike, c: CipherVector, *, features: FixedPoint | None = None) -> CipherVector:
+def matvec(
+    X: npt.ArrayLike, c: CipherVector, *, features: FixedPoint | None = None, engine: Engine | None = None
+) -> CipherVector:
     """Multiply a feature matrix by an encrypted residual: X.T @ g, encrypted.
 
     The answer is a deterministic function of X and c. Whoever sends it to the holder of the key must send
@@ -126,6 +131,7 @@ def matvec(X: npt.ArrayLike, c: CipherVector, *, features: FixedPoint | None = N
         X: (s, d) real numbers within the bound of the format.
         c: an encrypted g, (s,) or (s, k).
         features: the public format of X. By default the layout's; without a layout, read off the data.
+        engine: what computes; by default the best kernel there is, on one core.
 
     Returns:
         The encrypted product, (d,) or (d, k).
@@ -147,30 +153,38 @@ def matvec(X: npt.ArrayLike, c: CipherVector, *, features: FixedPoint | None = N
     else:
         raise LayoutMismatch(f"The layout was made for features in {layout.features}, got {features}.")
     integers = feature_format.encode(matrix)
-    if layout is None:
-        classes = math.prod(c.shape[1:])
-        per_class = encrypted_product(
-            [c.ciphertexts[k::classes] for k in range(classes)],
-            integers,
-            features=feature_format,
-            modulus=c.public_key.n_squared,
-        )
-        ciphertexts = tuple(answer for row in zip(*per_class, strict=True) for answer in row)
-    else:
-        (answers,) = encrypted_product(
-            [c.ciphertexts],
-            layout.virtual_matrix(integers),
-            features=feature_format,
-            modulus=c.public_key.n_squared,
-            slots_per_answer=layout.class_stride,
-            slot_bits=layout.slot_bits,
-        )
-        ciphertexts = tuple(answers)
+    task = product_task(integers, feature_format, layout)
+    classes = 1 if layout else math.prod(c.shape[1:])
+    engine = engine or Engine()
+    per_class = [engine.product(c.ciphertexts[k::classes], task, c.public_key.n_squared) for k in range(classes)]
+    ciphertexts = tuple(answer for row in zip(*per_class, strict=True) for answer in row)
     shape = (matrix.shape[1], *c.shape[1:])
     return CipherVector(c.public_key, ciphertexts, c.exponent + feature_format.exponent, shape, layout, is_product=True)
 
 
-def mask_vector(m: CipherVector, *, rerandomise: bool = True) -> tuple[CipherVector, Mask]:
+def product_task(integers: IntArray, features: FixedPoint, layout: PackingLayout | None) -> ProductTask:
+    """Say what is to become of the ciphertexts of one class, or of all where a layout packs them.
+
+    Args:
+        integers: (s, d) encoded features.
+        features: their format.
+        layout: how values share plaintexts, or None for one value each.
+    """
+    entries = integers if layout is None else layout.virtual_matrix(integers)
+    columns = np.arange(entries.shape[1])
+    slots, slot_bits = (1, 0) if layout is None else (layout.class_stride, layout.slot_bits)
+    return ProductTask(
+        entries=entries + features.offset,
+        digits=np.full_like(columns, features.digits),
+        offsets=np.full_like(columns, features.offset),
+        shifts=columns % slots * slot_bits,
+        answers=columns // slots,
+    )
+
+
+def mask_vector(
+    m: CipherVector, *, rerandomise: bool = True, engine: Engine | None = None
+) -> tuple[CipherVector, Mask]:
     """Hide a product from the key holder: to every answer, add r uniform in Z_n and a fresh rho**n.
 
     rerandomise=False is INSECURE: it leaves rho out, as common implementations do, to show what that gives away.
@@ -183,14 +197,16 @@ def mask_vector(m: CipherVector, *, rerandomise: bool = True) -> tuple[CipherVec
     """
     key = m.public_key
     summands = tuple(secrets.randbelow(key.n) for _ in m.ciphertexts)
+    count = len(summands)
+    randomness = (engine or Engine()).rerandomisers(key.n, count) if rerandomise else [1] * count
     masked = tuple(
-        ciphertext * key.raw_encrypt(summand, random_unit(key.n) if rerandomise else 1) % key.n_squared
-        for summand, ciphertext in zip(summands, m.ciphertexts, strict=True)
+        ciphertext * blinded % key.n_squared
+        for ciphertext, blinded in zip(m.ciphertexts, blind(summands, randomness, key.n), strict=True)
     )
     return replace(m, ciphertexts=masked), Mask(key, summands, m.exponent, m.shape, m.layout)
 
 
-def decrypt_integers(private_key: PrivateKey, m: CipherVector) -> tuple[int, ...]:
+def decrypt_integers(private_key: PrivateKey, m: CipherVector, *, engine: Engine | None = None) -> tuple[int, ...]:
     """Decrypt every ciphertext to an integer in [0, n): what the key holder answers to a masked product.
 
     Raises:
@@ -201,7 +217,7 @@ def decrypt_integers(private_key: PrivateKey, m: CipherVector) -> tuple[int, ...
             f"Encrypted under key {m.public_key.key_id}, not under {private_key.public_key.key_id}: "
             "decrypt with the private key of the former."
         )
-    return tuple(private_key.raw_decrypt(ciphertext) for ciphertext in m.ciphertexts)
+    return tuple((engine or Engine()).decrypt(private_key, m.ciphertexts))
 
 
 def unmask(mask: Mask, residues: Sequence[int], *, bits: Sequence[int] | None = None) -> FloatArray:

@@ -19,7 +19,9 @@ from vfl.data.encoders import (
 )
 from vfl.data.faults import TableError
 from vfl.data.fetch import FetchError, fetch
-from vfl.data.fitting import FittedColumns, fit_columns
+from vfl.data.fitting import FittedColumns, column_grids, fit_columns
+from vfl.data.gridded import GriddedFeatures, put_on_grids
+from vfl.data.grids import UNIT_GRID, Grid, Width, grid_of, width_of
 from vfl.data.labels import class_names, encode_labels
 from vfl.data.psi import BlindedIds, EmptyIntersection, PsiClient, PsiError, PsiServer, common_order, rows_of
 from vfl.data.readers import load_table
@@ -38,6 +40,7 @@ __all__ = [
     "DATASETS",
     "ENCODER_KINDS",
     "ENCODINGS",
+    "UNIT_GRID",
     "BlindedIds",
     "ColumnPlan",
     "Dataset",
@@ -52,6 +55,8 @@ __all__ = [
     "FeatureKind",
     "FetchError",
     "FittedColumns",
+    "Grid",
+    "GriddedFeatures",
     "PsiClient",
     "PsiError",
     "PsiServer",
@@ -60,8 +65,10 @@ __all__ = [
     "Table",
     "TableError",
     "TypedTable",
+    "Width",
     "class_names",
     "column_blocks",
+    "column_grids",
     "common_order",
     "dataset",
     "dataset_names",
@@ -69,12 +76,14 @@ __all__ = [
     "fetch",
     "fit_columns",
     "fit_encoder",
+    "grid_of",
     "is_signed",
     "load_dataset",
     "load_table",
     "magnitude_bits",
     "missing_files",
     "party_share",
+    "put_on_grids",
     "read_table",
     "row_ids",
     "row_numbers",
@@ -85,4 +94,5 @@ __all__ = [
     "table_from_frame",
     "typed_table_of",
     "vertical_split",
+    "width_of",
 ]

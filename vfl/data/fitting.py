@@ -6,15 +6,17 @@ party's whole table instead: their number is told to others, who may choose whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vfl.arrays import FloatArray, IntArray
+from vfl.crypto.widths import BYTE
 from vfl.data.columns import UNSEEN_CODE, ColumnPlan, EncodedColumn, FeatureKind
 from vfl.data.encoders import Encoder, EncoderKind, fit_encoder, rows_to_unit_norm
+from vfl.data.grids import UNIT_GRID, Grid, grid_of
 from vfl.data.typed_tables import TypedTable
 
 if TYPE_CHECKING:
@@ -38,6 +40,15 @@ class FittedColumns:
     _sources: tuple[str, ...]
     _scaled: IntArray
     _scales: Encoder | None
+
+    def grids(self, of_table: Sequence[Grid | None]) -> tuple[Grid | None, ...]:
+        """The grids of a table's features as they are encoded here: see `column_grids`."""
+        if self.kind != "minmax":
+            return tuple(of_table)
+        return tuple(
+            grid.scaled(one.scale) if grid is not None and one.kind in _SCALED else grid
+            for grid, one in zip(of_table, self.columns, strict=True)
+        )
 
     def transform(self, table: TypedTable) -> FloatArray:
         """Encode all rows of a table of the same columns: (n, d) float64, finite.
@@ -83,6 +94,46 @@ def fit_columns(table: TypedTable, rows: IntArray, encoder: EncoderKind) -> Fitt
     return FittedColumns(
         tuple(_with_scales(described, scaled, scales, encoder)), encoder, transformer, sources, scaled, scales
     )
+
+
+def column_grids(table: TypedTable, encoder: EncoderKind) -> tuple[Grid | None, ...]:
+    """Find the grid of every feature that ``fit_columns`` makes of a table, whichever rows it is fitted on.
+
+    How many columns are narrow is told to others, who may choose which rows are trained on, so it follows from the
+    whole table. Every session then keeps to it:
+
+    - minmax: codes and numbers are cut to the range of the training rows, which is no wider than the whole table's.
+    - none: values keep their unit and their grid, counted from 0; below 0 there is none. A code of a value that no
+      training row has is -1.
+    - standardise: a mean is a multiple of nothing, so only columns of one value stay on a grid, at 0.
+    - unit_norm: every row has a scale of its own. No column has a grid, not even a category's.
+
+    What fills a gap is a median, maybe the middle between two values: a column with gaps is counted in half steps.
+
+    Returns:
+        d grids in the features' order, the steps in the source's unit; None for a full column.
+    """
+    cells = _cells(table, tuple(plan.name for plan in table.kept))
+    found: list[Grid | None] = []
+    for at, plan in enumerate(table.kept):
+        values = _Values.of(cells[at], plan)
+        grid = _source_grid(cells[at], plan, encoder)
+        if values.has_gaps and grid is not None:
+            grid = grid.halved()
+        found += [grid if one.kind in _SCALED else UNIT_GRID for one in _features(plan, values)]
+    return (None,) * len(found) if encoder == "unit_norm" else tuple(found)
+
+
+def _source_grid(cells: pd.Series[Any], plan: ColumnPlan, encoder: EncoderKind) -> Grid | None:
+    """The grid of a number, a date or a code, in its own unit and without what fills its gaps."""
+    if plan.encoding == "onehot":
+        return UNIT_GRID
+    if plan.encoding == "ordinal":
+        # From the code of a value never seen to the most frequent one's.
+        steps = cells.nunique() - 1 - UNSEEN_CODE
+        return Grid(steps=steps) if encoder == "minmax" and steps <= BYTE.bound else None
+    grid = grid_of(cells.to_numpy(dtype=np.float64), from_zero=encoder == "none")
+    return None if grid is not None and grid.steps and encoder == "standardise" else grid
 
 
 @dataclass(frozen=True)

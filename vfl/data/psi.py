@@ -13,7 +13,10 @@ The protocol cannot stop a client that asks for guessed ids. It holds the client
 and to one query, which is read to its end before the first answer: no answer helps to choose what is asked. Nor can it
 stop a server that answers wrongly: the client then takes some of its ids for common that aren't.
 
-Blinded ids travel in chunks of whole coordinates. A chunk is checked before a secret key touches it.
+Blinded ids travel in chunks of whole coordinates. A chunk is checked before a secret key touches it. Chunks are
+blinded on several cores, a few ahead of the one that is given on; messages, refusals and their order are those of one.
+
+A million ids take some 100 MB: ids, their orders and points are arrays, and nothing is a Python object per id.
 """
 
 from __future__ import annotations
@@ -22,13 +25,24 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 
 import numpy as np
 
 from vfl.arrays import IntArray
-from vfl.crypto.curve25519 import COORDINATE_BYTES, BlindingKey, NotOnCurve, check_coordinate, encode_to_curve
+from vfl.cores.cores import Cores, OneCore
+from vfl.crypto.curve25519 import (
+    COORDINATE_BYTES,
+    BlindingKey,
+    NotOnCurve,
+    SmallOrder,
+    check_coordinate,
+    coordinates,
+)
+from vfl.data.id_array import IdArray, IdIndex
+from vfl.data.point_set import PointSet
 
 # An upper limit of either table, so that a peer's declaration bounds this party's memory.
 MOST_IDS = 8_000_000
@@ -78,19 +92,19 @@ class PsiServer:
     alignment takes a new object, and so a new key.
     """
 
-    def __init__(self, ids: Iterable[str], context: str = "") -> None:
+    def __init__(self, ids: Iterable[str], context: str = "", cores: Cores | None = None) -> None:
         """Take the distinct ids of this side's table.
 
         Args:
             ids: distinct, at least one.
             context: the name of the alignment, the same at both sides.
+            cores: of this machine, which blind with this side's key. None for the one that calls.
 
         Raises:
             PsiError: if there are none, or an id is there twice.
         """
         self._ids = _checked_ids(ids)
-        self._key = BlindingKey()
-        self._domain = _domain(context)
+        self._blinding = _Blinding(BlindingKey(), _domain(context), cores or OneCore())
         self._client_count: int | None = None
         self._answered = False
         self._is_done = False
@@ -122,7 +136,7 @@ class PsiServer:
             if self._client_count is not None:
                 raise PsiError("This alignment is already set up: start a new one.")
             self._client_count = client_count
-        return BlindedIds(len(self._ids), _blinded_ids(_shuffled(self._ids), self._key, self._domain))
+        return BlindedIds(len(self._ids), self._blinding.of_ids(self._ids, _random_order(len(self._ids))))
 
     def respond(self, request: Iterable[bytes]) -> Iterator[bytes]:
         """Blind the client's blinded ids with this key too, in the client's order.
@@ -142,32 +156,35 @@ class PsiServer:
 
     def _answers(self, request: BlindedIds) -> Iterator[bytes]:
         # All of it first: with an answer in hand the client could choose what to ask next.
-        whole = b"".join(_checked_chunks(request, "request"))
-        distinct = _DistinctPoints("request")
-        for start in range(0, len(whole), COORDINATE_BYTES * CHUNK_IDS):
-            chunk = whole[start : start + COORDINATE_BYTES * CHUNK_IDS]
-            yield b"".join(distinct.add(_powers(_coordinates(chunk), self._key)))
+        whole = bytearray()
+        for chunk in _on_curve(_whole_chunks(request, "request"), "request"):
+            whole += chunk
+        distinct = _DistinctPoints("request", request.count)
+        for answer in self._blinding.of_points(_cut(whole), "request", check=False):
+            distinct.add(answer)
+            yield answer
         self._is_done = True
 
 
 class PsiClient:
     """The side that learns the intersection, in one alignment with one server."""
 
-    def __init__(self, ids: Iterable[str], context: str = "") -> None:
+    def __init__(self, ids: Iterable[str], context: str = "", cores: Cores | None = None) -> None:
         """Take the distinct ids of this side's table.
 
         Args:
             ids: distinct, at least one.
             context: the name of the alignment, the same at both sides.
+            cores: of this machine, which blind with this side's key. None for the one that calls.
 
         Raises:
             PsiError: if there are none, or an id is there twice.
         """
         self._ids = _checked_ids(ids)
-        self._key = BlindingKey()
-        self._domain = _domain(context)
-        self._asked = _shuffled(self._ids)
-        self._server_points: set[bytes] | None = None
+        self._blinding = _Blinding(BlindingKey(), _domain(context), cores or OneCore())
+        # What is asked about, as rows of the table.
+        self._asked = _random_order(len(self._ids))
+        self._server_points: PointSet | None = None
 
     def receive_setup(self, setup: BlindedIds) -> None:
         """Put this side's key on the server's blinded ids.
@@ -178,17 +195,25 @@ class PsiClient:
         """
         if not 1 <= setup.count <= MOST_IDS:
             raise PsiError(f"Expected a set-up of 1 to {MOST_IDS} ids, got {setup.count}: check the server's table.")
-        distinct = _DistinctPoints("set-up")
-        for chunk in _checked_chunks(setup, "set-up"):
-            distinct.add(_powers(_coordinates(chunk), self._key))
+        distinct = _DistinctPoints("set-up", setup.count)
+        for powers in self._blinding.of_points(_whole_chunks(setup, "set-up"), "set-up", check=True):
+            distinct.add(powers)
         self._server_points = distinct.points
 
     def request(self) -> Iterator[bytes]:
         """Send this side's ids, blinded under its fresh key, in a random order of its own."""
-        return _blinded_ids(self._asked, self._key, self._domain)
+        return self._blinding.of_ids(self._ids, self._asked)
 
     def intersect(self, response: Iterable[bytes]) -> list[str]:
         """Find this side's ids that the server has too, in this side's order; may be empty.
+
+        Raises:
+            PsiError: as ``common_rows``.
+        """
+        return list(self._ids.take(self.common_rows(response)))
+
+    def common_rows(self, response: Iterable[bytes]) -> IntArray:
+        """Find which of this side's ids the server has too: their places among the ids, ascending; may be none.
 
         Raises:
             PsiError: before `receive_setup`, and for bytes that are no points, an id that comes twice, and another
@@ -196,32 +221,67 @@ class PsiClient:
         """
         if self._server_points is None:
             raise PsiError("The server's set-up is missing: call receive_setup first.")
-        distinct = _DistinctPoints("response")
-        found, turn = set[str](), iter(self._asked)
-        for chunk in _checked_chunks(BlindedIds(len(self._ids), response), "response"):
-            # The chunk first: zip() would take one id too many to see that a chunk has ended.
-            pairs = zip(distinct.add(_coordinates(chunk)), turn, strict=False)
-            found.update(value for point, value in pairs if point in self._server_points)
-        return [value for value in self._ids if value in found]
+        count = len(self._ids)
+        distinct, found = _DistinctPoints("response", count), np.zeros(count, dtype=np.bool_)
+        place = 0
+        for chunk in _on_curve(_whole_chunks(BlindedIds(count, response), "response"), "response"):
+            distinct.add(chunk)
+            are_common = self._server_points.holds(chunk)
+            found[self._asked[place : place + len(are_common)]] = are_common
+            place += len(are_common)
+        return np.flatnonzero(found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Blinding:
+    """One side's secret work: a key, the domain of its points, and the cores that do it."""
+
+    key: BlindingKey
+    domain: bytes
+    cores: Cores
+
+    def of_ids(self, ids: IdArray, order: IntArray) -> Iterator[bytes]:
+        """The ids in this order, as blinded points."""
+        chunks = (
+            [value.encode() for value in ids.take(order[start : start + CHUNK_IDS])]
+            for start in range(0, len(order), CHUNK_IDS)
+        )
+        return self.key.powers_of_messages(chunks, self.domain, self.cores)
+
+    def of_points(self, chunks: Iterable[bytes], what: str, *, check: bool) -> Iterator[bytes]:
+        """The powers of the other side's points, chunk by chunk.
+
+        Cores draw chunks ahead of their turn. A chunk that is refused as it is drawn is refused in its turn, so that
+        of several faults the first one is told, however many cores there are.
+        """
+        faults: list[PsiError] = []
+
+        def until_a_fault() -> Iterator[bytes]:
+            try:
+                yield from chunks
+            except PsiError as fault:
+                faults.append(fault)
+
+        with _in_words(what):
+            yield from self.key.powers(until_a_fault(), self.cores, check=check)
+        if faults:
+            raise faults[0]
 
 
 class _DistinctPoints:
     """Points of one message, each of which may come once: a table has distinct ids."""
 
-    def __init__(self, what: str) -> None:
-        self.points: set[bytes] = set()
+    def __init__(self, what: str, most: int) -> None:
+        self.points = PointSet(most)
         self._what = what
 
-    def add(self, points: list[bytes]) -> list[bytes]:
-        before = len(self.points)
-        self.points.update(points)
-        if len(self.points) < before + len(points):
+    def add(self, points: bytes) -> None:
+        if not self.points.add(points):
             raise PsiError(f"The {self._what} holds an id twice: keep one row per id and start a new alignment.")
-        return points
 
 
-def _checked_chunks(blinded: BlindedIds, what: str) -> Iterator[bytes]:
-    """The chunks as they come; raises PsiError for what is no point, and for another count than announced."""
+def _whole_chunks(blinded: BlindedIds, what: str) -> Iterator[bytes]:
+    """The chunks as they come; raises PsiError for what can't be whole points, and another count than announced."""
     received = 0
     for chunk in blinded.chunks:
         if not chunk or len(chunk) % COORDINATE_BYTES or len(chunk) > COORDINATE_BYTES * CHUNK_IDS:
@@ -229,43 +289,50 @@ def _checked_chunks(blinded: BlindedIds, what: str) -> Iterator[bytes]:
         received += len(chunk) // COORDINATE_BYTES
         if received > blinded.count:
             raise PsiError(f"The {what} holds more ids than the {blinded.count} declared: declare the true number.")
-        try:
-            for coordinate in _coordinates(chunk):
-                check_coordinate(coordinate)
-        except NotOnCurve:
-            raise PsiError(f"The {what} holds an element that is not on the curve: start a new alignment.") from None
         yield chunk
     if received < blinded.count:
         raise PsiError(f"The {what} holds {received} ids where {blinded.count} were declared: start a new alignment.")
 
 
-def _coordinates(chunk: bytes) -> list[bytes]:
-    return [chunk[start : start + COORDINATE_BYTES] for start in range(0, len(chunk), COORDINATE_BYTES)]
+def _on_curve(chunks: Iterable[bytes], what: str) -> Iterator[bytes]:
+    """The same chunks, once all of their points are checked; raises PsiError for what is none."""
+    for chunk in chunks:
+        with _in_words(what):
+            for coordinate in coordinates(chunk):
+                check_coordinate(coordinate)
+        yield chunk
 
 
-def _powers(coordinates: Iterable[bytes], key: BlindingKey) -> list[bytes]:
+@contextmanager
+def _in_words(what: str) -> Iterator[None]:
+    """Raises PsiError for what is no point, or none that an id has."""
     try:
-        return [key.blind(coordinate) for coordinate in coordinates]
-    except NotOnCurve:
+        yield
+    except SmallOrder:
         raise PsiError("An element has a small order, which no id has: start a new alignment.") from None
+    except NotOnCurve:
+        raise PsiError(f"The {what} holds an element that is not on the curve: start a new alignment.") from None
 
 
-def _shuffled(ids: Sequence[str]) -> list[str]:
-    """In an order that the operating system's randomness decides: a table's own would tell who knows one place."""
-    shuffled = list(ids)
-    secrets.SystemRandom().shuffle(shuffled)
-    return shuffled
+def _cut(points: bytearray) -> Iterator[bytes]:
+    for start in range(0, len(points), COORDINATE_BYTES * CHUNK_IDS):
+        yield bytes(points[start : start + COORDINATE_BYTES * CHUNK_IDS])
+
+
+def _random_order(count: int) -> IntArray:
+    """An order of the operating system's randomness, each as likely: a table's own would tell who knows one place."""
+    while True:
+        draws = np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
+        order = np.argsort(draws)
+        # Distinct draws stand in every order equally often. Two that are equal, as seldom as they are, would not.
+        ascending = draws[order]
+        if (ascending[1:] != ascending[:-1]).all():
+            return order
 
 
 def _domain(context: str) -> bytes:
     """The domain of one alignment's points; a digest, since RFC 9380 allows 255 bytes."""
     return _SUITE + hashlib.sha256(context.encode()).digest()
-
-
-def _blinded_ids(ids: Sequence[str], key: BlindingKey, domain: bytes) -> Iterator[bytes]:
-    for start in range(0, len(ids), CHUNK_IDS):
-        chunk = [value.encode() for value in ids[start : start + CHUNK_IDS]]
-        yield b"".join(_powers(encode_to_curve(chunk, domain), key))
 
 
 def common_order(intersection: Iterable[str]) -> list[str]:
@@ -289,23 +356,23 @@ def rows_of(table_ids: Sequence[str], common_ids: Sequence[str]) -> IntArray:
     Raises:
         PsiError: when the table lacks one of them.
     """
-    row_of = {value: row for row, value in enumerate(table_ids)}
-    missing = sum(value not in row_of for value in common_ids)
-    if missing:
+    rows = IdIndex(IdArray.of(table_ids)).rows(common_ids)
+    if missing := int((rows < 0).sum()):
         raise PsiError(f"This table lacks {missing} of the {len(common_ids)} common ids: align the tables again.")
-    return np.array([row_of[value] for value in common_ids], dtype=np.int64)
+    return rows
 
 
-def _checked_ids(ids: Iterable[str]) -> list[str]:
-    values = list(ids)
+def _checked_ids(ids: Iterable[str]) -> IdArray:
+    try:
+        values = IdArray.of(ids)
+    except ValueError as error:
+        raise PsiError(str(error)) from None
     if not values:
         raise PsiError("There are no ids to align: check the table.")
-    if len(set(values)) < len(values):
+    if values.has_repeats:
         raise PsiError("The ids are not distinct: keep one row per id.")
-    try:
-        longest = max(len(value.encode()) for value in values)
-    except UnicodeEncodeError:
-        raise PsiError("An id is not valid Unicode text: repair the id column.") from None
-    if longest > MOST_ID_BYTES:
-        raise PsiError(f"An id has {longest} bytes, at most {MOST_ID_BYTES} can be aligned: choose another id column.")
+    if values.longest > MOST_ID_BYTES:
+        raise PsiError(
+            f"An id has {values.longest} bytes, at most {MOST_ID_BYTES} can be aligned: choose another id column."
+        )
     return values

@@ -45,11 +45,13 @@ def test_certificates_say_what_was_done_with_them(tmp_path: Path) -> None:
     assert (renewed["done"], sorted(renewed["names"]), renewed["days"]) == ("renewed", sorted(names), 3)
 
 
-def test_a_benchmark_is_a_row_for_each_variant() -> None:
-    rows = document("bench", "he", "--batch", "2", "--features", "2", "--key-bits", "256", "--repetitions", "1")
-    assert {row["features"] for row in rows} == {2}
-    assert {"encrypt", "product", "mask", "decrypt"} == set(rows[0]["phases"])
-    assert all(row["ciphertext_bytes"] > 0 for row in rows)
+def test_a_benchmark_is_tables_with_a_row_for_each_variant() -> None:
+    options = ("--batch", "4", "--columns", "one-hot:2", "--key-bits", "256", "--repetitions", "1")
+    found = document("bench", "he", *options)
+    (table,) = found["tables"]
+    assert (found["subject"], table["key"]) == ("he", "one-hot 2")
+    assert {"encrypt", "product", "mask", "decrypt", "times"} <= {column["key"] for column in table["columns"]}
+    assert all(row["total"]["least"] > 0 for row in table["rows"])
 
 
 def test_no_runs_are_an_empty_list(tmp_path: Path) -> None:

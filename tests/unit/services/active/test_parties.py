@@ -35,7 +35,7 @@ from tests.harness.parties import (
     small_settings,
 )
 from tests.harness.processes import weights_of
-from vfl.crypto import CipherVector, Mask
+from vfl.crypto import CipherVector, Engine, Mask
 from vfl.data import PsiClient
 
 PLAIN = small_settings(cipher="plain")
@@ -416,7 +416,7 @@ def test_no_representation_shows_a_private_key_or_a_mask(tmp_path: Path) -> None
         shown = " ".join(
             repr(thing)
             for thing in (
-                *(exchange, vars(exchange), cipher, vars(cipher), key, key._obfuscator, key._part_p),
+                *(exchange, vars(exchange), cipher, vars(cipher), key, key._obfuscators, key.parts),
                 *(home.active, home.passive),
             )
         )
@@ -432,7 +432,7 @@ def _uniformity(residues: list[int], n: int, bins: int = 16) -> float:
     return float(((counts - expected) ** 2 / expected).sum())
 
 
-def _without_mask(product: CipherVector, *, rerandomise: bool) -> tuple[CipherVector, Mask]:
+def _without_mask(product: CipherVector, *, rerandomise: bool, engine: Engine) -> tuple[CipherVector, Mask]:
     return product, Mask(
         product.public_key, (0,) * len(product.ciphertexts), product.exponent, product.shape, product.layout
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator
 
 import gmpy2
 import pytest
@@ -11,7 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vfl.crypto.curve25519 import BlindingKey, NotOnCurve, check_coordinate, encode_to_curve
+from vfl.cores.cores import OneCore, Result, Task
+from vfl.crypto.curve25519 import BlindingKey, NotOnCurve, SmallOrder, check_coordinate, encode_to_curve
 
 P = 2**255 - 19
 A = 486662
@@ -181,3 +185,38 @@ def test_the_check_agrees_with_the_curves_equation_on_random_bytes() -> None:
             verdicts.append(False)
         assert verdicts[-1] == (int.from_bytes(value, "little") < P and is_on_curve(value))
     assert 40 < sum(verdicts) < 160
+
+
+def test_a_key_stays_in_its_process() -> None:
+    key = BlindingKey()
+    for leave in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="stays in its process"):
+            leave(key)
+
+
+def test_no_task_of_a_core_shows_the_secret_or_a_message() -> None:
+    class Seeing(OneCore):
+        def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+            shown = list(tasks)
+            seen.extend(map(repr, shown))
+            return super().map(function, shown)
+
+    seen: list[str] = []
+    key = BlindingKey()
+    messages = [b"alice", b"bob"]
+    blinded = b"".join(key.powers_of_messages([messages[:1], messages[1:]], SUITE, Seeing()))
+    assert blinded == b"".join(key.blind(point) for point in encode_to_curve(messages, SUITE))
+    again = b"".join(key.powers([blinded], Seeing(), check=True))
+    assert again == key.blind(blinded[:32]) + key.blind(blinded[32:])
+    assert len(seen) == 3
+    secret = key._key.private_bytes_raw()
+    assert not any(part in one for one in seen for part in ("alice", str(secret)[2:-1], secret.hex()))
+
+
+def test_what_is_no_point_is_refused_by_its_kind() -> None:
+    key = BlindingKey()
+    point = encode_to_curve([b"a"], SUITE)[0]
+    for bad, kind in ((encoded(2), NotOnCurve), (point[:31], NotOnCurve), (encoded(1), SmallOrder)):
+        with pytest.raises(kind) as caught:
+            list(key.powers([point + bad], OneCore(), check=True))
+        assert type(caught.value) is kind

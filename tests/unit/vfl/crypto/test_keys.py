@@ -13,7 +13,9 @@ import gmpy2
 import phe
 import pytest
 
-from vfl.crypto import InsecureKey, MalformedKey, PrivateKey, PublicKey, keygen, obfuscation
+from vfl.crypto import InsecureKey, MalformedKey, PrivateKey, PublicKey, keygen
+from vfl.crypto.engine import Engine
+from vfl.crypto.kernels import FixedBase, PortableKernel
 from vfl.crypto.obfuscation import OwnerObfuscator
 
 KeyPair = tuple[PublicKey, PrivateKey]
@@ -122,9 +124,9 @@ def test_public_key_can_be_pickled(small_keys: KeyPair) -> None:
 def test_owner_obfuscators_are_uniform_in_a_group_of_nth_powers() -> None:
     p, q = 23, 31  # gcd(22, 30) = 2; the group has at most 22 * 30 / 2 = 330 elements
     n = p * q
-    obfuscator = OwnerObfuscator(p, q)
+    obfuscator = OwnerObfuscator(p, q, PortableKernel())
     drawn = 30_000
-    counts = Counter(int(obfuscator.draw()) for _ in range(drawn))
+    counts = Counter(obfuscator.draw(drawn))
     expected = drawn / len(counts)
     assert all(abs(count - expected) < 7 * expected**0.5 for count in counts.values())
     nth_powers = {pow(r, n, n * n) for r in range(1, n) if math.gcd(r, n) == 1}
@@ -135,22 +137,22 @@ def test_owner_obfuscators_are_uniform_in_a_group_of_nth_powers() -> None:
     assert {gmpy2.jacobi(element, p) for element in counts} == {1, -1}  # -x**2 reaches beyond the squares
 
 
-def test_owner_tables_are_built_once_by_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_owner_tables_are_built_once_by_many_threads() -> None:
     built = []
-    original = obfuscation._FixedBase
     start = threading.Barrier(8)
 
-    def counting(*arguments: Any) -> Any:
-        built.append(arguments)
-        time.sleep(0.01)  # long enough for the other threads to come in
-        return original(*arguments)
+    class Counting(PortableKernel):
+        def fixed_base(self, *arguments: Any) -> FixedBase:
+            built.append(arguments)
+            time.sleep(0.01)  # long enough for the other threads to come in
+            return super().fixed_base(*arguments)
 
-    monkeypatch.setattr(obfuscation, "_FixedBase", counting)
     _, private_key = keygen(256, insecure=True)
+    engine = Engine(Counting())
 
     def encrypt(plaintext: int) -> int:
         start.wait()
-        return private_key.raw_encrypt(plaintext)
+        return engine.encrypt(private_key, [plaintext])[0]
 
     with ThreadPoolExecutor(8) as pool:
         ciphertexts = list(pool.map(encrypt, range(8)))

@@ -31,7 +31,6 @@ from vfl.crypto import (
     matvec,
     unmask,
 )
-from vfl.crypto.product import encrypted_product
 
 KeyPair = tuple[PublicKey, PrivateKey]
 
@@ -130,32 +129,6 @@ def test_at_2048_bits_packed_and_unpacked(secure_keys: KeyPair) -> None:
         c = encrypt_vector(secure_keys[1], g, layout=layout)
         masked, mask = mask_vector(matvec(X, c, features=UNIT))
         assert np.array_equal(unmask(mask, decrypt_integers(secure_keys[1], masked)), expected)
-
-
-def test_product_is_the_product_of_powers(small_keys: KeyPair) -> None:
-    """The fast product gives the very integers of the definition, whatever the ciphertexts hold."""
-    n_squared = small_keys[0].n_squared
-    rng = np.random.default_rng(5)
-    vectors = [encrypt_vector(small_keys[0], rng.normal(size=23)).ciphertexts for _ in range(2)]
-    for signed in (False, True):
-        matrix = rng.integers(-256 if signed else 0, 257, size=(23, 5))
-        features = FixedPoint(8, 0, signed=signed)
-        expected = []
-        for vector in vectors:
-            column_products = []
-            for column in matrix.T.tolist():
-                product = 1
-                for c, x in zip(vector, column, strict=True):
-                    product = product * pow(c, x, n_squared) % n_squared
-                column_products.append(product)
-            expected.append(column_products)
-        assert encrypted_product(vectors, matrix, features=features, modulus=n_squared) == expected
-        packed = encrypted_product(
-            vectors, matrix, features=features, modulus=n_squared, slots_per_answer=2, slot_bits=40
-        )
-        for slots, singles in zip(packed, expected, strict=True):
-            padded = [*singles, 1]
-            assert slots == [padded[j] * pow(padded[j + 1], 2**40, n_squared) % n_squared for j in range(0, 6, 2)]
 
 
 def test_a_ciphertext_without_inverse_stops_a_signed_product(small_keys: KeyPair) -> None:

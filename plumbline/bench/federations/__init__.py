@@ -1,0 +1,1 @@
+"""``plumbline bench federation`` and ``predict``: real federations of processes over mTLS on this machine."""

@@ -1,0 +1,140 @@
+"""A party's side of its dialogue with a cluster: a process of its own in between, and bytes to and from it."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import vfl
+from vfl.cores.cluster.frames import Frame, Kind, read_frame, write_frame
+
+_END_SECONDS = 2.0
+
+
+class ClusterLost(RuntimeError):
+    """A cluster that doesn't compute what it was asked to."""
+
+
+class Dialogue:
+    """One connection to a cluster, from its first try to its loss. Thread-safe.
+
+    Attributes:
+        workers: threads of the cluster; 0 until it has answered, and when it is lost.
+    """
+
+    def __init__(self, address: str, on_ready: Callable[[int], None], on_lost: Callable[[str], None]) -> None:
+        """Begin to connect, in the background.
+
+        Args:
+            address: of the scheduler.
+            on_ready: is told how many threads compute there, as soon as they can.
+            on_lost: is told once, in a sentence, why the cluster can't be used; not of ``close``.
+        """
+        self.workers = 0
+        self._on_ready = on_ready
+        self._on_lost = on_lost
+        self._lock = threading.Lock()
+        self._asked: dict[int, Future[bytes]] = {}
+        self._number = 0
+        self._is_over = False
+        self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and an address that was checked
+            [sys.executable, "-P", "-m", "vfl.cores.cluster.client", address],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=_environment(),
+        )
+        assert self._process.stdin is not None  # noqa: S101 - asked for above
+        assert self._process.stdout is not None  # noqa: S101
+        self._outgoing: IO[bytes] = self._process.stdin
+        self._incoming: IO[bytes] = self._process.stdout
+        self._writing = threading.Lock()
+        threading.Thread(target=self._listen, name="cluster", daemon=True).start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes from it."""
+        return self._is_over
+
+    def ask(self, job: bytes) -> "Future[bytes]":
+        """Have a job computed. The future raises ClusterLost where it isn't."""
+        future: Future[bytes] = Future()
+        with self._lock:
+            if self._is_over:
+                future.set_exception(ClusterLost())
+                return future
+            self._number += 1
+            number = self._number
+            self._asked[number] = future
+        try:
+            with self._writing:
+                write_frame(self._outgoing, Frame(Kind.JOB, number, job))
+        except (OSError, ValueError):
+            self._end("the process that speaks with the Dask cluster has ended.")
+        return future
+
+    def give_up(self, sentence: str) -> None:
+        """End a dialogue with a cluster that doesn't answer, and say so."""
+        self._end(sentence)
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the dialogue and its process."""
+        self._end("")
+        with suppress(OSError):
+            self._outgoing.close()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _listen(self) -> None:
+        sentence = "the process that speaks with the Dask cluster has ended."
+        try:
+            while (frame := read_frame(self._incoming)) is not None:
+                if frame.kind is Kind.LOST:
+                    sentence = frame.data.decode(errors="replace")
+                    break
+                self._take(frame)
+        except (OSError, ValueError):
+            pass
+        self._end(sentence)
+        self._process.kill()
+        self._process.wait()
+
+    def _take(self, frame: Frame) -> None:
+        if frame.kind is Kind.READY:
+            self.workers = frame.number
+            self._on_ready(frame.number)
+            return
+        with self._lock:
+            future = self._asked.pop(frame.number, None)
+        if future is None:
+            return
+        if frame.kind is Kind.ANSWERS:
+            future.set_result(frame.data)
+        else:
+            future.set_exception(ClusterLost(frame.data.decode(errors="replace")))
+
+    def _end(self, sentence: str) -> None:
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_over, self.workers = True, 0
+            asked, self._asked = self._asked, {}
+        if sentence:
+            self._on_lost(sentence)
+        for future in asked.values():
+            future.set_exception(ClusterLost())
+
+
+def _environment() -> dict[str, str]:
+    """This process's, without settings of the party: a database's URL has a password in it."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PLUMBLINE_")}
+    places = [str(Path(vfl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, places))}

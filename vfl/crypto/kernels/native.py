@@ -1,0 +1,304 @@
+"""The native kernel: batches handed to C, on one lane of 64-bit limbs or eight of AVX512-IFMA.
+
+C gets bytes that were checked here: nothing that a caller passes can make it read or write beyond its memory. While it
+works other threads of Python run.
+"""
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from gmpy2 import invert, isqrt, powmod
+
+from vfl.arrays import IntArray
+from vfl.crypto.errors import InvalidCiphertext
+from vfl.crypto.kernels.kernel import FixedBase, ProductTask
+from vfl.crypto.native.library import Modulus, Task, load
+
+_LARGEST_GROUP = 12  # a table of 2**12 ciphertexts is 2.6 MB at 2048 bits
+_MOST_BITS = 16_384
+_MOST_DIGITS = 63  # entries are 64-bit integers, and not negative
+_MOST_SHIFT = 1 << 20
+_MOST_COUNT = 1 << 28
+# A product's sums, one ciphertext per digit column, take no more; a task with more of them goes in several parts.
+_SUM_BYTES = 64 << 20
+_NAMES = {1: "native, 64-bit limbs", 8: "native, 8 lanes of AVX512-IFMA"}
+
+
+class NativeKernel:
+    """The kernel in C (`Kernel`).
+
+    Args:
+        lanes: 8 or 1 to insist on one kind; None takes what the processor has.
+
+    Raises:
+        LibraryMissing: where the library isn't built or can't be loaded.
+        ValueError: if this processor hasn't got those lanes.
+    """
+
+    def __init__(self, lanes: Literal[1, 8] | None = None, *, library: ctypes.CDLL | None = None) -> None:
+        self._library = library or load()
+        best = self._library.plumbline_lanes()
+        self._wanted, self._lanes = lanes, lanes or best
+        if self._lanes not in (1, best):
+            raise ValueError(f"This processor has no {lanes} lanes of AVX512-IFMA: leave lanes out.")
+
+    @property
+    def name(self) -> str:
+        """What the log calls it, with its lanes."""
+        return _NAMES[self._lanes]
+
+    @property
+    def releases_gil(self) -> bool:
+        """True: threads make it faster."""
+        return True
+
+    def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
+        """Compute the answers of a task (`Kernel`).
+
+        Raises:
+            InvalidCiphertext: if a column has an offset and a ciphertext has no inverse modulo the modulus.
+            ValueError: if the arrays of the task don't fit each other.
+        """
+        residues = _Residues(modulus, self._lanes)
+        columns = _Columns(task, len(ciphertexts))
+        if not len(ciphertexts) or modulus == 1:
+            return [1 % modulus] * columns.answers
+        data = residues.to_bytes(ciphertexts)
+        corrections = self._corrections(residues, data, len(ciphertexts), columns)
+        answers: list[int] = []
+        for part in columns.parts(max(1, _SUM_BYTES // (residues.width * 3 // 2))):
+            answers += self._part(residues, data, part, corrections)
+        return answers
+
+    def fixed_base(self, base: int, modulus: int, exponent_bits: int) -> FixedBase:
+        """Make the tables of a base (`Kernel`): 256 residues for every byte of an exponent."""
+        residues = _Residues(modulus, self._lanes)
+        if not 0 < exponent_bits <= _MOST_SHIFT:
+            raise ValueError(f"Expected exponents of 1 to {_MOST_SHIFT} bits, got {exponent_bits}.")
+        if modulus == 1:
+            return _Zeros()
+        return _NativeFixedBase(self._library, residues, base, exponent_bits)
+
+    def powers(self, bases: Sequence[int], exponent: int, modulus: int) -> list[int]:
+        """Raise many bases to one public exponent (`Kernel`)."""
+        return self._powers(bases, exponent, modulus, secret=False)
+
+    def secret_powers(self, bases: Sequence[int], exponent: int, modulus: int) -> list[int]:
+        """Raise many bases to one secret exponent, in constant time for its length (`Kernel`)."""
+        return self._powers(bases, exponent, modulus, secret=True)
+
+    def __reduce__(self) -> tuple[type["NativeKernel"], tuple[Literal[1, 8] | None]]:
+        return NativeKernel, (self._wanted,)
+
+    def _powers(self, bases: Sequence[int], exponent: int, modulus: int, *, secret: bool) -> list[int]:
+        residues = _Residues(modulus, self._lanes)
+        bits = exponent.bit_length()
+        if exponent < 0 or bits >= _MOST_COUNT:
+            raise ValueError("Expected an exponent that is not negative, and shorter than 2**28 bits.")
+        if modulus == 1:
+            return [0] * len(bases)
+        data = residues.to_bytes(bases)
+        out = residues.room(len(bases))
+        digits = int(exponent).to_bytes((bits + 7) // 8, "little")
+        _check(
+            self._library.plumbline_powers(
+                ctypes.byref(residues.modulus), data, len(bases), digits, bits, int(secret), out
+            )
+        )
+        return residues.from_bytes(out)
+
+    def _corrections(self, residues: "_Residues", data: bytes, count: int, columns: "_Columns") -> dict[int, int]:
+        """(prod c_u)**(-offset) for every offset there is: one inversion for all of them."""
+        offsets = [int(offset) for offset in np.unique(columns.offsets) if offset]
+        if not offsets:
+            return {}
+        out = residues.room(1)
+        _check(self._library.plumbline_total(ctypes.byref(residues.modulus), data, count, out))
+        try:
+            inverse = invert(residues.from_bytes(out)[0], residues.number)
+        except ZeroDivisionError:
+            raise InvalidCiphertext(
+                "A ciphertext shares a factor with the modulus: check ciphertexts as they arrive."
+            ) from None
+        return {offset: int(powmod(inverse, offset, residues.number)) for offset in offsets}
+
+    def _part(self, residues: "_Residues", data: bytes, columns: "_Columns", corrections: dict[int, int]) -> list[int]:
+        out = residues.room(columns.answers)
+        task = columns.task(residues, corrections, self._lanes)
+        _check(self._library.plumbline_product(ctypes.byref(residues.modulus), data, ctypes.byref(task), out))
+        return residues.from_bytes(out)
+
+
+class _Residues:
+    """A modulus, and its residues as bytes of one width."""
+
+    def __init__(self, modulus: int, lanes: int) -> None:
+        if modulus < 1 or modulus % 2 == 0 or modulus.bit_length() > _MOST_BITS:
+            raise ValueError(f"Expected an odd modulus of at most {_MOST_BITS} bits.")
+        self.number = int(modulus)
+        self.width = (self.number.bit_length() + 7) // 8
+        # Modulo a square the work is less by three eighths.
+        root = int(isqrt(self.number))
+        parts = 2 if root * root == self.number else 1
+        root = root if parts == 2 else self.number
+        bits = root.bit_length()
+        self.modulus = Modulus(lanes, parts, bits, self.width, root.to_bytes((bits + 7) // 8, "little"))
+
+    def to_bytes(self, numbers: Sequence[int]) -> bytes:
+        if len(numbers) > _MOST_COUNT:
+            raise ValueError(f"Expected at most {_MOST_COUNT} numbers at once.")
+        modulus, width = self.number, self.width
+        reduced = [int(x) if 0 <= x < modulus else int(x % modulus) for x in numbers]
+        return b"".join([x.to_bytes(width, "little") for x in reduced])
+
+    def from_bytes(self, data: "ctypes.Array[ctypes.c_char]") -> list[int]:
+        raw, width = data.raw, self.width
+        return [int.from_bytes(raw[at : at + width], "little") for at in range(0, len(raw), width)]
+
+    def room(self, count: int) -> "ctypes.Array[ctypes.c_char]":
+        return ctypes.create_string_buffer(count * self.width)
+
+
+class _Columns:
+    """The arrays of a product's task, checked and as C reads them."""
+
+    def __init__(self, task: ProductTask, rows: int) -> None:
+        self.entries = _integers(task.entries, 2, "entries")
+        self.digits = _integers(task.digits, 1, "digits")
+        self.offsets = _integers(task.offsets, 1, "offsets")
+        self.shifts = _integers(task.shifts, 1, "shifts")
+        self.answer = _integers(task.answers, 1, "answers")
+        columns = len(self.digits)
+        if self.entries.shape != (rows, columns):
+            raise ValueError(f"Expected entries of shape {rows, columns}, got {self.entries.shape}.")
+        if not len(self.offsets) == len(self.shifts) == len(self.answer) == columns:
+            raise ValueError("Expected one number of digits, offset, shift and answer for every column.")
+        if columns:
+            self._check_values()
+            self._check_answers()
+
+    def _check_values(self) -> None:
+        if self.digits.min() < 1 or self.digits.max() > _MOST_DIGITS:
+            raise ValueError(f"Expected columns of 1 to {_MOST_DIGITS} digits.")
+        if self.entries.size and (self.entries.min() < 0 or (self.entries >> self.digits).any()):
+            raise ValueError("Expected entries of at least 0, within the digits of their columns.")
+        if self.offsets.min() < 0:
+            raise ValueError("Expected offsets of at least 0.")
+
+    def _check_answers(self) -> None:
+        steps = np.diff(self.answer)
+        if self.answer[0] != 0 or ((steps != 0) & (steps != 1)).any():
+            raise ValueError("Expected answers 0, 1, ... without gaps, ascending.")
+        if self.shifts.min() < 0 or self.shifts.max() > _MOST_SHIFT:
+            raise ValueError(f"Expected shifts of 0 to {_MOST_SHIFT}.")
+        within = steps == 0
+        if (self.shifts[1:][within] < (self.shifts + self.digits)[:-1][within]).any():
+            raise ValueError("Expected the columns of an answer one after the other: their digits overlap.")
+
+    @property
+    def answers(self) -> int:
+        return int(self.answer[-1]) + 1 if len(self.answer) else 0
+
+    def parts(self, most_digits: int) -> "list[_Columns]":
+        """Whole answers with at most so many digits each, or one answer where it alone has more."""
+        ends = np.flatnonzero(np.diff(self.answer, append=self.answers)) + 1
+        sums = np.concatenate([[0], np.cumsum(self.digits)])
+        parts, start, previous = [], 0, 0
+        for end in ends.tolist():
+            if sums[end] - sums[start] > most_digits and previous > start:
+                parts.append(self._part(start, previous))
+                start = previous
+            previous = end
+        if previous > start:
+            parts.append(self if start == 0 else self._part(start, previous))
+        return parts
+
+    def _part(self, start: int, end: int) -> "_Columns":
+        chosen = slice(start, end)
+        answers = self.answer[chosen] - self.answer[start]
+        task = ProductTask(
+            self.entries[:, chosen], self.digits[chosen], self.offsets[chosen], self.shifts[chosen], answers
+        )
+        return _Columns(task, len(self.entries))
+
+    def task(self, residues: _Residues, corrections: dict[int, int], lanes: int) -> Task:
+        offsets = list(corrections)
+        self.correction = np.searchsorted(offsets, self.offsets) if offsets else np.zeros(len(self.offsets))
+        self.correction = np.where(self.offsets > 0, self.correction, -1).astype(np.int64)
+        rows, columns = self.entries.shape
+        return Task(
+            rows,
+            columns,
+            self.answers,
+            group_size(rows, int(self.digits.sum()), lanes),
+            len(offsets),
+            self.entries.ctypes.data,
+            self.digits.ctypes.data,
+            self.shifts.ctypes.data,
+            self.answer.ctypes.data,
+            self.correction.ctypes.data,
+            residues.to_bytes(list(corrections.values())),
+        )
+
+
+class _NativeFixedBase:
+    """Tables of one base, in C's memory until nobody has them any more."""
+
+    def __init__(self, library: ctypes.CDLL, residues: _Residues, base: int, exponent_bits: int) -> None:
+        self._library, self._residues, self._bits = library, residues, exponent_bits
+        self._bytes = (exponent_bits + 7) // 8
+        self._handle = ctypes.c_void_p()
+        _check(
+            library.plumbline_fixed_open(
+                ctypes.byref(residues.modulus), residues.to_bytes([base]), self._bytes, ctypes.byref(self._handle)
+            )
+        )
+        # C wipes the tables: they can be a key owner's.
+        weakref.finalize(self, library.plumbline_fixed_close, self._handle)
+
+    def powers(self, exponents: Sequence[int]) -> list[int]:
+        """Raise the base to each of some exponents (`FixedBase`). Raises ValueError for one out of range."""
+        if any(not 0 <= exponent >> self._bits < 1 for exponent in exponents):
+            raise ValueError(f"Expected exponents of at least 0 and at most {self._bits} bits.")
+        data = b"".join([int(exponent).to_bytes(self._bytes, "little") for exponent in exponents])
+        out = self._residues.room(len(exponents))
+        _check(self._library.plumbline_fixed_powers(self._handle, data, len(exponents), out))
+        return self._residues.from_bytes(out)
+
+
+class _Zeros:
+    """Powers modulo 1."""
+
+    def powers(self, exponents: Sequence[int]) -> list[int]:
+        return [0] * len(exponents)
+
+
+def group_size(rows: int, digit_columns: int, lanes: int) -> int:
+    """Find how many ciphertexts a table of subset products takes for the fewest products, of so many lanes each."""
+    batches = -(-digit_columns // lanes)
+
+    def products(size: int) -> int:
+        groups = -(-rows // size)
+        return groups * (-(-(1 << size) // lanes) + batches)
+
+    return min(range(1, _LARGEST_GROUP + 1), key=products)
+
+
+def _integers(array: IntArray, dimensions: int, what: str) -> IntArray:
+    """An array as C reads it. Raises ValueError for what isn't integers of the right dimensions."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu" or array.ndim != dimensions:
+        raise ValueError(f"Expected {what} to be integers in an array of {dimensions} dimensions.")
+    if array.dtype == np.uint64 and array.size and array.max() >= 1 << 63:
+        raise ValueError(f"Expected {what} below 2**63.")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _check(status: int) -> None:
+    """Raises MemoryError where C had no memory."""
+    if status == 1:
+        raise MemoryError("There is not enough memory for the cryptography of this batch: use smaller batches.")
+    if status:
+        raise ValueError("The native kernel refuses these sizes.")

@@ -1,0 +1,149 @@
+"""The kernel that runs everywhere: Python integers of gmpy2.
+
+The encrypted matrix product goes by subset products (the "Four Russians"), packed by Horner's rule. Raising ciphertexts
+to the entries of a matrix one by one costs a power per entry. Here the binary digits of r rows select among the 2**r
+products of r ciphertexts, computed once: one modular product per column, digit and group of r.
+
+The work depends on shapes and on public formats only: entries are non-negative by a public offset, and zeros are
+multiplied like other digits. GMP's products are not constant time, however, and those with an empty subset are quicker:
+whoever can time single products on this machine may learn about entries.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise, repeat
+
+import numpy as np
+import numpy.typing as npt
+from gmpy2 import invert, mpz, powmod, powmod_base_list, powmod_sec
+
+from vfl.arrays import IntArray
+from vfl.crypto.errors import InvalidCiphertext
+from vfl.crypto.kernels.counts import best_group_size
+from vfl.crypto.kernels.kernel import FixedBase, ProductTask
+
+_WINDOW = 8  # one table row per byte of the exponent: an exponent's digits are its bytes
+_ROW = 1 << _WINDOW
+
+
+@dataclass(frozen=True)
+class PortableKernel:
+    """GMP through gmpy2. Its products hold the interpreter's lock, so that only processes make it faster."""
+
+    name = "portable"
+    releases_gil = False
+
+    def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
+        """Compute the answers of a task; raises InvalidCiphertext where an offset needs an inverse that isn't there."""
+        n_squared = mpz(modulus)
+        vector = [mpz(c) for c in ciphertexts]
+        digit_products = _subset_products(vector, task, n_squared)
+        corrections = _offset_corrections(vector, task.offsets, n_squared)
+        ends = np.cumsum(task.digits).tolist()
+        columns = [
+            _Column(digit_products[end - digits : end], shift, corrections[offset])
+            for end, digits, shift, offset in zip(
+                ends, task.digits.tolist(), task.shifts.tolist(), task.offsets.tolist(), strict=True
+            )
+        ]
+        firsts = [0, *(np.flatnonzero(np.diff(task.answers)) + 1).tolist(), len(columns)]
+        return [_horner(columns[first:end], n_squared) for first, end in pairwise(firsts)]
+
+    def fixed_base(self, base: int, modulus: int, exponent_bits: int) -> FixedBase:
+        """Make the tables of a base: 256 powers per byte of an exponent."""
+        return _Tables(mpz(base), mpz(modulus), (exponent_bits + _WINDOW - 1) // _WINDOW)
+
+    def powers(self, bases: Sequence[int], exponent: int, modulus: int) -> list[int]:
+        """Raise many bases to one public exponent."""
+        return [int(power) for power in powmod_base_list(list(bases), exponent, modulus)]
+
+    def secret_powers(self, bases: Sequence[int], exponent: int, modulus: int) -> list[int]:
+        """Raise many bases to one secret exponent in GMP's side-channel resistant `mpz_powm_sec`."""
+        return [int(powmod_sec(base, exponent, modulus)) for base in bases]
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column on its way into its answer: its digits' products, lowest first, where it stands, what ends it."""
+
+    digit_products: list[mpz]
+    shift: int
+    correction: mpz
+
+
+class _Tables:
+    """Powers of one base modulo one modulus, one product per byte of the exponent."""
+
+    def __init__(self, base: mpz, modulus: mpz, exponent_bytes: int) -> None:
+        self._modulus = modulus
+        self._exponent_bytes = exponent_bytes
+        self._rows: list[list[mpz]] = []
+        for _ in range(exponent_bytes):
+            row = list(accumulate(repeat(base, _ROW - 1), lambda a, b: a * b % modulus, initial=mpz(1)))
+            self._rows.append(row)
+            base = row[-1] * base % modulus
+
+    def powers(self, exponents: Sequence[int]) -> list[int]:
+        """Raise the base to each of some exponents."""
+        return [int(self._power(exponent)) for exponent in exponents]
+
+    def _power(self, exponent: int) -> mpz:
+        result = mpz(1)
+        for row, digit in zip(self._rows, exponent.to_bytes(self._exponent_bytes, "little"), strict=True):
+            result = result * row[digit] % self._modulus
+        return result
+
+
+def _subset_products(ciphertexts: list[mpz], task: ProductTask, n_squared: mpz) -> list[mpz]:
+    """Per column and digit, the product of the ciphertexts whose row has that digit set."""
+    digit_columns = int(task.digits.sum())
+    group_size = best_group_size(len(ciphertexts), digit_columns)
+    products = [mpz(1)] * digit_columns
+    for start in range(0, len(ciphertexts), group_size):
+        table = [mpz(1)]
+        for c in ciphertexts[start : start + group_size]:
+            table += [entry * c % n_squared for entry in table]
+        subsets = _subset_indices(task.entries[start : start + group_size], task.digits)
+        chosen = map(table.__getitem__, subsets.tolist())
+        products = [a * b % n_squared for a, b in zip(products, chosen, strict=True)]
+    return products
+
+
+def _subset_indices(entries: IntArray, digits: IntArray) -> npt.NDArray[np.int64]:
+    """(sum of digits,): bit q is the binary digit of the group's q-th row, a column's lowest digit first."""
+    first = np.cumsum(digits) - digits
+    places = np.arange(digits.sum()) - np.repeat(first, digits)
+    binary = np.repeat(entries, digits, axis=1) >> places & 1
+    indices: npt.NDArray[np.int64] = (1 << np.arange(len(entries))) @ binary
+    return indices
+
+
+def _offset_corrections(ciphertexts: list[mpz], offsets: IntArray, n_squared: mpz) -> dict[int, mpz]:
+    """(prod c_u)**(-offset) for each public offset, which takes it out again: one inversion for the matrix."""
+    corrections = {0: mpz(1)}
+    if not offsets.any():
+        return corrections
+    product = mpz(1)
+    for c in ciphertexts:
+        product = product * c % n_squared
+    try:
+        inverse = invert(product, n_squared)
+    except ZeroDivisionError:
+        raise InvalidCiphertext(
+            "A ciphertext shares a factor with the modulus: check ciphertexts as they arrive."
+        ) from None
+    for offset in set(offsets.tolist()) - {0}:
+        corrections[offset] = powmod(inverse, offset, n_squared)
+    return corrections
+
+
+def _horner(columns: list[_Column], n_squared: mpz) -> int:
+    """Put the digits of each column, and the columns of one answer, at their powers of two, highest first."""
+    answer, place = mpz(1), columns[-1].shift + len(columns[-1].digit_products)
+    for column in reversed(columns):
+        answer = powmod(answer, 1 << place - column.shift - len(column.digit_products), n_squared)
+        for digit_product in reversed(column.digit_products):
+            answer = answer * answer % n_squared * digit_product % n_squared
+        answer = answer * column.correction % n_squared
+        place = column.shift
+    return int(powmod(answer, 1 << place, n_squared))

@@ -1,0 +1,116 @@
+"""Compiling the native kernel with the machine's own C compiler: by hand, and when Plumbline is installed.
+
+    python -m vfl.crypto.native.build
+
+The library lies beside its sources and carries their digest: one that was made from other sources isn't used. This
+module needs nothing but the standard library, for it runs before anything is installed.
+"""
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parent
+FLAGS = ("-std=c11", "-O3", "-fPIC", "-fvisibility=hidden")
+_IFMA = "ifma.c"
+_IFMA_FLAGS = ("-mavx512f", "-mavx512ifma")
+_COMPILERS = ("cc", "gcc", "clang")
+_SECONDS = 120
+
+
+class CompilationFailed(RuntimeError):
+    """The native kernel can't be compiled here; the message says why."""
+
+
+def library_path() -> Path:
+    """Name the library of this machine: a checkout may be used from several kinds of them."""
+    return SOURCES / f"kernel-{sys.platform}-{platform.machine().lower()}.so"
+
+
+def source_digest() -> str:
+    """Compute the SHA-256 of names and contents of all C sources."""
+    digest = hashlib.sha256()
+    for path in sorted(SOURCES.glob("*.[ch]")):
+        content = path.read_bytes()
+        digest.update(f"{path.name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def find_compiler() -> list[str]:
+    """Find $CC, which may carry options, or cc, gcc or clang. Raises CompilationFailed where there is none."""
+    for command in (os.environ.get("CC", ""), *_COMPILERS):
+        words = shlex.split(command)
+        if words and shutil.which(words[0]):
+            return words
+    raise CompilationFailed("there is no C compiler: install gcc or clang, or name one in CC")
+
+
+def build(target: Path | None = None, flags: Sequence[str] = FLAGS) -> Path:
+    """Compile the library to ``target``, by default where the kernel looks for it; what was there is replaced at once.
+
+    Raises:
+        CompilationFailed: without a compiler, or with its words where it refuses.
+    """
+    compiler = find_compiler()
+    target = target or library_path()
+    with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
+        folder = Path(scratch)
+        with_ifma = _compile_ifma(compiler, folder, flags)
+        defined = [f'-DSOURCES="{source_digest()}"', *(["-DWITH_IFMA"] if with_ifma else [])]
+        for source in sorted(SOURCES.glob("*.c")):
+            if source.name != _IFMA:
+                _compile(compiler, source, folder, [*flags, *defined])
+        library = folder / "kernel.so"
+        _run([*compiler, *flags, "-shared", "-o", str(library), *map(str, sorted(folder.glob("*.o")))])
+        # A process that has the old file open keeps it.
+        beside = target.with_name(f".{target.name}.{os.getpid()}")
+        shutil.copyfile(library, beside)
+        beside.replace(target)
+    return target
+
+
+def _compile_ifma(compiler: list[str], folder: Path, flags: Sequence[str]) -> bool:
+    """Tell whether the compiler knows AVX-512 IFMA; others' processors haven't got it."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return False
+    try:
+        _compile(compiler, SOURCES / _IFMA, folder, [*flags, *_IFMA_FLAGS])
+    except CompilationFailed:
+        return False
+    return True
+
+
+def _compile(compiler: list[str], source: Path, folder: Path, flags: Sequence[str]) -> None:
+    _run([*compiler, *flags, "-c", str(source), "-o", str(folder / f"{source.stem}.o")])
+
+
+def _run(command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as failed:
+        raise CompilationFailed(f"{command[0]} can't be run: {failed}") from None
+    if done.returncode:
+        words = done.stderr.strip() or "it said nothing"
+        raise CompilationFailed(f"{command[0]} ended with status {done.returncode}: {words}")
+
+
+def main() -> int:
+    """Build the library in place and say where it is."""
+    try:
+        path = build()
+    except CompilationFailed as failed:
+        print(f"The native kernel was not built: {failed}.", file=sys.stderr)  # noqa: T201
+        return 1
+    print(path)  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

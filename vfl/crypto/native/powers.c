@@ -1,0 +1,200 @@
+/* Powers with one exponent by fixed windows, and powers of one base from tables. See powers.h.
+ *
+ * With a secret exponent every window squares as often, multiplies once, and reads all of its table: what is executed
+ * and which memory is touched depends on the exponent's length alone. A public exponent picks its entry directly.
+ */
+#include "powers.h"
+
+#include <string.h>
+
+/* Reading all of a table costs about a quarter of a product per 8 entries, so that a secret exponent's is small. */
+#define SECRET_WINDOW 4
+#define LARGEST_WINDOW 7
+#define BYTE_VALUES 256
+
+static size_t windows_in(size_t bits, size_t window) { return (bits + window - 1) / window; }
+
+/* The fewest products, of the table and of the windows. */
+static size_t best_window(const struct exponent *exponent) {
+    if (exponent->secret)
+        return SECRET_WINDOW;
+    size_t best = 1;
+    for (size_t window = 2; window <= LARGEST_WINDOW; window++)
+        if (((size_t)1 << window) + windows_in(exponent->bits, window)
+            < ((size_t)1 << best) + windows_in(exponent->bits, best))
+            best = window;
+    return best;
+}
+
+/* Bits [place window, (place + 1) window) of an exponent. */
+static size_t window_digit(const struct exponent *exponent, size_t place, size_t window) {
+    size_t digit = 0;
+    for (size_t bit = 0; bit < window; bit++) {
+        const size_t at = place * window + bit;
+        if (at < exponent->bits)
+            digit |= (size_t)(exponent->bytes[at / 8] >> at % 8 & 1) << bit;
+    }
+    return digit;
+}
+
+/* The powers 0 ... 2**window - 1 of a batch, which stands at table[1] already. */
+static void fill_powers(const struct ring *ring, word *table, size_t window) {
+    const size_t size = batch_words(ring);
+    memcpy(table, ring->one, size * sizeof *table);
+    for (size_t i = 2; i < (size_t)1 << window; i++)
+        ring->lanes->multiply(ring, table + i * size, table + (i - 1) * size, table + size);
+}
+
+static const word *entry(const struct ring *ring, const word *table, size_t window, size_t digit, word *chosen) {
+    ring->lanes->select(chosen, table, (size_t)1 << window, batch_words(ring), digit);
+    return chosen;
+}
+
+/* power = table[1]**exponent; `chosen` is workspace of one batch. */
+static void raise_batch(
+    const struct ring *ring, word *power, const word *table, size_t window, const struct exponent *exponent, word *chosen
+) {
+    const size_t size = batch_words(ring);
+    size_t place = windows_in(exponent->bits, window);
+    memcpy(power, ring->one, size * sizeof *power);
+    while (place-- > 0) {
+        const size_t digit = window_digit(exponent, place, window);
+        const word *factor = table + digit * size;
+        if (exponent->secret)
+            factor = entry(ring, table, window, digit, chosen);
+        for (size_t bit = 0; bit < window; bit++)
+            ring->lanes->square(ring, power, power);
+        ring->lanes->multiply(ring, power, power, factor);
+    }
+}
+
+bool batch_powers(
+    const struct ring *ring, uint8_t *out, const word *bases, size_t count, const struct exponent *exponent
+) {
+    const struct lanes *lanes = ring->lanes;
+    const size_t window = best_window(exponent), size = batch_words(ring);
+    struct pool pool = {0};
+    word *table = pool_words(&pool, (size_t)1 << window, size), *power = pool_words(&pool, 2, size);
+    bool done = !pool.failed;
+    for (size_t start = 0; done && start < count; start += lanes->count) {
+        const size_t left = count - start, used = left < lanes->count ? left : lanes->count;
+        const word *sources[MOST_LANES];
+        for (size_t lane = 0; lane < lanes->count; lane++)
+            sources[lane] = bases + (start + (lane < used ? lane : 0)) * ring->words;
+        lanes->gather(ring->words, table + size, sources);
+        fill_powers(ring, table, window);
+        raise_batch(ring, power, table, window, exponent, power + size);
+        done = ring_export(ring, out + start * ring->width, power, used);
+    }
+    pool_release(&pool);
+    return done;
+}
+
+void subset_products(
+    const struct ring *ring, word *table, const word *elements, size_t count, word *batch, word *unused
+) {
+    const struct lanes *lanes = ring->lanes;
+    const size_t words = ring->words;
+    word *next = batch + batch_words(ring);
+    for (size_t digit = 0; digit < words; digit++)
+        table[digit] = ring->one[digit * lanes->count];
+    for (size_t q = 0; q < count; q++) {
+        const size_t half = (size_t)1 << q;
+        const word *element = elements + q * words;
+        memcpy(table + half * words, element, words * sizeof *table);
+        ring_spread(ring, next, element);
+        for (size_t i = 1; i < half; i += lanes->count) {
+            const word *sources[MOST_LANES];
+            word *targets[MOST_LANES];
+            for (size_t lane = 0; lane < lanes->count; lane++) {
+                const bool used = i + lane < half;
+                sources[lane] = table + (used ? i + lane : 0) * words;
+                targets[lane] = used ? table + (half + i + lane) * words : unused;
+            }
+            lanes->gather(words, batch, sources);
+            lanes->multiply(ring, batch, batch, next);
+            lanes->scatter(words, targets, batch);
+        }
+    }
+}
+
+/* base**(2**i) for i < 8 exponent_bytes, as elements. */
+static void fill_squares(const struct ring *ring, word *squares, size_t count, word *batch, word *unused) {
+    const struct lanes *lanes = ring->lanes;
+    ring_spread(ring, batch, squares);
+    for (size_t i = 1; i < count; i++) {
+        word *targets[MOST_LANES];
+        for (size_t lane = 0; lane < lanes->count; lane++)
+            targets[lane] = lane == 0 ? squares + i * ring->words : unused;
+        lanes->square(ring, batch, batch);
+        lanes->scatter(ring->words, targets, batch);
+    }
+}
+
+static bool fill_tables(struct fixed_base *fixed, const uint8_t *base) {
+    const struct ring *ring = &fixed->ring;
+    const size_t words = ring->words, count = fixed->exponent_bytes;
+    struct pool pool = {0};
+    word *squares = pool_words(&pool, 8 * count, words), *unused = pool_words(&pool, 1, words);
+    word *batch = pool_words(&pool, 2, batch_words(ring));
+    bool done = !pool.failed && ring_import(ring, squares, base, 1);
+    if (done) {
+        fill_squares(ring, squares, 8 * count, batch, unused);
+        for (size_t k = 0; k < count; k++)
+            subset_products(
+                ring, fixed->tables + k * BYTE_VALUES * words, squares + 8 * k * words, 8, batch, unused
+            );
+    }
+    pool_release(&pool);
+    return done;
+}
+
+bool fixed_base_open(
+    struct fixed_base *fixed, const struct modulus *modulus, const uint8_t *base, size_t exponent_bytes
+) {
+    memset(fixed, 0, sizeof *fixed);
+    fixed->exponent_bytes = exponent_bytes;
+    bool done = ring_open(&fixed->ring, &fixed->pool, modulus);
+    if (done) {
+        fixed->tables = pool_words(&fixed->pool, exponent_bytes * BYTE_VALUES, fixed->ring.words);
+        done = fixed->tables != NULL && fill_tables(fixed, base);
+    }
+    if (!done)
+        pool_release(&fixed->pool);
+    return done;
+}
+
+/* The products of one table entry per byte, for up to `lanes` exponents. */
+static void multiply_entries(
+    const struct fixed_base *fixed, const struct ring *ring, word *power, word *factor, const uint8_t *const *exponents
+) {
+    const struct lanes *lanes = ring->lanes;
+    memcpy(power, ring->one, batch_words(ring) * sizeof *power);
+    for (size_t k = 0; k < fixed->exponent_bytes; k++) {
+        const word *sources[MOST_LANES];
+        for (size_t lane = 0; lane < lanes->count; lane++)
+            sources[lane] = fixed->tables + (k * BYTE_VALUES + exponents[lane][k]) * ring->words;
+        lanes->gather(ring->words, k == 0 ? power : factor, sources);
+        if (k > 0)
+            lanes->multiply(ring, power, power, factor);
+    }
+}
+
+bool fixed_base_powers(const struct fixed_base *fixed, uint8_t *out, const uint8_t *exponents, size_t count) {
+    struct pool pool = {0};
+    struct ring ring;
+    bool done = ring_share(&ring, &pool, &fixed->ring);
+    const size_t lanes = ring.lanes->count, bytes = fixed->exponent_bytes;
+    word *power = pool_words(&pool, 2, batch_words(&ring));
+    done = done && power != NULL;
+    for (size_t start = 0; done && start < count; start += lanes) {
+        const size_t left = count - start, used = left < lanes ? left : lanes;
+        const uint8_t *chosen[MOST_LANES];
+        for (size_t lane = 0; lane < lanes; lane++)
+            chosen[lane] = exponents + (start + (lane < used ? lane : 0)) * bytes;
+        multiply_entries(fixed, &ring, power, power + batch_words(&ring), chosen);
+        done = ring_export(&ring, out + start * ring.width, power, used);
+    }
+    pool_release(&pool);
+    return done;
+}

@@ -1,0 +1,40 @@
+/* Powers, and the tables they come from. */
+#ifndef PLUMBLINE_POWERS_H
+#define PLUMBLINE_POWERS_H
+
+#include "ring.h"
+
+/* An exponent that all bases are raised to. */
+struct exponent {
+    const uint8_t *bytes; /* little-endian, (bits + 7) / 8 of them */
+    size_t bits;
+    bool secret;
+};
+
+/* table[i] = the product of the elements q for which bit q of i is set, for i < 2**count. `batch` is workspace of two
+ * batches, `unused` of one element. */
+void subset_products(
+    const struct ring *ring, word *table, const word *elements, size_t count, word *batch, word *unused
+);
+
+/* Write the powers of `count` elements in Montgomery form as residues. */
+bool batch_powers(
+    const struct ring *ring, uint8_t *out, const word *bases, size_t count, const struct exponent *exponent
+);
+
+/* Tables of one base: for byte k of an exponent, base**(i 256**k) for i < 256. */
+struct fixed_base {
+    struct pool pool;
+    struct ring ring;
+    size_t exponent_bytes;
+    word *tables;
+};
+
+bool fixed_base_open(
+    struct fixed_base *fixed, const struct modulus *modulus, const uint8_t *base, size_t exponent_bytes
+);
+
+/* Write base**e for each of `count` exponents of exponent_bytes little-endian bytes. Threads may share the tables. */
+bool fixed_base_powers(const struct fixed_base *fixed, uint8_t *out, const uint8_t *exponents, size_t count);
+
+#endif
