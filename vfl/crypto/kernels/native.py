@@ -96,18 +96,23 @@ class NativeKernel:
         return self.lanes or int(load().plumbline_lanes())
 
     def _powers(self, bases: Sequence[int], exponent: int, modulus: int, *, secret: bool) -> list[int]:
-        residues = _Residues(modulus, self._count)
         bits = exponent.bit_length()
         if exponent < 0 or bits >= _MOST_COUNT:
             raise ValueError("Expected an exponent that is not negative, and shorter than 2**28 bits.")
-        if modulus == 1:
+        # One that is left over is done sooner on limbs than on lanes of which seven idle.
+        alone = len(bases) % self._count == 1
+        together = len(bases) - alone
+        powers = self._batch_powers(bases[:together], exponent, _Residues(modulus, self._count), secret=secret)
+        return powers + self._batch_powers(bases[together:], exponent, _Residues(modulus, 1), secret=secret)
+
+    def _batch_powers(self, bases: Sequence[int], exponent: int, residues: "_Residues", *, secret: bool) -> list[int]:
+        if not len(bases) or residues.number == 1:
             return [0] * len(bases)
-        data = residues.to_bytes(bases)
-        out = residues.room(len(bases))
+        bits = exponent.bit_length()
         digits = int(exponent).to_bytes((bits + 7) // 8, "little")
-        _check(
-            load().plumbline_powers(ctypes.byref(residues.modulus), data, len(bases), digits, bits, int(secret), out)
-        )
+        data, out = residues.to_bytes(bases), residues.room(len(bases))
+        modulus = ctypes.byref(residues.modulus)
+        _check(load().plumbline_powers(modulus, data, len(bases), digits, bits, int(secret), out))
         return residues.from_bytes(out)
 
     def _corrections(self, residues: "_Residues", data: bytes, count: int, columns: "_Columns") -> dict[int, int]:

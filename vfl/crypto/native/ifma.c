@@ -50,16 +50,18 @@ static void add_product(vector *t, const vector *a, const vector *b, size_t h) {
 
 /* The next `rows` digits m of the quotient, and their multiples of the lowest `rows` digits of n. */
 INLINE void add_quotient(vector *t, vector *m, const vector *n, vector inverse, const int rows) {
-    const vector zero = _mm512_setzero_si512();
+    const vector zero = _mm512_setzero_si512(), mask = _mm512_set1_epi64((long long)digit_mask(52));
     vector sum[16];
     UNROLL for (int k = 0; k < 2 * rows; k++) sum[k] = t[k];
     UNROLL for (int k = 0; k < rows; k++) {
         const vector digit = low(zero, sum[k], inverse);
         m[k] = digit;
-        /* The lowest digit becomes zero; what is above it goes on. */
-        const vector carry = _mm512_srli_epi64(low(sum[k], digit, n[0]), 52);
-        sum[k + 1] = _mm512_add_epi64(sum[k + 1], high(carry, digit, n[0]));
+        /* The lowest 52 bits become zero: they carry one if they aren't. */
+        sum[k + 1] = _mm512_add_epi64(sum[k + 1], _mm512_srli_epi64(_mm512_add_epi64(sum[k], mask), 52));
+        /* On its own, because the next digit waits for it. */
+        const vector above = high(zero, digit, n[0]);
         UNROLL for (int j = 1; j < rows; j++) sum[k + j] = low(sum[k + j], digit, n[j]);
+        sum[k + 1] = _mm512_add_epi64(sum[k + 1], above);
         UNROLL for (int j = 1; j < rows; j++) sum[k + j + 1] = high(sum[k + j + 1], digit, n[j]);
     }
     UNROLL for (int k = rows; k < 2 * rows; k++) t[k] = sum[k];
