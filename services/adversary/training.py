@@ -4,7 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -163,6 +163,8 @@ class TrainingAdversary:
         batches = _batches(agreement)
         is_active = self._name == agreement.active.name
         rows = np.arange(agreement.active.aligned_rows)
+        order = np.arange(agreement.party(self._name).feature_count)
+        scales = np.full(len(order), 2.0**-plan.feature_fraction_bits)
         return TrainingView(
             role="active" if is_active else "passive",
             features=model.features_of(rows),
@@ -171,7 +173,7 @@ class TrainingAdversary:
                 for step, share in self._transcript.shares.items()
             ),
             equations=tuple(
-                Equations(step, peer, batches[step], matrix, sums)
+                _in_own_units(Equations(step, peer, batches[step], matrix, sums), order, scales)
                 for (step, peer), (matrix, sums) in self._transcript.sums.items()
             ),
             peer_features={peer.name: peer.feature_count for peer in agreement.peers_of(self._name)},
@@ -185,6 +187,23 @@ class TrainingAdversary:
             share_step=step_size,
             steps_per_epoch=training.schedule.steps_per_epoch,
         )
+
+
+def _in_own_units(equations: Equations, order: IntArray, scales: FloatArray) -> Equations:
+    """Equations of whole numbers in wire order, as equations of the party's features in its own order.
+
+    Columns beyond its own are brought near 1 by powers of two, which round nothing.
+
+    Args:
+        equations: as the messages read them, (s, D) whole numbers.
+        order: (d,) which feature each of the first columns is.
+        scales: (d,) what one step of each feature is worth, in the party's own order.
+    """
+    own, matrix, sums = len(order), equations.matrix.copy(), equations.sums.copy()
+    matrix[:, order], sums[order] = equations.matrix[:, :own], equations.sums[:own]
+    beyond = 2.0 ** -np.ceil(np.log2(np.maximum(np.abs(matrix[:, own:]).max(axis=0, initial=1.0), 1.0)))
+    steps = np.concatenate([scales, beyond])
+    return replace(equations, matrix=matrix * steps, sums=sums * steps[:, None], steps=steps)
 
 
 def _replaced(
