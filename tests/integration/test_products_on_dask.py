@@ -4,13 +4,12 @@ import io
 import logging
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.harness.clusters import Cluster, running_cluster
+from tests.harness.clusters import Cluster, await_cluster, connected, running_cluster
 from tests.harness.dask_certificates import configuration_of_client, make_dask_certificates, settings_of_client
 from tests.harness.products import product_jobs
 from vfl.cores.cluster import ClusterCores, check_cluster, client, cluster_cores, dialogue, job_work
@@ -21,7 +20,6 @@ from vfl.crypto.product_jobs import ProductJob, compute_product
 
 dask = pytest.importorskip("dask", reason="needs the extra dask")
 pytest.importorskip("distributed", reason="needs the extra dask")
-READY_SECONDS = 60
 
 
 class Told(Exception):
@@ -80,20 +78,6 @@ def warned(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     return lambda: [record.getMessage() for record in caplog.records if record.name.startswith("vfl.cores.cluster")]
 
 
-def connected(address: str, local: OneCore) -> ClusterCores:
-    """Cores of a cluster that has answered."""
-    cores = ClusterCores(address, local)
-    await_cluster(cores, local)
-    return cores
-
-
-def await_cluster(cores: ClusterCores, local: OneCore) -> None:
-    end = time.monotonic() + READY_SECONDS
-    while cores.count == local.count:
-        assert time.monotonic() < end, "the cluster doesn't answer"
-        time.sleep(0.02)
-
-
 def served(address: str) -> None:
     """Speak with a cluster as the process in between does, for a party that asks nothing."""
     client.serve(address, io.BytesIO(), Telling())  # type: ignore[arg-type]
@@ -120,7 +104,12 @@ def test_a_cluster_that_dies_in_mid_step_is_said_once_and_used_again_when_it_is_
 ) -> None:
     port = free_port()
     with running_cluster(tmp_path, port=port) as first:
-        local = Counting(lambda: (first.scheduler.kill(), first.scheduler.wait(), None)[-1])
+
+        def kill() -> None:
+            first.scheduler.kill()
+            first.scheduler.wait()
+
+        local = Counting(kill)
         cores = connected(first.address, local)
         assert list(cores.map(compute_product, jobs)) == answers
         assert list(cores.map(compute_product, jobs)) == answers
