@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 from services.common.identity import Role
 from services.common.settings import Settings, SettingsError
+from vfl.crypto.kernels import kernel_named
 
 
 def check_party_settings(settings: Settings) -> None:
@@ -18,6 +19,8 @@ def check_party_settings(settings: Settings) -> None:
         _check_reference(settings)
     if settings.dask:
         _check_cluster(settings)
+    if settings.kernel == "native":
+        _check_native()
 
 
 def _check_cluster(settings: Settings) -> None:
@@ -31,6 +34,13 @@ def _check_cluster(settings: Settings) -> None:
         check_cluster(settings.dask)
     except ClusterRefused as error:
         raise SettingsError(f"PLUMBLINE_DASK: {error}") from error
+
+
+def _check_native() -> None:
+    try:
+        kernel_named("native")
+    except (RuntimeError, ValueError) as error:
+        raise SettingsError(f"PLUMBLINE_KERNEL=native: {error}") from error
 
 
 def _check_reference(settings: Settings) -> None:

@@ -78,10 +78,6 @@ class Engine:
         powers = self._mapped(_raise, tasks, OneCore() if len(halves) < 2 else self.cores)
         return private_key.combine(powers[:count], powers[count:])
 
-    def forget(self) -> None:
-        """End what workers remember of keys: a session is over."""
-        self.cores.forget()
-
     def _counts(self, count: int, products_per_item: int, modulus: int) -> list[int]:
         return item_counts(count, products_per_item, modulus.bit_length(), self.cores.count)
 
