@@ -6,11 +6,16 @@ import signal
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from plumbline.federation import Federation
+from plumbline.recipe import changed
 from tests.harness.clusters import Cluster, await_cluster, connected, running_cluster
 from tests.harness.dask_certificates import configuration_of_client, make_dask_certificates, settings_of_client
+from tests.harness.processes import QUICK, local_processes, weights_of
 from tests.harness.products import product_jobs
 from vfl.cores.cluster import ClusterCores, check_cluster, client, cluster_cores, dialogue, job_work
 from vfl.cores.cluster.frames import Frame
@@ -19,7 +24,7 @@ from vfl.crypto import PrivateKey, keygen
 from vfl.crypto.product_jobs import ProductJob, compute_product
 
 dask = pytest.importorskip("dask", reason="needs the extra dask")
-pytest.importorskip("distributed", reason="needs the extra dask")
+Client = pytest.importorskip("distributed", reason="needs the extra dask").Client
 
 
 class Told(Exception):
@@ -167,6 +172,32 @@ def test_a_session_doesnt_wait_for_the_first_connection(jobs: list[ProductJob], 
         assert cores.count == 1
         assert list(cores.map(compute_product, jobs)) == answers
         cores.close()
+
+
+def executed(dask_worker: Any) -> int:
+    """What a worker has computed so far."""
+    return int(dask_worker.state.executed_count)
+
+
+def test_a_party_in_a_federation_uses_its_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """A large batch: small products aren't worth the way."""
+    weights = []
+    for folder, address in ((tmp_path / "here", ""), (tmp_path / "there", cluster.address)):
+        folder.mkdir()
+        plan = {**QUICK, "batch_size": 256, "packing": False, "kernel": "portable", "step_timeout": 30}
+        processes = local_processes(folder, **plan)
+        processes.settings = {
+            name: changed(name, one, dask=address) if name == "passive" and address else one
+            for name, one in processes.settings.items()
+        }
+        with Client(cluster.address, set_as_default=False) as watching:
+            before = sum(watching.run(executed).values())
+            with Federation.start(processes) as federation:
+                federation.train()
+            assert (sum(watching.run(executed).values()) > before) == bool(address)
+        assert ("computes products as well, in 2 threads" in processes.log("passive").read_text()) == bool(address)
+        weights.append(weights_of(folder / "parties", ("active", "passive")))
+    assert all(np.array_equal(here, there) for here, there in zip(*weights, strict=True))
 
 
 def test_nothing_but_products_goes_there(cluster: Cluster, jobs: list[ProductJob]) -> None:
