@@ -4,18 +4,19 @@ import io
 import logging
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from plumbline.federation import Federation
 from plumbline.recipe import changed
 from tests.harness.clusters import Cluster, await_cluster, connected, running_cluster
 from tests.harness.dask_certificates import configuration_of_client, make_dask_certificates, settings_of_client
-from tests.harness.processes import QUICK, local_processes, weights_of
+from tests.harness.exchanges import largest_difference, train_plainly
+from tests.harness.processes import QUICK, local_processes, registered_problem, weights_of
 from tests.harness.products import product_jobs
 from vfl.cores.cluster import ClusterCores, check_cluster, client, cluster_cores, dialogue, job_work
 from vfl.cores.cluster.frames import Frame
@@ -174,6 +175,14 @@ def test_a_session_doesnt_wait_for_the_first_connection(jobs: list[ProductJob], 
         cores.close()
 
 
+def await_line(log: Path, words: str) -> None:
+    """Waits for what a process says."""
+    end = time.monotonic() + 60
+    while words not in log.read_text():
+        assert time.monotonic() < end, log.read_text()
+        time.sleep(0.05)
+
+
 def executed(dask_worker: Any) -> int:
     """What a worker has computed so far."""
     return int(dask_worker.state.executed_count)
@@ -181,23 +190,19 @@ def executed(dask_worker: Any) -> int:
 
 def test_a_party_in_a_federation_uses_its_cluster(cluster: Cluster, tmp_path: Path) -> None:
     """A large batch: small products aren't worth the way."""
-    weights = []
-    for folder, address in ((tmp_path / "here", ""), (tmp_path / "there", cluster.address)):
-        folder.mkdir()
-        plan = {**QUICK, "batch_size": 256, "packing": False, "kernel": "portable", "step_timeout": 30}
-        processes = local_processes(folder, **plan)
-        processes.settings = {
-            name: changed(name, one, dask=address) if name == "passive" and address else one
-            for name, one in processes.settings.items()
-        }
-        with Client(cluster.address, set_as_default=False) as watching:
-            before = sum(watching.run(executed).values())
-            with Federation.start(processes) as federation:
-                federation.train()
-            assert (sum(watching.run(executed).values()) > before) == bool(address)
-        assert ("computes products as well, in 2 threads" in processes.log("passive").read_text()) == bool(address)
-        weights.append(weights_of(folder / "parties", ("active", "passive")))
-    assert all(np.array_equal(here, there) for here, there in zip(*weights, strict=True))
+    plan = {**QUICK, "batch_size": 256, "packing": False, "kernel": "portable", "step_timeout": 30}
+    processes = local_processes(tmp_path, **plan)
+    own = changed("passive", processes.settings["passive"], dask=cluster.address)
+    processes.settings = {**processes.settings, "passive": own}
+    with Client(cluster.address, set_as_default=False) as watching, Federation.start(processes) as federation:
+        await_line(processes.log("passive"), "computes products as well, in 2 threads")
+        before = sum(watching.run(executed).values())
+        federation.train()
+        assert sum(watching.run(executed).values()) > before
+        problem = registered_problem(processes, "breast_cancer", processes.settings["active"].plan())
+    seeds = [processes.settings[name].private_seed or 0 for name in ("active", "passive")]
+    plain = train_plainly(problem, processes.settings["active"].plan(), seeds)
+    assert largest_difference(weights_of(tmp_path / "parties", ("active", "passive")), plain) <= 1e-6
 
 
 def test_nothing_but_products_goes_there(cluster: Cluster, jobs: list[ProductJob]) -> None:
