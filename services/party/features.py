@@ -6,6 +6,7 @@ records are as new to the encoding as to the model.
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -86,7 +87,7 @@ class PartyData:
     defences: PartyDefences = field(default_factory=PartyDefences)
 
     @property
-    def ids(self) -> tuple[str, ...]:
+    def ids(self) -> Sequence[str]:
         """Record ids, one per row."""
         return self.table.ids
 
