@@ -12,7 +12,7 @@ from services.active.job import Job, Labels
 from services.active.model import TrainedModel
 from services.active.presence import Presence
 from services.active.progress import JobProgress, ProgressMeter
-from services.active.scoring import Scoring
+from services.active.scoring import Predictions, Scoring
 from services.active.serving import Serving
 from services.adversary.knowledge import Beforehand, Knowledge
 from services.adversary.predictions import AttackHost, spread
@@ -332,8 +332,8 @@ class ActiveParty:
             raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
         return session.training.exchange
 
-    def predict(self, ids: Sequence[str]) -> dict[str, FloatArray]:
-        """Confidence scores, (classes,) each, of those ids that are among the aligned records."""
+    def predict(self, ids: Sequence[str]) -> Predictions:
+        """Confidence scores of those ids that are among the aligned records; raises FederationError."""
         model = self._serving.current()
         if model is None:
             raise self._serving.refusal(self.stage)
@@ -346,7 +346,7 @@ class ActiveParty:
                 raise
             return self._predict(now, ids)
 
-    def _predict(self, model: TrainedModel, ids: Sequence[str]) -> dict[str, FloatArray]:
+    def _predict(self, model: TrainedModel, ids: Sequence[str]) -> Predictions:
         asked = list(dict.fromkeys(ids))
         found = model.row_of_id.rows(asked)
         known = [record for record, row in zip(asked, found.tolist(), strict=True) if row >= 0]
@@ -356,7 +356,7 @@ class ActiveParty:
         # On the transcript as it grows, but never in the way of an answer.
         attack = self._attacking.submit(self._attack_prediction, model.session_id, rows, scores)
         attack.add_done_callback(log_failure)
-        return dict(zip(known, scores, strict=True))
+        return Predictions(known, scores)
 
     def predict_one(self, record: str) -> FloatArray:
         """Confidence scores of one record; raises UnknownRecord."""

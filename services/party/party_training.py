@@ -272,11 +272,12 @@ class PartyTraining:
             self._executor.submit(peer.send_residuals, session_id, step, encrypted) for peer in self._peers.values()
         ]
         total = features.T @ residual
+        grid = 2.0**-self.agreement.plan.feature_fraction_bits
         for name, peer in self._peers.items():
-            masked = self.exchange.masked_sums(step, name, features, timer)
+            masked = self.exchange.masked_sums(step, name, features / grid, timer)
             with timer.stage("decrypt"):
                 answer = peer.decrypt(session_id, step, masked)
-            total += self.exchange.gradient_share(name, answer)
+            total += grid * self.exchange.gradient_share(name, answer)
         with timer.stage("wait"):
             for sent in sending:
                 sent.result()

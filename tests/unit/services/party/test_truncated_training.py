@@ -30,7 +30,7 @@ from tests.harness.exchanges import (
 from tests.harness.parties import active_data, house, party_data, small_settings
 from tests.harness.processes import weights_of
 from vfl.arrays import FloatArray
-from vfl.crypto import CipherVector, mask_vector
+from vfl.crypto import CipherVector, mask_vector, matvec
 from vfl.crypto.messages import Combination, Question
 
 # -- truncation changes nothing but the size of answers ---------------------------------------------------------------
@@ -258,7 +258,7 @@ def test_what_truncation_doesnt_stop_the_first_batchs_labels_where_weights_start
         matrix = session.training.model.features_of(batch)
         truth = np.where(active.model.labels_of(batch) == 1, 1.0, -1.0)
     assert matrix.shape == (19, 3)
-    found = sign_solutions(matrix, sums[0][:, 0] / -2)
+    found = sign_solutions(matrix * 2**16, sums[0][:, 0] / -2)
     if initialisation == "zero":
         assert len(found) == 1
         np.testing.assert_array_equal(found[0], truth)
@@ -273,9 +273,11 @@ class StubbornMessages(AuxiliaryMessages):
 
     def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
         assert isinstance(self._plan, AuxiliaryPlan)
-        matrix = extend(features, self._plan, self._formats.feature, self._attack.generator(step))
-        product = self._honest.combine(step, peer, matrix, residuals).encrypted
-        return Combination(matrix, compress(product, self._plan))
+        fixed_point = self._formats.feature
+        matrix = extend(features * 2.0**-16, self._plan, fixed_point, self._attack.generator(step))
+        product = matvec(matrix, residuals, features=fixed_point)
+        # On the wire sums of whole numbers look alike.
+        return Combination(matrix, replace(compress(product, self._plan), exponent=residuals.exponent))
 
     def mask(self, step: int, peer: str, combination: Combination) -> Question:
         masked, mask = mask_vector(combination.encrypted)
