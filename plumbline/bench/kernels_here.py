@@ -1,6 +1,6 @@
 """The kernels that this machine can run, by the names that settings have for them."""
 
-from vfl.cores.cores import Cores, OneCore
+from vfl import cores
 from vfl.crypto.kernels import Kernel, kernel_named
 
 
@@ -14,6 +14,6 @@ def kernel_settings() -> tuple[str, ...]:
     return ("portable",)
 
 
-def cores_for(kernel: Kernel, count: int) -> Cores:
+def cores_for(kernel: Kernel, count: int) -> cores.Cores:
     """Start so many workers of the kind that makes a kernel faster."""
-    return OneCore()
+    return cores.cores_for(count, releases_gil=kernel.releases_gil)
