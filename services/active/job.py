@@ -185,7 +185,7 @@ class Job:
     def _common_with(self, name: str, ids: IdArray, progress: AlignmentProgress) -> IntArray:
         """Which of these ids a passive party has too: their places."""
         party = self._passive_parties[name]
-        client = PsiClient(ids, alignment_context(self.session_id, name))
+        client = PsiClient(ids, alignment_context(self.session_id, name), self._context.cores)
         with self._open(party.set_up_alignment(self.session_id, len(ids))) as setup:
             client.receive_setup(progress.setup_of(setup, len(ids)))
         request = progress.counted(client.request())

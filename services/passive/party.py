@@ -125,7 +125,7 @@ class PassiveParty:
         with self._lock:
             self._refuse_second_set_up(session_id)
             with alignment_refusals():
-                psi = PsiServer(self._data.ids, alignment_context(session_id, self.name))
+                psi = PsiServer(self._data.ids, alignment_context(session_id, self.name), self._context.cores)
                 session = _Session(terms, psi, self._watch_of(session_id))
                 setup = session.psi.setup(client_count)
             self._quota.take(caller.name)
