@@ -9,15 +9,15 @@ from plumbline.bench.repetition import Clock, require_equal, timed
 from vfl.crypto import (
     CipherVector,
     Engine,
-    FixedPoint,
     PackingLayout,
-    choose_layout,
     decrypt_integers,
     encrypt_vector,
+    layouts_for,
     mask_vector,
     matvec,
     unmask,
 )
+from vfl.crypto.widths import ColumnFormats
 
 # Without packing, so many answers are decrypted by `phe` as well.
 _SHOWN_TO_PHE = 2
@@ -37,11 +37,11 @@ class OwnVariant:
     layout: PackingLayout | None
     clock: Clock = time.process_time
 
-    def ciphertexts(self, rows: int, columns: int) -> int:
+    def ciphertexts(self, work: ExchangeWork) -> int:
         """Count the ciphertexts of one exchange, both ways."""
         if self.layout is None:
-            return rows + columns
-        return self.layout.ciphertexts_for(rows) + self.layout.answers_for(columns)
+            return sum(work.matrix.shape)
+        return self.layout.ciphertexts_for(len(work.matrix)) + self.layout.answers_for(formats_of(work))
 
     def run(self, work: ExchangeWork) -> Phases:
         """Compute the exchange; raises WrongResult for another product than the exact one."""
@@ -63,7 +63,7 @@ class OwnVariant:
 
     def product(self, work: ExchangeWork, residual: CipherVector) -> CipherVector:
         """The encrypted product."""
-        return matvec(work.matrix, residual, features=feature_format(work), engine=self.engine)
+        return matvec(work.matrix, residual, columns=formats_of(work), engine=self.engine)
 
     def _check_integers(self, work: ExchangeWork, answer: CipherVector) -> None:
         """Values are floats; what they stand for must be exact to the last bit."""
@@ -71,7 +71,7 @@ class OwnVariant:
         residues = decrypt_integers(key, answer, engine=self.engine)
         n = key.public_key.n
         signed = [residue - n if residue > n // 2 else residue for residue in residues]
-        found = signed if self.layout is None else self.layout.unpack_product(signed, work.matrix.shape[1])
+        found = signed if self.layout is None else self.layout.unpack_product(signed, formats_of(work))
         require_equal("plumbline", list(found), work.expected)
         if self.layout is None:
             public_key, private_key = phe_keys(key)
@@ -79,20 +79,17 @@ class OwnVariant:
             require_equal("phe on plumbline's ciphertexts", told, work.expected[:_SHOWN_TO_PHE])
 
 
-def feature_format(work: ExchangeWork) -> FixedPoint:
-    """The fixed point that holds a work's entries."""
-    bound = work.entries.bound
-    return FixedPoint(0, (bound - 1).bit_length(), signed=work.entries.signed)
+def formats_of(work: ExchangeWork) -> ColumnFormats:
+    """The public formats of a work's columns."""
+    return ColumnFormats(((work.entries, work.matrix.shape[1]),))
 
 
 def best_layout(work: ExchangeWork) -> PackingLayout:
     """The layout with the fewest modular products."""
-    rows, columns = work.matrix.shape
-    return choose_layout(
-        batch_size=rows,
-        features=columns,
+    return layouts_for(
+        [formats_of(work)],
+        batch_size=len(work.matrix),
         classes=1,
         residual_format=RESIDUAL,
-        feature_format=feature_format(work),
         key_bits=work.private_key.public_key.bits,
-    )
+    )[0]
