@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import grpc
 import numpy as np
+from numpy.typing import NDArray
 
 from plumbline.federation_status import FederationStatus
 from plumbline.processes import LocalProcesses
@@ -27,6 +28,7 @@ from services.common.run_folder import RunFolder
 from services.common.statuses import error_of
 from services.common.transport import Transport, is_serving
 from services.network.unanswered import is_another_party
+from vfl.arrays import FloatArray
 from vfl.suggestions import did_you_mean
 
 # Every service imports this module with its package, and needs no data frames for that.
@@ -40,6 +42,10 @@ _START_SECONDS = 60.0
 # For what the active party answers by itself.
 _ANSWER_SECONDS = 10.0
 _HANGS = f"active has not answered for {_ANSWER_SECONDS:g} s: it hangs, or its machine is overloaded. See its log."
+_NO_BLOCK = (
+    "active answers with other scores than those that were asked for: install the same release of Plumbline at the "
+    "active party and here."
+)
 _OTHER_PARTY = (
     "No active party answers at {}: is it the active party's address? You may be asking the coordinator or a passive "
     "party."
@@ -306,21 +312,19 @@ class Federation:
 
         ids = list(ids)
         classes = self._class_names()
-
-        def requests() -> Iterator[active_pb2.PredictRequest]:
-            for start in range(0, len(ids), PREDICTION_ROWS):
-                yield active_pb2.PredictRequest(ids=ids[start : start + PREDICTION_ROWS])
-
+        parts = [ids[start : start + PREDICTION_ROWS] for start in range(0, len(ids), PREDICTION_ROWS)]
+        requests = (active_pb2.PredictRequest(ids=part, as_block=True) for part in parts)
+        values, errors = np.full((len(ids), len(classes)), np.nan), np.full(len(ids), "", dtype=object)
+        answered = 0
         with self._own_words():
-            records = [record for reply in self._stub.Predict(requests()) for record in reply.records]
-        missing = [np.nan] * len(classes)
-        scores = pd.DataFrame(
-            [list(record.scores) or missing for record in records],
-            columns=classes,
-            index=pd.Index([record.id for record in records], name="id"),
-            dtype=np.float64,
-        )
-        scores["error"] = [record.error for record in records]
+            for part, reply in zip(parts, self._stub.Predict(requests), strict=False):
+                rows = slice(answered, answered + len(part))
+                _take(reply.block, values[rows], errors[rows])
+                answered += len(part)
+        if answered < len(ids):
+            raise FederationFailed(f"active has answered for {answered} of {len(ids)} records only: see its log.")
+        scores = pd.DataFrame(values, columns=classes, index=pd.Index(ids, name="id"))
+        scores["error"] = errors
         return scores
 
     def predict_one(self, id: str) -> dict[str, float]:
@@ -328,6 +332,20 @@ class Federation:
         with self._own_words():
             scores = self._stub.PredictOne(active_pb2.PredictOneRequest(id=id)).scores
         return dict(zip(self._class_names(), scores, strict=True))
+
+
+def _take(block: active_pb2.ScoreBlock, values: FloatArray, errors: NDArray[np.object_]) -> None:
+    """Write a block's scores to rows of (records, classes) values, and why the others have none to their errors.
+
+    Raises FederationFailed for a block that doesn't fit.
+    """
+    missing = np.fromiter(block.missing, dtype=np.int64, count=len(block.missing))
+    has_scores = np.ones(len(values), dtype=np.bool_)
+    has_scores[missing[missing < len(values)]] = False
+    if len(block.scores) != np.count_nonzero(has_scores) * values.shape[1]:
+        raise FederationFailed(_NO_BLOCK)
+    values[has_scores] = np.fromiter(block.scores, np.float64, len(block.scores)).reshape(-1, values.shape[1])
+    errors[~has_scores] = block.error
 
 
 def _check_address(address: str) -> None:

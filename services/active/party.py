@@ -14,7 +14,7 @@ from services.active.job import Job, Labels
 from services.active.model import TrainedModel
 from services.active.presence import Presence
 from services.active.progress import JobProgress, ProgressMeter
-from services.active.scoring import Scoring
+from services.active.scoring import Predictions, Scoring
 from services.active.serving import Serving
 from services.adversary.knowledge import Beforehand, Knowledge
 from services.adversary.predictions import AttackHost, spread
@@ -334,8 +334,8 @@ class ActiveParty:
             raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
         return session.training.exchange
 
-    def predict(self, ids: Sequence[str]) -> dict[str, FloatArray]:
-        """Confidence scores, (classes,) each, of those ids that are among the aligned records."""
+    def predict(self, ids: Sequence[str]) -> Predictions:
+        """Confidence scores of those ids that are among the aligned records; raises FederationError."""
         model = self._serving.current()
         if model is None:
             raise self._serving.refusal(self.stage)
@@ -348,15 +348,16 @@ class ActiveParty:
                 raise
             return self._predict(now, ids)
 
-    def _predict(self, model: TrainedModel, ids: Sequence[str]) -> dict[str, FloatArray]:
-        known = [record for record in dict.fromkeys(ids) if record in model.row_of_id]
-        rows = [model.row_of_id[record] for record in known]
+    def _predict(self, model: TrainedModel, ids: Sequence[str]) -> Predictions:
+        row_of_id = model.row_of_id
+        known = [record for record in dict.fromkeys(ids) if record in row_of_id]
+        rows = [row_of_id[record] for record in known]
         with self._predicting:
             scores = self._prediction_scoring.scores(model.model, rows)
         # On the transcript as it grows, but never in the way of an answer.
         attack = self._attacking.submit(self._attack_prediction, model.session_id, rows, scores)
         attack.add_done_callback(log_failure)
-        return dict(zip(known, scores, strict=True))
+        return Predictions(known, scores)
 
     def predict_one(self, record: str) -> FloatArray:
         """Confidence scores of one record; raises UnknownRecord."""

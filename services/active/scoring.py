@@ -1,8 +1,11 @@
 """Scores of aligned records: every party's share goes to the coordinator, which answers the active party."""
 
 import secrets
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import repeat
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +16,38 @@ from services.common.agreement import Agreement
 from services.common.limits import PREDICTION_ROWS
 from services.common.scores import check_confidence_scores
 from services.party.context import Coordinator
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions(Mapping[str, FloatArray]):
+    """The confidence scores of some records, (classes,) each, by id; as one array for whoever asks for many.
+
+    Attributes:
+        ids: each once, in the order of the first question for it.
+        scores: (len(ids), classes).
+    """
+
+    ids: Sequence[str]
+    scores: FloatArray
+
+    def places(self, asked: Sequence[str]) -> IntArray:
+        """The row of ``scores`` of each id that was asked for, (len(asked),); -1 where there is none."""
+        return np.fromiter(map(self._place_of.get, asked, repeat(-1)), dtype=np.int64, count=len(asked))
+
+    def __getitem__(self, record: str) -> FloatArray:
+        found: FloatArray = self.scores[self._place_of[record]]
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def _place_of(self) -> Mapping[str, int]:
+        return dict(zip(self.ids, range(len(self.ids)), strict=True))
 
 
 class Scored(Protocol):
@@ -27,8 +61,21 @@ class Scored(Protocol):
         """Its share for rows of the common order, (len(rows), columns)."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some rows whose shares the passive parties are sending."""
+
+    rows: Sequence[int]
+    request_id: int
+    sending: Sequence[Future[None]]
+
+
 class Scoring:
-    """Asks all parties for their shares of the scores, and the coordinator for their sum. Thread-safe."""
+    """Asks all parties for their shares of the scores, and the coordinator for their sum. Thread-safe.
+
+    Rows are asked about part by part. While the coordinator adds up one, the passive parties send their shares of the
+    next. Not where scores are defended: what was asked for and isn't answered when a process dies stays unanswered.
+    """
 
     def __init__(
         self, coordinator: Coordinator, passive_parties: Mapping[str, PassiveParty], executor: Executor
@@ -39,22 +86,38 @@ class Scoring:
 
     def scores(self, own: Scored, rows: Sequence[int]) -> FloatArray:
         """Confidence scores of rows of the common order, (len(rows), classes); raises FederationError."""
-        parts = [np.empty((0, own.agreement.classes))]
-        for start in range(0, len(rows), PREDICTION_ROWS):
-            parts.append(self._scores_of_part(own, rows[start : start + PREDICTION_ROWS]))
-        return np.vstack(parts)
+        starts = range(0, len(rows), PREDICTION_ROWS)
+        parts = (self._begin(own, rows[start : start + PREDICTION_ROWS]) for start in starts)
+        ordered = parts if own.agreement.score_defences else _one_ahead(parts)
+        return np.vstack([np.empty((0, own.agreement.classes)), *(self._finish(own, part) for part in ordered)])
 
-    def _scores_of_part(self, own: Scored, rows: Sequence[int]) -> FloatArray:
+    def _begin(self, own: Scored, rows: Sequence[int]) -> _Part:
+        """Have the passive parties send their shares of some rows."""
         session_id = own.agreement.session_id
         # Not counted: the coordinator may remember requests from before this process began.
         request_id = secrets.randbits(63)
-        first_failure(
-            [
-                self._executor.submit(party.contribute_scores, session_id, request_id, rows)
-                for party in self._passive_parties
-            ]
-        )
-        scores = self._coordinator.score(session_id, request_id, own.partial_scores(rows))
-        shape = (len(rows), own.agreement.classes)
+        sending = [
+            self._executor.submit(party.contribute_scores, session_id, request_id, rows)
+            for party in self._passive_parties
+        ]
+        return _Part(rows, request_id, sending)
+
+    def _finish(self, own: Scored, part: _Part) -> FloatArray:
+        """Wait for the shares of a part, and have the coordinator add them up."""
+        products = own.partial_scores(part.rows)
+        first_failure(part.sending)
+        scores = self._coordinator.score(own.agreement.session_id, part.request_id, products)
+        shape = (len(part.rows), own.agreement.classes)
         check_confidence_scores(scores, shape, are_defended=bool(own.agreement.score_defences))
         return scores
+
+
+def _one_ahead(parts: Iterator[_Part]) -> Iterator[_Part]:
+    """The parts, each when the one after it has begun."""
+    before: _Part | None = None
+    for part in parts:
+        if before is not None:
+            yield before
+        before = part
+    if before is not None:
+        yield before

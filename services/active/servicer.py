@@ -1,13 +1,15 @@
 """The active party on the wire, for its operator: a thin layer over ``party.py``."""
 
 import queue
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import grpc
+import numpy as np
 
 from protos.v1 import active_pb2, active_pb2_grpc, common_pb2
 from services.active.interfaces import EpochOutcome
 from services.active.party import UNKNOWN_RECORD, ActiveParty
+from services.active.scoring import Predictions
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role
@@ -104,16 +106,13 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
         for request in request_iterator:
             if len(request.ids) > PREDICTION_ROWS:
                 raise InvalidMessage(f"Expected at most {PREDICTION_ROWS} ids per message, got {len(request.ids)}.")
-            _check_lengths(request.ids)
-            scores = self._party.predict(request.ids)
-            yield active_pb2.PredictReply(
-                records=[
-                    active_pb2.RecordPrediction(id=record, scores=scores[record])
-                    if record in scores
-                    else active_pb2.RecordPrediction(id=record, error=UNKNOWN_RECORD)
-                    for record in request.ids
-                ]
-            )
+            ids = list(request.ids)
+            _check_lengths(ids)
+            found = self._party.predict(ids)
+            if request.as_block:
+                yield active_pb2.PredictReply(block=_block(found, ids))
+            else:
+                yield active_pb2.PredictReply(records=_records(found, ids))
 
     def PredictOne(
         self, request: active_pb2.PredictOneRequest, context: grpc.ServicerContext
@@ -123,8 +122,29 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
         return active_pb2.RecordPrediction(id=request.id, scores=self._party.predict_one(request.id))
 
 
-def _check_lengths(ids: Iterable[str]) -> None:
-    if any(len(record.encode()) > ID_BYTES for record in ids):
+def _block(found: Predictions, ids: Sequence[str]) -> active_pb2.ScoreBlock:
+    """The scores of all ids that have some, one after the other, without a message for each."""
+    places = found.places(ids)
+    missing = np.flatnonzero(places < 0)
+    return active_pb2.ScoreBlock(
+        columns=found.scores.shape[1],
+        scores=found.scores[places[places >= 0]].ravel(),
+        missing=missing,
+        error=UNKNOWN_RECORD if len(missing) else "",
+    )
+
+
+def _records(found: Predictions, ids: Sequence[str]) -> Iterator[active_pb2.RecordPrediction]:
+    for record, place in zip(ids, found.places(ids).tolist(), strict=True):
+        if place < 0:
+            yield active_pb2.RecordPrediction(id=record, error=UNKNOWN_RECORD)
+        else:
+            yield active_pb2.RecordPrediction(id=record, scores=found.scores[place])
+
+
+def _check_lengths(ids: Sequence[str]) -> None:
+    # A letter has at most four bytes: most messages need no closer look.
+    if 4 * max(map(len, ids), default=0) > ID_BYTES and any(len(record.encode()) > ID_BYTES for record in ids):
         raise InvalidMessage(f"An id is longer than any record's: at most {ID_BYTES} bytes.")
 
 

@@ -20,8 +20,7 @@ from services.network.health import Held
 _log = logging.getLogger(__name__)
 _STOP_GRACE_SECONDS = 2.0
 _SIGNAL_SECONDS = 0.25
-# How long one thread may keep the interpreter from another that has a call to answer. Python's own 5 ms, which a message
-# waits for several times over, was a quarter of a step's time beside a busy training loop.
+# How long a thread may keep the interpreter from another that has a call to answer and waits for several such turns.
 _SWITCH_SECONDS = 0.0002
 # A party's jobs, epochs and sends wait for each other: fewer threads than those at once would be a deadlock.
 MAX_THREADS = 64

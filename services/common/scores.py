@@ -13,6 +13,7 @@ from vfl.arrays import FloatArray
 
 # A Python integer of 64 bits in a tuple.
 _TOKEN_BYTES = 44
+_NONE = np.empty((0, 0))
 # Of a score: more than rounding moves it.
 _SLACK = 1e-6
 
@@ -43,11 +44,11 @@ class PartialScores:
 
     def same_as(self, other: "PartialScores") -> bool:
         """Whether both say the same of the scores, bit for bit."""
-        mine, theirs = (
-            (part.products.tolist(), [] if part.parameter_gram is None else part.parameter_gram.tolist())
-            for part in (self, other)
-        )
-        return mine == theirs and self.record_tokens == other.record_tokens
+        if self is other:
+            return True
+        mine, theirs = (_NONE if part.parameter_gram is None else part.parameter_gram for part in (self, other))
+        is_alike = np.array_equal(self.products, other.products) and np.array_equal(mine, theirs)
+        return is_alike and self.record_tokens == other.record_tokens
 
     def to_message(self, session_id: str, request_id: int) -> common_pb2.PartialScores:
         """Write the share as a message, for one request of a session."""
@@ -57,8 +58,8 @@ class PartialScores:
             request_id=request_id,
             rows=rows,
             columns=columns,
-            values=self.products.ravel().tolist(),
-            parameter_gram=[] if self.parameter_gram is None else self.parameter_gram.ravel().tolist(),
+            values=self.products.ravel(),
+            parameter_gram=[] if self.parameter_gram is None else self.parameter_gram.ravel(),
             record_tokens=self.record_tokens,
             submissions_seen=self.submissions_seen,
         )

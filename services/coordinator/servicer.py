@@ -68,9 +68,7 @@ class CoordinatorServicer(coordinator_pb2_grpc.CoordinatorServicer):
         """Take the active party's share, and answer with confidence scores."""
         products = PartialScores.from_message(request).products
         scores = self._sessions.score(require_caller(context), request.session_id, request.request_id, products)
-        return coordinator_pb2.ConfidenceScores(
-            rows=scores.shape[0], columns=scores.shape[1], values=scores.ravel().tolist()
-        )
+        return coordinator_pb2.ConfidenceScores(rows=scores.shape[0], columns=scores.shape[1], values=scores.ravel())
 
     def EndSession(
         self, request: common_pb2.EndSessionRequest, context: grpc.ServicerContext

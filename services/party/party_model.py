@@ -48,10 +48,12 @@ class PartyModel:
     def partial_scores(self, rows: Sequence[int]) -> FloatArray:
         """This party's share of the logits for rows of the common order: (len(rows), columns).
 
+        A record's is the same to the last bit whatever else is asked for with it.
+
         Raises:
             InvalidMessage: for no row, or one that isn't aligned.
         """
-        return self.parameters.partial_scores(self.features[checked_rows(rows, len(self.features))])
+        return self.parameters.partial_scores(self.features[checked_rows(rows, len(self.features))], by_record=True)
 
     def share_of(self, rows: Sequence[int]) -> PartialScores:
         """A passive party's ``partial_scores``, with what the session's score defences need besides."""
@@ -122,7 +124,7 @@ def rows_of_plan(plan: TrainingPlan, count: int) -> RowSplit:
 
 def checked_rows(rows: Sequence[int], count: int) -> IntArray:
     """Rows of the common order as indices; raises InvalidMessage for none, or one that isn't among ``count``."""
-    indices = np.asarray(rows, dtype=np.int64)
+    indices = np.fromiter(rows, dtype=np.int64, count=len(rows))
     if len(indices) == 0 or indices.max() >= count:
         raise InvalidMessage(f"Expected rows below {count}, at least one of them.")
     return indices

@@ -12,6 +12,7 @@ import numpy as np
 
 from services.common.agreement import Agreement
 from services.common.errors import Diverged, InvalidMessage, one_line
+from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.formats import CipherFormats
 from vfl.arrays import FloatArray
 from vfl.crypto import (
@@ -381,8 +382,10 @@ class PlainCipher:
         return np.frombuffer(data, dtype=self._DTYPE).astype(np.float64)
 
 
-def make_cipher(agreement: Agreement, name: str) -> Cipher:
+def make_cipher(agreement: Agreement, name: str, arithmetic: Arithmetic | None = None) -> Cipher:
     """The cipher that the session's plan names, with a fresh key pair for party ``name``.
+
+    ``arithmetic`` computes under Paillier; by default the best kernel there is, on one core.
 
     Raises:
         InvalidMessage: for terms that no ciphertext fits.
@@ -390,6 +393,6 @@ def make_cipher(agreement: Agreement, name: str) -> Cipher:
     if agreement.plan.cipher == "plain":
         return PlainCipher(agreement, name)
     try:
-        return PaillierCipher(agreement, name)
+        return PaillierCipher(agreement, name, messages_by(arithmetic or EngineArithmetic(), agreement, name))
     except ValueError as error:
         raise InvalidMessage(str(error)) from error

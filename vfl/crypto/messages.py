@@ -16,7 +16,7 @@ are not here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from vfl.arrays import FloatArray
@@ -133,7 +133,7 @@ class HonestMessages:
 
     formats: MessageFormats
     private_key: PrivateKey
-    engine: Engine = field(default_factory=Engine)
+    engine: Engine | None = None
 
     def encrypt(self, step: int, residual: FloatArray) -> CipherVector:
         """Encrypt (s, columns) residuals as they are; raises FixedPointOverflow."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vfl.arrays import FloatArray, IntArray
-from vfl.crypto.engine import Engine, blind
+from vfl.crypto.engine import Engine, blind, default_engine
 from vfl.crypto.errors import InvalidAnswer, InvalidCiphertext, KeyMismatch, LayoutMismatch
 from vfl.crypto.fixed_point import RESIDUAL, FixedPoint, decode, feature_format_of
 from vfl.crypto.kernels import ProductTask
@@ -129,7 +129,7 @@ def encrypt_vector(
             raise LayoutMismatch(f"The layout was made for residuals in {layout.residual}, got {fixed_point}.")
         _check_layout(layout, values.shape, public_key, is_product=False)
         plaintexts = layout.pack_residual(integers.reshape(len(integers), -1))
-    engine = engine or Engine()
+    engine = engine or default_engine()
     if isinstance(key, PrivateKey):
         ciphertexts = engine.encrypt(key, plaintexts)
     else:
@@ -182,7 +182,7 @@ def matvec(
         integers = fixed_point.encode(matrix)
     task = product_task(integers, formats, layout)
     classes = 1 if layout else math.prod(c.shape[1:])
-    engine = engine or Engine()
+    engine = engine or default_engine()
     per_class = [engine.product(c.ciphertexts[k::classes], task, c.public_key.n_squared) for k in range(classes)]
     return CipherVector(
         c.public_key,
@@ -250,7 +250,7 @@ def mask_vector(
     key = m.public_key
     summands = tuple(secrets.randbelow(key.n) for _ in m.ciphertexts)
     count = len(summands)
-    randomness = (engine or Engine()).rerandomisers(key.n, count) if rerandomise else [1] * count
+    randomness = (engine or default_engine()).rerandomisers(key.n, count) if rerandomise else [1] * count
     masked = tuple(
         ciphertext * blinded % key.n_squared
         for ciphertext, blinded in zip(m.ciphertexts, blind(summands, randomness, key.n), strict=True)
@@ -269,7 +269,7 @@ def decrypt_integers(private_key: PrivateKey, m: CipherVector, *, engine: Engine
             f"Encrypted under key {m.public_key.key_id}, not under {private_key.public_key.key_id}: "
             "decrypt with the private key of the former."
         )
-    return tuple((engine or Engine()).decrypt(private_key, m.ciphertexts))
+    return tuple((engine or default_engine()).decrypt(private_key, m.ciphertexts))
 
 
 def unmask(mask: Mask, residues: Sequence[int], *, bits: Sequence[int] | None = None) -> FloatArray:

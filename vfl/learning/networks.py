@@ -54,12 +54,22 @@ class DenseNetwork:
         """Whether there is no hidden layer."""
         return len(self.weights) == 1
 
-    def partial_scores(self, features: FloatArray) -> FloatArray:
-        """Compute this part's share of the logits: (n, inputs) in, (n, k) out."""
+    def partial_scores(self, features: FloatArray, *, by_record: bool = False) -> FloatArray:
+        """Compute this part's share of the logits.
+
+        Args:
+            features: (n, inputs).
+            by_record: whether a record's share must be the same to the last bit whatever stands beside it. A matrix
+                product isn't, which is twice as fast.
+
+        Returns:
+            (n, k) logits.
+        """
+        product = _product_by_record if by_record else np.matmul
         values = features
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            values = _activate(values @ weight + bias, self.activation)
-        logits: FloatArray = values @ self.weights[-1] + self.biases[-1]
+            values = _activate(product(values, weight) + bias, self.activation)
+        logits: FloatArray = product(values, self.weights[-1]) + self.biases[-1]
         return logits
 
 
@@ -119,6 +129,12 @@ def load_network(path: Path) -> DenseNetwork:
             )
     except (OSError, KeyError, ValueError) as error:
         raise ValueError(f"{path} is not a model written by `plumbline audit --hidden`: {error}.") from error
+
+
+def _product_by_record(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """The matrix product, each row of it summed up alike, however many there are."""
+    product: FloatArray = np.einsum("nd,dk->nk", values, weights)
+    return product
 
 
 def _activate(values: FloatArray, activation: Activation) -> FloatArray:

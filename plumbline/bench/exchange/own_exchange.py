@@ -8,6 +8,7 @@ from plumbline.bench.exchange.work import RESIDUAL, ExchangeWork, Phases
 from plumbline.bench.repetition import Clock, require_equal, timed
 from vfl.crypto import (
     CipherVector,
+    ColumnFormats,
     Engine,
     PackingLayout,
     decrypt_integers,
@@ -17,7 +18,6 @@ from vfl.crypto import (
     matvec,
     unmask,
 )
-from vfl.crypto.widths import ColumnFormats
 
 # Without packing, so many answers are decrypted by `phe` as well.
 _SHOWN_TO_PHE = 2
@@ -37,11 +37,11 @@ class OwnVariant:
     layout: PackingLayout | None
     clock: Clock = time.process_time
 
-    def ciphertexts(self, work: ExchangeWork) -> int:
+    def ciphertexts(self, rows: int, columns: int) -> int:
         """Count the ciphertexts of one exchange, both ways."""
         if self.layout is None:
-            return sum(work.matrix.shape)
-        return self.layout.ciphertexts_for(len(work.matrix)) + self.layout.answers_for(formats_of(work))
+            return rows + columns
+        return self.layout.ciphertexts_for(rows) + self.layout.answers_for(columns)
 
     def run(self, work: ExchangeWork) -> Phases:
         """Compute the exchange; raises WrongResult for another product than the exact one."""
@@ -71,7 +71,7 @@ class OwnVariant:
         residues = decrypt_integers(key, answer, engine=self.engine)
         n = key.public_key.n
         signed = [residue - n if residue > n // 2 else residue for residue in residues]
-        found = signed if self.layout is None else self.layout.unpack_product(signed, formats_of(work))
+        found = signed if self.layout is None else self.layout.unpack_product(signed, work.matrix.shape[1])
         require_equal("plumbline", list(found), work.expected)
         if self.layout is None:
             public_key, private_key = phe_keys(key)
@@ -80,7 +80,7 @@ class OwnVariant:
 
 
 def formats_of(work: ExchangeWork) -> ColumnFormats:
-    """The public formats of a work's columns."""
+    """The formats of a work's columns."""
     return ColumnFormats(((work.entries, work.matrix.shape[1]),))
 
 

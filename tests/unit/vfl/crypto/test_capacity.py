@@ -35,6 +35,8 @@ from vfl.crypto import (
 )
 from vfl.theory.training import sum_bits
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 UNIT = FixedPoint(16, 0, signed=False)
 SIGNED = FixedPoint(16, 0)
 

@@ -1,7 +1,11 @@
 """Small networks: forward passes worked out by hand, and shapes that can't be."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork
 
@@ -39,3 +43,23 @@ def test_layers_that_do_not_fit() -> None:
     two, three = (DenseNetwork((np.ones((1, k)),), (np.ones(k),)) for k in (2, 3))
     with pytest.raises(ValueError, match="one value per class"):
         VerticalNetwork(two, three)
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=2, max_size=4),
+    st.integers(1, 70),
+    st.sampled_from(["sigmoid", "tanh", "relu"]),
+    st.data(),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_records_share_is_the_same_to_the_last_bit_whatever_stands_beside_it(
+    sizes: list[int], rows: int, activation: Activation, data: st.DataObject
+) -> None:
+    generator = np.random.default_rng(sum(sizes) + rows)
+    weights = tuple(generator.normal(size=pair) for pair in pairwise(sizes))
+    network = DenseNetwork(weights, tuple(generator.normal(size=weight.shape[1]) for weight in weights), activation)
+    features = generator.normal(size=(rows, sizes[0]))
+    chosen = data.draw(st.lists(st.integers(0, rows - 1), min_size=1, max_size=9))
+    together = network.partial_scores(features, by_record=True)
+    np.testing.assert_array_equal(network.partial_scores(features[chosen], by_record=True), together[chosen])
+    np.testing.assert_allclose(together, network.partial_scores(features), atol=1e-12)
