@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Literal
 
-from vfl.cores.cores import Cores, OneCore
+from vfl import cores
 from vfl.crypto.kernels import Kernel, kernel_named
 from vfl.crypto.kernels.native import NativeKernel
 from vfl.crypto.native.library import LibraryMissing
@@ -26,6 +26,6 @@ def kernel_settings() -> tuple[str, ...]:
     return ("portable", "native") if len(kernels_here()) > 1 else ("portable",)
 
 
-def cores_for(kernel: Kernel, count: int) -> Cores:
+def cores_for(kernel: Kernel, count: int) -> cores.Cores:
     """Start so many workers of the kind that makes a kernel faster."""
-    return OneCore()
+    return cores.cores_for(count, releases_gil=kernel.releases_gil)

@@ -204,6 +204,7 @@ class ActiveParty:
             if self._job is not None:
                 self._job.finish()
             self._job = None
+            self._context.cores.forget()
             self._job_lock.release()
 
     def cancel(self) -> None:

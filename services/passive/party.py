@@ -230,6 +230,7 @@ class PassiveParty:
         session.watch.stop()
         self._record.note(remarks=training.remarks, discloses=self._context.settings.disclose)
         self._record.finish(training.weights)
+        self._context.cores.forget()
         # After the answer: an attack that takes its time must not show.
         self.executor.submit(self._context.adversary.attack, training).add_done_callback(log_failure)
 
@@ -321,6 +322,7 @@ class PassiveParty:
         session.ending.end(error)
         if session.training is not None:
             session.training.exchange.end(told(error))
+        self._context.cores.forget()
         _log.info("Session ended: %s", error)
 
     def _session_of(self, caller: Identity, session_id: str) -> _Session:

@@ -8,8 +8,9 @@ from typing import Protocol
 from services.common.agreement import Agreement
 from services.common.settings import Settings
 from services.protocol1.formats import CipherFormats
-from vfl.crypto import PrivateKey, keygen
-from vfl.crypto.engine import Engine
+from vfl.cores import Cores, cores_for
+from vfl.crypto import Engine, PrivateKey, keygen
+from vfl.crypto.kernels import best_kernel, kernel_named
 from vfl.crypto.messages import HonestMessages, MessageFormats, Messages
 
 _log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class EngineArithmetic:
     engine: Engine = field(default_factory=Engine)
 
     def __str__(self) -> str:
-        return f"the {self.engine.kernel.name} kernel"
+        return str(self.engine)
 
     def new_key(self, bits: int) -> PrivateKey:
         """Generate a key of exactly so many bits."""
@@ -74,8 +75,20 @@ def messages_by(
     return arithmetic.messages(formats, private_key or arithmetic.new_key(agreement.plan.key_bits))
 
 
-def arithmetic_of(settings: Settings) -> Arithmetic:
-    """The arithmetic that a party's settings name. The log tells which it is."""
-    arithmetic = ReferenceArithmetic() if settings.kernel == "phe" else EngineArithmetic()
-    _log.info("Ciphertexts are computed by %s.", arithmetic)
+def arithmetic_of(settings: Settings, processes: Cores) -> Arithmetic:
+    """The arithmetic that a party's settings name. The log tells which it is.
+
+    Args:
+        settings: the party's, checked.
+        processes: the party's cores, for a kernel that holds the interpreter's lock. Another gets as many threads.
+    """
+    arithmetic = (
+        ReferenceArithmetic() if settings.kernel == "phe" else EngineArithmetic(_engine_of(settings, processes))
+    )
+    _log.info("Arithmetic: %s.", arithmetic)
     return arithmetic
+
+
+def _engine_of(settings: Settings, processes: Cores) -> Engine:
+    kernel = best_kernel() if settings.kernel == "auto" else kernel_named(settings.kernel)
+    return Engine(kernel, cores_for(processes.count, releases_gil=True) if kernel.releases_gil else processes)
