@@ -21,8 +21,8 @@ from services.common.identity import Identity
 from services.common.run_folder import RunFolder
 from services.common.settings import Settings
 from services.coordinator.sessions import Sessions
-from services.protocol1.cipher import DecryptedVector, WireVector
 from services.protocol1.exchange import GradientExchange
+from services.protocol1.vectors import DecryptedVector, WireVector
 from tests.harness.defended import PLAIN, with_defences
 from tests.harness.exchanges import (
     names_of,
