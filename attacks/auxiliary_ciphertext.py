@@ -30,8 +30,20 @@ from attacks.recovered_labels import RecoveredLabels
 from attacks.training import HonestFactory, SessionTerms
 from attacks.training_views import TrainingView
 from attacks.truncated_answers import CutMessages, CutPlan, cut_plan
-from vfl.arrays import FloatArray
-from vfl.crypto import CipherVector, FixedPoint, InvalidAnswer, LayoutMismatch, Mask, PackingLayout, mask_vector
+from vfl.arrays import FloatArray, IntArray
+from vfl.crypto import (
+    BINARY,
+    CipherVector,
+    ColumnFormats,
+    EntryFormat,
+    FixedPoint,
+    InvalidAnswer,
+    LayoutMismatch,
+    Mask,
+    PackingLayout,
+    mask_vector,
+    matvec,
+)
 from vfl.crypto.fixed_point import decode
 from vfl.crypto.messages import Combination, Question
 from vfl.theory.training import copies, solvable, sum_bits
@@ -70,13 +82,18 @@ class PackedPlan:
 
     Attributes:
         features: d, honest.
-        equations: sums per step and peer.
-        layout: the session's, with more columns per answer.
+        columns: of all sums per step and peer, the honest ones first.
+        layout: the session's, with more room per answer.
     """
 
     features: int
-    equations: int
+    columns: ColumnFormats
     layout: PackingLayout
+
+    @property
+    def equations(self) -> int:
+        """Sums per step and peer."""
+        return self.columns.total
 
 
 @dataclass(frozen=True)
@@ -127,11 +144,18 @@ class AuxiliaryCiphertext:
         return AuxiliaryMessages(self, self._plan_for(terms), terms, honest)
 
     def _plan_for(self, terms: SessionTerms) -> "AuxiliaryPlan | PackedPlan":
-        common = {"key_bits": terms.key_bits, "features": terms.features, "rows": terms.batch_size}
         formats = terms.formats
         if formats.layout is not None:
-            return self.packed_plan(**common, layout=formats.layout)
-        return self.plan(**common, residual_format=formats.residual, feature_format=formats.feature)
+            return self.packed_plan(
+                key_bits=terms.key_bits, features=formats.own, rows=terms.batch_size, layout=formats.layout
+            )
+        return self.plan(
+            key_bits=terms.key_bits,
+            features=terms.features,
+            rows=terms.batch_size,
+            residual_format=formats.residual,
+            feature_format=formats.feature,
+        )
 
     def attack(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
         """What the extended equations tell: labels to a passive party, single features to the active one."""
@@ -159,7 +183,7 @@ class AuxiliaryCiphertext:
             )
         return AuxiliaryPlan(features, u, self.iota)
 
-    def packed_plan(self, *, key_bits: int, features: int, rows: int, layout: PackingLayout) -> PackedPlan:
+    def packed_plan(self, *, key_bits: int, features: ColumnFormats, rows: int, layout: PackingLayout) -> PackedPlan:
         """The same where the session packs: honest answers leave room for more columns, which random features fill.
 
         Raises NotPossible where several rows or classes share a ciphertext, or there is room for fewer sums than rows.
@@ -167,10 +191,13 @@ class AuxiliaryCiphertext:
         if layout.rows_per_ciphertext > 1 or layout.classes > 1:
             raise NotPossible("Several residuals share a ciphertext here: no single one can be combined.")
         filled = replace(layout, columns_per_answer=(key_bits - 2) // layout.slot_bits)
-        equations = layout.answers_for(features) * filled.columns_per_answer
-        if not solvable(rows, equations):
-            raise NotPossible(f"Batches of {rows} rows have more unknowns than the {equations} sums that answers hold.")
-        return PackedPlan(features, equations, filled)
+        spare = filled.room_beside(features, BINARY, answers=layout.answers_for(features))
+        columns = ColumnFormats((*features.runs, (BINARY, spare))) if spare else features
+        if not solvable(rows, columns.total):
+            raise NotPossible(
+                f"Batches of {rows} rows have more unknowns than the {columns.total} sums that answers hold."
+            )
+        return PackedPlan(features.total, columns, filled)
 
     def generator(self, step: int) -> np.random.Generator:
         """The random features' source at one step; the same for every peer, so one decomposition serves them all."""
@@ -213,14 +240,18 @@ class AuxiliaryMessages:
         if peer in self._truncating:
             if self._cut is None or not self._cut.reads(step):
                 return self._honest.combine(step, peer, features, residuals)
-            exponent = residuals.exponent + self._formats.feature.exponent
-            return self._cut.combine(step, features, residuals, exponent)
+            return self._cut.combine(step, features, residuals, self._formats.own)
         assert self._plan is not None  # noqa: S101 - made where any peer answers modulo n
-        matrix = extend(features, self._plan, self._formats.feature, self._attack.generator(step))
+        generator = self._attack.generator(step)
         if isinstance(self._plan, PackedPlan):
-            return self._honest.combine(step, peer, matrix, replace(residuals, layout=self._plan.layout))
-        product = self._honest.combine(step, peer, matrix, residuals).encrypted
-        return Combination(matrix, compress(product, self._plan))
+            matrix = fill(features, self._plan, generator)
+            filled = replace(residuals, layout=self._plan.layout)
+            return Combination(matrix, matvec(matrix, filled, columns=self._plan.columns))
+        own, full = self._formats.own, self._formats.full
+        random = random_columns(len(features), full, self._plan.equations - self._plan.features, generator)
+        matrix = np.hstack([features, random])
+        columns = ColumnFormats((*own.runs, (full, random.shape[1]))) if random.size else own
+        return Combination(matrix, compress(matvec(matrix, residuals, columns=columns), self._plan))
 
     def mask(self, step: int, peer: str, combination: Combination) -> Question:
         """Hide the sums as an honest party does; the answer is read slot by slot."""
@@ -253,7 +284,7 @@ class AuxiliaryMessages:
 
 
 def extend(
-    features: FloatArray, plan: AuxiliaryPlan | PackedPlan, feature_format: FixedPoint, generator: np.random.Generator
+    features: FloatArray, plan: AuxiliaryPlan, feature_format: FixedPoint, generator: np.random.Generator
 ) -> FloatArray:
     """Z = (X | random): (s, d) to (s, u d), the random part uniform on the grid of ``feature_format``.
 
@@ -264,9 +295,18 @@ def extend(
     rows, columns = features.shape
     if columns != plan.features:
         raise NotPossible(f"The plan was made for {plan.features} features, got {columns}.")
-    lowest = -feature_format.bound if feature_format.signed else 0
-    random = generator.integers(lowest, feature_format.bound, size=(rows, plan.equations - columns), endpoint=True)
+    random = random_columns(rows, feature_format.entries, plan.equations - columns, generator)
     return np.hstack([features, random * 2.0**-feature_format.fraction_bits])
+
+
+def fill(features: FloatArray, plan: PackedPlan, generator: np.random.Generator) -> FloatArray:
+    """Z = (features | random zeros and ones): (s, d) whole numbers to (s, D), so many as the answers have room for."""
+    return np.hstack([features, random_columns(len(features), BINARY, plan.equations - plan.features, generator)])
+
+
+def random_columns(rows: int, entries: EntryFormat, count: int, generator: np.random.Generator) -> IntArray:
+    """Draw (rows, count) entries uniformly from a format, so that the product takes the digits of the format."""
+    return generator.integers(-entries.offset, entries.bound, size=(rows, count), endpoint=True)
 
 
 def compress(product: CipherVector, plan: AuxiliaryPlan) -> CipherVector:
@@ -325,7 +365,6 @@ def claimed_features(features: FloatArray, claimed: int, feature_format: FixedPo
     """
     if claimed < features.shape[1]:
         raise NotPossible(f"Expected at least the {features.shape[1]} features there are, got {claimed}.")
-    lowest = -feature_format.bound if feature_format.signed else 0
-    shape = (len(features), claimed - features.shape[1])
-    padding = np.random.default_rng(seed).integers(lowest, feature_format.bound, size=shape, endpoint=True)
+    added = claimed - features.shape[1]
+    padding = random_columns(len(features), feature_format.entries, added, np.random.default_rng(seed))
     return np.hstack([features, padding * 2.0**-feature_format.fraction_bits])

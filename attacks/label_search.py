@@ -9,7 +9,7 @@ from math import gcd
 
 import numpy as np
 
-from attacks.lattice_labels import RowSums, on_grid
+from attacks.lattice_labels import RowSums
 from attacks.lattices import FlintMissing, has_flint
 from attacks.recovered_labels import UNRESOLVED, Method
 from attacks.sign_search import TooManyCandidates, sign_solutions
@@ -83,13 +83,13 @@ def label_sums(equations: Equations, offset: FloatArray, classes: int) -> LabelS
     None where features lie on no grid, or the sums don't lie where labels alone would leave them: then the residuals
     hold more than labels, such as products with weights or noise.
     """
-    grid = on_grid(equations.matrix)
+    grid = equations.whole_numbers()
     if grid is None:
         return None
-    matrix, bits = grid
+    matrix, steps = grid
     low, high = label_terms(classes)
-    total = equations.matrix.sum(axis=0)[:, None]
-    exact = ((offset + high) * total - equations.sums) / (high - low) * 2.0**bits
+    total = matrix.sum(axis=0)[:, None]
+    exact = ((offset + high) * total - equations.sums / steps[:, None]) / (high - low)
     sums = np.rint(exact)
     if np.abs(exact - sums).max() > _OFF_GRID:
         return None
@@ -201,7 +201,7 @@ def search_labels(
 
 
 def _why_no_lattice(equations: Equations, free: int) -> str:
-    if on_grid(equations.matrix) is None:
+    if equations.whole_numbers() is None:
         return f"{free} signs are open, and features on no grid leave no whole numbers to find them by"
     return f"{free} signs are open, and the sums hold more than labels: noise was added, or weights have moved"
 
@@ -237,16 +237,16 @@ def common_offset(equations: Equations, classes: int, share_step: float) -> Floa
     same whole number of steps C, and a sum is C times the sum of its features: one odd sum of features tells C, the
     others confirm it. It must be smaller than half of that distance.
     """
-    grid = on_grid(equations.matrix)
+    grid = equations.whole_numbers()
     if grid is None or share_step == 0:
         return None
-    matrix, bits = grid
+    matrix, steps = grid
     totals = [int(total) for total in matrix.sum(axis=0)]
     low, high = label_terms(classes)
     modulus, term = int((high - low) / share_step), int(high / share_step)
     offsets = []
     for column in range(equations.sums.shape[1]):
-        sums = [int(value) for value in np.rint(equations.sums[:, column] / share_step * 2.0**bits)]
+        sums = [int(value) for value in np.rint(equations.sums[:, column] / steps / share_step)]
         found = _common_factor(sums, totals, modulus)
         if found is None:
             return None

@@ -179,12 +179,3 @@ def _ambiguous(log2_others: float) -> str:
     if log2_others > 0:
         return f"about 2^{log2_others:.0f} choices of labels fit"
     return f"another choice of labels fits with probability 2^{log2_others:.0f}"
-
-
-def on_grid(matrix: FloatArray, *, most_bits: int = 32) -> tuple[IntArray, int] | None:
-    """Write a matrix as integers times 2^-bits, with the fewest bits; None where that takes more than ``most_bits``."""
-    for bits in range(most_bits + 1):
-        scaled = matrix * 2.0**bits
-        if (scaled == np.rint(scaled)).all():
-            return scaled.astype(np.int64), bits
-    return None

@@ -17,9 +17,12 @@ that order from others (we know of no way without the factors). Jacobi symbols a
 Pollard's p-1 method finds neither p nor q. Sizes, counts and plaintexts are honest: training goes on undisturbed.
 
 *Capacity.* One answer tells one integer below the order of the smooth part, all but an eighth of the key's bits. At
-2048 bits and 16-bit features in [0, 1] (65,537 values) that is 109 rows. Larger batches take several steps: see
-`KeyHolder.choose_rows`. With k classes a row has k ciphertexts: serve each class by itself, with its own choice of
-rows, and k times as many are read per step.
+2048 bits and 16-bit features in [0, 1] (65,537 values) that is 109 rows, of columns of 0 and 1 some 1,750: the widest
+column counts. Larger batches take several steps: see `KeyHolder.choose_rows`. With k classes a row has k ciphertexts:
+serve each class by itself, with its own choice of rows, and k times as many are read per step.
+
+*Units.* What is read are whole numbers, in the order in which columns travel. The step of a narrow column never leaves
+its party: the largest number that was read of it is taken for the feature 1, as min-max scaling has it.
 
 *Packing must be off.* With packing, an answer of m columns has c_i raised to sum_j x_ij 2**(B j): columns share the
 capacity, so that fewer rows are read, and where m slots of B bits exceed the order of the smooth part (they do in the
@@ -29,25 +32,23 @@ proposes packing=off; a passive party depends on the session's plan.
 
 import math
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from gmpy2 import invert, is_prime, mpz, next_prime, powmod
+from gmpy2 import invert, mpz, powmod
 from numpy.typing import NDArray
 
 from attacks.base import AttackSpec, Json
 from attacks.recovered_values import value_arrays
+from attacks.smooth_keys import Logarithms, SmoothKey, smooth_generator
 from attacks.training import HonestFactory, SessionTerms
 from attacks.training_views import TrainingView
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.crypto import CipherVector, FixedPoint, PrivateKey
+from vfl.crypto import CipherVector, ColumnFormats, EntryFormat, FixedPoint
 from vfl.crypto.integers import random_unit
 
-_FACTOR_BITS = 14  # the smooth part's primes: there are enough of them for any key, and their logarithms are quick
-_BABY_STEPS = 1 << (_FACTOR_BITS // 2 + 1)  # tables are made once per key, giant steps are taken per answer
-_HIDING_SHARE = 16  # one sixteenth of the key's bits for each of t_p and t_q
 _GUARD_BITS = 40  # capacity left empty: a fresh rho**n does so with probability below 2**-40
 
 
@@ -74,10 +75,11 @@ class RandomiserChannel:
         """One session's messages under a malicious key; raises ValueError where ciphertexts have several values."""
         if terms.formats.layout is not None:
             raise ValueError(f"{self.name} needs ciphertexts of one value each: packing=off.")
-        return ChannelMessages(self.key_holder(terms.key_bits, terms.formats.feature), terms, honest)
+        columns = ColumnFormats(tuple(run for peer in terms.peers for run in terms.formats.of_peer(peer).runs))
+        return ChannelMessages(self.key_holder(terms.key_bits, columns.widest), terms, honest)
 
-    def key_holder(self, bits: int, features: FixedPoint) -> "KeyHolder":
-        """A fresh malicious key, well formed and of exactly `bits` bits, to read features of the agreed format.
+    def key_holder(self, bits: int, features: EntryFormat | FixedPoint) -> "KeyHolder":
+        """A fresh malicious key, well formed and of exactly `bits` bits, to read columns up to the agreed format.
 
         Raises ValueError unless bits is an even number, at least 256.
         """
@@ -90,9 +92,10 @@ class RecoveredReadings:
 
     Attributes:
         rows: by peer, (m,) which records were read, as sorted indices in the common order.
-        values: by peer, (m, d) their features.
+        values: by peer, (m, d) their features, in the order in which columns travel.
         answers: how many answers there were.
         credible_answers: how many of them can come from features.
+        guessed_steps: columns whose unit is a guess: the largest value read counts as 1.
     """
 
     kind: ClassVar[str] = "readings"
@@ -100,10 +103,15 @@ class RecoveredReadings:
     values: Mapping[str, FloatArray]
     answers: int
     credible_answers: int
+    guessed_steps: int = 0
 
     def facts(self) -> Mapping[str, Json]:
-        """How many answers there were, and how many told anything."""
-        return {"answers": self.answers, "credible_answers": self.credible_answers}
+        """How many answers there were, how many told anything, and how many columns were read up to a unit."""
+        return {
+            "answers": self.answers,
+            "credible_answers": self.credible_answers,
+            "guessed_steps": self.guessed_steps,
+        }
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Rows and values of every peer."""
@@ -116,7 +124,7 @@ class ChannelMessages:
     def __init__(self, holder: "KeyHolder", terms: SessionTerms, honest: HonestFactory) -> None:
         self._holder, self._terms = holder, terms
         self._honest = honest(holder.private_key)
-        self._readings: dict[str, dict[int, FloatArray]] = {}
+        self._readings: dict[str, dict[int, IntArray]] = {}
         self._rows_to_read: dict[int, tuple[int, ...]] = {}
         self._answers = self._credible_answers = 0
         self.private_key = holder.private_key
@@ -148,7 +156,7 @@ class ChannelMessages:
         if reading.credible.all():
             known = self._readings.setdefault(peer, {})
             for row, values in zip(rows, reading.integers, strict=True):
-                known[int(self._terms.batches[step][row])] = values * 2.0**-self._terms.formats.feature.fraction_bits
+                known[int(self._terms.batches[step][row])] = values
         return residues
 
     def result(self, view: TrainingView) -> RecoveredReadings:
@@ -157,8 +165,20 @@ class ChannelMessages:
         for peer, features in self._terms.peers.items():
             known = self._readings.get(peer, {})
             rows[peer] = np.array(sorted(known), dtype=np.int64)
-            values[peer] = np.array([known[row] for row in sorted(known)]).reshape(len(known), features)
-        return RecoveredReadings(rows, values, self._answers, self._credible_answers)
+            integers = np.array([known[row] for row in sorted(known)], dtype=np.int64).reshape(len(known), features)
+            values[peer] = integers * self._steps(peer, integers)
+        return RecoveredReadings(rows, values, self._answers, self._credible_answers, self._guessed_steps)
+
+    def _steps(self, peer: str, integers: IntArray) -> FloatArray:
+        """What one step of each of a peer's columns is thought to be worth."""
+        formats = self._terms.formats
+        full = formats.peer_widths[peer].full
+        narrow = 1.0 / np.maximum(integers.max(axis=0, initial=1)[: integers.shape[1] - full], 1)
+        return np.concatenate([narrow, np.full(full, 2.0**-formats.feature.fraction_bits)])
+
+    @property
+    def _guessed_steps(self) -> int:
+        return sum(widths.binary + widths.byte for widths in self._terms.formats.peer_widths.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,48 +196,6 @@ class Reading:
     credible: BoolArray
 
 
-@dataclass(frozen=True)
-class SmoothPrime:
-    """A prime with a smooth part: prime = 1 + 2 * hiding * product(factors).
-
-    Attributes:
-        prime: itself.
-        hiding: a large prime.
-        factors: small, distinct, odd primes.
-    """
-
-    prime: int = field(repr=False)
-    hiding: int = field(repr=False)
-    factors: tuple[int, ...] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class SmoothKey:
-    """A Paillier key in whose group its maker can take logarithms; no factor serves twice.
-
-    Attributes:
-        private_key: an ordinary key to everybody else.
-        p: its first prime.
-        q: its second prime.
-    """
-
-    private_key: PrivateKey
-    p: SmoothPrime
-    q: SmoothPrime
-
-    @classmethod
-    def generate(cls, bits: int) -> "SmoothKey":
-        """A key of exactly `bits` bits from the operating system's randomness: below a second at 2048 bits.
-
-        Raises ValueError unless bits is an even number, at least 256.
-        """
-        if bits < 256 or bits % 2:
-            raise ValueError(f"Expected {bits=} to be an even number, at least 256.")
-        p = _smooth_prime(bits // 2, bits // _HIDING_SHARE, avoid=())
-        q = _smooth_prime(bits // 2, bits // _HIDING_SHARE, avoid=(p.hiding, *p.factors))
-        return cls(PrivateKey(p.prime, q.prime), p, q)
-
-
 class KeyHolder:
     """A key holder who chooses the randomness of what it encrypts, and reads that of what comes back.
 
@@ -225,7 +203,7 @@ class KeyHolder:
     with `private_key` like an honest party.
     """
 
-    def __init__(self, key: SmoothKey, features: FixedPoint) -> None:
+    def __init__(self, key: SmoothKey, features: EntryFormat | FixedPoint) -> None:
         self.private_key = key.private_key
         self._offset = features.offset
         self._base = features.bound + features.offset + 1  # how many values an entry can have
@@ -237,10 +215,10 @@ class KeyHolder:
         self.capacity = next(rows for rows in range(guarded.bit_length() + 1) if self._base ** (rows + 1) > guarded)
 
         # One shift per row read, each the base-th power of the one before: an answer's digits, lowest first.
-        self._shifts = [powmod(_smooth_generator(key), self._n, self._n_squared)]
+        self._shifts = [powmod(smooth_generator(key), self._n, self._n_squared)]
         for _ in range(1, self.capacity):
             self._shifts.append(powmod(self._shifts[-1], self._base, self._n_squared))
-        self._logarithms = [_Logarithms(part, self._shifts[0]) for part in (key.p, key.q)]
+        self._logarithms = [Logarithms(part, self._shifts[0]) for part in (key.p, key.q)]
         self._lift = [self._order // r * invert(self._order // r, r) for part in (key.p, key.q) for r in part.factors]
         self._noise_order = key.p.hiding * key.q.hiding
         rest = (key.p.prime - 1) * (key.q.prime - 1) // self._noise_order
@@ -295,91 +273,3 @@ class KeyHolder:
         """The logarithm of an answer's randomness, modulo the order of the smooth part (Chinese remainders)."""
         residues = [residue for part in self._logarithms for residue in part.of(answer)]
         return sum((a * b for a, b in zip(residues, self._lift, strict=True)), mpz(0)) % self._order
-
-
-class _Logarithms:
-    """Logarithms modulo one smooth prime, to the base generator**n, modulo each of its factors (Pohlig and Hellman)."""
-
-    def __init__(self, part: SmoothPrime, base: mpz) -> None:
-        self._part = part
-        self._tables = [
-            _SubgroupLogarithm(component, factor, part.prime)
-            for component, factor in zip(_components(base, part), part.factors, strict=True)
-        ]
-
-    def of(self, answer: int) -> list[int]:
-        """One residue per factor. Raises ValueError if the answer shares a factor with the modulus."""
-        components = _components(mpz(answer), self._part)
-        return [table.of(component) for table, component in zip(self._tables, components, strict=True)]
-
-
-class _SubgroupLogarithm:
-    """Baby step, giant step in one subgroup of small prime order."""
-
-    def __init__(self, base: mpz, order: int, prime: int) -> None:
-        self._order, self._prime = order, mpz(prime)
-        self._baby_steps: dict[mpz, int] = {}
-        power = mpz(1)
-        for step in range(_BABY_STEPS):
-            self._baby_steps[power] = step
-            power = power * base % self._prime
-        self._giant_step = invert(power, self._prime)
-
-    def of(self, element: mpz) -> int:
-        """The logarithm of an element of the subgroup; raises ValueError for any other."""
-        for start in range(0, self._order, _BABY_STEPS):
-            step = self._baby_steps.get(element)
-            if step is not None:
-                return (start + step) % self._order
-            element = element * self._giant_step % self._prime
-        raise ValueError("An answer shares a factor with the modulus: check ciphertexts as they arrive.")
-
-
-def _components(element: mpz, part: SmoothPrime) -> list[mpz]:
-    """The element's part in the subgroup of each factor's order: its powers by (prime - 1) / factor.
-
-    Halving the factors again and again takes log2 of their number of full powers instead of one for each.
-    """
-    prime = mpz(part.prime)
-
-    def split(power: mpz, factors: tuple[int, ...]) -> list[mpz]:
-        if len(factors) == 1:
-            return [power]
-        left, right = factors[: len(factors) // 2], factors[len(factors) // 2 :]
-        return [
-            *split(powmod(power, math.prod(right), prime), left),
-            *split(powmod(power, math.prod(left), prime), right),
-        ]
-
-    return split(powmod(element % prime, 2 * part.hiding, prime), part.factors)
-
-
-def _smooth_generator(key: SmoothKey) -> mpz:
-    """A square modulo n whose order all factors of p-1 and q-1 divide."""
-    while True:
-        square = mpz(random_unit(key.private_key.public_key.n)) ** 2
-        if all(component != 1 for part in (key.p, key.q) for component in _components(square, part)):
-            return square
-
-
-def _smooth_prime(bits: int, hiding_bits: int, avoid: tuple[int, ...]) -> SmoothPrime:
-    """A prime, 3 modulo 4, with the top two of its `bits` bits set and none of the factors in `avoid`."""
-    smooth_bits = bits - 1 - hiding_bits
-    count = round(smooth_bits / _FACTOR_BITS)
-    middle = smooth_bits / count
-    pool = [factor for factor in _primes(2 ** (middle - 0.5), 2 ** (middle + 0.5)) if factor not in avoid]
-    while True:
-        factors = tuple(secrets.SystemRandom().sample(pool, count))
-        smooth = 2 * math.prod(factors)
-        lowest, beyond = (3 << bits - 2) // smooth + 1, (1 << bits) // smooth
-        hiding = int(next_prime(lowest + secrets.randbelow(beyond - lowest)))
-        prime = smooth * hiding + 1
-        if prime.bit_length() == bits and is_prime(prime) and hiding not in (*avoid, *factors):
-            return SmoothPrime(prime, hiding, factors)
-
-
-def _primes(low: float, high: float) -> Iterator[int]:
-    prime = next_prime(int(low))
-    while prime < high:
-        yield int(prime)
-        prime = next_prime(prime)

@@ -22,6 +22,7 @@ from vfl.theory.training import Approximation, OracleRun, check_approximation
 ORACLE = "oracle"
 
 _ROUNDING = 2.0**-52
+_MOST_GRID_BITS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,8 @@ class Equations:
         rows: (s,) indices in the common order.
         matrix: (s, D), the adversary's own features of the batch, extended or not.
         sums: (D, columns).
+        steps: (D,) the grid of each column: entries are whole multiples of it, but for rounding. None where the
+            adversary has to find out.
     """
 
     step: int
@@ -41,6 +44,24 @@ class Equations:
     rows: IntArray
     matrix: FloatArray
     sums: FloatArray
+    steps: FloatArray | None = None
+
+    def whole_numbers(self) -> tuple[IntArray, FloatArray] | None:
+        """The matrix as (s, D) whole numbers and the (D,) steps that they count; None where it lies on no such grid."""
+        if self.steps is None:
+            return _in_powers_of_two(self.matrix)
+        integers = np.rint(self.matrix / self.steps)
+        fits = np.abs(integers * self.steps - self.matrix) <= 2 * _ROUNDING * np.abs(self.matrix)
+        return (integers.astype(np.int64), self.steps) if fits.all() else None
+
+
+def _in_powers_of_two(matrix: FloatArray) -> tuple[IntArray, FloatArray] | None:
+    """Whole numbers times the largest power of two that does, down to 2^-32."""
+    for bits in range(_MOST_GRID_BITS + 1):
+        scaled = matrix * 2.0**bits
+        if (scaled == np.rint(scaled)).all():
+            return scaled.astype(np.int64), np.full(matrix.shape[1], 2.0**-bits)
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +210,8 @@ class TrainingView:
                 raise ViewError(f"equations of step {step} with {peer!r}: matrix must be (s, D) with D >= 1.")
             _check_array("matrix", step, equations.matrix, (len(equations.rows), equations.matrix.shape[1]))
             _check_array("sums", step, equations.sums, (equations.matrix.shape[1], self.columns))
+            if equations.steps is not None:
+                _check_array("steps", step, equations.steps, (equations.matrix.shape[1],))
 
 
 def _check_array(name: str, step: int, value: FloatArray, shape: tuple[int, ...]) -> None:

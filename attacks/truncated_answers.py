@@ -24,7 +24,7 @@ from gmpy2 import mpz, powmod
 from attacks.training import SessionTerms
 from attacks.training_views import Equations, OwnStep, TrainingView, solve_shares
 from vfl.arrays import FloatArray, IntArray
-from vfl.crypto import CipherVector, InvalidAnswer, Mask, mask_vector
+from vfl.crypto import CipherVector, ColumnFormats, InvalidAnswer, Mask, mask_vector
 from vfl.crypto.messages import Combination, Question
 
 # Bits that a part of a share may leave open: a feature's values are ratios of shares. A label needs its share to 1/4.
@@ -254,11 +254,11 @@ class CutMessages:
         assert chosen is not None  # noqa: S101 - asked for where ``reads`` only
         return self.plan.rows_of(chosen, len(self._batches[step]))
 
-    def combine(self, step: int, features: FloatArray, residuals: CipherVector, exponent: int) -> Combination:
+    def combine(self, step: int, features: FloatArray, residuals: CipherVector, columns: ColumnFormats) -> Combination:
         """Combine encrypted residuals to the ciphertexts of an honest product's answers.
 
         The matrix has the weighted features, then the unit columns of the rows read.
-        exponent: of an honest product.
+        columns: the formats of the features.
         """
         chosen, rows = self._schedule[step], self.rows(step)
         assert chosen is not None  # noqa: S101
@@ -274,9 +274,9 @@ class CutMessages:
         encrypted = replace(
             residuals,
             ciphertexts=tuple(ordered),
-            exponent=exponent,
             shape=(features.shape[1], *residuals.shape[1:]),
             is_product=True,
+            columns=columns,
         )
         return Combination(np.hstack([weighted, picked]), encrypted)
 
@@ -359,4 +359,4 @@ def _restricted(equations: Equations, rows: IntArray, *, asked: bool) -> Equatio
     shares = solve_shares(equations).values
     if shares is None:
         return None
-    return replace(equations, rows=equations.rows[rows], matrix=np.eye(len(rows)), sums=shares[rows])
+    return replace(equations, rows=equations.rows[rows], matrix=np.eye(len(rows)), sums=shares[rows], steps=None)

@@ -30,6 +30,7 @@ from services.party.features import load_party_data
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.protocol1 import servicer as exchange_servicer
+from services.protocol1.arithmetic import arithmetic_of
 from services.protocol1.peer_link import PeerLink
 from vfl.data import load_table
 
@@ -90,7 +91,7 @@ def run(settings: Settings) -> None:
             peers={peer: PeerLink(peer, channels[peer], timeout) for peer in passive_names},
             record=record,
             executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
-            adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost),
+            adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost, arithmetic_of(settings)),
             defences=PartyDefences.of(settings, Role.ACTIVE, secret_of(state)),
             pulses={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
             state=state,

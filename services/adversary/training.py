@@ -4,7 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from attacks import Json, TrainingResult, TrainingView
-from attacks.training import ReplacingAttack, SessionTerms, TrainingAttack, listens, replaces_messages
+from attacks.training import HonestFactory, ReplacingAttack, SessionTerms, TrainingAttack, listens, replaces_messages
 from attacks.training_views import Equations, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
 from services.adversary.watching import TellsAttack, nobody_watches
@@ -21,7 +21,8 @@ from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, TrainingAttackOutcome
 from services.party.party_training import PartyTraining
-from services.protocol1.cipher import Cipher, PaillierCipher, honest_messages, make_cipher
+from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
+from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, split_rows
@@ -42,7 +43,12 @@ class TrainingAdversary:
     """
 
     def __init__(
-        self, mounted: Mapping[str, TrainingAttack], name: str, folder: Path | None, lost: LostRecords | None = None
+        self,
+        mounted: Mapping[str, TrainingAttack],
+        name: str,
+        folder: Path | None,
+        lost: LostRecords | None = None,
+        arithmetic: Arithmetic | None = None,
     ) -> None:
         """Mount attacks.
 
@@ -51,6 +57,7 @@ class TrainingAdversary:
             name: the party's.
             folder: where the outcomes are written. None writes nothing.
             lost: where it is noted what could not be written.
+            arithmetic: computes the party's messages; by default the best kernel there is, on one core.
 
         Raises:
             ValueError: for two attacks that both replace messages.
@@ -59,6 +66,7 @@ class TrainingAdversary:
         if len(replacing) > 1:
             raise ValueError(f"{' and '.join(replacing)} both replace messages: mount one of them.")
         self._lost = lost or LostRecords()
+        self._arithmetic = arithmetic or EngineArithmetic()
         self._mounted = dict(mounted)
         self._name = name
         self._folder = RunFolder(folder) if folder is not None else None
@@ -75,15 +83,16 @@ class TrainingAdversary:
         for one, attack in self._mounted.items():
             if replaces_messages(attack):
                 try:
-                    cipher, self._conclude[one] = _replaced(one, attack, agreement, name)
+                    honest = partial(messages_by, self._arithmetic, agreement, name)
+                    cipher, self._conclude[one] = _replaced(one, attack, agreement, name, honest)
                 except Exception as error:  # a guest's, reported with all outcomes when training is over
                     self._refused[one] = error
             elif listens(attack):
                 self._conclude[one] = attack.attack
         if not self._mounted:
-            return make_cipher(agreement, name)
+            return make_cipher(agreement, name, self._arithmetic)
         features = agreement.party(name).feature_count
-        return RecordingCipher(cipher or make_cipher(agreement, name), self._transcript, features)
+        return RecordingCipher(cipher or make_cipher(agreement, name, self._arithmetic), self._transcript, features)
 
     def own_share(self, step: int, share: FloatArray) -> None:
         """Keep the party's own share of a step, where any attack is mounted."""
@@ -154,6 +163,8 @@ class TrainingAdversary:
         batches = _batches(agreement)
         is_active = self._name == agreement.active.name
         rows = np.arange(agreement.active.aligned_rows)
+        order = np.arange(agreement.party(self._name).feature_count)
+        scales = np.full(len(order), 2.0**-plan.feature_fraction_bits)
         return TrainingView(
             role="active" if is_active else "passive",
             features=model.features_of(rows),
@@ -162,7 +173,7 @@ class TrainingAdversary:
                 for step, share in self._transcript.shares.items()
             ),
             equations=tuple(
-                Equations(step, peer, batches[step], matrix, sums)
+                _in_own_units(Equations(step, peer, batches[step], matrix, sums), order, scales)
                 for (step, peer), (matrix, sums) in self._transcript.sums.items()
             ),
             peer_features={peer.name: peer.feature_count for peer in agreement.peers_of(self._name)},
@@ -178,13 +189,30 @@ class TrainingAdversary:
         )
 
 
+def _in_own_units(equations: Equations, order: IntArray, scales: FloatArray) -> Equations:
+    """Equations of whole numbers in wire order, as equations of the party's features in its own order.
+
+    Columns beyond its own are brought near 1 by powers of two, which round nothing.
+
+    Args:
+        equations: as the messages read them, (s, D) whole numbers.
+        order: (d,) which feature each of the first columns is.
+        scales: (d,) what one step of each feature is worth, in the party's own order.
+    """
+    own, matrix, sums = len(order), equations.matrix.copy(), equations.sums.copy()
+    matrix[:, order], sums[order] = equations.matrix[:, :own], equations.sums[:own]
+    beyond = 2.0 ** -np.ceil(np.log2(np.maximum(np.abs(matrix[:, own:]).max(axis=0, initial=1.0), 1.0)))
+    steps = np.concatenate([scales, beyond])
+    return replace(equations, matrix=matrix * steps, sums=sums * steps[:, None], steps=steps)
+
+
 def _replaced(
-    name: str, attack: ReplacingAttack, agreement: Agreement, party: str
+    name: str, attack: ReplacingAttack, agreement: Agreement, party: str, honest: HonestFactory
 ) -> tuple[Cipher, Callable[[TrainingView], TrainingResult]]:
     """The cipher that sends an attack's messages, and what gives its result. Raises what the attack raises."""
     if agreement.plan.cipher != "paillier":
         raise ValueError(f"{name} needs ciphertexts: cipher=paillier.")
-    messages = attack.messages(_terms(agreement, party), partial(honest_messages, agreement, party))
+    messages = attack.messages(_terms(agreement, party), honest)
     return PaillierCipher(agreement, party, messages), messages.result
 
 

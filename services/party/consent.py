@@ -69,6 +69,11 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
             f"The session has rerandomise={plan.rerandomise}, this party rerandomise={settings.rerandomise}. "
             "Set PLUMBLINE_RERANDOMISE alike at every party."
         )
+    if settings.kernel == "phe" and plan.cipher == "paillier" and plan.packing:
+        raise OutOfOrder(
+            "The session packs values, and this party's PLUMBLINE_KERNEL=phe has one in a ciphertext. Set "
+            "PLUMBLINE_PACKING=off at every party, or another kernel here."
+        )
     if plan.packing != settings.packing:
         raise OutOfOrder(
             f"The session has packing={plan.packing}, this party packing={settings.packing}. "

@@ -274,15 +274,16 @@ class PartyTraining:
             ]
             outgoing.make()
         total = features.T @ residual
+        grid = 2.0**-self.agreement.plan.feature_fraction_bits
         asked: dict[str, Future[DecryptedVector]] = {}
         for name in timer.waiting("wait", self.exchange.arrivals(step)):
-            masked = self.exchange.masked_sums(step, name, features, timer)
+            masked = self.exchange.masked_sums(step, name, features / grid, timer)
             asked[name] = self._executor.submit(self._peers[name].decrypt, session_id, step, masked)
         # In their own order, so that the sum is the same to the last bit whoever answers first.
         for name in self._peers:
             with timer.stage("decrypt"):
                 answer = asked[name].result()
-            total += self.exchange.gradient_share(name, answer)
+            total += grid * self.exchange.gradient_share(name, answer)
         with timer.stage("wait"):
             for sent in sending:
                 sent.result()

@@ -19,6 +19,7 @@ from services.party.record import RunRecord
 from services.passive import servicer
 from services.passive.party import PassiveParty
 from services.protocol1 import servicer as exchange_servicer
+from services.protocol1.arithmetic import arithmetic_of
 from services.protocol1.peer_link import PeerLink
 
 
@@ -44,7 +45,7 @@ def run(settings: Settings) -> None:
             peers=peers,
             record=record,
             executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
-            adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost),
+            adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost, arithmetic_of(settings)),
             defences=defences,
             pulses={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
             state=state,

@@ -1,11 +1,13 @@
 """Decryption channels: what the answers of one step have room for, from each key holder to each of its peers."""
 
+import math
 from dataclasses import dataclass
 from functools import cache
 
 from services.common.agreement import Agreement, PartyDescription
 from services.common.run_records import ChannelRecord
 from vfl.crypto import AnswerCapacity, FixedPoint, PackingLayout, StepProduct, answer_capacity, count_equations
+from vfl.crypto.widths import ColumnFormats
 from vfl.learning import smallest_batch
 from vfl.theory.label_sums import most_labels_told
 
@@ -92,7 +94,7 @@ def residual_format(agreement: Agreement) -> FixedPoint:
 
 
 def feature_format(agreement: Agreement) -> FixedPoint:
-    """The fixed point that holds every party's features."""
+    """The fixed point that holds every party's full columns."""
     return FixedPoint(
         agreement.plan.feature_fraction_bits,
         max(party.feature_integer_bits for party in agreement.parties),
@@ -100,10 +102,14 @@ def feature_format(agreement: Agreement) -> FixedPoint:
     )
 
 
+def column_formats(agreement: Agreement, party: PartyDescription) -> ColumnFormats:
+    """The formats of a party's columns in wire order, as it described them."""
+    return party.widths.formats(feature_format(agreement).entries)
+
+
 def channel(agreement: Agreement, layout: PackingLayout | None, key_holder: str, peer: str) -> Channel:
     """Count the channel from a key holder to a peer under one layout; None is one sum per answer."""
-    holder, features = agreement.party(key_holder), agreement.party(peer).feature_count
-    encoding = feature_format(agreement)
+    holder, features = agreement.party(key_holder), column_formats(agreement, agreement.party(peer))
     return Channel(
         key_holder,
         peer,
@@ -114,7 +120,7 @@ def channel(agreement: Agreement, layout: PackingLayout | None, key_holder: str,
             truncated=holder.truncates_answers,
         ),
         _unknowns_per_equation(agreement, holder),
-        most_labels_told(features, encoding.fraction_bits + encoding.integer_bits, agreement.classes),
+        most_labels_told(features.total, _mean_bits(features), agreement.classes),
     )
 
 
@@ -123,28 +129,32 @@ def exposure(agreement: Agreement, layout: PackingLayout | None) -> Exposure:
     rows, key_bits = smallest_batch(agreement.training_rows, agreement.plan.batch_size), agreement.plan.key_bits
 
     @cache
-    def equations(features: int, truncated: bool) -> int:
+    def equations(features: ColumnFormats, truncated: bool) -> int:
         return count_equations(_product(agreement, layout, features), key_bits=key_bits, truncated=truncated)
 
     solvable = telling = 0
     for holder in agreement.parties:
         for peer in agreement.peers_of(holder.name):
-            found = equations(peer.feature_count, holder.truncates_answers)
+            found = equations(column_formats(agreement, peer), holder.truncates_answers)
             solvable += rows <= found
             telling += rows <= found * _unknowns_per_equation(agreement, holder)
     return Exposure(solvable, telling)
 
 
-def _product(agreement: Agreement, layout: PackingLayout | None, features: int) -> StepProduct:
-    """What a peer of so many features asks for in one step."""
+def _product(agreement: Agreement, layout: PackingLayout | None, features: ColumnFormats) -> StepProduct:
+    """What a peer of such features asks for in one step."""
     return StepProduct(
         rows=agreement.plan.batch_size,
         features=features,
         columns=agreement.residual_columns,
         layout=layout,
         residual_format=residual_format(agreement),
-        feature_format=feature_format(agreement),
     )
+
+
+def _mean_bits(features: ColumnFormats) -> float:
+    """log2 of the largest entry of a column, on average."""
+    return sum(count * math.log2(entry.bound) for entry, count in features.runs) / features.total
 
 
 def _unknowns_per_equation(agreement: Agreement, key_holder: PartyDescription) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 
 from services.common.agreement import Agreement
 from services.common.errors import Diverged, InvalidMessage, one_line
+from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.formats import CipherFormats
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from vfl.arrays import FloatArray
@@ -25,7 +26,6 @@ from vfl.crypto import (
     PublicKey,
     check_ciphertexts,
     check_modulus,
-    ciphertext_count,
     ciphertext_width,
     from_bytes,
     keygen,
@@ -40,7 +40,7 @@ _CIPHERTEXTS_PER_PART = 128
 
 # A vector's header, and its values part by part: each is made when it is drawn.
 OutgoingParts = tuple[VectorHeader, Iterable[bytes]]
-# Turns the answer to one masked sum into X^T g. It holds the mask, so it never leaves its process.
+# Turns the answer to one masked sum into Z^T g. It holds the mask, so it never leaves its process.
 Unmask = Callable[[DecryptedVector], FloatArray]
 
 
@@ -55,8 +55,9 @@ class Combined(Protocol):
 class Cipher(Protocol):
     """One party's keys and arithmetic in one session.
 
-    Residuals are (rows, columns), features (rows, features). Steps count from 0. What belongs to a step takes the step
-    first, then the peer.
+    Residuals are (rows, columns). Features are (rows, features) whole numbers in wire order, each column on a grid of
+    its own (`vfl.crypto.messages`), and so are the sums that are read. Steps count from 0. What belongs to a step takes
+    the step first, then the peer.
     """
 
     public_key: PublicKeyShown
@@ -168,15 +169,14 @@ class PaillierCipher:
         return self._residuals_header(self._peer_keys[peer], rows)
 
     def _residuals_header(self, key: PublicKey, rows: int) -> VectorHeader:
-        count = ciphertext_count((rows, self._columns), self._formats.layout)
+        count = self._formats.residual_ciphertexts(rows)
         return VectorHeader(key.key_id, count, ciphertext_width(key), self._formats.residual.exponent)
 
     def sums_header(self, peer: str) -> VectorHeader:
         """The header of a peer's masked ciphertexts."""
-        shape = (self._agreement.party(peer).feature_count, self._columns)
-        count = ciphertext_count(shape, self._formats.layout, is_product=True)
-        exponent = self._formats.residual.exponent + self._formats.feature.exponent
-        return VectorHeader(self._public_key.key_id, count, ciphertext_width(self._public_key), exponent)
+        count, width = self._formats.sum_ciphertexts(peer), ciphertext_width(self._public_key)
+        # Features are whole numbers here, so that sums lie where residuals do.
+        return VectorHeader(self._public_key.key_id, count, width, self._formats.residual.exponent)
 
     def combine(self, step: int, peer: str, features: FloatArray, vector: WireVector) -> Combination:
         """Multiply a peer's encrypted residuals by the features."""
@@ -212,8 +212,8 @@ class PaillierCipher:
         shape = (self._agreement.party(peer).feature_count, self._columns)
         expected = self.sums_header(peer)
         ciphertexts = self._read(self._public_key, vector, expected)
-        layout = self._formats.layout
-        sums = CipherVector(self._public_key, ciphertexts, expected.exponent, shape, layout, is_product=True)
+        exponent, columns, layout = expected.exponent, self._formats.columns_of(peer), self._formats.layout
+        sums = CipherVector(self._public_key, ciphertexts, exponent, shape, layout, is_product=True, columns=columns)
         width = self._formats.answer_bytes(self._name, peer)
         return DecryptedVector(expected.count, width, to_bytes(self._messages.answer(step, peer, sums), width))
 
@@ -320,8 +320,10 @@ class PlainCipher:
         return np.frombuffer(data, dtype=self._DTYPE).astype(np.float64)
 
 
-def make_cipher(agreement: Agreement, name: str) -> Cipher:
+def make_cipher(agreement: Agreement, name: str, arithmetic: Arithmetic | None = None) -> Cipher:
     """The cipher that the session's plan names, with a fresh key pair for party ``name``.
+
+    ``arithmetic`` computes under Paillier; by default the best kernel there is, on one core.
 
     Raises:
         InvalidMessage: for terms that no ciphertext fits.
@@ -329,6 +331,6 @@ def make_cipher(agreement: Agreement, name: str) -> Cipher:
     if agreement.plan.cipher == "plain":
         return PlainCipher(agreement, name)
     try:
-        return PaillierCipher(agreement, name)
+        return PaillierCipher(agreement, name, messages_by(arithmetic or EngineArithmetic(), agreement, name))
     except ValueError as error:
         raise InvalidMessage(str(error)) from error

@@ -211,7 +211,7 @@ class GradientExchange:
     def masked_sums(self, step: int, peer: str, features: FloatArray, timer: StageTimer) -> WireVector:
         """features^T (peer's residuals) of ``step``, encrypted and masked, to be sent to the peer for decryption.
 
-        Waits for the peer's residuals.
+        Features are whole numbers in wire order, as the cipher takes them. Waits for the peer's residuals.
 
         Raises:
             PeerVanished: after the timeout.

@@ -6,9 +6,10 @@ from functools import cached_property, lru_cache
 from services.common import limits
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
-from services.protocol1.channels import Channel, channel, exposure, feature_format, residual_format
-from vfl.crypto import WRAP_BITS, FixedPoint, PackingImpossible, PackingLayout, ciphertext_count, layouts_by_cost
+from services.protocol1.channels import Channel, channel, column_formats, exposure, feature_format, residual_format
+from vfl.crypto import WRAP_BITS, FixedPoint, PackingImpossible, PackingLayout, ciphertext_count, layouts_for
 from vfl.crypto.messages import MessageFormats
+from vfl.crypto.widths import ColumnFormats
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,13 @@ class CipherFormats:
 
     def messages_of(self, party: str) -> MessageFormats:
         """The formats of one party's messages."""
-        peers = [peer.name for peer in self.agreement.peers_of(party)]
+        peers = {peer.name: peer.widths for peer in self.agreement.peers_of(party)}
         return MessageFormats(
             columns=self.agreement.residual_columns,
             residual=self.residual,
             feature=self.feature,
+            widths=self.agreement.party(party).widths,
+            peer_widths=peers,
             layout=self.layout,
             rerandomise=self.agreement.plan.rerandomise,
             asked_bits={peer: self.answer_bits(peer, party) for peer in peers},
@@ -40,8 +43,22 @@ class CipherFormats:
 
     @cached_property
     def feature(self) -> FixedPoint:
-        """The fixed point that holds every party's features."""
+        """The fixed point that holds every party's full columns."""
         return feature_format(self.agreement)
+
+    def columns_of(self, party: str) -> ColumnFormats:
+        """The formats of a party's columns, in wire order."""
+        return column_formats(self.agreement, self.agreement.party(party))
+
+    def residual_ciphertexts(self, rows: int) -> int:
+        """Count the ciphertexts of encrypted residuals of so many rows."""
+        return ciphertext_count((rows, self.agreement.residual_columns), self.layout)
+
+    def sum_ciphertexts(self, party: str) -> int:
+        """Count the ciphertexts of the masked sums that a party asks for."""
+        columns = self.columns_of(party)
+        shape = (columns.total, self.agreement.residual_columns)
+        return ciphertext_count(shape, self.layout, is_product=True, columns=columns)
 
     @property
     def layout(self) -> PackingLayout | None:
@@ -73,12 +90,11 @@ def _safest_layout(agreement: Agreement) -> PackingLayout:
     tell what a slightly dearer one keeps.
     """
     plan, parties = agreement.plan, agreement.parties
-    layouts = layouts_by_cost(
+    layouts = layouts_for(
+        [column_formats(agreement, party) for party in parties],
         batch_size=plan.batch_size,
-        features=max(party.feature_count for party in parties),
         classes=agreement.residual_columns,
         residual_format=residual_format(agreement),
-        feature_format=feature_format(agreement),
         key_bits=plan.key_bits,
         reserved_bits=WRAP_BITS if any(party.truncates_answers for party in parties) else 0,
     )
@@ -98,19 +114,28 @@ def check_vector_sizes(agreement: Agreement) -> None:
     Raises:
         InvalidMessage: for too large a vector, and where packing can't work.
     """
-    plan, columns = agreement.plan, agreement.residual_columns
-    is_plain = plan.cipher == "plain"
-    try:
-        layout = None if is_plain else CipherFormats(agreement).layout
-    except PackingImpossible as error:
-        raise InvalidMessage(str(error)) from error
-    width = 8 if is_plain else 2 * plan.key_bits // 8
-    residuals = ciphertext_count((plan.batch_size, columns), layout) * width
-    features = max(party.feature_count for party in agreement.parties)
-    sums = ciphertext_count((features, columns), layout, is_product=True) * width
-    for size, remedy in ((residuals, "a smaller batch_size"), (sums, "fewer columns")):
+    is_plain = agreement.plan.cipher == "plain"
+    residuals, sums = _most_plain_values(agreement) if is_plain else _most_ciphertexts(agreement)
+    width = 8 if is_plain else 2 * agreement.plan.key_bits // 8
+    for size, remedy in ((residuals * width, "a smaller batch_size"), (sums * width, "fewer columns")):
         if size > limits.VECTOR_BYTES:
             raise InvalidMessage(
                 f"One message of a step would have {size >> 20} MiB, at most {limits.VECTOR_BYTES >> 20} can be sent: "
                 f"choose {remedy}, or packing=on."
             )
+
+
+def _most_plain_values(agreement: Agreement) -> tuple[int, int]:
+    """The most values of residuals, and of sums, in one message."""
+    columns = agreement.residual_columns
+    return agreement.plan.batch_size * columns, max(party.feature_count for party in agreement.parties) * columns
+
+
+def _most_ciphertexts(agreement: Agreement) -> tuple[int, int]:
+    """The same in ciphertexts; raises InvalidMessage where packing can't work."""
+    formats = CipherFormats(agreement)
+    try:
+        residuals = formats.residual_ciphertexts(agreement.plan.batch_size)
+        return residuals, max(formats.sum_ciphertexts(party.name) for party in agreement.parties)
+    except PackingImpossible as error:
+        raise InvalidMessage(str(error)) from error

@@ -251,5 +251,5 @@ def exchange_pair(
     if keys:
         mine.receive_public_key("passive", theirs.public_key)
     theirs.receive_public_key("active", mine.public_key)
-    features = snap_to_grid(np.random.default_rng(3).uniform(size=(rows, 2)))
+    features = np.random.default_rng(3).integers(0, 2**16, (rows, 2), endpoint=True).astype(np.float64)
     return ExchangePair(mine, theirs, rows, features, agreement)

@@ -33,7 +33,7 @@ class Fault(StrEnum):
 class Proxy:
     """Forwards connections to ``target`` (HOST:PORT) from an address of its own, with a fault that can be changed."""
 
-    def __init__(self, target: str, delay: float = 0.1) -> None:
+    def __init__(self, target: str, delay: float = 0.1, *, listens: bool = False) -> None:
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
         self._delay = delay
@@ -44,6 +44,8 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(_POLL)
         self.bytes_forwarded = 0
+        # What has passed in either direction, where it listens.
+        self.heard: dict[tuple[int, int], bytearray] | None = {} if listens else None
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -116,6 +118,8 @@ class Proxy:
                     sink.sendall(piece[: len(piece) // 2])
                     break
                 sink.sendall(piece)
+                if self.heard is not None:
+                    self.heard.setdefault((id(source), id(sink)), bytearray()).extend(piece)
                 self.bytes_forwarded += len(piece)
         for one in (source, sink):
             _end(one)

@@ -1,1 +1,19 @@
 """The cores of this machine, and of a cluster that a party owns: one way to give work to all of them."""
+
+from vfl.cores.available import available_cores
+from vfl.cores.cores import Cores, OneCore
+from vfl.cores.own_children import OwnChildrenOnly
+from vfl.cores.processes import ProcessCores
+from vfl.cores.threads import ThreadCores
+
+__all__ = ["Cores", "OneCore", "OwnChildrenOnly", "ProcessCores", "ThreadCores", "available_cores", "cores_for"]
+
+
+def cores_for(count: int, *, releases_gil: bool) -> Cores:
+    """Make some cores of this machine: threads for work that releases the interpreter's lock, otherwise processes.
+
+    Make processes before other threads run (see `ProcessCores`).
+    """
+    if count == 1:
+        return OneCore()
+    return ThreadCores(count) if releases_gil else ProcessCores(count)

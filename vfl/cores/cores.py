@@ -25,6 +25,9 @@ class Cores(Protocol):
             tasks: what one call needs. Where cores are processes it is pickled, to this process's own children only.
         """
 
+    def forget(self) -> None:
+        """End what workers remember of secrets. Tasks under way are done, and further ones may come."""
+
     def close(self) -> None:
         """End the workers. Nothing is mapped afterwards."""
 
@@ -37,6 +40,9 @@ class OneCore:
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Run the tasks here, one after the other."""
         return map(function, tasks)
+
+    def forget(self) -> None:
+        """Do nothing: there are no workers."""
 
     def close(self) -> None:
         """Do nothing: there are no workers."""

@@ -36,7 +36,7 @@ from vfl.crypto.modulus_proof import (
     modulus_context,
     prove_modulus,
 )
-from vfl.crypto.packing import PackingLayout, choose_layout, layouts_by_cost
+from vfl.crypto.packing import PackingLayout, choose_layout, layouts_by_cost, layouts_for
 from vfl.crypto.vectors import (
     CipherVector,
     Mask,
@@ -48,15 +48,21 @@ from vfl.crypto.vectors import (
     matvec,
     unmask,
 )
+from vfl.crypto.widths import BINARY, BYTE, ColumnFormats, ColumnWidths, EntryFormat
 from vfl.crypto.wire import check_ciphertexts, ciphertext_width, from_bytes, to_bytes
 
 __all__ = [
+    "BINARY",
+    "BYTE",
     "PROOF_ROOTS",
     "RESIDUAL",
     "WRAP_BITS",
     "AnswerCapacity",
     "CipherVector",
+    "ColumnFormats",
+    "ColumnWidths",
     "Engine",
+    "EntryFormat",
     "FixedPoint",
     "FixedPointOverflow",
     "InsecureKey",
@@ -86,6 +92,7 @@ __all__ = [
     "honest_answer_bits",
     "keygen",
     "layouts_by_cost",
+    "layouts_for",
     "mask_vector",
     "matvec",
     "modulus_context",

@@ -8,7 +8,9 @@ Two measures leave less room, though seldom none:
 - Packing. With several rows per ciphertext it also adds equations that an honest sender sees, in the slots between the
   wanted ones.
 - ``truncate`` cuts every answer to the bits that an honest one occupies. They hold single residuals as well, and what
-  is left beside a full residual holds the leading bits of another.
+  is left beside a full residual holds the leading bits of another. Narrow columns have shorter sums, so that answers
+  for them are cut closer. A peer that describes its columns as wider than they are is given what it could have anyway,
+  one that describes them as narrower less: what counts is the room of the described ones.
 """
 
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 
 from vfl.crypto.fixed_point import FixedPoint
 from vfl.crypto.packing import PackingLayout, slot_bits
+from vfl.crypto.widths import ColumnFormats
 
 # With this much room above an honest answer, its mask carries it past n at most once in 2^64 answers.
 WRAP_BITS = 64
@@ -31,14 +34,16 @@ class AnswerCapacity:
     Attributes:
         answer_bits: of each answer, the bits that reach the peer.
         sums: d k, what an honest peer asks for.
-        sum_bits: B, what one sum takes.
+        sum_bits: what a sum over the widest column takes.
         residual_bits: what a single residual takes, see ``answer_capacity``.
+        honest_bits: what all sums of the step take together.
     """
 
     answer_bits: tuple[int, ...]
     sums: int
     sum_bits: int
     residual_bits: int
+    honest_bits: int
 
     @property
     def equations(self) -> int:
@@ -54,7 +59,7 @@ class AnswerCapacity:
     @property
     def spare_bits(self) -> int:
         """Bits beyond the honest sums."""
-        return sum(self.answer_bits) - self.sums * self.sum_bits
+        return sum(self.answer_bits) - self.honest_bits
 
     @property
     def spare_equations(self) -> int:
@@ -68,37 +73,47 @@ class StepProduct:
 
     Attributes:
         rows: s, of the largest batch.
-        features: d, of the peer that is answered.
+        features: the formats of the d columns of the peer that is answered.
         columns: of the residual: k, or 1 for two classes.
         layout: how sums are packed into answers, or None for one sum per answer.
         residual_format: of the encrypted residuals.
-        feature_format: of the peer's features.
     """
 
     rows: int
-    features: int
+    features: ColumnFormats
     columns: int
     layout: PackingLayout | None
     residual_format: FixedPoint
-    feature_format: FixedPoint
+
+    @property
+    def sums(self) -> int:
+        """d k: sums that an honest peer asks for."""
+        return self.features.total * self.columns
 
     @property
     def sum_bits(self) -> int:
-        """B: bits that one sum takes, with its sign."""
-        return slot_bits(self.rows, self.residual_format, self.feature_format)
+        """The bits that a sum over the widest column takes, with its sign."""
+        return slot_bits(self.rows, self.residual_format, self.features.widest)
+
+    @property
+    def honest_bits(self) -> int:
+        """The bits that all sums take."""
+        return sum(bits * count * self.columns for bits, count in self._sizes())
+
+    def kinds_of_answers(self) -> list[tuple[int, int]]:
+        """List (w, how many consecutive answers have it)."""
+        if self.layout is None:
+            return [(bits, count * self.columns) for bits, count in self._sizes()]
+        return self.layout.kinds_of_answers(self.features)
+
+    def _sizes(self) -> list[tuple[int, int]]:
+        """(bits of a sum, columns with such sums)."""
+        return [(slot_bits(self.rows, self.residual_format, entry), count) for entry, count in self.features.runs]
 
 
 def honest_answer_bits(product: StepProduct) -> tuple[int, ...]:
     """Count w of each answer: the bits that an honest one occupies in two's complement."""
-    return tuple(bits for bits, answers in _kinds_of_answers(product) for _ in range(answers))
-
-
-def _kinds_of_answers(product: StepProduct) -> list[tuple[int, int]]:
-    """(w, how many answers of that width)."""
-    if product.layout is None:
-        return [(product.sum_bits, product.features * product.columns)]
-    slot = product.layout.slot_bits
-    return [(slots * slot, answers) for slots, answers in product.layout.kinds_of_answers(product.features)]
+    return tuple(bits for bits, answers in product.kinds_of_answers() for _ in range(answers))
 
 
 def answer_capacity(product: StepProduct, *, key_bits: int, truncated: bool) -> AnswerCapacity:
@@ -115,14 +130,14 @@ def answer_capacity(product: StepProduct, *, key_bits: int, truncated: bool) -> 
     """
     honest = honest_answer_bits(product)
     bits = honest if truncated else (key_bits - 1,) * len(honest)
-    return AnswerCapacity(bits, product.features * product.columns, product.sum_bits, _residual_bits(product))
+    return AnswerCapacity(bits, product.sums, product.sum_bits, _residual_bits(product), product.honest_bits)
 
 
 def count_equations(product: StepProduct, *, key_bits: int, truncated: bool) -> int:
     """Count ``answer_capacity(...).equations``, in a time that doesn't grow with the number of answers."""
     residual = _residual_bits(product)
     return sum(
-        answers * -(-(bits if truncated else key_bits - 1) // residual) for bits, answers in _kinds_of_answers(product)
+        answers * -(-(bits if truncated else key_bits - 1) // residual) for bits, answers in product.kinds_of_answers()
     )
 
 

@@ -1,15 +1,22 @@
 """The engine: a kernel on the cores that a party is given, for batches of what Paillier's time goes into."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from gmpy2 import mpz
 
-from vfl.cores.cores import Cores, OneCore
+from vfl.cores import Cores, OneCore, OwnChildrenOnly
+from vfl.cores.own_children import Rebuilt
+from vfl.crypto.chunks import ProductChunk, cut_evenly, item_counts, product_chunks
 from vfl.crypto.integers import random_unit
 from vfl.crypto.kernels import Kernel, ProductTask, best_kernel
+from vfl.crypto.kernels.counts import DECRYPT_PRODUCTS, ENCRYPT_PRODUCTS, RERANDOMISE_PRODUCTS
 from vfl.crypto.keys import PrivateKey
 from vfl.crypto.obfuscation import OwnerObfuscator
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,15 +25,27 @@ class Engine:
 
     Attributes:
         kernel: the arithmetic.
-        cores: of this machine: some tasks hold secrets.
+        cores: of this machine: most tasks hold secrets.
+        product_cores: what products go over, which see ciphertexts and the party's own features but never a key, a
+            mask or an obfuscator; None for the same cores.
     """
 
     kernel: Kernel = field(default_factory=best_kernel)
     cores: Cores = field(default_factory=OneCore)
+    product_cores: Cores | None = None
+
+    def __str__(self) -> str:
+        count = self.cores.count
+        return f"{self.kernel.name}; {count} core{'' if count == 1 else 's'}"
 
     def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
         """Compute an encrypted matrix product; raises InvalidCiphertext as `Kernel.product` does."""
-        return self.kernel.product(ciphertexts, task, modulus)
+        cores = self.product_cores or self.cores
+        chunks = product_chunks(task, modulus.bit_length(), cores.count)
+        if len(chunks) == 1:
+            return self.kernel.product(ciphertexts, task, modulus)
+        tasks = (_Product(self.kernel, tuple(ciphertexts[chunk.rows]), chunk.task, modulus) for chunk in chunks)
+        return _multiplied(chunks, cores.map(_product, tasks), int(task.answers[-1]) + 1, modulus)
 
     def encrypt(self, private_key: PrivateKey, plaintexts: Sequence[int]) -> list[int]:
         """Encrypt integers, which count modulo n, under one's own key."""
@@ -35,26 +54,47 @@ class Engine:
     def obfuscators(self, private_key: PrivateKey, count: int) -> list[int]:
         """Draw fresh obfuscators for one's own values, secret until a ciphertext has used them; each serves once."""
         obfuscator = private_key.obfuscator(self.kernel)
-        tasks = (_Drawing(obfuscator, part) for part in self._parts(count))
-        return [one for drawn in self.cores.map(_draw, tasks) for one in drawn]
+        counts = self._counts(count, ENCRYPT_PRODUCTS, private_key.public_key.n_squared)
+        return self._mapped(_draw, [_Drawing(obfuscator, part) for part in counts])
 
     def rerandomisers(self, n: int, count: int) -> list[int]:
         """Draw fresh rho**n mod n**2, rho uniform in Z_n*, secret; each serves once."""
-        tasks = (_Randomness(self.kernel, n, part) for part in self._parts(count))
-        return [one for drawn in self.cores.map(_rerandomise, tasks) for one in drawn]
+        counts = self._counts(count, RERANDOMISE_PRODUCTS, n * n)
+        return self._mapped(_rerandomise, [_Rerandomising(self.kernel, n, part) for part in counts])
 
     def decrypt(self, private_key: PrivateKey, ciphertexts: Sequence[int]) -> list[int]:
         """Decrypt to plaintexts in [0, n), by the Chinese remainder theorem."""
-        powers = (
-            self.kernel.secret_powers(part.reduce(ciphertexts), part.exponent, part.square)
+        # Modulo each prime apart, so that two cores share a single ciphertext.
+        count = len(ciphertexts)
+        halves = self._counts(2 * count, DECRYPT_PRODUCTS // 2, private_key.public_key.n_squared)
+        cuts = cut_evenly(count, -(-len(halves) // 2))
+        tasks = [
+            _SecretPowers(self.kernel, bases[cut], part.exponent, part.square)
             for part in private_key.parts
-        )
-        return private_key.combine(*powers)
+            for bases in [part.reduce(ciphertexts)]
+            for cut in cuts
+        ]
+        powers = self._mapped(_raise, tasks, OneCore() if len(halves) < 2 else self.cores)
+        return private_key.combine(powers[:count], powers[count:])
 
-    def _parts(self, count: int) -> Iterator[int]:
-        """Counts for the cores, as even as can be."""
-        parts = min(count, self.cores.count)
-        return (count // parts + (index < count % parts) for index in range(parts))
+    def forget(self) -> None:
+        """End what workers remember of keys: a session is over."""
+        self.cores.forget()
+
+    def _counts(self, count: int, products_per_item: int, modulus: int) -> list[int]:
+        return item_counts(count, products_per_item, modulus.bit_length(), self.cores.count)
+
+    def _mapped(
+        self, function: Callable[[Task], list[int]], tasks: Sequence[Task], cores: Cores | None = None
+    ) -> list[int]:
+        """What the tasks give, one after the other. A single one stays in the calling process."""
+        cores = cores or (OneCore() if len(tasks) < 2 else self.cores)
+        return [one for result in cores.map(function, tasks) for one in result]
+
+
+def default_engine() -> Engine:
+    """The best kernel there is, on the core that calls."""
+    return Engine()
 
 
 def blind(plaintexts: Sequence[int], randomness: Sequence[int], n: int) -> list[int]:
@@ -67,22 +107,75 @@ def blind(plaintexts: Sequence[int], randomness: Sequence[int], n: int) -> list[
 
 
 @dataclass(frozen=True)
-class _Drawing:
+class _Product:
+    """A chunk of an encrypted matrix product. It may travel: it holds no key, mask or obfuscator."""
+
+    kernel: Kernel
+    ciphertexts: tuple[int, ...]
+    task: ProductTask
+    modulus: int
+
+
+def _product(chunk: _Product) -> list[int]:
+    return chunk.kernel.product(chunk.ciphertexts, chunk.task, chunk.modulus)
+
+
+def _multiplied(chunks: Sequence[ProductChunk], results: Iterable[list[int]], count: int, modulus: int) -> list[int]:
+    """Answers from the answers of chunks."""
+    answers = [mpz(1)] * count
+    for chunk, partial in zip(chunks, results, strict=True):
+        for answer, factor in enumerate(partial, chunk.first_answer):
+            answers[answer] = answers[answer] * factor % modulus
+    return [int(answer) for answer in answers]
+
+
+@dataclass(frozen=True, repr=False)
+class _Drawing(OwnChildrenOnly):
+    """A number of the owner's obfuscators; the obfuscator rebuilds itself, once per worker and key."""
+
     obfuscator: OwnerObfuscator
     count: int
+
+    def rebuilt_in_child(self) -> Rebuilt:
+        """Name this class and what it takes."""
+        return _Drawing, (self.obfuscator, self.count)
 
 
 def _draw(task: _Drawing) -> list[int]:
     return task.obfuscator.draw(task.count)
 
 
-@dataclass(frozen=True)
-class _Randomness:
+@dataclass(frozen=True, repr=False)
+class _Rerandomising(OwnChildrenOnly):
+    """A number of fresh rho**n. Nothing in it is secret, but what it gives is."""
+
     kernel: Kernel
     n: int
     count: int
 
+    def rebuilt_in_child(self) -> Rebuilt:
+        """Name this class and what it takes."""
+        return _Rerandomising, (self.kernel, self.n, self.count)
 
-def _rerandomise(task: _Randomness) -> list[int]:
+
+def _rerandomise(task: _Rerandomising) -> list[int]:
     units = [random_unit(task.n) for _ in range(task.count)]
     return task.kernel.powers(units, task.n, task.n**2)
+
+
+@dataclass(frozen=True, repr=False)
+class _SecretPowers(OwnChildrenOnly):
+    """Powers of ciphertexts modulo the square of a prime, whose exponent tells the prime."""
+
+    kernel: Kernel
+    bases: list[int]
+    exponent: int
+    modulus: int
+
+    def rebuilt_in_child(self) -> Rebuilt:
+        """Name this class and what it takes."""
+        return _SecretPowers, (self.kernel, self.bases, self.exponent, self.modulus)
+
+
+def _raise(task: _SecretPowers) -> list[int]:
+    return task.kernel.secret_powers(task.bases, task.exponent, task.modulus)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.crypto.errors import FixedPointOverflow
+from vfl.crypto.widths import ColumnFormats, EntryFormat
 
 _BITS_PER_EXPONENT = 4  # `phe` counts exponents in powers of 16
 _FLOAT64_BITS = 52  # beyond these, scaling a float64 adds zeros, not information
@@ -63,6 +64,15 @@ class FixedPoint:
     def digits(self) -> int:
         """Binary digits of an encoded integer plus offset; the top one is for the bound itself."""
         return (self.bound + self.offset).bit_length()
+
+    @property
+    def entries(self) -> EntryFormat:
+        """Which integers encoded values are."""
+        return EntryFormat(self.bound, self.signed)
+
+    def columns(self, count: int) -> ColumnFormats:
+        """The formats of so many columns, at least one, that are encoded in this fixed point."""
+        return ColumnFormats(((self.entries, count),))
 
     def encode(self, values: npt.ArrayLike, *, inclusive: bool = True) -> IntArray:
         """Round values to integer multiples of 2**-fraction_bits; same shape, int64.

@@ -1,17 +1,22 @@
 """One party's messages of Protocol 1 in numbers, step by step (Hu, section 5.1, eq. 34-35).
 
 encrypted = own.encrypt(step, residual)                     # to every peer
-combination = own.combine(step, peer, X, their_residuals)   # X.T @ residual, under the peer's key
+combination = own.combine(step, peer, Z, their_residuals)   # Z.T @ residual, under the peer's key
 question = own.mask(step, peer, combination)                # question.masked to the peer, who answers it
-sums = question.read(residues)                              # X.T @ residual
+sums = question.read(residues)                              # Z.T @ residual
 residues = own.answer(step, peer, their_question)           # to the peer, who asked
+
+Features are whole numbers Z here, each column on a grid of its own, X = Z D with a step per column in the diagonal
+matrix D. They stand in wire order: binary columns, then bytes, then full ones (`vfl.crypto.widths`). D and the order
+are the party's own business: it multiplies the sums that come back by D, X.T @ g = D (Z.T @ g), and puts them in its
+own order.
 
 ``Messages`` is the shape of these, ``HonestMessages`` follows the protocol. Bytes, headers and checks of what arrives
 are not here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from vfl.arrays import FloatArray
@@ -21,6 +26,7 @@ from vfl.crypto.fixed_point import FixedPoint
 from vfl.crypto.keys import PrivateKey
 from vfl.crypto.packing import PackingLayout
 from vfl.crypto.vectors import CipherVector, decrypt_integers, encrypt_vector, mask_vector, matvec, unmask
+from vfl.crypto.widths import ColumnFormats, ColumnWidths, EntryFormat
 
 # w of each answer of a key holder that answers modulo 2^w; None where it answers modulo n.
 AnswerBits = tuple[int, ...] | None
@@ -33,7 +39,9 @@ class MessageFormats:
     Attributes:
         columns: of a residual: 1 for two classes, otherwise one per class.
         residual: the fixed point of residuals.
-        feature: the fixed point of features, the same for all parties.
+        feature: the fixed point of full columns, the same for all parties.
+        widths: of the party's own columns.
+        peer_widths: by peer, the widths of its columns.
         layout: how values share a ciphertext, or None where each has its own.
         rerandomise: whether masked sums get a fresh rho**n; False is INSECURE.
         asked_bits: by peer, the bits of its answers to this party.
@@ -43,10 +51,26 @@ class MessageFormats:
     columns: int
     residual: FixedPoint
     feature: FixedPoint
+    widths: ColumnWidths
+    peer_widths: Mapping[str, ColumnWidths]
     layout: PackingLayout | None
     rerandomise: bool
     asked_bits: Mapping[str, AnswerBits]
     given_bits: Mapping[str, AnswerBits]
+
+    @property
+    def full(self) -> EntryFormat:
+        """Which integers the entries of full columns are."""
+        return self.feature.entries
+
+    @property
+    def own(self) -> ColumnFormats:
+        """The formats of the party's own columns, in wire order."""
+        return self.widths.formats(self.full)
+
+    def of_peer(self, peer: str) -> ColumnFormats:
+        """The formats of a peer's columns, in wire order."""
+        return self.peer_widths[peer].formats(self.full)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +78,8 @@ class Combination:
     """Encrypted sums on their way to be masked.
 
     Attributes:
-        matrix: (s, D), what the residuals were multiplied by. Its first d columns are the party's own features, or
-            stand for them: their sums are what its training goes on with.
+        matrix: (s, D) whole numbers, what the residuals were multiplied by. Its first d columns are the party's own
+            features in wire order, or stand for them: their sums are what its training goes on with.
         encrypted: matrix.T @ residuals under the peer's key, as it will be masked.
     """
 
@@ -88,7 +112,7 @@ class Messages(Protocol):
         """Encrypt (s, columns) residuals under the own key; raises FixedPointOverflow where they don't fit."""
 
     def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
-        """Multiply a peer's encrypted residuals by (s, d) features."""
+        """Multiply a peer's encrypted residuals by (s, d) features: whole numbers in wire order."""
 
     def mask(self, step: int, peer: str, combination: Combination) -> Question:
         """Hide a combination from the peer, who holds the key, afresh at each call."""
@@ -109,7 +133,7 @@ class HonestMessages:
 
     formats: MessageFormats
     private_key: PrivateKey
-    engine: Engine = field(default_factory=Engine)
+    engine: Engine | None = None
 
     def encrypt(self, step: int, residual: FloatArray) -> CipherVector:
         """Encrypt (s, columns) residuals as they are; raises FixedPointOverflow."""
@@ -120,7 +144,7 @@ class HonestMessages:
 
     def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
         """Multiply a peer's encrypted residuals by the features and nothing else."""
-        return Combination(features, matvec(features, residuals, features=self.formats.feature, engine=self.engine))
+        return Combination(features, matvec(features, residuals, columns=self.formats.own, engine=self.engine))
 
     def mask(self, step: int, peer: str, combination: Combination) -> Question:
         """Add a uniform mask and, unless the session leaves it out, a fresh rho**n to every sum."""

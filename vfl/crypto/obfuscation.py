@@ -10,17 +10,22 @@ Not constant time: tables are indexed by secret digits, and a local observer of 
 
 import secrets
 import threading
+from functools import lru_cache
 
 from gmpy2 import invert, mpz, powmod_sec
 
+from vfl.cores.own_children import OwnChildrenOnly, Rebuilt
 from vfl.crypto.integers import random_unit
 from vfl.crypto.kernels import FixedBase, Kernel
 
+_KEYS_OF_A_WORKER = 2  # a party has one per session
 
-class OwnerObfuscator:
+
+class OwnerObfuscator(OwnChildrenOnly):
     """Draws uniform elements of <h**n> modulo n**2 for the owner of p and q.
 
-    The tables (10 MB per prime at 2048 bits, about 0.1 s) are built once, at the first draw, for all threads.
+    The tables (10 MB per prime at 2048 bits, about 0.1 s) are built once, at the first draw, for all threads. A worker
+    process builds its own, with an h of its own, and keeps those of the last few keys.
     """
 
     def __init__(self, p: int, q: int, kernel: Kernel) -> None:
@@ -30,6 +35,10 @@ class OwnerObfuscator:
         self._q_squared_inverse = invert(self._q_squared, self._p_squared)
         self._tables: tuple[FixedBase, FixedBase] | None = None
         self._lock = threading.Lock()
+
+    def rebuilt_in_child(self) -> Rebuilt:
+        """Name the obfuscator of these primes that a worker may have already."""
+        return _obfuscator_of, (self._p, self._q, self._kernel)
 
     def draw(self, count: int) -> list[int]:
         """Draw obfuscators: n-th powers modulo n**2, fresh from the operating system's randomness."""
@@ -59,3 +68,9 @@ class OwnerObfuscator:
 
     def _table(self, h: mpz, n: int, prime: int, square: mpz) -> FixedBase:
         return self._kernel.fixed_base(int(powmod_sec(h, n, square)), int(square), prime.bit_length())
+
+
+@lru_cache(_KEYS_OF_A_WORKER)
+def _obfuscator_of(p: int, q: int, kernel: Kernel) -> OwnerObfuscator:
+    """A worker's obfuscator of a key, with its tables."""
+    return OwnerObfuscator(p, q, kernel)

@@ -22,23 +22,55 @@ residual. `vfl.crypto.capacity` counts them, and `layouts_by_cost` keeps them fe
 *Hence B bits do* where s max|x| max|g| < 2**(B-1): with 2**(B-1) added, every slot lies in [0, 2**B), and
 slots are read independently. The total of N slots is below 2**(B N - 1) in magnitude, and n > 2**(bits - 1): with
 B N <= bits - 2 it lies well inside (-n/2, n/2). Masks need no slack, because they are uniform modulo n.
+
+*Columns of several widths.* B holds sums of the widest column of the session; with t = 1 a narrower one takes no more
+than its own. Column j then stands at the bit o_j of its answer, in a slot of b_j bits with s max|x_j| max|g| <
+2**(b_j - 1), where o_j is at least the end of the slot before, and all slots of an answer end within m B bits:
+
+    X_u = sum over the columns j of an answer of  x[u, j]  2**o_j
+
+The product with G_u = sum over c of g[u, c] 2**(B m c) has x_ij g_ic at B m c + o_j and nothing else, for slots of
+different c lie in different stretches of m B bits. There is no junk, and no carry: with 2**(b_j - 1) added at every
+slot, each lies in [0, 2**b_j) and none reaches the next. So they are read independently, as above, and their total is
+below 2**(w - 1) in magnitude where the last slot ends at the bit w. With t > 1 a step of B bits separates the rows of
+G_u, so all slots have B bits, and narrow columns are narrow in the work that they make only.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vfl.arrays import IntArray
-from vfl.crypto.errors import InvalidAnswer, PackingImpossible
+from vfl.crypto.errors import InvalidAnswer, LayoutMismatch, PackingImpossible
 from vfl.crypto.fixed_point import FixedPoint
 from vfl.crypto.kernels.counts import best_group_size, group_cost
+from vfl.crypto.widths import ColumnFormats, EntryFormat
+
+# The columns of a product: their formats or, where all have the layout's own, how many there are.
+Columns = int | ColumnFormats
 
 # Costs counted in products modulo n**2, measured at 2048 bits. Only their ratios matter, and they hardly
 # change with the size of the key; being constants, they let all parties arrive at the same layout.
 _ENCRYPT_PRODUCTS = 105
 _RERANDOMISE_PRODUCTS = 2150
 _DECRYPT_PRODUCTS = 620
+_NO_PRODUCT = "A plaintext does not fit its layout: wrong key, wrong mask, or a dishonest answer."
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a column stands.
+
+    Attributes:
+        answer: which one, from 0.
+        shift: the lowest bit of its first slot.
+        bits: of each of its slots: one, or as many as rows share a ciphertext.
+    """
+
+    answer: int
+    shift: int
+    bits: int
 
 
 @dataclass(frozen=True)
@@ -51,9 +83,9 @@ class PackingLayout:
         batch_size: the most rows.
         classes: k, columns of the residual.
         rows_per_ciphertext: t.
-        columns_per_answer: m; an answer about d features takes ceil(d / m) ciphertexts.
+        columns_per_answer: m, of the widest columns; an answer about d of them takes ceil(d / m) ciphertexts.
         residual: format of the residual.
-        features: format of the features.
+        features: format of the widest features. Where it is a fixed point, real numbers are encoded in it.
     """
 
     batch_size: int
@@ -61,11 +93,11 @@ class PackingLayout:
     rows_per_ciphertext: int
     columns_per_answer: int
     residual: FixedPoint
-    features: FixedPoint
+    features: FixedPoint | EntryFormat
 
     @property
     def slot_bits(self) -> int:
-        """B: the largest magnitude of a slot, and its sign."""
+        """B: the largest magnitude of a slot of the widest columns, and its sign."""
         return slot_bits(self.batch_size, self.residual, self.features)
 
     @property
@@ -86,17 +118,50 @@ class PackingLayout:
         """Count the ciphertexts that carry this many rows of the residual."""
         return -(-rows // self.rows_per_ciphertext)
 
-    def answers_for(self, features: int) -> int:
-        """Count the ciphertexts that answer for this many features."""
-        return -(-features // self.columns_per_answer)
+    def answers_for(self, columns: Columns) -> int:
+        """Count the ciphertexts that answer for these columns."""
+        return sum(answers for _, answers in self.fillings(columns))
 
-    def kinds_of_answers(self, features: int) -> list[tuple[int, int]]:
-        """List (slots of an answer, how many such answers) for this many features: at most two kinds."""
-        t, m = self.rows_per_ciphertext, self.columns_per_answer
-        full, rest = divmod(features, m)
-        columns = [(m, full), (rest, 1 if rest else 0)]
-        gaps = (self.classes - 1) * self.class_stride + t - 1
-        return [(gaps + t * count, answers) for count, answers in columns if answers]
+    def kinds_of_answers(self, columns: Columns) -> list[tuple[int, int]]:
+        """List (w, how many consecutive answers have it): the bits that an answer for these columns occupies."""
+        before = ((self.classes - 1) * self.class_stride + self.rows_per_ciphertext - 1) * self.slot_bits
+        return [(before + bits, answers) for bits, answers in self.fillings(columns)]
+
+    def fillings(self, columns: Columns) -> Iterator[tuple[int, int]]:
+        """List (bits of one class's columns in an answer, how many consecutive answers hold so many)."""
+        used = 0
+        for bits, columns_left in self._slots_of(columns):
+            step = self.rows_per_ciphertext * bits
+            fitting = min(columns_left, (self._room - used) // step)
+            used, left = used + fitting * step, columns_left - fitting
+            if left:
+                yield used, 1
+                full, used = divmod(left * step, self._room // step * step)
+                if full:
+                    yield self._room // step * step, full
+        if used:
+            yield used, 1
+
+    def room_beside(self, columns: Columns, entry: EntryFormat, *, answers: int) -> int:
+        """Count the columns of a format that so many answers hold behind these columns."""
+        fillings = list(self.fillings(columns))
+        (bits,) = (step * self.rows_per_ciphertext for step, _ in self._slots_of(ColumnFormats(((entry, 1),))))
+        used = fillings[-1][0]
+        free = answers - sum(count for _, count in fillings)
+        return (self._room - used) // bits + free * (self._room // bits)
+
+    def places(self, columns: Columns) -> list[Place]:
+        """Place every column: its answer, where it stands in it, and the bits of its slots."""
+        places: list[Place] = []
+        answer, used = 0, 0
+        for bits, count in self._slots_of(columns):
+            step = self.rows_per_ciphertext * bits
+            for _ in range(count):
+                if used + step > self._room:
+                    answer, used = answer + 1, 0
+                places.append(Place(answer, used, bits))
+                used += step
+        return places
 
     def pack_residual(self, residual: IntArray) -> list[int]:
         """Pack (s, k) integers into ceil(s / t) signed plaintexts G_u."""
@@ -126,26 +191,113 @@ class PackingLayout:
         by_row = padded.reshape(virtual_rows, t, columns)[:, ::-1, :]
         return by_row.transpose(0, 2, 1).reshape(virtual_rows, columns * t)
 
-    def unpack_product(self, plaintexts: Sequence[int], features: int) -> list[int]:
-        """Unpack ceil(d / m) signed plaintexts to (d, k) integers in row order.
+    def unpack_product(self, plaintexts: Sequence[int], columns: Columns) -> list[int]:
+        """Unpack the signed plaintexts of all answers to (d, k) integers in row order.
 
         Raises:
             InvalidAnswer: if a plaintext is larger than any product can be.
         """
-        slots = [self._read_slots(plaintext) for plaintext in plaintexts]
-        t, m = self.rows_per_ciphertext, self.columns_per_answer
-        return [
-            slots[feature // m][t * (c * m + feature % m) + t - 1]
-            for feature in range(features)
-            for c in range(self.classes)
-        ]
+        lifts = self._lifts(columns)
+        if len(plaintexts) != len(lifts):
+            raise InvalidAnswer(f"Expected {len(lifts)} plaintexts, got {len(plaintexts)}.")
+        lifted = [plaintext + lift for plaintext, (_, lift) in zip(plaintexts, lifts, strict=True)]
+        if any(not 0 <= value < 1 << bits for value, (bits, _) in zip(lifted, lifts, strict=True)):
+            raise InvalidAnswer(_NO_PRODUCT)
+        values = []
+        for place in self.places(columns):
+            half = 1 << place.bits - 1
+            for c in range(self.classes):
+                slot = lifted[place.answer] >> self._wanted(place, c)
+                values.append((slot & 2 * half - 1) - half)
+        return values
+
+    @property
+    def _room(self) -> int:
+        """The bits of an answer that one class's columns share."""
+        return self.class_stride * self.slot_bits
+
+    def _wanted(self, place: Place, c: int) -> int:
+        """The bit at which a column's sum of a class stands; with several rows, the last of its slots."""
+        return c * self._room + place.shift + (self.rows_per_ciphertext - 1) * self.slot_bits
+
+    def _slots_of(self, columns: Columns) -> Iterator[tuple[int, int]]:
+        """(bits of a slot, consecutive columns that have such slots). Raises LayoutMismatch for too wide a column."""
+        if isinstance(columns, int):
+            yield self.slot_bits, columns
+            return
+        for entry, count in columns.runs:
+            if entry.bound > self.features.bound:
+                raise LayoutMismatch(f"The layout was made for features up to {self.features.bound}, got {entry}.")
+            own = slot_bits(self.batch_size, self.residual, entry)
+            yield self.slot_bits if self.rows_per_ciphertext > 1 else own, count
+
+    def _lifts(self, columns: Columns) -> list[tuple[int, int]]:
+        """(bits of an answer, what makes every slot of it >= 0)."""
+        sizes = [bits for bits, answers in self.kinds_of_answers(columns) for _ in range(answers)]
+        if self.rows_per_ciphertext > 1:
+            return [(bits, self._lift(bits // self.slot_bits)) for bits in sizes]
+        lifts = [0] * len(sizes)
+        for place in self.places(columns):
+            lifts[place.answer] += sum(1 << self._wanted(place, c) + place.bits - 1 for c in range(self.classes))
+        return list(zip(sizes, lifts, strict=True))
+
+    def _lift(self, slots: int) -> int:
+        """What makes so many slots of B bits >= 0."""
+        return sum(1 << self.slot_bits * slot + self.slot_bits - 1 for slot in range(slots))
 
     def _read_slots(self, plaintext: int) -> list[int]:
         bits, half = self.slot_bits, 1 << (self.slot_bits - 1)
-        lifted = plaintext + sum(half << bits * slot for slot in range(self.slots))
+        lifted = plaintext + self._lift(self.slots)
         if not 0 <= lifted < 1 << bits * self.slots:
-            raise InvalidAnswer("A plaintext does not fit its layout: wrong key, wrong mask, or a dishonest answer.")
+            raise InvalidAnswer(_NO_PRODUCT)
         return [(lifted >> bits * slot & (1 << bits) - 1) - half for slot in range(self.slots)]
+
+
+def layouts_for(
+    parties: Sequence[ColumnFormats],
+    *,
+    batch_size: int,
+    classes: int,
+    residual_format: FixedPoint,
+    key_bits: int,
+    reserved_bits: int = 0,
+) -> list[PackingLayout]:
+    """List the layouts that fit a key, those with the fewest modular products of the busiest party's exchange first.
+
+    It is a pure function of public numbers, so that every party computes the same.
+
+    Several rows share a ciphertext only where the batch is large enough. The slots between the wanted ones are sums
+    over neighbouring rows, which the party that takes the mask off sees as well. All slots together may be at most half
+    as many as the batch has rows, so that they are far from determining the residual.
+
+    Args:
+        parties: the formats of every party's columns; they share one layout, with slots for the widest of all.
+        batch_size: the most rows.
+        classes: columns of the residual.
+        residual_format: of the residual.
+        key_bits: length of the modulus.
+        reserved_bits: left free at the top of every plaintext (see `vfl.crypto.capacity.WRAP_BITS`).
+
+    Raises:
+        PackingImpossible: if not even one row and one column of all classes fit into a plaintext.
+    """
+    widest = ColumnFormats(tuple(run for party in parties for run in party.runs)).widest
+    different = list(dict.fromkeys(parties))
+    features = max(party.total for party in parties)
+    available = (key_bits - 2 - reserved_bits) // slot_bits(batch_size, residual_format, widest)
+    candidates = [
+        PackingLayout(batch_size, classes, t, m, residual_format, widest)
+        for t in range(1, min(available, batch_size) + 1)
+        for m in range(1, min(available, features) + 1)
+        if _slots(t, m, classes) <= available
+        and (t == 1 or 2 * _slots(t, m, classes) * -(-features // m) <= batch_size)
+    ]
+    if not candidates:
+        raise PackingImpossible(
+            f"{classes} classes need {classes} slots, a {key_bits}-bit key has {available}: "
+            "use a larger key or packing=off."
+        )
+    return sorted(candidates, key=lambda layout: max(_products(layout, columns) for columns in different))
 
 
 def layouts_by_cost(
@@ -158,13 +310,7 @@ def layouts_by_cost(
     key_bits: int,
     reserved_bits: int = 0,
 ) -> list[PackingLayout]:
-    """List the layouts that fit a key, those with the fewest modular products of one exchange first.
-
-    It is a pure function of public numbers, so that every party computes the same.
-
-    Several rows share a ciphertext only where the batch is large enough. The slots between the wanted ones are sums
-    over neighbouring rows, which the party that takes the mask off sees as well. All slots together may be at most half
-    as many as the batch has rows, so that they are far from determining the residual.
+    """List the layouts of `layouts_for` where all features of all parties have one fixed point.
 
     Args:
         batch_size: the most rows.
@@ -173,25 +319,20 @@ def layouts_by_cost(
         residual_format: of the residual.
         feature_format: of the features.
         key_bits: length of the modulus.
-        reserved_bits: left free at the top of every plaintext (see `vfl.crypto.capacity.WRAP_BITS`).
+        reserved_bits: left free at the top of every plaintext.
 
     Raises:
         PackingImpossible: if not even one row and one column of all classes fit into a plaintext.
     """
-    available = (key_bits - 2 - reserved_bits) // slot_bits(batch_size, residual_format, feature_format)
-    candidates = [
-        PackingLayout(batch_size, classes, t, m, residual_format, feature_format)
-        for t in range(1, min(available, batch_size) + 1)
-        for m in range(1, min(available, features) + 1)
-        if _slots(t, m, classes) <= available
-        and (t == 1 or 2 * _slots(t, m, classes) * -(-features // m) <= batch_size)
-    ]
-    if not candidates:
-        raise PackingImpossible(
-            f"{classes} classes need {classes} slots, a {key_bits}-bit key has {available}: "
-            "use a larger key or packing=off."
-        )
-    return sorted(candidates, key=lambda layout: _products(layout, features))
+    layouts = layouts_for(
+        [feature_format.columns(features)],
+        batch_size=batch_size,
+        classes=classes,
+        residual_format=residual_format,
+        key_bits=key_bits,
+        reserved_bits=reserved_bits,
+    )
+    return [replace(layout, features=feature_format) for layout in layouts]
 
 
 def choose_layout(
@@ -219,19 +360,19 @@ def choose_layout(
     )[0]
 
 
-def _products(layout: PackingLayout, features: int) -> int:
+def _products(layout: PackingLayout, columns: ColumnFormats) -> int:
     """Modular products of one exchange with a full batch."""
     ciphertexts = layout.ciphertexts_for(layout.batch_size)
-    answers = layout.answers_for(features)
-    columns = features * layout.rows_per_ciphertext
-    digit_columns = columns * layout.features.digits
+    digit_columns = columns.digits * layout.rows_per_ciphertext
     subset_products = group_cost(ciphertexts, digit_columns, best_group_size(ciphertexts, digit_columns))
-    horner = columns * layout.slot_bits + digit_columns
+    answers = list(layout.fillings(columns))
+    horner = digit_columns + sum(bits * count for bits, count in answers)
     per_answer = _RERANDOMISE_PRODUCTS + _DECRYPT_PRODUCTS
-    return ciphertexts * _ENCRYPT_PRODUCTS + subset_products + horner + answers * per_answer
+    exchanged = sum(count for _, count in answers) * per_answer
+    return ciphertexts * _ENCRYPT_PRODUCTS + subset_products + horner + exchanged
 
 
-def slot_bits(batch_size: int, residual: FixedPoint, features: FixedPoint) -> int:
+def slot_bits(batch_size: int, residual: FixedPoint, features: FixedPoint | EntryFormat) -> int:
     """Count B: the bits that a sum of `batch_size` products takes, with its sign."""
     return (batch_size * residual.bound * features.bound).bit_length() + 1
 

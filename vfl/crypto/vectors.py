@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from vfl.arrays import FloatArray, IntArray
-from vfl.crypto.engine import Engine, blind
+from vfl.crypto.engine import Engine, blind, default_engine
 from vfl.crypto.errors import InvalidAnswer, InvalidCiphertext, KeyMismatch, LayoutMismatch
 from vfl.crypto.fixed_point import RESIDUAL, FixedPoint, decode, feature_format_of
 from vfl.crypto.kernels import ProductTask
 from vfl.crypto.keys import PrivateKey, PublicKey
 from vfl.crypto.packing import PackingLayout
+from vfl.crypto.widths import ColumnFormats
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class CipherVector:
         shape: of the array, (s,) or (s, k) for a residual, (d,) or (d, k) for a product.
         layout: how the values are packed, or None.
         is_product: whether `matvec` made it; packed residuals and packed products use different slots.
+        columns: of a product, which integers the columns held; None where all are in the layout's own format.
 
     Raises:
         InvalidCiphertext: if the number of ciphertexts does not agree with shape and layout.
@@ -44,11 +46,12 @@ class CipherVector:
     shape: tuple[int, ...]
     layout: PackingLayout | None = None
     is_product: bool = False
+    columns: ColumnFormats | None = None
 
     def __post_init__(self) -> None:
         if self.layout is not None:
             _check_layout(self.layout, self.shape, self.public_key, is_product=self.is_product)
-        expected = ciphertext_count(self.shape, self.layout, is_product=self.is_product)
+        expected = ciphertext_count(self.shape, self.layout, is_product=self.is_product, columns=self.columns)
         if len(self.ciphertexts) != expected:
             raise InvalidCiphertext(f"Expected {expected} ciphertexts for {self.shape=}, got {len(self.ciphertexts)}.")
 
@@ -62,6 +65,7 @@ class Mask:
         exponent: of the masked product.
         shape: of the masked product.
         layout: how its values are packed, or None.
+        columns: which integers its columns held; None where all are in the layout's own format.
     """
 
     public_key: PublicKey
@@ -69,13 +73,27 @@ class Mask:
     exponent: int
     shape: tuple[int, ...]
     layout: PackingLayout | None
+    columns: ColumnFormats | None = None
 
 
-def ciphertext_count(shape: tuple[int, ...], layout: PackingLayout | None, *, is_product: bool = False) -> int:
-    """Count the ciphertexts that carry an array of this shape: what a receiver should expect."""
+def ciphertext_count(
+    shape: tuple[int, ...],
+    layout: PackingLayout | None,
+    *,
+    is_product: bool = False,
+    columns: ColumnFormats | None = None,
+) -> int:
+    """Count the ciphertexts that carry an array of this shape: what a receiver should expect.
+
+    Args:
+        shape: of the array.
+        layout: how its values are packed, or None.
+        is_product: whether `matvec` made it.
+        columns: of a product, which integers the columns held; None where all are in the layout's own format.
+    """
     if layout is None:
         return math.prod(shape)
-    return layout.answers_for(shape[0]) if is_product else layout.ciphertexts_for(shape[0])
+    return layout.answers_for(columns or shape[0]) if is_product else layout.ciphertexts_for(shape[0])
 
 
 def encrypt_vector(
@@ -111,7 +129,7 @@ def encrypt_vector(
             raise LayoutMismatch(f"The layout was made for residuals in {layout.residual}, got {fixed_point}.")
         _check_layout(layout, values.shape, public_key, is_product=False)
         plaintexts = layout.pack_residual(integers.reshape(len(integers), -1))
-    engine = engine or Engine()
+    engine = engine or default_engine()
     if isinstance(key, PrivateKey):
         ciphertexts = engine.encrypt(key, plaintexts)
     else:
@@ -120,7 +138,12 @@ def encrypt_vector(
 
 
 def matvec(
-    X: npt.ArrayLike, c: CipherVector, *, features: FixedPoint | None = None, engine: Engine | None = None
+    X: npt.ArrayLike,
+    c: CipherVector,
+    *,
+    features: FixedPoint | None = None,
+    columns: ColumnFormats | None = None,
+    engine: Engine | None = None,
 ) -> CipherVector:
     """Multiply a feature matrix by an encrypted residual: X.T @ g, encrypted.
 
@@ -128,9 +151,11 @@ def matvec(
     `mask_vector` of it instead: as it is, its randomness tells a malicious key holder every entry of X.
 
     Args:
-        X: (s, d) real numbers within the bound of the format.
+        X: (s, d) real numbers within the bound of the format, or whole numbers within those of `columns`.
         c: an encrypted g, (s,) or (s, k).
         features: the public format of X. By default the layout's; without a layout, read off the data.
+        columns: which whole numbers each column of X holds, where it holds some: its digits only are worked through,
+            and with one row per ciphertext its sums take their own bits only.
         engine: what computes; by default the best kernel there is, on one core.
 
     Returns:
@@ -138,7 +163,8 @@ def matvec(
 
     Raises:
         FixedPointOverflow: if an entry of X is not finite or out of range.
-        LayoutMismatch: if X and c differ in their number of rows, or `features` is not the layout's format.
+        LayoutMismatch: if X and c differ in their number of rows, `features` is not the layout's format, or `columns`
+            are others in number than those of X, or too wide for the layout.
     """
     matrix = np.asarray(X, dtype=np.float64)
     if matrix.ndim != 2 or 0 in matrix.shape or len(matrix) != c.shape[0] or c.is_product:
@@ -146,39 +172,65 @@ def matvec(
             f"Expected X of shape (s, d) for an encrypted residual of {c.shape=}, got {matrix.shape=}."
         )
     layout = c.layout
-    if layout is None:
-        feature_format = features or feature_format_of(matrix)
-    elif features in (None, layout.features):
-        feature_format = layout.features
+    if columns is not None:
+        if columns.total != matrix.shape[1] or features is not None:
+            raise LayoutMismatch(f"Expected {columns.total} columns of whole numbers, and no fixed point of features.")
+        formats, exponent, integers = columns, 0, columns.encode(matrix)
     else:
-        raise LayoutMismatch(f"The layout was made for features in {layout.features}, got {features}.")
-    integers = feature_format.encode(matrix)
-    task = product_task(integers, feature_format, layout)
+        fixed_point = _feature_format(matrix, layout, features)
+        formats, exponent = fixed_point.columns(matrix.shape[1]), fixed_point.exponent
+        integers = fixed_point.encode(matrix)
+    task = product_task(integers, formats, layout)
     classes = 1 if layout else math.prod(c.shape[1:])
-    engine = engine or Engine()
+    engine = engine or default_engine()
     per_class = [engine.product(c.ciphertexts[k::classes], task, c.public_key.n_squared) for k in range(classes)]
-    ciphertexts = tuple(answer for row in zip(*per_class, strict=True) for answer in row)
-    shape = (matrix.shape[1], *c.shape[1:])
-    return CipherVector(c.public_key, ciphertexts, c.exponent + feature_format.exponent, shape, layout, is_product=True)
+    return CipherVector(
+        c.public_key,
+        tuple(answer for row in zip(*per_class, strict=True) for answer in row),
+        c.exponent + exponent,
+        (matrix.shape[1], *c.shape[1:]),
+        layout,
+        is_product=True,
+        columns=columns,
+    )
 
 
-def product_task(integers: IntArray, features: FixedPoint, layout: PackingLayout | None) -> ProductTask:
+def _feature_format(matrix: FloatArray, layout: PackingLayout | None, features: FixedPoint | None) -> FixedPoint:
+    """The fixed point that real numbers are to be encoded in."""
+    if layout is None:
+        return features or feature_format_of(matrix)
+    if not isinstance(layout.features, FixedPoint):
+        raise LayoutMismatch("The layout was made for whole numbers: say by `columns` which ones X holds.")
+    if features not in (None, layout.features):
+        raise LayoutMismatch(f"The layout was made for features in {layout.features}, got {features}.")
+    return layout.features
+
+
+def product_task(integers: IntArray, columns: ColumnFormats, layout: PackingLayout | None) -> ProductTask:
     """Say what is to become of the ciphertexts of one class, or of all where a layout packs them.
 
     Args:
         integers: (s, d) encoded features.
-        features: their format.
+        columns: the formats of the d columns.
         layout: how values share plaintexts, or None for one value each.
     """
-    entries = integers if layout is None else layout.virtual_matrix(integers)
-    columns = np.arange(entries.shape[1])
-    slots, slot_bits = (1, 0) if layout is None else (layout.class_stride, layout.slot_bits)
+    formats = list(columns.each())
+    if layout is None:
+        entries, rows, step = integers, 1, 0
+        answers, shifts = np.arange(len(formats)), np.zeros(len(formats), dtype=np.int64)
+    else:
+        entries, rows, step = layout.virtual_matrix(integers), layout.rows_per_ciphertext, layout.slot_bits
+        places = layout.places(columns)
+        answers = np.array([place.answer for place in places])
+        shifts = np.array([place.shift for place in places])
+    # With several rows per ciphertext, a column has an entry for each of them, a slot apart.
+    offsets = np.repeat([entry.offset for entry in formats], rows)
     return ProductTask(
-        entries=entries + features.offset,
-        digits=np.full_like(columns, features.digits),
-        offsets=np.full_like(columns, features.offset),
-        shifts=columns % slots * slot_bits,
-        answers=columns // slots,
+        entries=entries + offsets,
+        digits=np.repeat([entry.digits for entry in formats], rows),
+        offsets=offsets,
+        shifts=np.repeat(shifts, rows) + np.tile(np.arange(rows) * step, len(formats)),
+        answers=np.repeat(answers, rows),
     )
 
 
@@ -198,12 +250,12 @@ def mask_vector(
     key = m.public_key
     summands = tuple(secrets.randbelow(key.n) for _ in m.ciphertexts)
     count = len(summands)
-    randomness = (engine or Engine()).rerandomisers(key.n, count) if rerandomise else [1] * count
+    randomness = (engine or default_engine()).rerandomisers(key.n, count) if rerandomise else [1] * count
     masked = tuple(
         ciphertext * blinded % key.n_squared
         for ciphertext, blinded in zip(m.ciphertexts, blind(summands, randomness, key.n), strict=True)
     )
-    return replace(m, ciphertexts=masked), Mask(key, summands, m.exponent, m.shape, m.layout)
+    return replace(m, ciphertexts=masked), Mask(key, summands, m.exponent, m.shape, m.layout, m.columns)
 
 
 def decrypt_integers(private_key: PrivateKey, m: CipherVector, *, engine: Engine | None = None) -> tuple[int, ...]:
@@ -217,7 +269,7 @@ def decrypt_integers(private_key: PrivateKey, m: CipherVector, *, engine: Engine
             f"Encrypted under key {m.public_key.key_id}, not under {private_key.public_key.key_id}: "
             "decrypt with the private key of the former."
         )
-    return tuple((engine or Engine()).decrypt(private_key, m.ciphertexts))
+    return tuple((engine or default_engine()).decrypt(private_key, m.ciphertexts))
 
 
 def unmask(mask: Mask, residues: Sequence[int], *, bits: Sequence[int] | None = None) -> FloatArray:
@@ -245,7 +297,8 @@ def unmask(mask: Mask, residues: Sequence[int], *, bits: Sequence[int] | None = 
         if not 0 <= residue < modulus:
             raise InvalidAnswer(f"Residue {index} is not in [0, {'n' if bits is None else f'2^{bits[index]}'}).")
         bare.append(_signed((residue - summand) % modulus, modulus))
-    return _decode(bare, mask.exponent, mask.shape, mask.layout, is_product=True)
+    integers = bare if mask.layout is None else mask.layout.unpack_product(bare, mask.columns or mask.shape[0])
+    return _decode(integers, mask.exponent, mask.shape)
 
 
 def decrypt_vector(private_key: PrivateKey, m: CipherVector) -> FloatArray:
@@ -255,8 +308,12 @@ def decrypt_vector(private_key: PrivateKey, m: CipherVector) -> FloatArray:
         KeyMismatch: if m was made under another key.
         InvalidAnswer: if a packed plaintext does not fit its layout.
     """
-    plaintexts = [_signed(residue, m.public_key.n) for residue in decrypt_integers(private_key, m)]
-    return _decode(plaintexts, m.exponent, m.shape, m.layout, is_product=m.is_product)
+    integers: Sequence[int] = [_signed(residue, m.public_key.n) for residue in decrypt_integers(private_key, m)]
+    if m.layout is not None and m.is_product:
+        integers = m.layout.unpack_product(integers, m.columns or m.shape[0])
+    elif m.layout is not None:
+        integers = m.layout.unpack_residual(integers, m.shape[0])
+    return _decode(integers, m.exponent, m.shape)
 
 
 def _signed(residue: int, modulus: int) -> int:
@@ -264,18 +321,8 @@ def _signed(residue: int, modulus: int) -> int:
     return residue - modulus if 2 * residue >= modulus else residue
 
 
-def _decode(
-    integers: Sequence[int],
-    exponent: int,
-    shape: tuple[int, ...],
-    layout: PackingLayout | None,
-    *,
-    is_product: bool,
-) -> FloatArray:
-    """Signed plaintexts to real numbers."""
-    if layout is not None:
-        unpack = layout.unpack_product if is_product else layout.unpack_residual
-        integers = unpack(integers, shape[0])
+def _decode(integers: Sequence[int], exponent: int, shape: tuple[int, ...]) -> FloatArray:
+    """Signed integers of single values to real numbers."""
     try:
         return decode(integers, exponent).reshape(shape)
     except OverflowError:

@@ -5,7 +5,13 @@ with the party. A 0/1 column takes one digit, a pixel eight, a real number as ma
 travel in the order of their classes: binary ones, then bytes, then full ones, each in the party's own order.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+import numpy as np
+
+from vfl.arrays import FloatArray, IntArray
+from vfl.crypto.errors import FixedPointOverflow
 
 
 @dataclass(frozen=True)
@@ -53,3 +59,54 @@ class ColumnWidths:
     def total(self) -> int:
         """All columns."""
         return self.binary + self.byte + self.full
+
+    def formats(self, full: EntryFormat) -> "ColumnFormats":
+        """The formats of the columns in wire order, where full columns hold integers of this format."""
+        runs = ((BINARY, self.binary), (BYTE, self.byte), (full, self.full))
+        return ColumnFormats(tuple((entry, count) for entry, count in runs if count))
+
+
+@dataclass(frozen=True)
+class ColumnFormats:
+    """Which integers each of some columns holds, in the order in which they travel; public.
+
+    Attributes:
+        runs: (format, how many consecutive columns have it); at least one column in each.
+    """
+
+    runs: tuple[tuple[EntryFormat, int], ...]
+
+    @property
+    def total(self) -> int:
+        """All columns."""
+        return sum(count for _, count in self.runs)
+
+    @property
+    def widest(self) -> EntryFormat:
+        """The format with the largest bound, signed if any is."""
+        bound = max(entry.bound for entry, _ in self.runs)
+        return EntryFormat(bound, any(entry.signed for entry, _ in self.runs))
+
+    @property
+    def digits(self) -> int:
+        """Binary digits of a row."""
+        return sum(count * entry.digits for entry, count in self.runs)
+
+    def each(self) -> Iterator[EntryFormat]:
+        """The format of every column, one after the other."""
+        for entry, count in self.runs:
+            yield from (entry for _ in range(count))
+
+    def encode(self, matrix: FloatArray) -> IntArray:
+        """Take (s, d) whole numbers as int64.
+
+        Raises:
+            FixedPointOverflow: for an entry that isn't a whole number in its column's range. It names no value.
+        """
+        lowest = np.array([-entry.offset for entry in self.each()], dtype=np.float64)
+        highest = np.array([entry.bound for entry in self.each()], dtype=np.float64)
+        fits = (matrix >= lowest) & (matrix <= highest) & (matrix == np.rint(matrix))
+        if not fits.all():
+            row, column = (int(index) for index in np.argwhere(~fits)[0])
+            raise FixedPointOverflow(f"Value at index ({row}, {column}) is no whole number of its column's width.")
+        return matrix.astype(np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,6 +28,7 @@ _KINDS: tuple[tuple[CellKind, _Kinds], ...] = (
     ("number", (numbers.Real, Decimal)),
     ("date", (datetime.date, np.datetime64)),
 )
+_PART = 4096
 
 
 def _no_codes() -> IntArray:
@@ -65,6 +66,12 @@ class Cells:
             return self
         distinct, codes = np.unique(self.values, return_inverse=True)
         return _texts([_text(value) for value in distinct.tolist()], codes.astype(np.int64))
+
+
+def cells_in_parts(column: pd.Series[Any]) -> Iterator[object]:
+    """A column's cells one by one; only some thousands of them are Python objects at a time."""
+    for start in range(0, len(column), _PART):
+        yield from column.iloc[start : start + _PART].tolist()
 
 
 def cells_of(column: pd.Series[Any]) -> Cells:

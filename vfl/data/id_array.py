@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -36,10 +37,13 @@ class IdArray(Sequence[str]):
 
         if isinstance(ids, IdArray):
             return ids
+        drawn, parts = iter(ids), [pa.array([], pa.large_string())]
         try:
-            return cls(pa.array(ids if isinstance(ids, (list, tuple)) else list(ids), pa.large_string()))
+            while part := list(islice(drawn, _PART)):
+                parts.append(pa.array(part, pa.large_string()))
         except UnicodeEncodeError:
             raise ValueError("An id is not valid Unicode text: repair the id column.") from None
+        return cls(pa.concat_arrays(parts))
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -91,9 +95,14 @@ class IdArray(Sequence[str]):
     @property
     def has_repeats(self) -> bool:
         """Whether an id is there twice."""
-        import pyarrow.compute as pc
-
-        return int(pc.count_distinct(self._texts).as_py()) < len(self)
+        hashes = _hashes(self, len(self))
+        order = np.argsort(hashes)
+        ascending = hashes[order]
+        alike = np.zeros(len(self) + 1, dtype=np.bool_)
+        alike[1:-1] = ascending[1:] == ascending[:-1]
+        # Only ids of one hash can be equal.
+        suspects = list(self.take(order[alike[1:] | alike[:-1]]))
+        return len(set(suspects)) < len(suspects)
 
     @property
     def longest(self) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,11 +60,11 @@ class Reading:
             return np.isnan(self.values)
         return self.cells.codes < 0 if self.cells is not None else np.zeros(0, dtype=bool)
 
-    @property
+    @cached_property
     def distinct(self) -> int:
         """How many different values there are, gaps left out."""
         if self.values is not None:
-            return len(np.unique(self.values[~self.gaps]))
+            return _distinct(self.values[~self.gaps])
         return len(self.cells.texts) if self.cells is not None else 0
 
     def plan(self, name: str) -> ColumnPlan:
@@ -121,7 +122,8 @@ def typed_columns(
             plans.append(plan)
             if isinstance(reading, Reading) and plan.encoding != "drop":
                 typed[name] = reading.frame_column()
-    return pd.DataFrame(typed, index=range(len(frame))), tuple(plans)
+    # Not copied into one block: a table is large.
+    return pd.DataFrame(typed, index=range(len(frame)), copy=False), tuple(plans)
 
 
 def _decimal_marks(cells: Mapping[str, Cells], separator: str) -> dict[str, tuple[DecimalMark, str]]:
@@ -272,11 +274,19 @@ def _values(kind: str, values: FloatArray, how: str = "") -> Reading:
     if kind == "date":
         span = f"dates from {_day(present.min())} to {_day(present.max())}" if len(present) else "dates"
         return Reading("date", ", ".join(filter(None, [span, how])), values, warnings=warnings)
-    if len(present) >= _MANY_ROWS and (present == np.rint(present)).all() and len(np.unique(present)) == len(present):
+    if len(present) >= _MANY_ROWS and (present == np.rint(present)).all() and _distinct(present) == len(present):
         warnings = (*warnings, "Every row has a whole number of its own: if it is an id, drop the column.")
     span = f"numbers from {_figure(present.min())} to {_figure(present.max())}" if len(present) else "numbers"
-    found = "0 or 1" if set(np.unique(present)) == {0.0, 1.0} else " ".join(filter(None, [span, how]))
+    ones = int((present == 1).sum())
+    are_bits = 0 < ones < len(present) and ones + int((present == 0).sum()) == len(present)
+    found = "0 or 1" if are_bits else " ".join(filter(None, [span, how]))
     return Reading("number", found, values, warnings=warnings)
+
+
+def _distinct(values: FloatArray) -> int:
+    """How many different numbers there are. By sorting: a table of a million hashes is ten times as large."""
+    ascending = np.sort(values)
+    return int((ascending[1:] != ascending[:-1]).sum()) + min(len(values), 1)
 
 
 def _figure(value: float) -> str:

@@ -50,23 +50,26 @@ def label_array(values: Iterable[object], name: str) -> Labels:
     Raises:
         TableError: for labels that are missing, of one class, of too many classes, or amounts.
     """
-    labels = list(values)
-    empty = [
-        row
-        for row, label in enumerate(labels, start=1)
-        if is_missing(label) or (isinstance(label, str) and not label.strip())
-    ]
+    labels: list[str | int] = []
+    empty: list[int] = []
+    # One object for all rows of a class.
+    classes: dict[str | int, str | int] = {}
+    for row, label in enumerate(values, start=1):
+        if is_missing(label) or (isinstance(label, str) and not label.strip()):
+            empty.append(row)
+        else:
+            known = _label_value(label)
+            labels.append(classes.setdefault(known, known))
     if empty:
         raise TableError(
             f"Label column {name!r} is empty in {row_list(empty)} ({len(empty):,} in all): give every row a label or "
             "remove it."
         )
-    labels = [_label_value(label) for label in labels]
-    distinct = set(labels)
     # "01" stays text: as a number it would merge with "1".
-    if all(isinstance(label, str) and re.fullmatch(r"0|-?[1-9]\d*", label) for label in distinct):
-        labels = [int(str(label)) for label in labels]
-    _check_classes(class_names(distinct), f"Label column {name!r}")
+    if all(isinstance(label, str) and re.fullmatch(r"0|-?[1-9]\d*", label) for label in classes):
+        numbers_of = {label: int(label) for label in classes}
+        labels = [numbers_of[label] for label in labels]
+    _check_classes(class_names(classes), f"Label column {name!r}")
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
     return array

@@ -15,13 +15,14 @@ from decimal import Decimal
 import numpy as np
 
 from vfl.data.faults import TableError, counted, row_list
+from vfl.data.id_array import IdArray
 
 # How programs write whole numbers that they keep as floats: 12.0 and, of R, 1e+05.
 _WHOLE_FLOAT = re.compile(r"(-?(?:0|[1-9]\d*))\.0*|(-?[1-9])(?:\.(\d+))?e\+?(\d{1,2})", re.IGNORECASE)
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d*)")
 
 
-def record_ids(values: Iterable[object]) -> tuple[str, ...]:
+def record_ids(values: Iterable[object]) -> IdArray:
     """Make the ids of a column's cells: text without blanks around it, whole numbers as their digits.
 
     Leading zeros stay. Text that is whole numbers throughout, some written as 12.0 or 1e+05, becomes digits as well.
@@ -29,19 +30,30 @@ def record_ids(values: Iterable[object]) -> tuple[str, ...]:
     Raises:
         TableError: for ids that are missing, twice there, or neither text nor exact whole numbers.
     """
-    ids = [_id_text(value, row) for row, value in enumerate(values, start=1)]
-    return checked_ids(tuple(_digits_of_floats(ids)))
+    ids = id_array(_id_text(value, row) for row, value in enumerate(values, start=1))
+    ids = _digits_of_floats(ids)
+    check_ids(ids)
+    return ids
 
 
-def checked_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
+def id_array(ids: Iterable[str]) -> IdArray:
+    """The same ids as an array. Raises TableError for what is not valid Unicode text."""
+    try:
+        return IdArray.of(ids)
+    except TableError:
+        raise
+    except ValueError as error:
+        raise TableError(str(error)) from None
+
+
+def check_ids(ids: IdArray) -> None:
     """Accept ids only if none is empty and all differ.
 
     Raises:
         TableError: otherwise.
     """
     empty = [row for row, value in enumerate(ids, start=1) if not value.strip()]
-    first_row: dict[str, int] = {}
-    repeated = [row for row, value in enumerate(ids, start=1) if value and first_row.setdefault(value, row) != row]
+    repeated = _repeated(ids) if ids.has_repeats else []
     problems = []
     if empty:
         problems.append(f"There {_are(empty)} without an id ({row_list(empty)}): give every row an id or remove it.")
@@ -51,7 +63,12 @@ def checked_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
         )
     if problems:
         raise TableError(*problems)
-    return ids
+
+
+def _repeated(ids: IdArray) -> list[int]:
+    """The rows whose id an earlier row has, empty ones left out."""
+    first_row: dict[str, int] = {}
+    return [row for row, value in enumerate(ids, start=1) if value and first_row.setdefault(value, row) != row]
 
 
 def is_missing(value: object) -> bool:
@@ -83,13 +100,13 @@ def _id_text(value: object, row: int) -> str:
     )
 
 
-def _digits_of_floats(ids: list[str]) -> list[str]:
+def _digits_of_floats(ids: IdArray) -> IdArray:
     """The same ids; where all are whole numbers, without the marks of floats."""
     if all(_WHOLE.fullmatch(text) for text in ids) or not all(
         not text or _WHOLE.fullmatch(text) or _is_exact_float(text) for text in ids
     ):
         return ids
-    return [text if not text or _WHOLE.fullmatch(text) else str(int(Decimal(text))) for text in ids]
+    return IdArray.of(text if not text or _WHOLE.fullmatch(text) else str(int(Decimal(text))) for text in ids)
 
 
 def _is_exact_float(text: str) -> bool:

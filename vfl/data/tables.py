@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vfl.arrays import FloatArray
+from vfl.data.cells import cells_in_parts
 from vfl.data.faults import TableError
 from vfl.data.labels import Labels, class_names, label_array, reads_as_number
-from vfl.data.record_ids import checked_ids, is_missing, record_ids
+from vfl.data.record_ids import check_ids, id_array, is_missing, record_ids
 from vfl.data.selection import Selection, strict_features
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Table:
         TableError: when the parts do not fit together.
     """
 
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     features: Features
     feature_names: tuple[str, ...]
     labels: Labels | None = None
@@ -58,7 +59,7 @@ class Table:
                 f"got {self.features.shape} in {self.features.dtype}: give one row per id and one column per "
                 "name."
             )
-        checked_ids(self.ids)
+        check_ids(id_array(self.ids))
         for column, name in enumerate(self.feature_names):
             _check_finite(self.features[:, column], name)
         if self.labels is not None:
@@ -80,8 +81,8 @@ def table_from_frame(
     features = strict_features(list(frame.columns), Selection(id_column, label_column, columns))
     if len(frame) == 0:
         raise TableError("The table has no rows: check the file or the query.")
-    ids = record_ids(frame[id_column].tolist())
-    labels = None if label_column is None else label_array(frame[label_column].tolist(), label_column)
+    ids = record_ids(cells_in_parts(frame[id_column]))
+    labels = None if label_column is None else label_array(cells_in_parts(frame[label_column]), label_column)
     matrix = np.column_stack([_numeric_column(frame[name], name) for name in features])
     return Table(ids, matrix, tuple(features), labels)
 

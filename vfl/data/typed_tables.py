@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vfl.data.cells import cells_in_parts
 from vfl.data.columns import ColumnPlan
 from vfl.data.faults import Problems
 from vfl.data.labels import Labels, label_array
@@ -30,7 +31,7 @@ class TypedTable:
         read_as: how the file was read, in words: ``UTF-8 text separated by semicolons``; empty for nothing to say.
     """
 
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     frame: pd.DataFrame
     plans: tuple[ColumnPlan, ...]
     labels: Labels | None = None
@@ -88,7 +89,7 @@ def read_selected(source: str, select: Callable[[Sequence[str]], Selection]) -> 
     if not len(raw.frame):
         problems.add("The table has no rows: check the file or the query.")
         problems.tell()
-    ids: tuple[str, ...] = ()
+    ids: Sequence[str] = ()
     labels = None
     with problems.noted():
         ids = record_ids(_exact(raw.frame, selection.id_column))
@@ -107,9 +108,9 @@ def read_selected(source: str, select: Callable[[Sequence[str]], Selection]) -> 
     return TypedTable(ids, frame, plans, labels, raw.read_as)
 
 
-def _exact(frame: pd.DataFrame, name: str) -> list[object]:
+def _exact(frame: pd.DataFrame, name: str) -> Iterator[object]:
     """A column's values one by one; none where it isn't there, which was noted."""
-    return frame[name].tolist() if name in frame else []
+    return cells_in_parts(frame[name]) if name in frame else iter(())
 
 
 def typed_table_of(table: Table) -> TypedTable:

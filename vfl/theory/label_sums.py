@@ -29,7 +29,7 @@ def binary_entropy(share: float) -> float:
     return -share * math.log2(share) - (1 - share) * math.log2(1 - share)
 
 
-def most_labels_told(sums: int, feature_bits: int, classes: int = 2) -> int:
+def most_labels_told(sums: int, feature_bits: float, classes: int = 2) -> int:
     """Bound the rows whose labels so many sums of features over the rows of each class determine, whoever computes.
 
     A sum over s labels that are drawn evenly has a variance of at most s 4^b / 4, and no whole number of variance v has
@@ -38,7 +38,7 @@ def most_labels_told(sums: int, feature_bits: int, classes: int = 2) -> int:
 
     Args:
         sums: of each class, so many as features.
-        feature_bits: b, of the largest feature on its grid.
+        feature_bits: b, of the largest feature on its grid: 0 where it is 1. Of columns of several widths, their mean.
         classes: k.
     """
     if sums == 0:

@@ -13,20 +13,21 @@ Seconds = dict[str, float]
 STAGES = ("set-up", "receives", "request", "response", "compares")
 
 
-def tables(count: int) -> tuple[list[str], list[str]]:
-    """The server's and the client's ids, half of them common."""
-    return [f"r{row:07}" for row in range(count)], [f"r{row:07}" for row in range(count // 2, count // 2 + count)]
+def ids_of(role: str, count: int) -> list[str]:
+    """The server's or the client's ids, half of them common."""
+    first = 0 if role == "server" else count // 2
+    return [f"r{row:07}" for row in range(first, first + count)]
 
 
 def check_common(variant: str, common: list[str], count: int) -> None:
-    """Raises WrongResult unless these are the common ids of ``tables``, in the client's order."""
-    if common != tables(count)[1][: count - count // 2]:
+    """Raises WrongResult unless these are the common ids, in the client's order."""
+    if common != ids_of("client", count)[: count - count // 2]:
         raise WrongResult(f"{variant} found another intersection than the tables have: its time means nothing.")
 
 
 def ours(count: int) -> Seconds:
     """Align two tables of so many ids, on one core."""
-    server_ids, client_ids = tables(count)
+    server_ids, client_ids = ids_of("server", count), ids_of("client", count)
     seconds: Seconds = {}
     server, client = PsiServer(server_ids), PsiClient(client_ids)
     setup = server.setup(count)
@@ -44,7 +45,7 @@ def openmined(count: int) -> Seconds:
     """The same with openmined's package: ECDH on P-256, raw elements. Raises ImportError where it isn't installed."""
     import private_set_intersection.python as psi
 
-    server_ids, client_ids = tables(count)
+    server_ids, client_ids = ids_of("server", count), ids_of("client", count)
     seconds: Seconds = {"receives": 0.0}
     server, client = psi.server.CreateWithNewKey(True), psi.client.CreateWithNewKey(True)
     kind = psi.DataStructure.RAW

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from plumbline.bench.alignment.messages import check_common, tables
+from plumbline.bench.alignment.messages import check_common, ids_of
 from plumbline.bench.processes_here import peak_bytes
 from vfl.data import PsiClient, PsiServer
 from vfl.data.psi import BlindedIds
@@ -78,7 +78,7 @@ def _play(role: str, peer: Connection, reports: Connection, count: int) -> None:
 
 
 def _server(peer: Connection, count: int) -> Side:
-    server = PsiServer(tables(count)[0])
+    server = PsiServer(ids_of("server", count))
     start = _now()
     with server.setup(count) as setup:
         _send(peer, setup.chunks)
@@ -87,7 +87,7 @@ def _server(peer: Connection, count: int) -> Side:
 
 
 def _client(peer: Connection, count: int) -> Side:
-    client = PsiClient(tables(count)[1])
+    client = PsiClient(ids_of("client", count))
     start = _now()
     client.receive_setup(BlindedIds(count, _received(peer)))
     _send(peer, client.request())

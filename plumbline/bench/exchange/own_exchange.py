@@ -8,12 +8,12 @@ from plumbline.bench.exchange.work import RESIDUAL, ExchangeWork, Phases
 from plumbline.bench.repetition import Clock, require_equal, timed
 from vfl.crypto import (
     CipherVector,
+    ColumnFormats,
     Engine,
-    FixedPoint,
     PackingLayout,
-    choose_layout,
     decrypt_integers,
     encrypt_vector,
+    layouts_for,
     mask_vector,
     matvec,
     unmask,
@@ -63,7 +63,7 @@ class OwnVariant:
 
     def product(self, work: ExchangeWork, residual: CipherVector) -> CipherVector:
         """The encrypted product."""
-        return matvec(work.matrix, residual, features=feature_format(work), engine=self.engine)
+        return matvec(work.matrix, residual, columns=formats_of(work), engine=self.engine)
 
     def _check_integers(self, work: ExchangeWork, answer: CipherVector) -> None:
         """Values are floats; what they stand for must be exact to the last bit."""
@@ -79,20 +79,17 @@ class OwnVariant:
             require_equal("phe on plumbline's ciphertexts", told, work.expected[:_SHOWN_TO_PHE])
 
 
-def feature_format(work: ExchangeWork) -> FixedPoint:
-    """The fixed point that holds a work's entries."""
-    bound = work.entries.bound
-    return FixedPoint(0, (bound - 1).bit_length(), signed=work.entries.signed)
+def formats_of(work: ExchangeWork) -> ColumnFormats:
+    """The formats of a work's columns."""
+    return ColumnFormats(((work.entries, work.matrix.shape[1]),))
 
 
 def best_layout(work: ExchangeWork) -> PackingLayout:
     """The layout with the fewest modular products."""
-    rows, columns = work.matrix.shape
-    return choose_layout(
-        batch_size=rows,
-        features=columns,
+    return layouts_for(
+        [formats_of(work)],
+        batch_size=len(work.matrix),
         classes=1,
         residual_format=RESIDUAL,
-        feature_format=feature_format(work),
         key_bits=work.private_key.public_key.bits,
-    )
+    )[0]

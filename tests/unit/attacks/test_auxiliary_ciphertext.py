@@ -17,14 +17,19 @@ from attacks.auxiliary_ciphertext import (
     claimed_features,
     compress,
     extend,
+    fill,
+    random_columns,
     split,
 )
 from attacks.feature_order import RecoveredFeatures
 from attacks.recovered_labels import RecoveredLabels
 from attacks.training_views import Equations, TrainingView, simulated_view, solve_shares
 from vfl.crypto import (
+    BINARY,
     RESIDUAL,
     CipherVector,
+    ColumnFormats,
+    ColumnWidths,
     FixedPoint,
     InvalidAnswer,
     LayoutMismatch,
@@ -36,6 +41,7 @@ from vfl.crypto import (
     decrypt_integers,
     encrypt_vector,
     keygen,
+    layouts_for,
     mask_vector,
     matvec,
     to_bytes,
@@ -165,41 +171,66 @@ def test_wrong_inputs_are_refused(small_keys: KeyPair) -> None:
 
 
 @settings(max_examples=20)
-@given(s=st.integers(1, 12), d=st.integers(1, 12), widest=st.integers(0, 6), signed=st.booleans())
-def test_all_sums_of_filled_answers_come_back(small_keys: KeyPair, s: int, d: int, widest: int, signed: bool) -> None:
-    """Where each row has a ciphertext of its own, free slots of packed answers hold further sums."""
+@given(
+    s=st.integers(1, 12),
+    widths=st.builds(ColumnWidths, st.integers(0, 12), st.integers(0, 5), st.integers(0, 12)).filter(lambda w: w.total),
+    widest=st.integers(1, 6),
+    signed=st.booleans(),
+)
+def test_all_sums_of_filled_answers_come_back(
+    small_keys: KeyPair, s: int, widths: ColumnWidths, widest: int, signed: bool
+) -> None:
+    """Where each row has a ciphertext of its own, what honest sums leave of packed answers holds further ones."""
     _, private = small_keys
-    fixed = SIGNED if signed else UNSIGNED
-    layout = choose_layout(
-        batch_size=s, features=d + widest, classes=1, residual_format=RESIDUAL, feature_format=fixed, key_bits=512
-    )
+    full = (SIGNED if signed else UNSIGNED).entries
+    columns = widths.formats(full)
+    parties = [columns, ColumnFormats(((full, widest),))]
+    layout = layouts_for(parties, batch_size=s, classes=1, residual_format=RESIDUAL, key_bits=512)[0]
     if layout.rows_per_ciphertext > 1:
         return
-    attack, room = AuxiliaryCiphertext(), layout.answers_for(d) * (510 // layout.slot_bits)
+    attack = AuxiliaryCiphertext()
+    answers = layout.answers_for(columns)
+    filled = replace(layout, columns_per_answer=510 // layout.slot_bits)
+    room = widths.total + filled.room_beside(columns, BINARY, answers=answers)
     if room < s:
         with pytest.raises(NotPossible, match=f"Batches of {s} rows have more unknowns than the {room} sums"):
-            attack.packed_plan(key_bits=512, features=d, rows=s, layout=layout)
+            attack.packed_plan(key_bits=512, features=columns, rows=s, layout=layout)
         return
-    plan = attack.packed_plan(key_bits=512, features=d, rows=s, layout=layout)
+    plan = attack.packed_plan(key_bits=512, features=columns, rows=s, layout=layout)
     generator = np.random.default_rng(s)
-    features = on_grid(generator.uniform(-1 if signed else 0, 1, (s, d)))
+    features = np.hstack([random_columns(s, entry, count, generator) for entry, count in columns.runs]).astype(float)
     shares = on_grid(generator.uniform(-127, 127, (s, 1)), 32)
-    matrix = extend(features, plan, fixed, attack.generator(0))
-    assert matrix.shape == (s, plan.equations) == (s, room)
-    np.testing.assert_array_equal(matrix[:, :d], features)
+    matrix = fill(features, plan, attack.generator(0))
+    assert matrix.shape == (s, plan.equations)
+    np.testing.assert_array_equal(matrix[:, : widths.total], features)
     residual = encrypt_vector(private, shares, layout=layout)
-    honest = matvec(features, residual, features=fixed)
-    product = matvec(matrix, replace(residual, layout=plan.layout), features=fixed)
+    honest = matvec(features, residual, columns=columns)
+    product = matvec(matrix, replace(residual, layout=plan.layout), columns=plan.columns)
     assert len(product.ciphertexts) == len(honest.ciphertexts), "it passes for an honest one"
+    one_more = ColumnFormats((*plan.columns.runs, (BINARY, 1)))
+    assert plan.layout.answers_for(one_more) == len(honest.ciphertexts) + 1, "there is no room for another"
     masked, mask = mask_vector(product)
     np.testing.assert_array_equal(unmask(mask, decrypt_integers(private, masked)), exact_sums(matrix, shares))
+
+
+def test_the_narrower_the_columns_the_less_room_there_is_to_fill() -> None:
+    """39 sums of 0/1 columns and 30 of real ones fill the same answer of 1,950 bits."""
+    full = UNSIGNED.entries
+    equations = {}
+    for widths in (ColumnWidths(binary=30), ColumnWidths(full=30)):
+        columns = widths.formats(full)
+        layout = PackingLayout(256, 1, 1, 30, RESIDUAL, full)
+        equations[widths.binary] = (
+            AuxiliaryCiphertext().packed_plan(key_bits=2048, features=columns, rows=30, layout=layout).equations
+        )
+    assert equations == {30: 41, 0: 31}
 
 
 @pytest.mark.parametrize(("rows", "classes"), [(2, 1), (1, 2)])
 def test_residuals_that_share_a_ciphertext_cant_be_combined_one_by_one(rows: int, classes: int) -> None:
     layout = PackingLayout(64, classes, rows, 2, RESIDUAL, UNSIGNED)
     with pytest.raises(NotPossible, match="Several residuals share a ciphertext"):
-        AuxiliaryCiphertext().packed_plan(key_bits=2048, features=15, rows=8, layout=layout)
+        AuxiliaryCiphertext().packed_plan(key_bits=2048, features=UNSIGNED.columns(15), rows=8, layout=layout)
 
 
 # --- what the key holder sees ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 
-from attacks.lattice_labels import LatticeAnswer, RowSums, on_grid
+from attacks.lattice_labels import LatticeAnswer, RowSums
 from attacks.lattices import FlintMissing, block_reduced, has_flint, kernel_lattice, nearest_points
 from vfl.arrays import BoolArray, IntArray
 from vfl.theory.label_sums import log2_other_labels
@@ -200,15 +200,6 @@ def test_a_wider_search_finds_the_nearest_of_all_points() -> None:
     points = nearest_points(basis, target, width=2000)
     assert len(np.unique(points, axis=0)) == len(points)
     np.testing.assert_array_equal(points[((points - target) ** 2).sum(axis=1).argmin()], nearest)
-
-
-def test_a_grid_is_the_coarsest_that_holds_all_features() -> None:
-    matrix = np.array([[0.5, 0.25], [1.0, 3.0]])
-    grid = on_grid(matrix)
-    assert grid is not None
-    assert grid[1] == 2
-    np.testing.assert_array_equal(grid[0], matrix * 4)
-    assert on_grid(np.array([[1 / 3]])) is None
 
 
 # -- batches of a few different rows ----------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from gmpy2 import invert, mpz, powmod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attacks.randomiser_channel import KeyHolder, RandomiserChannel, Reading, SmoothKey
+from attacks.randomiser_channel import KeyHolder, RandomiserChannel, Reading
+from attacks.smooth_keys import SmoothKey
 from vfl.arrays import FloatArray
 from vfl.crypto import (
     RESIDUAL,

@@ -16,6 +16,7 @@ from tests.harness.keys import KeyPair
 from vfl.arrays import FloatArray
 from vfl.crypto import (
     RESIDUAL,
+    ColumnWidths,
     FixedPoint,
     InvalidAnswer,
     PackingLayout,
@@ -70,7 +71,7 @@ def test_packed_residuals_lie_between_each_other() -> None:
 @given(rows=st.integers(1, 600), features=st.integers(1, 40), packed=st.booleans())
 def test_the_guard_counts_all_that_is_read(rows: int, features: int, packed: bool) -> None:
     layout = PackingLayout(rows, 1, 1, min(features, 20), RESIDUAL, UNIT) if packed else None
-    product = StepProduct(rows, features, 1, layout, RESIDUAL, UNIT)
+    product = StepProduct(rows, UNIT.columns(features), 1, layout, RESIDUAL)
     told = sum(placement(w, B, [0], OPEN).ciphertexts for w in honest_answer_bits(product))
     counted = answer_capacity(product, key_bits=2048, truncated=True).equations
     assert counted / 2 <= told <= counted
@@ -80,7 +81,7 @@ def test_the_guard_counts_all_that_is_read(rows: int, features: int, packed: boo
 
 
 def plan_of(rows: int, features: int, columns: int, layout: PackingLayout | None) -> CutPlan:
-    widths = honest_answer_bits(StepProduct(rows, features, columns, layout, RESIDUAL, UNIT))
+    widths = honest_answer_bits(StepProduct(rows, UNIT.columns(features), columns, layout, RESIDUAL))
     if layout is None:
         return CutPlan(tuple(placement(w, B, [0], OPEN) for w in widths[::columns]), 1, 1, columns, 32)
     t, k = layout.rows_per_ciphertext, layout.classes
@@ -109,18 +110,18 @@ def test_what_is_read_is_what_was_encrypted(
     generator = np.random.default_rng(seed)
     shares = generator.choice([generator.uniform(-3.99, 3.99, (rows, columns)), np.full((rows, columns), -4 + 2**-32)])
     shares = np.rint(shares * 2**32) / 2**32
-    matrix = np.rint(generator.random((rows, features)) * 2**16) / 2**16
+    matrix = generator.integers(0, 2**16, (rows, features), endpoint=True).astype(np.float64)
     residual = encrypt_vector(private, shares, layout=layout)
-    honest = matvec(matrix, residual, features=UNIT)
+    honest = matvec(matrix, residual, columns=UNIT.columns(features))
     plan = plan_of(rows, features, columns, layout)
     messages = CutMessages(plan, [np.arange(rows)], rerandomise=True)
-    combination = messages.combine(0, matrix, residual, honest.exponent)
+    combination = messages.combine(0, matrix, residual, UNIT.columns(features))
     question = messages.mask(0, combination)
     # The key holder sees the header of an honest message.
-    for name in ("exponent", "shape", "layout", "is_product", "public_key"):
+    for name in ("exponent", "shape", "layout", "is_product", "public_key", "columns"):
         assert getattr(question.masked, name) == getattr(honest, name)
     assert len(question.masked.ciphertexts) == len(honest.ciphertexts)
-    bits = honest_answer_bits(StepProduct(rows, features, columns, layout, RESIDUAL, UNIT))
+    bits = honest_answer_bits(StepProduct(rows, UNIT.columns(features), columns, layout, RESIDUAL))
     short = truncate(decrypt_integers(private, question.masked), bits)
     read = messages.rows(0)
     assert len(read) == min(rows, plan.rows) or layout is not None
@@ -131,7 +132,8 @@ def test_what_is_read_is_what_was_encrypted(
     # The rows read stand for the batch; all of them are the batch.
     stood_for = rows / len(read) * matrix[read].T @ sums[features:]
     np.testing.assert_allclose(sums[:features], stood_for, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(combination.matrix.T @ shares, sums, rtol=0, atol=8 * rows * plan.share_step)
+    units = np.abs(combination.matrix).max(axis=0, initial=1.0)[:, None]
+    np.testing.assert_allclose(combination.matrix.T @ shares / units, sums / units, atol=8 * rows * plan.share_step)
 
 
 def test_the_leading_bits_are_as_good_as_their_number_says(small_keys: KeyPair) -> None:
@@ -192,8 +194,11 @@ def terms_of(run: OracleRun, batch_size: int) -> SessionTerms:
     """The active party's terms of a session that the run is one of; its peer cuts answers."""
     batches = tuple(step.rows for step in run.steps)
     width = run.blocks[0].shape[1]
-    bits = honest_answer_bits(StepProduct(batch_size, width, 1, None, RESIDUAL, UNIT))
-    formats = MessageFormats(1, RESIDUAL, UNIT, None, True, {"party-1": bits}, {"party-1": None})
+    bits = honest_answer_bits(StepProduct(batch_size, UNIT.columns(width), 1, None, RESIDUAL))
+    answer_bits = {"party-1": bits}, {"party-1": None}
+    formats = MessageFormats(
+        1, RESIDUAL, UNIT, ColumnWidths(full=width), {"party-1": ColumnWidths(full=1)}, None, True, *answer_bits
+    )
     return SessionTerms("active", "active", width, {"party-1": 1}, None, batches, batch_size, 512, formats)
 
 
@@ -208,10 +213,11 @@ def attacked(run: OracleRun, batch_size: int, keys: KeyPair) -> tuple[RecoveredF
     equations = []
     for one in view.equations:
         residual = encrypt_vector(private, run.steps[one.step].shares[1])
-        combination = messages.combine(one.step, "party-1", one.matrix, residual)
+        combination = messages.combine(one.step, "party-1", one.matrix * 2**16, residual)
         question = messages.mask(one.step, "party-1", combination)
         sums = question.read(truncate(decrypt_integers(private, question.masked), bits))
-        equations.append(replace(one, matrix=combination.matrix, sums=sums))
+        units = np.repeat([2.0**16, 1.0], [terms.features, len(sums) - terms.features])
+        equations.append(replace(one, matrix=combination.matrix / units, sums=sums / units[:, None]))
     found = messages.result(replace(view, equations=tuple(equations)))
     assert isinstance(found, RecoveredFeatures)
     return found, equations[0].sums[: terms.features]

@@ -28,6 +28,8 @@ PEERS = {"coordinator": "h:1", "active": "h:2", "passive": "h:3"}
         (Role.PASSIVE, {"data": "wine"}, "SHARE|share"),
         (Role.PASSIVE, {"data": "wine", "share": "1/2"}, "SHARE|share"),
         (Role.ACTIVE, {"data": "wine", "share": "2/2"}, "SHARE|share"),
+        (Role.ACTIVE, {"data": "t.csv", "kernel": "phe"}, r"KERNEL=phe.*set PLUMBLINE_PACKING=off"),
+        (Role.PASSIVE, {"data": "t.csv", "kernel": "phe"}, r"KERNEL=phe.*set PLUMBLINE_PACKING=off"),
     ],
 )
 def test_settings_that_do_not_fit_the_role_stop_with_a_sentence(
@@ -35,6 +37,17 @@ def test_settings_that_do_not_fit_the_role_stop_with_a_sentence(
 ) -> None:
     with pytest.raises(SettingsError, match=words):
         check_role(load_settings(**{"peers": PEERS, **settings}), role)
+
+
+@pytest.mark.parametrize("role", [Role.ACTIVE, Role.PASSIVE])
+def test_the_reference_kernel_asks_for_its_extra_before_anything_starts(
+    role: Role, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load_settings(peers=PEERS, data="t.csv", kernel="phe", packing=False)
+    check_role(settings, role)
+    monkeypatch.setattr("services.party.requirements.find_spec", lambda _: None)
+    with pytest.raises(SettingsError, match=r"pip install 'plumbline\[phe\]'"):
+        check_role(settings, role)
 
 
 @pytest.mark.parametrize("role", [Role.COORDINATOR, Role.ACTIVE, Role.PASSIVE])

@@ -10,18 +10,18 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import IO, Any
 
-from vfl.cores.cluster.job_work import WorkerDiffers, answers_of, installed_version
 from vfl.cores.cluster.frames import Frame, Kind, read_frame, write_frame
+from vfl.cores.cluster.job_work import WorkerDiffers, answers_of, installed_version
 from vfl.cores.cluster.scheduler_address import is_safe
 
 _CONNECT_SECONDS = 10
 _LOOK_SECONDS = 0.5
+_VERSION = installed_version()
 
 
 class _Outgoing:
@@ -46,15 +46,15 @@ class _Outgoing:
 
 def serve(address: str, incoming: IO[bytes], outgoing: _Outgoing) -> None:
     """Hand jobs to a cluster until the party's process closes the pipe."""
+    over = threading.Event()
     try:
         with _connected(address) as client:
             outgoing.tell(Frame(Kind.READY, _checked_threads(client, address)))
-            threading.Thread(target=_watch, args=(client, address, outgoing), daemon=True).start()
+            threading.Thread(target=_watch, args=(client, address, outgoing, over), daemon=True).start()
             while (frame := read_frame(incoming)) is not None:
-                future = client.submit(answers_of, installed_version(), frame.data, pure=False)
+                future = client.submit(answers_of, _VERSION, frame.data, pure=False)
                 future.add_done_callback(partial(_tell_result, outgoing, frame.number, address))
-            # Closing a client waits for what it is at.
-            os._exit(0)
+            over.set()
     except _NotUsable as error:
         outgoing.give_up(str(error))
 
@@ -81,7 +81,10 @@ def _connected(address: str) -> Iterator[Any]:
             raise _NotUsable(
                 f"no Dask scheduler answers at {address}: start it, or check the address and both sides' certificates."
             ) from error
-        yield client
+        try:
+            yield client
+        finally:
+            client.close(timeout=1)
 
 
 def _checked_threads(client: Any, address: str) -> int:
@@ -96,8 +99,12 @@ def _checked_threads(client: Any, address: str) -> int:
                 f"the Dask cluster at {address} also listens at {other}, without TLS, where others can reach it: start "
                 "its scheduler and workers with --host 127.0.0.1, or with certificates."
             )
-    for found in client.run(installed_version, on_error="return").values():
-        if found != installed_version():
+    try:
+        versions = client.run(installed_version, on_error="return").values()
+    except Exception:  # whatever a worker raises that doesn't find this module
+        versions = [None]
+    for found in versions:
+        if found != _VERSION:
             raise _NotUsable(_differs(address, found if isinstance(found, str) else "none that can be imported"))
     return sum(client.nthreads().values())
 
@@ -105,14 +112,13 @@ def _checked_threads(client: Any, address: str) -> int:
 def _differs(address: str, found: str) -> str:
     return (
         f"a worker of the Dask cluster at {address} has another version of Plumbline ({found}) than this party "
-        f"({installed_version()}): install the same there."
+        f"({_VERSION}): install the same there."
     )
 
 
-def _watch(client: Any, address: str, outgoing: _Outgoing) -> None:
+def _watch(client: Any, address: str, outgoing: _Outgoing, over: threading.Event) -> None:
     """Tell when there is nobody left to compute: work that is under way would wait for ever."""
-    while True:
-        time.sleep(_LOOK_SECONDS)
+    while not over.wait(_LOOK_SECONDS):
         try:
             if client.status != "running":
                 outgoing.give_up(f"the Dask scheduler at {address} has gone.")
@@ -140,6 +146,7 @@ def main() -> None:
     with os.fdopen(os.dup(1), "wb") as pipe:
         os.dup2(2, 1)  # whatever prints must not print into the pipe
         serve(sys.argv[1], sys.stdin.buffer, _Outgoing(pipe))
+        os._exit(0)  # whatever Dask's threads are at
 
 
 if __name__ == "__main__":

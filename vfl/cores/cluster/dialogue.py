@@ -6,14 +6,11 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 import vfl
 from vfl.cores.cluster.frames import Frame, Kind, read_frame, write_frame
-
-_END_SECONDS = 2.0
 
 
 class ClusterLost(RuntimeError):
@@ -85,13 +82,8 @@ class Dialogue:
     def close(self) -> None:
         """End the dialogue and its process."""
         self._end("")
-        with suppress(OSError):
-            self._outgoing.close()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.kill()
+        self._process.wait()
 
     def _listen(self) -> None:
         sentence = "the process that speaks with the Dask cluster has ended."

@@ -7,6 +7,7 @@ works other threads of Python run.
 import ctypes
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -27,28 +28,28 @@ _SUM_BYTES = 64 << 20
 _NAMES = {1: "native, 64-bit limbs", 8: "native, 8 lanes of AVX512-IFMA"}
 
 
+@dataclass(frozen=True)
 class NativeKernel:
-    """The kernel in C (`Kernel`).
+    """The kernel in C (`Kernel`). It has no state: copies are equal, and threads and processes may share it.
 
-    Args:
-        lanes: 8 or 1 to insist on one kind; None takes what the processor has.
+    Attributes:
+        lanes: 8 or 1 insist on one kind; None takes what the processor has.
 
     Raises:
         LibraryMissing: where the library isn't built or can't be loaded.
         ValueError: if this processor hasn't got those lanes.
     """
 
-    def __init__(self, lanes: Literal[1, 8] | None = None, *, library: ctypes.CDLL | None = None) -> None:
-        self._library = library or load()
-        best = self._library.plumbline_lanes()
-        self._wanted, self._lanes = lanes, lanes or best
-        if self._lanes not in (1, best):
-            raise ValueError(f"This processor has no {lanes} lanes of AVX512-IFMA: leave lanes out.")
+    lanes: Literal[1, 8] | None = None
+
+    def __post_init__(self) -> None:
+        if self.lanes not in (None, 1, load().plumbline_lanes()):
+            raise ValueError(f"This processor has no {self.lanes} lanes of AVX512-IFMA: leave lanes out.")
 
     @property
     def name(self) -> str:
         """What the log calls it, with its lanes."""
-        return _NAMES[self._lanes]
+        return _NAMES[self._count]
 
     @property
     def releases_gil(self) -> bool:
@@ -62,7 +63,7 @@ class NativeKernel:
             InvalidCiphertext: if a column has an offset and a ciphertext has no inverse modulo the modulus.
             ValueError: if the arrays of the task don't fit each other.
         """
-        residues = _Residues(modulus, self._lanes)
+        residues = _Residues(modulus, self._count)
         columns = _Columns(task, len(ciphertexts))
         if not len(ciphertexts) or modulus == 1:
             return [1 % modulus] * columns.answers
@@ -75,12 +76,12 @@ class NativeKernel:
 
     def fixed_base(self, base: int, modulus: int, exponent_bits: int) -> FixedBase:
         """Make the tables of a base (`Kernel`): 256 residues for every byte of an exponent."""
-        residues = _Residues(modulus, self._lanes)
+        residues = _Residues(modulus, self._count)
         if not 0 < exponent_bits <= _MOST_SHIFT:
             raise ValueError(f"Expected exponents of 1 to {_MOST_SHIFT} bits, got {exponent_bits}.")
         if modulus == 1:
             return _Zeros()
-        return _NativeFixedBase(self._library, residues, base, exponent_bits)
+        return _NativeFixedBase(residues, base, exponent_bits)
 
     def powers(self, bases: Sequence[int], exponent: int, modulus: int) -> list[int]:
         """Raise many bases to one public exponent (`Kernel`)."""
@@ -90,11 +91,12 @@ class NativeKernel:
         """Raise many bases to one secret exponent, in constant time for its length (`Kernel`)."""
         return self._powers(bases, exponent, modulus, secret=True)
 
-    def __reduce__(self) -> tuple[type["NativeKernel"], tuple[Literal[1, 8] | None]]:
-        return NativeKernel, (self._wanted,)
+    @property
+    def _count(self) -> int:
+        return self.lanes or int(load().plumbline_lanes())
 
     def _powers(self, bases: Sequence[int], exponent: int, modulus: int, *, secret: bool) -> list[int]:
-        residues = _Residues(modulus, self._lanes)
+        residues = _Residues(modulus, self._count)
         bits = exponent.bit_length()
         if exponent < 0 or bits >= _MOST_COUNT:
             raise ValueError("Expected an exponent that is not negative, and shorter than 2**28 bits.")
@@ -104,9 +106,7 @@ class NativeKernel:
         out = residues.room(len(bases))
         digits = int(exponent).to_bytes((bits + 7) // 8, "little")
         _check(
-            self._library.plumbline_powers(
-                ctypes.byref(residues.modulus), data, len(bases), digits, bits, int(secret), out
-            )
+            load().plumbline_powers(ctypes.byref(residues.modulus), data, len(bases), digits, bits, int(secret), out)
         )
         return residues.from_bytes(out)
 
@@ -116,7 +116,7 @@ class NativeKernel:
         if not offsets:
             return {}
         out = residues.room(1)
-        _check(self._library.plumbline_total(ctypes.byref(residues.modulus), data, count, out))
+        _check(load().plumbline_total(ctypes.byref(residues.modulus), data, count, out))
         try:
             inverse = invert(residues.from_bytes(out)[0], residues.number)
         except ZeroDivisionError:
@@ -127,8 +127,8 @@ class NativeKernel:
 
     def _part(self, residues: "_Residues", data: bytes, columns: "_Columns", corrections: dict[int, int]) -> list[int]:
         out = residues.room(columns.answers)
-        task = columns.task(residues, corrections, self._lanes)
-        _check(self._library.plumbline_product(ctypes.byref(residues.modulus), data, ctypes.byref(task), out))
+        task = columns.task(residues, corrections, self._count)
+        _check(load().plumbline_product(ctypes.byref(residues.modulus), data, ctypes.byref(task), out))
         return residues.from_bytes(out)
 
 
@@ -247,17 +247,17 @@ class _Columns:
 class _NativeFixedBase:
     """Tables of one base, in C's memory until nobody has them any more."""
 
-    def __init__(self, library: ctypes.CDLL, residues: _Residues, base: int, exponent_bits: int) -> None:
-        self._library, self._residues, self._bits = library, residues, exponent_bits
+    def __init__(self, residues: _Residues, base: int, exponent_bits: int) -> None:
+        self._residues, self._bits = residues, exponent_bits
         self._bytes = (exponent_bits + 7) // 8
         self._handle = ctypes.c_void_p()
         _check(
-            library.plumbline_fixed_open(
+            load().plumbline_fixed_open(
                 ctypes.byref(residues.modulus), residues.to_bytes([base]), self._bytes, ctypes.byref(self._handle)
             )
         )
         # C wipes the tables: they can be a key owner's.
-        weakref.finalize(self, library.plumbline_fixed_close, self._handle)
+        weakref.finalize(self, load().plumbline_fixed_close, self._handle)
 
     def powers(self, exponents: Sequence[int]) -> list[int]:
         """Raise the base to each of some exponents (`FixedBase`). Raises ValueError for one out of range."""
@@ -265,7 +265,7 @@ class _NativeFixedBase:
             raise ValueError(f"Expected exponents of at least 0 and at most {self._bits} bits.")
         data = b"".join([int(exponent).to_bytes(self._bytes, "little") for exponent in exponents])
         out = self._residues.room(len(exponents))
-        _check(self._library.plumbline_fixed_powers(self._handle, data, len(exponents), out))
+        _check(load().plumbline_fixed_powers(self._handle, data, len(exponents), out))
         return self._residues.from_bytes(out)
 
 

@@ -1,6 +1,6 @@
 """Compiling the native kernel with the machine's own C compiler: by hand, and when Plumbline is installed.
 
-    python -m vfl.crypto.native.build
+    python -m vfl.crypto.native
 
 The library lies beside its sources and carries their digest: one that was made from other sources isn't used. This
 module needs nothing but the standard library, for it runs before anything is installed.
@@ -99,18 +99,3 @@ def _run(command: list[str]) -> None:
     if done.returncode:
         words = done.stderr.strip() or "it said nothing"
         raise CompilationFailed(f"{command[0]} ended with status {done.returncode}: {words}")
-
-
-def main() -> int:
-    """Build the library in place and say where it is."""
-    try:
-        path = build()
-    except CompilationFailed as failed:
-        print(f"The native kernel was not built: {failed}.", file=sys.stderr)  # noqa: T201
-        return 1
-    print(path)  # noqa: T201
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -61,13 +61,13 @@ def load() -> ctypes.CDLL:
     if not path.is_file():
         raise LibraryMissing(
             "The native kernel isn't built. Install a C compiler, then Plumbline again "
-            "(in a checkout: python -m vfl.crypto.native.build)."
+            "(in a checkout: python -m vfl.crypto.native)."
         )
     library = open_library(str(path))
     if library.plumbline_sources() != source_digest().encode():
         raise LibraryMissing(
             "The native kernel was built from other sources than these. Install Plumbline again "
-            "(in a checkout: python -m vfl.crypto.native.build)."
+            "(in a checkout: python -m vfl.crypto.native)."
         )
     return library
 

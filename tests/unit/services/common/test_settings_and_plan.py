@@ -206,6 +206,7 @@ def _agreement(**plan: Any) -> Agreement:
         ({"key_bits": 256}, {"key_bits": 1024, "allow_insecure_keys": True}),
         ({"packing": False}, {}),
         ({"packing": True}, {"packing": False}),
+        ({"packing": True}, {"packing": False, "kernel": "phe"}),
     ],
     ids=str,
 )

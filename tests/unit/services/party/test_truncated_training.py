@@ -22,6 +22,7 @@ from services.common.run_folder import RunFolder
 from services.common.settings import Settings
 from services.coordinator.sessions import Sessions
 from services.protocol1.exchange import GradientExchange
+from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.vectors import DecryptedVector, WireVector
 from tests.harness.defended import PLAIN, with_defences
 from tests.harness.exchanges import (
@@ -30,7 +31,7 @@ from tests.harness.exchanges import (
 from tests.harness.parties import active_data, house, party_data, small_settings
 from tests.harness.processes import weights_of
 from vfl.arrays import FloatArray
-from vfl.crypto import CipherVector, mask_vector
+from vfl.crypto import CipherVector, mask_vector, matvec
 from vfl.crypto.messages import Combination, Question
 
 # -- truncation changes nothing but the size of answers ---------------------------------------------------------------
@@ -258,7 +259,7 @@ def test_what_truncation_doesnt_stop_the_first_batchs_labels_where_weights_start
         matrix = session.training.model.features_of(batch)
         truth = np.where(active.model.labels_of(batch) == 1, 1.0, -1.0)
     assert matrix.shape == (19, 3)
-    found = sign_solutions(matrix, sums[0][:, 0] / -2)
+    found = sign_solutions(matrix * 2**16, sums[0][:, 0] / -2)
     if initialisation == "zero":
         assert len(found) == 1
         np.testing.assert_array_equal(found[0], truth)
@@ -273,9 +274,11 @@ class StubbornMessages(AuxiliaryMessages):
 
     def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
         assert isinstance(self._plan, AuxiliaryPlan)
-        matrix = extend(features, self._plan, self._formats.feature, self._attack.generator(step))
-        product = self._honest.combine(step, peer, matrix, residuals).encrypted
-        return Combination(matrix, compress(product, self._plan))
+        fixed_point = self._formats.feature
+        matrix = extend(features * 2.0**-16, self._plan, fixed_point, self._attack.generator(step))
+        product = matvec(matrix, residuals, features=fixed_point)
+        # On the wire sums of whole numbers look alike.
+        return Combination(matrix, replace(compress(product, self._plan), exponent=residuals.exponent))
 
     def mask(self, step: int, peer: str, combination: Combination) -> Question:
         masked, mask = mask_vector(combination.encrypted)
@@ -312,14 +315,14 @@ def test_who_asks_for_the_extra_sums_all_the_same_gets_noise_that_tells_nothing_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, truncating: bool
 ) -> None:
     shares: dict[int, FloatArray] = {}
-    encrypt = GradientExchange.encrypt_residuals
+    outgoing = GradientExchange.outgoing_residuals
 
-    def watching(self: GradientExchange, step: int, residual: FloatArray) -> WireVector:
+    def watching(self: GradientExchange, step: int, residual: FloatArray) -> OutgoingVector:
         if "active" not in self._peers:
             shares[step] = residual
-        return encrypt(self, step, residual)
+        return outgoing(self, step, residual)
 
-    monkeypatch.setattr(GradientExchange, "encrypt_residuals", watching)
+    monkeypatch.setattr(GradientExchange, "outgoing_residuals", watching)
     monkeypatch.setattr(StubbornMessages, "kept", [])
     with house(
         tmp_path,

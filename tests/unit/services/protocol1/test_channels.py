@@ -6,10 +6,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from services.common.agreement import Agreement, TrainingPlan
-from services.protocol1.channels import Exposure, channel, exposure, feature_format, residual_format
+from services.protocol1.channels import Exposure, channel, column_formats, exposure, feature_format, residual_format
 from services.protocol1.formats import CipherFormats
 from tests.harness.agreements import agreed
-from vfl.crypto import WRAP_BITS, PackingImpossible, PackingLayout, choose_layout, layouts_by_cost
+from vfl.crypto import WRAP_BITS, PackingImpossible, PackingLayout, choose_layout, layouts_for
 
 
 @st.composite
@@ -29,12 +29,11 @@ def sessions(draw: st.DrawFn) -> Agreement:
 def layouts_of(agreement: Agreement) -> list[PackingLayout]:
     parties = agreement.parties
     try:
-        return layouts_by_cost(
+        return layouts_for(
+            [column_formats(agreement, party) for party in parties],
             batch_size=agreement.plan.batch_size,
-            features=max(party.feature_count for party in parties),
             classes=agreement.residual_columns,
             residual_format=residual_format(agreement),
-            feature_format=feature_format(agreement),
             key_bits=agreement.plan.key_bits,
             reserved_bits=WRAP_BITS if any(party.truncates_answers for party in parties) else 0,
         )
@@ -85,7 +84,7 @@ def test_the_cheapest_layout_is_the_one_of_choose_layout() -> None:
     agreement = agreed(TrainingPlan(batch_size=8), rows=40)
     layouts = layouts_of(agreement)
     assert CipherFormats(agreement).layout == layouts[0]
-    assert layouts[0] == choose_layout(
+    assert replace(layouts[0], features=feature_format(agreement)) == choose_layout(
         batch_size=8,
         features=16,
         classes=1,

@@ -35,6 +35,8 @@ from vfl.crypto import (
 )
 from vfl.theory.training import sum_bits
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 UNIT = FixedPoint(16, 0, signed=False)
 SIGNED = FixedPoint(16, 0)
 
@@ -53,7 +55,7 @@ class Session:
     layout: PackingLayout | None
 
     def capacity(self, *, truncated: bool) -> AnswerCapacity:
-        product = StepProduct(self.rows, self.features, self.columns, self.layout, RESIDUAL, UNIT)
+        product = StepProduct(self.rows, UNIT.columns(self.features), self.columns, self.layout, RESIDUAL)
         return answer_capacity(product, key_bits=self.key_bits, truncated=truncated)
 
 
@@ -157,7 +159,7 @@ def test_a_wider_format_for_noise_doesnt_make_residuals_fewer(truncated: bool) -
     """residual_integer_bits is what a session allows for; its shares are no longer for it."""
     counts = [
         answer_capacity(
-            StepProduct(64, 15, 1, None, FixedPoint(32, integer_bits), UNIT), key_bits=2048, truncated=truncated
+            StepProduct(64, UNIT.columns(15), 1, None, FixedPoint(32, integer_bits)), key_bits=2048, truncated=truncated
         )
         for integer_bits in (7, 10, 14)
     ]
@@ -232,7 +234,7 @@ def test_what_counting_equations_doesnt_see_labels_take_a_bit_each_where_weights
     """
     key, private = small_keys
     rows = 26
-    (w,) = honest_answer_bits(StepProduct(rows, 1, 1, None, RESIDUAL, UNIT))
+    (w,) = honest_answer_bits(StepProduct(rows, UNIT.columns(1), 1, None, RESIDUAL))
     assert session(rows, 1).capacity(truncated=True).equations == 2
     labels = np.random.default_rng(3).integers(0, 2, rows)
     residual = encrypt_vector(private, 2.0 - 4.0 * labels)
@@ -263,7 +265,7 @@ class Product:
     def bits(self) -> tuple[int, ...]:
         rows, features = self.matrix.shape
         columns = self.shares.shape[1]
-        return honest_answer_bits(StepProduct(rows, features, columns, self.layout, RESIDUAL, self.features))
+        return honest_answer_bits(StepProduct(rows, self.features.columns(features), columns, self.layout, RESIDUAL))
 
     @property
     def exact(self) -> FloatArray:

@@ -6,6 +6,8 @@ import pytest
 
 from vfl.crypto import CipherVector, PrivateKey, PublicKey, decrypt_vector, encrypt_vector, matvec
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 KeyPair = tuple[PublicKey, PrivateKey]
 
 G = np.array([0.5, -0.25, 127.999, -127.999, 1e-9, 0.0, 0.1])

@@ -23,6 +23,8 @@ from vfl.crypto import (
     matvec,
 )
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 KeyPair = tuple[PublicKey, PrivateKey]
 
 UNIT = FixedPoint(16, 0, signed=False)

@@ -32,6 +32,8 @@ from vfl.crypto import (
     unmask,
 )
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 KeyPair = tuple[PublicKey, PrivateKey]
 
 UNIT = FixedPoint(16, 0, signed=False)

@@ -48,6 +48,8 @@ def test_ids_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(id_array, "_hashes", lambda values, count: np.full(count, 5))
     index = IdIndex(IdArray.of(["a", "b", "c"]))
     assert index.rows(["c", "a", "x", "b"]).tolist() == [2, 0, -1, 1]
+    assert not IdArray.of(["a", "b", "c"]).has_repeats
+    assert IdArray.of(["a", "b", "a"]).has_repeats
 
 
 def test_what_is_not_unicode_is_refused_without_showing_it() -> None:

@@ -1,4 +1,4 @@
-"""Kernels under test: the native one on every kind of lanes that this processor has."""
+"""The native kernel on every kind of lanes that this processor has."""
 
 import pytest
 
@@ -19,8 +19,8 @@ def native_library() -> None:
             pytest.skip(f"The native kernel can't be built here: {failed}")
 
 
-@pytest.fixture(params=[1, 8], ids=["limbs", "lanes"])
-def kernel(request: pytest.FixtureRequest, native_library: None) -> NativeKernel:
+@pytest.fixture(scope="session", params=[1, 8], ids=["limbs", "lanes"])
+def native_kernel(request: pytest.FixtureRequest, native_library: None) -> NativeKernel:
     try:
         return NativeKernel(request.param)
     except ValueError as refused:

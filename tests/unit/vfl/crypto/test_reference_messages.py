@@ -22,7 +22,7 @@ from vfl.crypto import (
     prove_modulus,
 )
 from vfl.crypto.messages import HonestMessages, MessageFormats, Messages
-from vfl.crypto.reference import ReferenceMessages, reference_key
+from vfl.crypto.reference_messages import ReferenceMessages, reference_key
 
 UNPACKED = replace(SMALL_PLAN, packing=False)
 STEP = 0
@@ -63,7 +63,7 @@ def test_whoever_sends_and_whoever_reads_the_sums_are_the_same(
 ) -> None:
     theirs, own = (formats_of(name, classes=classes, truncating=truncating) for name in ("active", "passive"))
     holder, asker = kinds[0](theirs, key), kinds[1](own, small_keys[1])
-    features = random_problem(classes=classes).blocks["passive"][:8]
+    features = random_problem(classes=classes).blocks["passive"][:8] * 2**16
     residual = residual_of(theirs, len(features))
     combination = asker.combine(STEP, "active", features, holder.encrypt(STEP, residual))
     question = asker.mask(STEP, "active", combination)
@@ -78,8 +78,8 @@ def test_a_product_is_the_same_integers(classes: int, key: PrivateKey) -> None:
     formats = formats_of("passive", classes=classes)
     formats = replace(formats, feature=replace(formats.feature, signed=True))
     residuals = HonestMessages(formats, key).encrypt(STEP, residual_of(formats, 8))
-    features = np.random.default_rng(2).uniform(-1, 1, size=(8, 3))
-    features[0], features[:, 1] = 0.0, 1.0
+    features = np.random.default_rng(2).integers(-(2**16), 2**16, size=(8, 3)).astype(np.float64)
+    features[0], features[:, 1] = 0.0, 2**16
     ours, theirs = (kind(formats, key).combine(STEP, "active", features, residuals).encrypted for kind in KINDS)
     assert ours == theirs
 
@@ -88,7 +88,7 @@ def test_both_decrypt_a_question_to_the_same_residues(key: PrivateKey) -> None:
     formats = formats_of("active")
     asker = formats_of("passive")
     residuals = ReferenceMessages(formats, key).encrypt(STEP, residual_of(formats, 8))
-    features = random_problem().blocks["passive"][:8]
+    features = random_problem().blocks["passive"][:8] * 2**16
     for kind in KINDS:
         asking: Messages = kind(asker, key)
         masked = asking.mask(STEP, "active", asking.combine(STEP, "active", features, residuals)).masked
@@ -114,7 +114,7 @@ def test_the_key_holder_finds_its_own_randomness_only_where_a_session_leaves_rho
     rerandomise: bool, key: PrivateKey
 ) -> None:
     messages = ReferenceMessages(formats_of("passive", rerandomise=rerandomise), key)
-    features = random_problem().blocks["passive"][:8]
+    features = random_problem().blocks["passive"][:8] * 2**16
     residuals = messages.encrypt(STEP, residual_of(messages.formats, 8))
     combination = messages.combine(STEP, "active", features, residuals)
     kept = [randomness_of(key, one) for one in combination.encrypted.ciphertexts]

@@ -16,7 +16,7 @@ a feature of 0. A peer may see that in the time that an answer takes.
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from phe import EncodedNumber, EncryptedNumber, PaillierPrivateKey, PaillierPublicKey, generate_paillier_keypair
 
@@ -59,21 +59,21 @@ class ReferenceMessages:
         return _vector(key, encrypted, residual.shape)
 
     def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
-        """Lines 1 and 6 to 8: multiply a peer's encrypted residuals by (s, d) features and add up."""
-        key, fixed_point = PaillierPublicKey(residuals.public_key.n), self.formats.feature
-        integers = fixed_point.encode(features).tolist()
+        """Lines 1 and 6 to 8: multiply a peer's encrypted residuals by (s, d) whole numbers and add up."""
+        key = PaillierPublicKey(residuals.public_key.n)
+        integers = self.formats.own.encode(features).tolist()
         encrypted = iter(residuals.ciphertexts)
         columns = range(self.formats.columns)
-        exponent = residuals.exponent + fixed_point.exponent
-        zero = EncryptedNumber(key, 1, exponent)
+        zero = EncryptedNumber(key, 1, residuals.exponent)
         sums = [[zero for _ in columns] for _ in range(features.shape[1])]
         for record in integers:
             coefficients = [EncryptedNumber(key, next(encrypted), residuals.exponent) for _ in columns]
             for feature, x in enumerate(record):
                 for column in columns:
-                    sums[feature][column] += coefficients[column] * EncodedNumber(key, x % key.n, fixed_point.exponent)
+                    sums[feature][column] += coefficients[column] * EncodedNumber(key, x % key.n, 0)
         flat = [one for row in sums for one in row]
-        return Combination(features, _vector(key, flat, (len(sums), len(columns)), is_product=True))
+        sums_vector = _vector(key, flat, (len(sums), len(columns)), is_product=True)
+        return Combination(features, replace(sums_vector, columns=self.formats.own))
 
     def mask(self, step: int, peer: str, combination: Combination) -> Question:
         """Lines 9 and 10: add [[r]] to every sum, r uniform in Z_n and encrypted with a fresh rho.

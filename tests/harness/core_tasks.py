@@ -1,0 +1,80 @@
+"""Tasks for worker processes: ordinary ones, some that die, and some that tell what a worker is like."""
+
+import ctypes
+import multiprocessing
+import os
+import resource
+import signal
+from pathlib import Path
+from typing import NamedTuple
+
+_PR_GET_DUMPABLE = 3
+
+
+class Dying(NamedTuple):
+    """A number to square, at a price.
+
+    Attributes:
+        number: what to square.
+        deaths: how many workers it takes with it before it is done.
+        folder: where it counts them.
+    """
+
+    number: int
+    deaths: int
+    folder: str
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def die_then_square(task: Dying) -> int:
+    """Square a number; a worker that does so dies as often as the task says. The calling process never does."""
+    marks = Path(task.folder)
+    deaths = len(list(marks.glob(f"{task.number}-*")))
+    if deaths < task.deaths and is_worker():
+        (marks / f"{task.number}-{deaths}").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(task.number)
+
+
+def square_where_there_is_memory(number: int) -> int:
+    """Square a number; workers have no memory for it."""
+    if is_worker():
+        raise MemoryError
+    return square(number)
+
+
+def refuse(number: int) -> int:
+    raise ValueError(f"{number} is refused.")
+
+
+def is_worker() -> bool:
+    return multiprocessing.parent_process() is not None
+
+
+def process_id(_: object) -> int:
+    return os.getpid()
+
+
+def interrupt_then_process_id(_: object) -> int:
+    """What Ctrl-C does to every process of a terminal, and what is left of this one."""
+    os.kill(os.getpid(), signal.SIGINT)
+    return os.getpid()
+
+
+def core_dumps(_: object) -> tuple[tuple[int, int], int]:
+    """The limit of core dumps, and whether the kernel would write or pipe one."""
+    return resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
+
+
+def open_files(_: object) -> dict[str, str]:
+    """What the process holds open: descriptor and what it is."""
+    found = {}
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            found[link.name] = str(link.readlink())
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,42 @@
+"""Every kernel's integers are those of the definitions, computed one power at a time."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.harness.product_tasks import by_definition, random_task
+from vfl.crypto import InvalidCiphertext
+from vfl.crypto.kernels import Kernel, ProductTask
+
+N = 1_000_003 * 998_244_353
+MODULUS = N * N
+few_examples = settings(max_examples=40, deadline=None)
+
+
+@few_examples
+@given(seed=st.integers(0, 2**32), rows=st.integers(1, 30), columns=st.integers(1, 9))
+def test_product_is_the_product_of_powers(kernel: Kernel, seed: int, rows: int, columns: int) -> None:
+    ciphertexts, task = random_task(seed, rows, columns)
+    assert kernel.product(ciphertexts, task, MODULUS) == by_definition(ciphertexts, task, MODULUS)
+
+
+def test_an_offset_needs_ciphertexts_with_an_inverse(kernel: Kernel) -> None:
+    one = np.ones(1, dtype=np.int64)
+    plain = ProductTask(one[None], one, 0 * one, 0 * one, 0 * one)
+    assert kernel.product([1_000_003], plain, MODULUS) == [1_000_003]
+    with pytest.raises(InvalidCiphertext, match="shares a factor"):
+        kernel.product([1_000_003], ProductTask(one[None], one, one, 0 * one, 0 * one), MODULUS)
+
+
+@few_examples
+@given(base=st.integers(1, N - 1), exponents=st.lists(st.integers(0, 2**67 - 1), max_size=5))
+def test_powers_are_those_of_the_definition(kernel: Kernel, base: int, exponents: list[int]) -> None:
+    tables = kernel.fixed_base(base, MODULUS, 67)
+    assert tables.powers(exponents) == [pow(base, exponent, MODULUS) for exponent in exponents]
+    for exponent in exponents:
+        expected = [pow(b, exponent, MODULUS) for b in (base, base + 1)]
+        assert kernel.powers([base, base + 1], exponent, MODULUS) == expected
+        if exponent:
+            assert kernel.secret_powers([base, base + 1], exponent, MODULUS) == expected
+    assert kernel.powers([], 3, MODULUS) == kernel.secret_powers([], 3, MODULUS) == []
