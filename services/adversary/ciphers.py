@@ -6,7 +6,8 @@ honest run has no trace of this module.
 
 from dataclasses import dataclass, field
 
-from services.protocol1.cipher import Cipher, Combined, DecryptedVector, Unmask, WireVector
+from services.protocol1.cipher import Cipher, Combined, Unmask
+from services.protocol1.vectors import DecryptedVector, WireVector
 from vfl.arrays import FloatArray
 
 
