@@ -105,7 +105,7 @@ class PartyData:
     pads_widths: bool = False
 
     @property
-    def ids(self) -> tuple[str, ...]:
+    def ids(self) -> Sequence[str]:
         """Record ids, one per row."""
         return self.table.ids
 
