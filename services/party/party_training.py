@@ -27,6 +27,7 @@ from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray, IntArray
+from vfl.data import GriddedFeatures
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, smallest_batch
 from vfl.learning.networks import DenseNetwork
 
@@ -71,6 +72,7 @@ class PartyTraining:
         name: the party's name in it.
         rows: training, validation and test rows of the common order.
         schedule: the public order of batches.
+        gridded: (aligned rows, d) features on the grids of their columns; private to this party.
         weights: (d, columns), as they stand.
         exchange: the party's half of Protocol 1.
     """
@@ -79,7 +81,7 @@ class PartyTraining:
         self,
         agreement: Agreement,
         name: str,
-        features: FloatArray,
+        gridded: GriddedFeatures,
         labels: IntArray | None,
         means: TrainingMeans,
         installed: DenseNetwork | None = None,
@@ -89,8 +91,8 @@ class PartyTraining:
         Args:
             agreement: the session's public terms.
             name: the party's name in it.
-            features: (aligned rows, d) in the common order, on the fixed-point grid; the active party's last column
-                is the constant 1, its bias.
+            gridded: (aligned rows, d) features in the common order, on the grids of their columns; the active party's
+                last column is the constant 1, its bias.
             labels: class indices, (aligned rows,); the active party's only.
             means: what the party trains with.
             installed: the party's part of a model that was trained elsewhere; then there is nothing to train.
@@ -101,7 +103,9 @@ class PartyTraining:
         plan = agreement.plan
         self.agreement = agreement
         self.name = name
+        features = gridded.values
         self._features = features
+        self.gridded = gridded
         self._labels = labels
         self._peers = means.peers
         self._executor = means.executor
@@ -272,12 +276,13 @@ class PartyTraining:
             self._executor.submit(peer.send_residuals, session_id, step, encrypted) for peer in self._peers.values()
         ]
         total = features.T @ residual
-        grid = 2.0**-self.agreement.plan.feature_fraction_bits
+        # Peers are asked about integers: the scales of the columns, and their order, stay here.
+        integers = self.gridded.integers_of(features)
         for name, peer in self._peers.items():
-            masked = self.exchange.masked_sums(step, name, features / grid, timer)
+            masked = self.exchange.masked_sums(step, name, integers, timer)
             with timer.stage("decrypt"):
                 answer = peer.decrypt(session_id, step, masked)
-            total += grid * self.exchange.gradient_share(name, answer)
+            total += self.gridded.restore(self.exchange.gradient_share(name, answer))
         with timer.stage("wait"):
             for sent in sending:
                 sent.result()
