@@ -11,6 +11,7 @@ from services.protocol1.formats import CipherFormats
 from vfl.crypto import PrivateKey, keygen
 from vfl.crypto.engine import Engine
 from vfl.crypto.messages import HonestMessages, MessageFormats, Messages
+from vfl.crypto.pool import PooledEngine
 
 _log = logging.getLogger(__name__)
 
@@ -43,8 +44,8 @@ class EngineArithmetic:
         return keygen(bits, insecure=True)[1]
 
     def messages(self, formats: MessageFormats, private_key: PrivateKey) -> Messages:
-        """Make messages that the engine computes."""
-        return HonestMessages(formats, private_key, self.engine)
+        """Make messages that the engine computes, from what it made ahead where there was time."""
+        return HonestMessages(formats, private_key, PooledEngine.of(self.engine))
 
 
 class ReferenceArithmetic:
