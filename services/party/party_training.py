@@ -286,10 +286,10 @@ class PartyTraining:
             asked[name] = self._executor.submit(self._peers[name].decrypt, session_id, step, masked)
         # In their own order, so that the sum is the same to the last bit whoever answers first.
         for name in self._peers:
-            with timer.stage("decrypt"):
+            with timer.stage("decrypt"), self.exchange.waiting():
                 answer = asked[name].result()
             total += self.gridded.restore(self.exchange.gradient_share(name, answer))
-        with timer.stage("wait"):
+        with timer.stage("wait"), self.exchange.waiting():
             for sent in sending:
                 sent.result()
         with timer.stage("update"):

@@ -5,6 +5,7 @@ Ciphers turn numbers into messages and messages into numbers. ``exchange.py`` ke
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages
 from services.protocol1.formats import CipherFormats
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from vfl.arrays import FloatArray
+from vfl.cores.idle import IdleTime
 from vfl.crypto import (
     PROOF_ROOTS,
     CipherVector,
@@ -34,6 +36,7 @@ from vfl.crypto import (
     to_bytes,
 )
 from vfl.crypto.messages import Combination, HonestMessages, Messages
+from vfl.crypto.pool import PooledEngine
 
 # Of own residuals: 64 KiB at 2,048 bits, so that a header more than once a part is nothing beside it.
 _CIPHERTEXTS_PER_PART = 128
@@ -89,6 +92,12 @@ class Cipher(Protocol):
     def decrypt(self, step: int, peer: str, vector: WireVector) -> DecryptedVector:
         """Answer a peer's masked sums; raises InvalidMessage for anything but the agreed ciphertexts."""
 
+    def waiting(self) -> AbstractContextManager[None]:
+        """While this context lasts its thread waits for a peer: what the next step takes may be made ahead."""
+
+    def close(self) -> None:
+        """Forget what was made ahead: the session is over. A late message may still be answered."""
+
 
 def honest_messages(agreement: Agreement, name: str, private_key: PrivateKey | None = None) -> HonestMessages:
     """A party's messages under a fresh key pair of the agreed length, or under the given one."""
@@ -112,6 +121,9 @@ class PaillierCipher:
         private_key = self._messages.private_key
         self._public_key = private_key.public_key
         self._peer_keys: dict[str, PublicKey] = {}
+        engine = self._messages.engine if isinstance(self._messages, HonestMessages) else None
+        self._engine = engine if isinstance(engine, PooledEngine) else None
+        self._idle = IdleTime(self._engine.make_ahead) if self._engine else None
         proof = prove_modulus(private_key, modulus_context(agreement.session_id, name))
         width = agreement.plan.key_bits // 8
         self.public_key = PublicKeyShown(
@@ -215,7 +227,20 @@ class PaillierCipher:
         exponent, columns, layout = expected.exponent, self._formats.columns_of(peer), self._formats.layout
         sums = CipherVector(self._public_key, ciphertexts, exponent, shape, layout, is_product=True, columns=columns)
         width = self._formats.answer_bytes(self._name, peer)
-        return DecryptedVector(expected.count, width, to_bytes(self._messages.answer(step, peer, sums), width))
+        # The peer waits for it, so nothing is made ahead meanwhile.
+        with self._idle.computing() if self._idle else nullcontext():
+            residues = self._messages.answer(step, peer, sums)
+        return DecryptedVector(expected.count, width, to_bytes(residues, width))
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """While this context lasts its thread waits for a peer: obfuscators and rho**n are made ahead."""
+        return self._idle.waiting() if self._idle else nullcontext()
+
+    def close(self) -> None:
+        """Forget what was made ahead."""
+        if self._idle and self._engine:
+            self._idle.close()
+            self._engine.close()
 
     def _to_wire(self, vector: CipherVector) -> WireVector:
         width = ciphertext_width(vector.public_key)
@@ -312,6 +337,13 @@ class PlainCipher:
         """Send a peer's sums back; raises InvalidMessage for another number of them."""
         vector.check(self.sums_header(peer))
         return DecryptedVector(vector.count, self._WIDTH, vector.data)
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Nothing is made ahead."""
+        return nullcontext()
+
+    def close(self) -> None:
+        """Nothing was made ahead."""
 
     def _to_wire(self, key_id: str, values: FloatArray) -> WireVector:
         return WireVector(key_id, values.size, self._WIDTH, 0, values.astype(self._DTYPE).tobytes())

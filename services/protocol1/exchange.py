@@ -15,6 +15,7 @@ decryption of a step is answered once. A peer is at most one step ahead or behin
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -234,6 +235,10 @@ class GradientExchange:
         state.pending = None
         return share
 
+    def waiting(self) -> AbstractContextManager[None]:
+        """While this context lasts this party's loop waits for its peers: the cipher may work ahead."""
+        return self._cipher.waiting()
+
     def complete_step(self, step: int) -> None:
         """Go on to the next step and forget what no peer can ask for again."""
         with self._condition:
@@ -258,11 +263,12 @@ class GradientExchange:
         with self._condition:
             self._ended = self._ended or reason
             self._condition.notify_all()
+        self._cipher.close()
 
     # -- inner checks ----------------------------------------------------------------------------------------------
 
     def _await(self, value: Callable[[], T | None], what: str) -> T:
-        with self._condition:
+        with self.waiting(), self._condition:
             self._condition.wait_for(lambda: self._ended is not None or value() is not None, self._timeout)
             self._refuse_if_ended()
             found = value()
