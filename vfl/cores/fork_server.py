@@ -14,7 +14,7 @@ from multiprocessing import spawn
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-_PRELOADED = ["vfl.cores.worker", "vfl.crypto.engine"]
+_PRELOADED = ["vfl.cores.worker", "vfl.crypto.engine", "vfl.crypto.curve25519"]
 # There are as many workers as cores: none needs threads for its linear algebra.
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _launching = threading.Lock()

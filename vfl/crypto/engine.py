@@ -27,8 +27,8 @@ class Engine:
     Attributes:
         kernel: the arithmetic.
         cores: of this machine: most tasks hold secrets.
-        product_cores: what products go over, which see ciphertexts and the party's own features but never a key, a
-            mask or an obfuscator; None for the same cores.
+        product_cores: what products go over where that is more than ``cores``. Their type takes nothing else: they see
+            ciphertexts and the party's own features but never a key, a mask or an obfuscator.
     """
 
     kernel: Kernel = field(default_factory=best_kernel)
