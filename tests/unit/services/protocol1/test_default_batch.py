@@ -19,7 +19,7 @@ from services.protocol1.channels import Exposure, exposure
 from services.protocol1.default_batch import with_batch_size
 from services.protocol1.formats import CipherFormats
 from tests.harness.agreements import agreed
-from vfl.crypto.widths import ColumnWidths
+from vfl.crypto import ColumnWidths
 from vfl.data import DATASETS, common_order, rows_of
 from vfl.learning import smallest_batch
 
@@ -32,14 +32,14 @@ class Split(NamedTuple):
 
     Attributes:
         aligned: records that both parties have, 2 % missing at each.
-        widths: features of the active party with its bias, and of the passive one: binary, byte, full.
+        features: of the active party with its bias, and of the passive one, by their widths.
         classes: of the labels.
         batch_size: by default.
         layout: rows per ciphertext and columns per answer.
     """
 
     aligned: int
-    widths: tuple[ColumnWidths, ColumnWidths]
+    features: tuple[ColumnWidths, ColumnWidths]
     classes: int
     batch_size: int
     layout: tuple[int, int]
@@ -60,8 +60,8 @@ def described(split: Split) -> tuple[PartyDescription, ...]:
     names = ("active", "passive")
     truncates = settings_of({}).truncate_answers
     return tuple(
-        PartyDescription(name, widths.total, 0, False, split.aligned, truncates, (), widths.binary, widths.byte)
-        for name, widths in zip(names, split.widths, strict=True)
+        PartyDescription(name, one.total, 0, False, split.aligned, truncates, (), one.binary, one.byte)
+        for name, one in zip(names, split.features, strict=True)
     )
 
 
