@@ -41,11 +41,18 @@ _log = logging.getLogger(__name__)
 class _LogObserver:
     """Watches a job that nobody asked for over the wire (autostart)."""
 
-    def stage(self, name: str) -> None: ...
+    def __init__(self) -> None:
+        self._stage, self._twentieths = "", 0
+
+    def stage(self, name: str) -> None:
+        self._stage, self._twentieths = name, 0
 
     def step(self, done: int, planned: int, what: str = "") -> None:
-        if done % max(1, planned // 20) == 0:
+        twentieths = 20 * done // planned
+        # An alignment has a log of its own, in ids.
+        if twentieths > self._twentieths and self._stage != "aligning":
             _log.info("Step %d of %d.", done, planned)
+        self._twentieths = twentieths
 
     def epoch(self, outcome: EpochOutcome) -> None:
         _log.info("Epoch %d: validation loss %.4f, %.1f s.", outcome.epoch, outcome.validation_loss, outcome.seconds)
