@@ -11,8 +11,9 @@ from plumbline.judge.how_far import Progress, silent
 from plumbline.judge.labels import label_verdicts
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
-from services.common.run_records import FoundLabels, TrainingAttackOutcome
-from vfl.arrays import BoolArray, IntArray
+from services.common.run_records import FoundLabels, PartyFeatures, TrainingAttackOutcome
+from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.data import GriddedFeatures
 
 
 @dataclass(frozen=True)
@@ -141,11 +142,20 @@ def _features(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
 def _readings(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     right, read, total = 0, 0, 0
     for peer, found in folder.found_values(party, attack).items():
-        truth = folder.features(peer).features
+        truth = _in_wire_order(folder.features(peer))
         right += int((found.values == truth[found.rows]).sum())
         read += found.values.size
         total += truth.size
     return {"success": right / read if read else 0.0, "resolved": read / total if total else 0.0}
+
+
+def _in_wire_order(table: PartyFeatures) -> FloatArray:
+    """A party's features in the order in which they travel: what is read on the wire has no other."""
+    if table.widths is None or table.steps is None:
+        return table.features
+    order = GriddedFeatures(table.features, table.steps, tuple(table.widths.tolist())).order
+    travelling: FloatArray = table.features[:, order]
+    return travelling
 
 
 def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
 from vfl.arrays import FloatArray, IntArray
+from vfl.data import GriddedFeatures
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, smallest_batch
 from vfl.learning.networks import DenseNetwork
 
@@ -72,6 +73,7 @@ class PartyTraining:
         name: the party's name in it.
         rows: training, validation and test rows of the common order.
         schedule: the public order of batches.
+        gridded: (aligned rows, d) features on the grids of their columns; private to this party.
         weights: (d, columns), as they stand.
         exchange: the party's half of Protocol 1.
     """
@@ -80,7 +82,7 @@ class PartyTraining:
         self,
         agreement: Agreement,
         name: str,
-        features: FloatArray,
+        gridded: GriddedFeatures,
         labels: IntArray | None,
         means: TrainingMeans,
         installed: DenseNetwork | None = None,
@@ -90,8 +92,8 @@ class PartyTraining:
         Args:
             agreement: the session's public terms.
             name: the party's name in it.
-            features: (aligned rows, d) in the common order, on the fixed-point grid; the active party's last column
-                is the constant 1, its bias.
+            gridded: (aligned rows, d) features in the common order, on the grids of their columns; the active party's
+                last column is the constant 1, its bias.
             labels: class indices, (aligned rows,); the active party's only.
             means: what the party trains with.
             installed: the party's part of a model that was trained elsewhere; then there is nothing to train.
@@ -102,7 +104,9 @@ class PartyTraining:
         plan = agreement.plan
         self.agreement = agreement
         self.name = name
+        features = gridded.values
         self._features = features
+        self.gridded = gridded
         self._labels = labels
         self._peers = means.peers
         self._executor = means.executor
@@ -274,16 +278,17 @@ class PartyTraining:
             ]
             outgoing.make()
         total = features.T @ residual
-        grid = 2.0**-self.agreement.plan.feature_fraction_bits
+        # Peers are asked about integers: the scales of the columns, and their order, stay here.
+        integers = self.gridded.integers_of(features)
         asked: dict[str, Future[DecryptedVector]] = {}
         for name in timer.waiting("wait", self.exchange.arrivals(step)):
-            masked = self.exchange.masked_sums(step, name, features / grid, timer)
+            masked = self.exchange.masked_sums(step, name, integers, timer)
             asked[name] = self._executor.submit(self._peers[name].decrypt, session_id, step, masked)
         # In their own order, so that the sum is the same to the last bit whoever answers first.
         for name in self._peers:
             with timer.stage("decrypt"), self.exchange.waiting():
                 answer = asked[name].result()
-            total += grid * self.exchange.gradient_share(name, answer)
+            total += self.gridded.restore(self.exchange.gradient_share(name, answer))
         with timer.stage("wait"), self.exchange.waiting():
             for sent in sending:
                 sent.result()

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.meters import StageTimer
+from services.party.features import description_of
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining, TrainingMeans
 from services.protocol1.cipher import make_cipher
@@ -19,11 +21,7 @@ from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 from vfl.arrays import FloatArray, IntArray
-from vfl.data import (
-    is_signed,
-    magnitude_bits,
-    snap_to_grid,
-)
+from vfl.data import GriddedFeatures
 from vfl.learning import (
     BatchSchedule,
     GradientDescent,
@@ -44,11 +42,21 @@ SMALL_PLAN = TrainingPlan(epochs=3, batch_size=8, key_bits=512)
 
 @dataclass(frozen=True)
 class Problem:
-    """Blocks of features by party, the active party first with its bias last, and labels."""
+    """Blocks of features by party, on the grids of their columns, the active party first with its bias last."""
 
     blocks: dict[str, FloatArray]
     labels: IntArray
     classes: int
+    on_grids: dict[str, GriddedFeatures] | None = None
+
+    @classmethod
+    def of(cls, gridded: dict[str, GriddedFeatures], labels: IntArray, classes: int) -> "Problem":
+        """What parties' own tables become in a session."""
+        return cls({name: one.values for name, one in gridded.items()}, labels, classes, gridded)
+
+    @cached_property
+    def gridded(self) -> dict[str, GriddedFeatures]:
+        return self.on_grids or {name: GriddedFeatures.of(block) for name, block in self.blocks.items()}
 
     @property
     def rows(self) -> int:
@@ -56,19 +64,18 @@ class Problem:
 
     def agreement(self, plan: TrainingPlan, truncating: bool = True) -> Agreement:
         parties = tuple(
-            PartyDescription(name, block.shape[1], magnitude_bits(block), is_signed(block), self.rows, truncating)
-            for name, block in self.blocks.items()
+            replace(description_of(name, one), truncates_answers=truncating) for name, one in self.gridded.items()
         )
         return with_batch_size(Agreement(SESSION, plan, self.classes, parties))
 
 
 def problem_of(features: FloatArray, labels: IntArray, parties: int) -> Problem:
-    """Deal columns out to ``parties``, min-max scaled and snapped to the grid, with a bias for the active one."""
+    """Deal columns out to ``parties``, min-max scaled and on their grids, with a bias for the active one."""
     low, high = features.min(axis=0), features.max(axis=0)
-    scaled = snap_to_grid((features - low) / np.where(high > low, high - low, 1.0))
-    blocks = np.array_split(scaled, parties, axis=1)
+    blocks = np.array_split((features - low) / np.where(high > low, high - low, 1.0), parties, axis=1)
     blocks[0] = np.hstack([blocks[0], np.ones((len(features), 1))])
-    return Problem(dict(zip(names_of(parties), blocks, strict=True)), labels, int(labels.max()) + 1)
+    on_grids = [GriddedFeatures.of(block).values for block in blocks]
+    return Problem(dict(zip(names_of(parties), on_grids, strict=True)), labels, int(labels.max()) + 1)
 
 
 def random_problem(*, rows: int = 37, columns: int = 6, parties: int = 2, classes: int = 2, seed: int = 5) -> Problem:
@@ -124,7 +131,7 @@ def wired(
             trainings[name] = PartyTraining(
                 agreement,
                 name,
-                problem.blocks[name],
+                problem.gridded[name],
                 problem.labels if number == 0 else None,
                 TrainingMeans(
                     {other: peer(name, other) for other in problem.blocks if other != name},

@@ -14,6 +14,7 @@ from vfl.crypto.kernels import Kernel, ProductTask, best_kernel
 from vfl.crypto.kernels.counts import DECRYPT_PRODUCTS, ENCRYPT_PRODUCTS, RERANDOMISE_PRODUCTS
 from vfl.crypto.keys import PrivateKey
 from vfl.crypto.obfuscation import OwnerObfuscator
+from vfl.crypto.product_jobs import ProductCores, ProductJob, compute_product
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -26,13 +27,13 @@ class Engine:
     Attributes:
         kernel: the arithmetic.
         cores: of this machine: most tasks hold secrets.
-        product_cores: what products go over, which see ciphertexts and the party's own features but never a key, a
-            mask or an obfuscator; None for the same cores.
+        product_cores: what products go over where that is more than ``cores``. Their type takes nothing else: they see
+            ciphertexts and the party's own features but never a key, a mask or an obfuscator.
     """
 
     kernel: Kernel = field(default_factory=best_kernel)
     cores: Cores = field(default_factory=OneCore)
-    product_cores: Cores | None = None
+    product_cores: ProductCores | None = None
 
     def __str__(self) -> str:
         count = self.cores.count
@@ -44,8 +45,8 @@ class Engine:
         chunks = product_chunks(task, modulus.bit_length(), cores.count)
         if len(chunks) == 1:
             return self.kernel.product(ciphertexts, task, modulus)
-        tasks = (_Product(self.kernel, tuple(ciphertexts[chunk.rows]), chunk.task, modulus) for chunk in chunks)
-        return _multiplied(chunks, cores.map(_product, tasks), int(task.answers[-1]) + 1, modulus)
+        jobs = (ProductJob(self.kernel, ciphertexts[chunk.rows], chunk.task, modulus) for chunk in chunks)
+        return _multiplied(chunks, cores.map(compute_product, jobs), int(task.answers[-1]) + 1, modulus)
 
     def encrypt(self, private_key: PrivateKey, plaintexts: Sequence[int]) -> list[int]:
         """Encrypt integers, which count modulo n, under one's own key."""
@@ -77,10 +78,6 @@ class Engine:
         powers = self._mapped(_raise, tasks, OneCore() if len(halves) < 2 else self.cores)
         return private_key.combine(powers[:count], powers[count:])
 
-    def forget(self) -> None:
-        """End what workers remember of keys: a session is over."""
-        self.cores.forget()
-
     def _counts(self, count: int, products_per_item: int, modulus: int) -> list[int]:
         return item_counts(count, products_per_item, modulus.bit_length(), self.cores.count)
 
@@ -104,20 +101,6 @@ def blind(plaintexts: Sequence[int], randomness: Sequence[int], n: int) -> list[
         int((1 + mpz(plaintext) % modulus * modulus) * power % square)
         for plaintext, power in zip(plaintexts, randomness, strict=True)
     ]
-
-
-@dataclass(frozen=True)
-class _Product:
-    """A chunk of an encrypted matrix product. It may travel: it holds no key, mask or obfuscator."""
-
-    kernel: Kernel
-    ciphertexts: tuple[int, ...]
-    task: ProductTask
-    modulus: int
-
-
-def _product(chunk: _Product) -> list[int]:
-    return chunk.kernel.product(chunk.ciphertexts, chunk.task, chunk.modulus)
 
 
 def _multiplied(chunks: Sequence[ProductChunk], results: Iterable[list[int]], count: int, modulus: int) -> list[int]:

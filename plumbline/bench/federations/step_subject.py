@@ -75,19 +75,18 @@ def measure_steps(asked: StepsAsked, progress: Progress = silent) -> Result:
     Raises WrongResult where cryptography by itself finds other sums than plain arithmetic, FederationFailed when a
     federation fails.
     """
-    kernels = kernel_settings()
     rows = list[dict[str, Cell]]()
     for name, shape in asked.shapes.items():
         progress(f"a federation: {name}")
-        variants = {kernel: _training(asked, shape, kernel) for kernel in kernels}
-        for kernel, runs in in_turns(variants, asked.repetitions).items():
-            rows.append({"federation": name, "kernel": kernel, **_cells(runs)})
+        variants = {words: _training(asked, shape, one) for words, one in _variants(shape).items()}
+        for words, runs in in_turns(variants, asked.repetitions).items():
+            rows.append({"federation": name, "variant": words, **_cells(runs)})
     table = ResultTable(
         "steps",
         f"A step of a federation of three processes, batches of {asked.batch}, {asked.key_bits:,} bits",
         columns_of(
             federation="each party's table",
-            kernel="kernel",
+            variant="kernel",
             step="step, ms",
             own="its cryptography's CPU, ms",
             ratio="step / CPU",
@@ -105,6 +104,14 @@ def measure_steps(asked: StepsAsked, progress: Progress = silent) -> Result:
     return Result("federation", f"plumbline bench federation --repetitions {asked.repetitions}", (table,))
 
 
+def _variants(shape: TableShape) -> dict[str, dict[str, object]]:
+    """Settings of the trainings that are compared: each kernel, and columns as wide as before there were widths."""
+    variants: dict[str, dict[str, object]] = {}
+    if shape.byte or shape.binary:
+        variants["portable, all columns full"] = {"kernel": "portable", "pad_widths": True}
+    return variants | {kernel: {"kernel": kernel} for kernel in kernel_settings()}
+
+
 def _cells(runs: list[TrainedOnce]) -> dict[str, Cell]:
     steps, own = ([second for run in runs for second in getattr(run, name)] for name in ("steps", "own"))
     step, alone = (Spread.of(one).scaled(_MILLISECONDS) for one in (steps, own))
@@ -119,14 +126,14 @@ def _cells(runs: list[TrainedOnce]) -> dict[str, Cell]:
     }
 
 
-def _training(asked: StepsAsked, shape: TableShape, kernel: str) -> Callable[[], TrainedOnce]:
+def _training(asked: StepsAsked, shape: TableShape, variant: Mapping[str, object]) -> Callable[[], TrainedOnce]:
     settings = {
         "cipher": "paillier",
         "key_bits": asked.key_bits,
         "allow_insecure_keys": asked.key_bits < 2048,
         "batch_size": asked.batch,
         "epochs": asked.epochs,
-        "kernel": kernel,
+        **variant,
         "validation_fraction": 0.0,
         "test_fraction": 0.0,
         "seed": 1,

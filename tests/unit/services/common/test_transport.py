@@ -280,7 +280,7 @@ def _train_over_the_wire(certificates: Path, rows: int, columns: int, plan: Trai
             trainings[name] = PartyTraining(
                 problem.agreement(plan),
                 name,
-                problem.blocks[name],
+                problem.gridded[name],
                 problem.labels if name == "active" else None,
                 TrainingMeans(
                     peers, np.random.default_rng(100 + number), 60, stack.enter_context(ThreadPoolExecutor())

@@ -319,7 +319,7 @@ def test_the_same_table_that_is_encoded_otherwise_is_told(tmp_path: Path, monkey
 
         def otherwise(self: PartyData, rows: Any, plan: TrainingPlan) -> AlignedFeatures:
             aligned = original(self, rows, plan)
-            return replace(aligned, features=np.nextafter(aligned.features, 2.0))
+            return replace(aligned, gridded=replace(aligned.gridded, values=np.nextafter(aligned.features, 2.0)))
 
         with monkeypatch.context() as patch:
             patch.setattr(PartyData, "aligned", otherwise)

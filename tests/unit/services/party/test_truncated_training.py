@@ -256,10 +256,10 @@ def test_what_truncation_doesnt_stop_the_first_batchs_labels_where_weights_start
         assert session is not None
         assert session.training is not None
         batch = next(active.schedule.epoch(0))
-        matrix = session.training.model.features_of(batch)
+        matrix = session.training.gridded.integers_of(session.training.model.features_of(batch))
         truth = np.where(active.model.labels_of(batch) == 1, 1.0, -1.0)
     assert matrix.shape == (19, 3)
-    found = sign_solutions(matrix * 2**16, sums[0][:, 0] / -2)
+    found = sign_solutions(matrix, sums[0][:, 0] / -2)
     if initialisation == "zero":
         assert len(found) == 1
         np.testing.assert_array_equal(found[0], truth)
