@@ -9,12 +9,12 @@ import subprocess
 import sys
 
 from benchmarks.page import PAGE, RESULTS, page_of, read_results
-from plumbline.bench.machine import usable_cores
+from vfl.cores import available_cores
 
 # Beyond each subject's defaults.
 _OPTIONS = {
-    "he": ("--scaling", "--workers", str(usable_cores())),
-    "psi": ("--whole", "300000", "--whole", "1000000", "--workers", str(usable_cores())),
+    "he": ("--scaling", "--workers", str(available_cores())),
+    "psi": ("--whole", "300000", "--whole", "1000000", "--workers", str(available_cores())),
     "federation": (),
     "predict": (),
     "attacks": ("--repetitions", "2"),

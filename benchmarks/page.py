@@ -21,8 +21,8 @@ _TITLES = {
 _INTRODUCTION = """# Benchmarks
 
 Times vary with the machine and its neighbours: compare figures of one table only, whose rows were measured in turns in
-one run. A cell is a median, with the smallest and the largest in brackets. Every result was compared with the exact one in
-the same run; a variant that computes something else stops it.
+one run. A cell is a median, with the smallest and the largest in brackets. Every result was compared with the exact one
+in the same run; a variant that computes something else stops it.
 
 `make benchmarks` measures all of it again and makes this page from what it found. No figure below was typed."""
 _HOLDS = {True: "yes", False: "**no**"}

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Literal
 
-from vfl import cores
+from vfl.cores import Cores, cores_for
 from vfl.crypto.kernels import Kernel, kernel_named
 from vfl.crypto.kernels.native import NativeKernel
 from vfl.crypto.native.library import LibraryMissing
@@ -21,11 +21,16 @@ def kernels_here() -> dict[str, Kernel]:
     return kernels
 
 
+def kernel_of(setting: str) -> Kernel:
+    """The kernel that a setting of ``PLUMBLINE_KERNEL`` names."""
+    return kernel_named(setting)
+
+
 def kernel_settings() -> tuple[str, ...]:
     """Name the settings of ``PLUMBLINE_KERNEL`` that are measured beside each other."""
     return ("portable", "native") if len(kernels_here()) > 1 else ("portable",)
 
 
-def cores_for(kernel: Kernel, count: int) -> cores.Cores:
-    """Start so many workers of the kind that makes a kernel faster."""
-    return cores.cores_for(count, releases_gil=kernel.releases_gil)
+def cores_of(kernel: Kernel, count: int) -> Cores:
+    """Start so many workers of the kind that makes a kernel faster: close them at the end."""
+    return cores_for(count, releases_gil=kernel.releases_gil)

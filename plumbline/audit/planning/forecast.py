@@ -19,6 +19,7 @@ _STEP_MESSAGES = 0.006
 _EPOCH_MESSAGES = 0.04
 _JUDGE_PER_CELL = 6e-6
 _REPORT = 4.0
+_PREDICTED_RECORD = 8e-6
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,11 @@ def training_seconds(work: Workload, calibration: Calibration, cipher: str) -> f
     keys = calibration.cipher.key * math.ceil((peers + 1) / calibration.cores)
     step = step_seconds(work.agreement, calibration.cipher, calibration.cores, calibration.workers)
     return speed * messages + keys + work.steps * step
+
+
+def prediction_seconds(records: int, calibration: Calibration) -> float:
+    """Seconds of scores for so many records, asked for in bulk."""
+    return calibration.blinded_id / _REFERENCE_ID * records * _PREDICTED_RECORD
 
 
 def step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int, workers: int = 1) -> float:

@@ -10,13 +10,14 @@ import numpy as np
 
 from plumbline.bench.federations.made_tables import TableShape, started
 from plumbline.bench.federations.own_cryptography import OwnCryptography
-from plumbline.bench.kernels_here import kernel_settings
+from plumbline.bench.kernels_here import kernel_of, kernel_settings
 from plumbline.bench.processes_here import cpu_seconds
 from plumbline.bench.repetition import in_turns
 from plumbline.bench.result import Cell, Progress, Result, ResultTable, Spread, columns_of, silent
 from plumbline.federation import Federation
 from protos.v1 import active_pb2
 from services.common.run_folder import RunFolder
+from vfl.crypto.kernels import Kernel
 
 _MILLISECONDS = 1e3
 _PARTIES = ("active", "passive")
@@ -146,7 +147,7 @@ def _training(asked: StepsAsked, shape: TableShape, variant: Mapping[str, object
                 start = time.perf_counter() - begin
                 watcher = _EpochWatcher(federation)
                 federation.train(watch=watcher)
-            return _told(RunFolder(Path(folder)), start, watcher)
+            return _told(RunFolder(Path(folder)), start, watcher, kernel_of(str(variant["kernel"])))
 
     return train
 
@@ -164,14 +165,14 @@ class _EpochWatcher:
             self.seconds.append(sum(cpu_seconds(process) for process in self._processes))
 
 
-def _told(folder: RunFolder, start: float, watcher: _EpochWatcher) -> TrainedOnce:
+def _told(folder: RunFolder, start: float, watcher: _EpochWatcher, kernel: Kernel) -> TrainedOnce:
     records = {party: folder.record(party) for party in _PARTIES}
     active = records["active"]
     assert active.agreement is not None  # noqa: S101 - a training has ended
     assert active.epochs is not None  # noqa: S101
     steps = len(active.steps or ()) // len(active.epochs)
     cpu = np.diff(watcher.seconds) / steps
-    own = OwnCryptography(active.agreement)
+    own = OwnCryptography(active.agreement, kernel)
     return TrainedOnce(
         start,
         tuple(epoch.seconds / steps for epoch in active.epochs[1:]),
