@@ -14,6 +14,7 @@ from pathlib import Path
 from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, Role, role_of
 from services.common.settings import PREFIX, Settings
+from vfl.cores import available_cores
 
 _STOP_SECONDS = 5.0
 # What a service's log says before a traceback (services.common.statuses, services.active.server).
@@ -30,8 +31,8 @@ class LocalProcesses:
 
     Attributes:
         folder: where certificates and the parties' state go, and logs by default.
-        settings: settings of every process, by its party's name; addresses, certificates and a folder for its state are
-            added here. A folder for state that the settings name gets one for each party.
+        settings: settings of every process, by its party's name; addresses, certificates, a folder for its state and,
+            where they name none, workers are added here. A folder for state that they name gets one for each party.
         logs: a folder that exists, for one log per party.
         addresses: HOST:PORT of every party, by name, once it is started.
     """
@@ -79,6 +80,7 @@ class LocalProcesses:
         settings = self.settings[name].model_copy(
             update={"listen": self.addresses[name], "peers": dict(self.peers_of(name)), "state_dir": self.state(name)}
             | ({} if self.is_insecure else {"certs": self.certificates})
+            | ({} if self.settings[name].workers else {"workers": self.fair_share()})
         )
         environment = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
         environment |= settings.environment()
@@ -93,6 +95,11 @@ class LocalProcesses:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+
+    def fair_share(self) -> int:
+        """The cores of this machine for each of the parties that encrypt, all at the same time; at least 1."""
+        busy = sum(role_of(name) is not Role.COORDINATOR for name in self.settings)
+        return max(1, available_cores() // max(1, busy))
 
     def peers_of(self, name: str) -> Mapping[str, str]:
         """Where one party finds the others, and itself: HOST:PORT by name."""

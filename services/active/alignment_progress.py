@@ -1,8 +1,9 @@
 """How far an alignment has come, counted in ids. Knows no network."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from services.common.alignment import LoggedProgress
 from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.data import BlindedIds
 
@@ -27,17 +28,23 @@ class AlignmentProgress:
         self._done = 0
         self._begun = 0  # planned for the parties that have been turned to
         self._remaining = own_ids
+        self._log = LoggedProgress("Aligning: %s of %s blinded ids.")
 
-    def setup_of(self, setup: BlindedIds, remaining: Sequence[str]) -> BlindedIds:
-        """The next party's ids as they arrive. ``remaining``: the ids that this party still asks about."""
-        self._remaining = len(remaining)
+    def setup_of(self, setup: BlindedIds, remaining: int) -> BlindedIds:
+        """The next party's ids as they arrive. ``remaining``: how many ids this party still asks about."""
+        self._remaining = remaining
         self._left_parties -= 1
         self._begun += setup.count + 2 * self._remaining
         return replace(setup, chunks=self.counted(setup.chunks))
 
     def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The same chunks, each counted once the next is asked for: it has been worked on by then."""
+        """The same chunks, each counted once the next is asked for: it has been worked on by then, or is at work."""
         for chunk in chunks:
             yield chunk
-            self._done += len(chunk) // COORDINATE_BYTES
-            self._tell(self._done, max(self._done, self._begun + 3 * self._remaining * self._left_parties))
+            self._count(len(chunk) // COORDINATE_BYTES)
+
+    def _count(self, ids: int) -> None:
+        self._done += ids
+        planned = max(self._done, self._begun + 3 * self._remaining * self._left_parties)
+        self._tell(self._done, planned)
+        self._log.note(self._done, planned)

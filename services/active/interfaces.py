@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vfl.data import BlindedIds
+from vfl.data.id_array import IdArray
 from vfl.learning.networks import DenseNetwork
 
 
@@ -17,7 +18,7 @@ class PassiveParty(Protocol):
     def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds:
         """Send this party's blinded ids; returns them under the party's key as well."""
 
-    def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None:
+    def fix_order(self, session_id: str, common_ids: IdArray) -> None:
         """Send the common ids in the order of rows that every party takes."""
 
     def join(self, session_id: str) -> None:

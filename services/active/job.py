@@ -4,7 +4,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +29,8 @@ from services.party.party_training import PartyTraining
 from services.party.peer_watch import PeerWatch
 from services.party.session import PartySession, join
 from vfl.arrays import FloatArray, IntArray
-from vfl.data import BlindedIds, PsiClient, common_order, rows_of
+from vfl.data import BlindedIds, PsiClient, rows_in_common_order
+from vfl.data.id_array import IdArray
 from vfl.learning import log_loss
 from vfl.learning.score_quality import ScoreQuality
 
@@ -170,19 +171,26 @@ class Job:
 
     def _align(self) -> IntArray:
         """Intersect ids with each passive party in turn, each time with what is left, and fix the common order."""
-        remaining: Sequence[str] = self._data.ids
-        progress = AlignmentProgress(self._observer.step, len(remaining), len(self._passive_parties))
-        for name, party in self._passive_parties.items():
-            with alignment_refusals():
-                client = PsiClient(remaining, alignment_context(self.session_id, name))
-                with self._open(party.set_up_alignment(self.session_id, len(remaining))) as setup:
-                    client.receive_setup(progress.setup_of(setup, remaining))
-                request = progress.counted(client.request())
-                with self._open(party.align(self.session_id, request, len(remaining))) as response:
-                    remaining = common_order(client.intersect(progress.counted(response.chunks)))
-        self._for_all_passive(lambda party: party.fix_order(self.session_id, remaining))
-        self.order = rows_of(self._data.ids, remaining)
+        own = IdArray.of(self._data.ids)
+        rows = np.arange(len(own))
+        progress = AlignmentProgress(self._observer.step, len(own), len(self._passive_parties))
+        with alignment_refusals():
+            for name in self._passive_parties:
+                rows = rows_in_common_order(own, rows[self._common_with(name, own.take(rows), progress)])
+        common = own.take(rows)
+        self._for_all_passive(lambda party: party.fix_order(self.session_id, common))
+        self.order = rows
         return self.order
+
+    def _common_with(self, name: str, ids: IdArray, progress: AlignmentProgress) -> IntArray:
+        """Which of these ids a passive party has too: their places."""
+        party = self._passive_parties[name]
+        client = PsiClient(ids, alignment_context(self.session_id, name), self._context.cores)
+        with self._open(party.set_up_alignment(self.session_id, len(ids))) as setup:
+            client.receive_setup(progress.setup_of(setup, len(ids)))
+        request = progress.counted(client.request())
+        with self._open(party.align(self.session_id, request, len(ids))) as response:
+            return client.common_rows(progress.counted(response.chunks))
 
     @contextmanager
     def _open(self, stream: BlindedIds) -> Iterator[BlindedIds]:

@@ -1,11 +1,12 @@
 """A model that has been trained, or installed, as the active party asks for its scores."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from services.adversary.knowledge import Knowledge
 from services.party.model_file import KeptModel
 from services.party.party_model import PartyModel
+from vfl.data.id_array import IdArray, IdIndex
 
 
 @dataclass(frozen=True)
@@ -14,18 +15,18 @@ class TrainedModel:
 
     Attributes:
         kept: its own part, as it is kept.
-        row_of_id: the row of each aligned record in the common order.
+        row_of_id: finds the rows of aligned records in the common order by their ids.
         knowledge: what it knows besides, for attacks; None where none is mounted, or not yet asked for.
     """
 
     kept: KeptModel
-    row_of_id: Mapping[str, int]
+    row_of_id: IdIndex
     knowledge: Knowledge | None = None
 
     @classmethod
-    def of(cls, kept: KeptModel, ids: tuple[str, ...]) -> "TrainedModel":
+    def of(cls, kept: KeptModel, ids: Sequence[str]) -> "TrainedModel":
         """A model with the records of this party's own table, whose ids these are."""
-        return cls(kept, {ids[own]: row for row, own in enumerate(kept.order.tolist())})
+        return cls(kept, IdIndex(IdArray.of(ids).take(kept.order)))
 
     def knowing(self, knowledge: Knowledge) -> "TrainedModel":
         """The same, for attacks that know this besides."""

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-import numpy as np
-
 from attacks import AuxiliaryRows
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.job import Job, Labels
@@ -36,7 +34,7 @@ from services.party.served_models import ServedModels
 from services.party.session import PartySession
 from services.protocol1.exchange import GradientExchange
 from vfl.arrays import FloatArray
-from vfl.data import Table, encode_labels, rows_of
+from vfl.data import Table, encode_labels
 from vfl.learning.score_quality import ScoreQuality
 
 _log = logging.getLogger(__name__)
@@ -204,6 +202,7 @@ class ActiveParty:
             if self._job is not None:
                 self._job.finish()
             self._job = None
+            self._context.cores.forget()
             self._job_lock.release()
 
     def cancel(self) -> None:
@@ -260,15 +259,15 @@ class ActiveParty:
 
     def _with_auxiliary(self, model: TrainedModel, known: Knowledge, records: Table) -> Knowledge:
         """Ask for the scores of the auxiliary records, as an active party may for any aligned one."""
-        ids = [record for record in records.ids if record in model.row_of_id]
-        if not ids:
+        rows = model.row_of_id.rows(records.ids)
+        aligned = rows >= 0
+        indices = rows[aligned]
+        if not len(indices):
             raise InvalidMessage("None of the auxiliary records is aligned: PLUMBLINE_AUXILIARY needs common ids.")
-        rows = [model.row_of_id[record] for record in ids]
-        indices = np.array(rows)
         auxiliary = AuxiliaryRows(
             features_active=known.own_features(indices),
-            features_passive=records.features[rows_of(records.ids, ids)],
-            scores=self._scoring.scores(model.model, rows),
+            features_passive=records.features[aligned],
+            scores=self._scoring.scores(model.model, indices.tolist()),
             labels=model.model.labels_of(indices),
         )
         return replace(known, auxiliary=auxiliary, auxiliary_rows=indices)
@@ -349,9 +348,10 @@ class ActiveParty:
             return self._predict(now, ids)
 
     def _predict(self, model: TrainedModel, ids: Sequence[str]) -> Predictions:
-        row_of_id = model.row_of_id
-        known = [record for record in dict.fromkeys(ids) if record in row_of_id]
-        rows = [row_of_id[record] for record in known]
+        asked = list(dict.fromkeys(ids))
+        found = model.row_of_id.rows(asked)
+        known = [record for record, row in zip(asked, found.tolist(), strict=True) if row >= 0]
+        rows = found[found >= 0].tolist()
         with self._predicting:
             scores = self._prediction_scoring.scores(model.model, rows)
         # On the transcript as it grows, but never in the way of an answer.

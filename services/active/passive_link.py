@@ -14,6 +14,7 @@ from services.common.wire import END_SECONDS
 from services.network.health import holds_model
 from services.network.health_link import HealthLink
 from vfl.data import BlindedIds
+from vfl.data.id_array import IdArray
 from vfl.data.psi import MOST_IDS
 from vfl.learning.networks import DenseNetwork, activation_named
 
@@ -21,6 +22,8 @@ from vfl.learning.networks import DenseNetwork, activation_named
 _MARGIN = 5.0
 # Upper limit of what the set intersection takes per id and message.
 _ALIGNMENT_SECONDS_PER_ID = 0.0005
+# And of what a party takes to find one of the common ids in its table.
+_ORDER_SECONDS_PER_ID = 0.00005
 
 
 @naming_the_party
@@ -74,14 +77,14 @@ class PassiveLink:
             for part in replies:
                 yield part.data
 
-    def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None:
+    def fix_order(self, session_id: str, common_ids: IdArray) -> None:
         """Send the common ids in the order of rows that every party takes."""
 
         def parts() -> Iterator[passive_pb2.CommonIds]:
-            for start in range(0, len(common_ids), limits.IDS_PER_PART):
-                yield passive_pb2.CommonIds(session_id=session_id, ids=common_ids[start : start + limits.IDS_PER_PART])
+            for part in common_ids.parts(limits.IDS_PER_PART):
+                yield passive_pb2.CommonIds(session_id=session_id, ids=part)
 
-        self._stub.FixOrder(parts(), timeout=self._timeout)
+        self._stub.FixOrder(parts(), timeout=self._timeout + len(common_ids) * _ORDER_SECONDS_PER_ID)
 
     def join(self, session_id: str) -> None:
         """Have the party join the session; returns when it has its terms and its key."""

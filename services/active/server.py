@@ -27,6 +27,7 @@ from services.network.health_link import HealthLink
 from services.party.context import PartyContext
 from services.party.coordinator_link import CoordinatorLink
 from services.party.features import load_party_data
+from services.party.own_cores import own_cores
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.protocol1 import servicer as exchange_servicer
@@ -40,11 +41,18 @@ _log = logging.getLogger(__name__)
 class _LogObserver:
     """Watches a job that nobody asked for over the wire (autostart)."""
 
-    def stage(self, name: str) -> None: ...
+    def __init__(self) -> None:
+        self._stage, self._twentieths = "", 0
+
+    def stage(self, name: str) -> None:
+        self._stage, self._twentieths = name, 0
 
     def step(self, done: int, planned: int, what: str = "") -> None:
-        if done % max(1, planned // 20) == 0:
+        twentieths = 20 * done // planned
+        # An alignment has a log of its own, in ids.
+        if twentieths > self._twentieths and self._stage != "aligning":
             _log.info("Step %d of %d.", done, planned)
+        self._twentieths = twentieths
 
     def epoch(self, outcome: EpochOutcome) -> None:
         _log.info("Epoch %d: validation loss %.4f, %.1f s.", outcome.epoch, outcome.validation_loss, outcome.seconds)
@@ -72,6 +80,7 @@ def known_beforehand(settings: Settings) -> Beforehand:
 
 def run(settings: Settings) -> None:
     """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
+    cores = own_cores(settings)
     transport = make_transport(settings, Role.ACTIVE)
     name = transport.identity.name
     on_predictions, in_training = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
@@ -79,6 +88,7 @@ def run(settings: Settings) -> None:
     state = open_state(settings.state_dir, transport.identity)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
+    arithmetic = arithmetic_of(settings, cores)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
     data.log_columns()
     passive_names = settings.passive_peers()
@@ -91,10 +101,11 @@ def run(settings: Settings) -> None:
             peers={peer: PeerLink(peer, channels[peer], timeout) for peer in passive_names},
             record=record,
             executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
-            adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost, arithmetic_of(settings)),
+            adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost, arithmetic),
             defences=PartyDefences.of(settings, Role.ACTIVE, secret_of(state)),
             pulses={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
             state=state,
+            cores=cores,
         ),
         {peer: PassiveLink(peer, channels[peer], timeout) for peer in passive_names},
         AttackHost(on_predictions, settings.run_dir, record.lost),
@@ -130,4 +141,5 @@ def run(settings: Settings) -> None:
     party.close()
     # Channels outlive the threads that use them: grpc crashes when a closed one is called.
     party.executor.shutdown(cancel_futures=True)
+    cores.close()
     record.write()

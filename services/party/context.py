@@ -16,6 +16,7 @@ from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray
+from vfl.cores import Cores, OneCore
 
 
 class Coordinator(Protocol):
@@ -66,6 +67,8 @@ class PartyContext:
         defences: the defences that this party applies.
         pulses: the ways to ask the others whether they are there, by name. Who has none isn't watched.
         state: what it keeps across restarts.
+        cores: processes of this party's own, for what holds the interpreter's lock. Its arithmetic has cores as well:
+            these, or as many threads.
     """
 
     name: str
@@ -79,3 +82,4 @@ class PartyContext:
     defences: PartyDefences
     pulses: Mapping[str, Pulse] = field(default_factory=dict)
     state: State = field(default_factory=StateInMemory)
+    cores: Cores = field(default_factory=OneCore)

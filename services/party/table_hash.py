@@ -1,6 +1,7 @@
 """What a model remembers of the table that it was trained on: hashes, which tell another table and show nothing."""
 
 import hashlib
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ def hash_of_table(table: TypedTable, *settings: object) -> str:
     digest = _Digest()
     digest.add(repr(settings))
     digest.add(f"{len(table.ids)} {table.labels is not None}")
-    for text in (*table.ids, *(() if table.labels is None else map(repr, table.labels.tolist()))):
+    for text in chain(table.ids, () if table.labels is None else map(repr, table.labels)):
         digest.add(text)
     for plan in table.plans:
         digest.add(plan.name)

@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import threading
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.limits import ID_BYTES
 from vfl.arrays import IntArray
+from vfl.data.id_array import IdArray, IdIndex
 
 _log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ REFUSED = (
     "These are not the ids that the alignment found, each of them once. A session's order is sent once, and this one "
     "can't be aligned any more: open another."
 )
-_LACKING = -1
+_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 class CommonOrder:
@@ -65,41 +65,39 @@ class CommonOrder:
             self._reading.release()
 
     def _attempt(self, parts: Iterable[Sequence[str]]) -> None:
-        row_of = {value: row for row, value in enumerate(self._table_ids)}
-        rows, digest = array("q"), _Digest()
-        for value in self._bounded(parts):
-            digest.add(value)
-            rows.append(row_of.get(value, _LACKING))
+        index, found, digest = IdIndex(IdArray.of(self._table_ids)), [_NO_ROWS], _Digest()
+        for part in self._bounded(parts):
+            digest.add(part)
+            found.append(index.rows(part))
+        rows = np.concatenate(found)
         self._digest = digest.value
-        found = np.array(rows, dtype=np.int64)
-        lacking = int((found == _LACKING).sum())
-        repeated = len(found) - len(np.unique(found)) - max(lacking - 1, 0)
-        if lacking or repeated or not len(found):
-            _log.warning("An order of %d ids is refused: %d unknown, %d repeated.", len(found), lacking, repeated)
+        lacking = int((rows < 0).sum())
+        repeated = len(rows) - len(np.unique(rows)) - max(lacking - 1, 0)
+        if lacking or repeated or not len(rows):
+            _log.warning("An order of %d ids is refused: %d unknown, %d repeated.", len(rows), lacking, repeated)
             raise InvalidMessage(REFUSED)
-        self.rows = found
+        self.rows = rows
 
     def _repeat(self, parts: Iterable[Sequence[str]]) -> None:
         digest = _Digest()
-        for value in self._bounded(parts):
-            digest.add(value)
+        for part in self._bounded(parts):
+            digest.add(part)
         if digest.value != self._digest:
             raise OutOfOrder("The order of this session was sent already: open another session for another one.")
         if self.rows is None:
             raise InvalidMessage(REFUSED)
 
-    def _bounded(self, parts: Iterable[Sequence[str]]) -> Iterator[str]:
-        """The ids of all parts; raises InvalidMessage before the first one that is too many or too long."""
+    def _bounded(self, parts: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+        """The same parts; raises InvalidMessage before the first one with an id that is too many or too long."""
         left = self._most
         for part in parts:
             left -= len(part)
             # A stream of empty parts would never end.
             if left < 0 or not part:
                 raise InvalidMessage(REFUSED)
-            for value in part:
-                if len(value.encode()) > ID_BYTES:
-                    raise InvalidMessage(REFUSED)
-                yield value
+            if any(len(value.encode()) > ID_BYTES for value in part):
+                raise InvalidMessage(REFUSED)
+            yield part
 
 
 class _Digest:
@@ -108,9 +106,10 @@ class _Digest:
     def __init__(self) -> None:
         self._hash = hashlib.blake2b()
 
-    def add(self, value: str) -> None:
-        encoded = value.encode()
-        self._hash.update(len(encoded).to_bytes(4, "big") + encoded)
+    def add(self, part: Sequence[str]) -> None:
+        for value in part:
+            encoded = value.encode()
+            self._hash.update(len(encoded).to_bytes(4, "big") + encoded)
 
     @property
     def value(self) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from services.common import limits
 from services.common.agreement import Agreement, ProposedTerms
-from services.common.alignment import alignment_context, alignment_refusals
+from services.common.alignment import LoggedProgress, alignment_context, alignment_refusals
 from services.common.errors import FederationError, NotAllowed, OutOfOrder, log_failure, one_line, told
 from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
@@ -125,7 +125,7 @@ class PassiveParty:
         with self._lock:
             self._refuse_second_set_up(session_id)
             with alignment_refusals():
-                psi = PsiServer(self._data.ids, alignment_context(session_id, self.name))
+                psi = PsiServer(self._data.ids, alignment_context(session_id, self.name), self._context.cores)
                 session = _Session(terms, psi, self._watch_of(session_id))
                 setup = session.psi.setup(client_count)
             self._quota.take(caller.name)
@@ -135,7 +135,8 @@ class PassiveParty:
             self._session = session
         session.watch.start(session_id, (session.active, Role.COORDINATOR))
         _log.info("%s begins session %s and will ask about %d ids.", caller.name, session_id, client_count)
-        return BlindedIds(setup.count, session.while_open(setup.chunks))
+        sending = LoggedProgress("Setting up: sent %s of %s blinded ids.")
+        return BlindedIds(setup.count, session.while_open(sending.over(setup.chunks, setup.count)))
 
     def _refuse_second_set_up(self, session_id: str) -> None:
         begun = self._session is not None and self._session.session_id == session_id
@@ -147,9 +148,14 @@ class PassiveParty:
         session = self._session_of(caller, session_id)
         if session.order is not None:
             raise OutOfOrder("This session was aligned already.")
+        count = session.psi.client_count
+        reading, answering = (
+            LoggedProgress("Read %s of %s ids of the request."),
+            LoggedProgress("Answered %s of %s ids."),
+        )
         with alignment_refusals():
-            response = session.psi.respond(request)
-        return session.while_open(response)
+            response = session.psi.respond(reading.over(request, count))
+        return session.while_open(answering.over(response, count))
 
     def fix_order(self, caller: Identity, session_id: str, parts: Iterable[Sequence[str]]) -> None:
         """Take the common order of rows, part by part, in one attempt per session.
@@ -230,6 +236,7 @@ class PassiveParty:
         session.watch.stop()
         self._record.note(remarks=training.remarks, discloses=self._context.settings.disclose)
         self._record.finish(training.weights)
+        self._context.cores.forget()
         # After the answer: an attack that takes its time must not show.
         self.executor.submit(self._context.adversary.attack, training).add_done_callback(log_failure)
 
@@ -321,6 +328,7 @@ class PassiveParty:
         session.ending.end(error)
         if session.training is not None:
             session.training.exchange.end(told(error))
+        self._context.cores.forget()
         _log.info("Session ended: %s", error)
 
     def _session_of(self, caller: Identity, session_id: str) -> _Session:

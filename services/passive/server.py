@@ -14,6 +14,7 @@ from services.network.health_link import HealthLink
 from services.party.context import PartyContext
 from services.party.coordinator_link import CoordinatorLink
 from services.party.features import load_party_data
+from services.party.own_cores import own_cores
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.passive import servicer
@@ -25,6 +26,7 @@ from services.protocol1.peer_link import PeerLink
 
 def run(settings: Settings) -> None:
     """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
+    cores = own_cores(settings)
     transport = make_transport(settings, Role.PASSIVE)
     name = transport.identity.name
     _, in_training = load_attacks(settings.attacks, settings.attack_options, Role.PASSIVE)
@@ -33,6 +35,7 @@ def run(settings: Settings) -> None:
     data = load_party_data(settings, with_bias=False).protected_by(defences)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
+    arithmetic = arithmetic_of(settings, cores)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
     data.log_columns()
     peers = {peer: PeerLink(peer, channel, timeout) for peer, channel in channels.items() if peer != Role.COORDINATOR}
@@ -45,10 +48,11 @@ def run(settings: Settings) -> None:
             peers=peers,
             record=record,
             executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
-            adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost, arithmetic_of(settings)),
+            adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost, arithmetic),
             defences=defences,
             pulses={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
             state=state,
+            cores=cores,
         )
     )
     exchange = exchange_servicer.GradientExchangeServicer(party.exchange_of)
@@ -67,4 +71,5 @@ def run(settings: Settings) -> None:
     party.close()
     # Channels outlive the threads that use them: grpc crashes when a closed one is called.
     party.executor.shutdown(cancel_futures=True)
+    cores.close()
     record.write()

@@ -33,6 +33,9 @@ class CoresAhead:
         while ahead:
             yield ahead.popleft().result()
 
+    def forget(self) -> None:
+        """Do nothing: threads keep nothing of their own."""
+
     def close(self) -> None:
         """End the threads."""
         self._threads.shutdown()

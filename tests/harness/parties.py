@@ -34,6 +34,7 @@ from services.protocol1.exchange import GradientExchange
 from tests.harness.exchanges import DirectPeer, ignore_step, names_of
 from vfl.arrays import FloatArray
 from vfl.data import BlindedIds, Table, typed_table_of
+from vfl.data.id_array import IdArray
 from vfl.learning.networks import DenseNetwork
 
 # -- level 2: whole parties in one process ----------------------------------------------------------------------------
@@ -101,7 +102,7 @@ class DirectPassive:
     def align(self, session_id: str, request: Iterable[bytes], client_count: int) -> BlindedIds:
         return BlindedIds(client_count, self.party.align(self.caller, session_id, request))
 
-    def fix_order(self, session_id: str, common_ids: Sequence[str]) -> None:
+    def fix_order(self, session_id: str, common_ids: IdArray) -> None:
         self.party.fix_order(self.caller, session_id, [common_ids])
 
     def join(self, session_id: str) -> None:

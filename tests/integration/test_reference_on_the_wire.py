@@ -28,7 +28,7 @@ def trained(folder: Path, **kernels: str) -> tuple[list[FloatArray], list[FloatA
         federation.train()
         for name in PARTIES:
             is_reference = kernels.get(name) == "phe"
-            assert ("computed by python-paillier" in processes.log(name).read_text()) == is_reference
+            assert ("Arithmetic: python-paillier" in processes.log(name).read_text()) == is_reference
         plan = processes.settings["active"].plan()
         seeds = [processes.settings[name].private_seed or 0 for name in PARTIES]
         problem = registered_problem(processes, DATA, plan)

@@ -21,12 +21,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 import gmpy2
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from vfl.cores.cores import Cores
+from vfl.cores import Cores, OwnChildrenOnly
+from vfl.cores.own_children import Rebuilt
 
 COORDINATE_BYTES = 32
 
@@ -82,18 +82,18 @@ def coordinates(points: bytes) -> list[bytes]:
     return [points[start : start + COORDINATE_BYTES] for start in range(0, len(points), COORDINATE_BYTES)]
 
 
-class BlindingKey:
+class BlindingKey(OwnChildrenOnly):
     """A secret power that blinds points. It comes from the operating system and stays in memory; use it once.
 
-    It can't be pickled or copied. Only ``powers`` and ``powers_of_messages`` give it away, to the cores that they are
-    handed, which are this process's own children.
+    It can't be pickled or copied. ``powers`` and ``powers_of_messages`` take it to this process's own workers.
     """
 
     def __init__(self) -> None:
         self._key = X25519PrivateKey.generate()
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A blinding key stays in its process.")
+    def rebuilt_in_child(self) -> Rebuilt:
+        """The same key in a worker."""
+        return _key_of, (self._key.private_bytes_raw(),)
 
     def blind(self, coordinate: bytes) -> bytes:
         """Raise a point to this key's power; powers of two keys commute.
@@ -102,16 +102,19 @@ class BlindingKey:
             coordinate: 32 bytes that `check_coordinate` accepted.
 
         Raises:
-            NotOnCurve: where the power is zero: the point has a small order, and no honest one has.
+            SmallOrder: where the power is zero: no honest point has a small order.
         """
-        return _power(self._key, coordinate)
+        try:
+            return self._key.exchange(X25519PublicKey.from_public_bytes(coordinate))
+        except ValueError:
+            raise SmallOrder("A coordinate is a point of small order.") from None
 
     def powers(self, chunks: Iterable[bytes], cores: Cores, *, check: bool) -> Iterator[bytes]:
         """Raise chunks of points to this key's power, in their order.
 
         Args:
             chunks: 32 bytes a point, whole points.
-            cores: of this machine and user: they get the secret.
+            cores: of this process.
             check: whether to check every point of a chunk before the secret touches the first of them. Else that was
                 done.
 
@@ -119,31 +122,35 @@ class BlindingKey:
             NotOnCurve: for the first chunk that holds no point (with ``check``).
             SmallOrder: for the first that holds one of small order.
         """
-        secret = self._key.private_bytes_raw()
-        return cores.map(_powers_of_points, (_Points(secret, chunk, check) for chunk in chunks))
+        return cores.map(_powers_of_points, (_Points(self, chunk, check) for chunk in chunks))
 
     def powers_of_messages(self, chunks: Iterable[Sequence[bytes]], domain: bytes, cores: Cores) -> Iterator[bytes]:
         """Map chunks of messages to points (`encode_to_curve`) and raise those to this key's power, in their order."""
-        secret = self._key.private_bytes_raw()
-        return cores.map(_powers_of_messages, (_Messages(secret, tuple(chunk), domain) for chunk in chunks))
+        return cores.map(_powers_of_messages, (_Messages(self, tuple(chunk), domain) for chunk in chunks))
 
 
 @dataclass(frozen=True)
 class _Points:
-    """A task of a core: points, and the secret power."""
+    """A core's task: points, and the secret power."""
 
-    secret: bytes = field(repr=False)
+    key: BlindingKey
     points: bytes = field(repr=False)
     check: bool
 
 
 @dataclass(frozen=True)
 class _Messages:
-    """A task of a core: messages, and the secret power."""
+    """A core's task: messages, and the secret power."""
 
-    secret: bytes = field(repr=False)
+    key: BlindingKey
     messages: tuple[bytes, ...] = field(repr=False)
     domain: bytes
+
+
+def _key_of(secret: bytes) -> BlindingKey:
+    key = BlindingKey.__new__(BlindingKey)
+    key._key = X25519PrivateKey.from_private_bytes(secret)
+    return key
 
 
 def _powers_of_points(task: _Points) -> bytes:
@@ -151,23 +158,11 @@ def _powers_of_points(task: _Points) -> bytes:
     if task.check:
         for point in points:
             check_coordinate(point)
-    return _powers(task.secret, points)
+    return b"".join(map(task.key.blind, points))
 
 
 def _powers_of_messages(task: _Messages) -> bytes:
-    return _powers(task.secret, encode_to_curve(task.messages, task.domain))
-
-
-def _powers(secret: bytes, points: Iterable[bytes]) -> bytes:
-    key = X25519PrivateKey.from_private_bytes(secret)
-    return b"".join(_power(key, point) for point in points)
-
-
-def _power(key: X25519PrivateKey, coordinate: bytes) -> bytes:
-    try:
-        return key.exchange(X25519PublicKey.from_public_bytes(coordinate))
-    except ValueError:
-        raise SmallOrder("A coordinate is a point of small order.") from None
+    return b"".join(map(task.key.blind, encode_to_curve(task.messages, task.domain)))
 
 
 def _hash_to_field(message: bytes, domain: bytes) -> gmpy2.mpz:

@@ -5,6 +5,7 @@ The name `vfl.data.fetch` is the function; its module is reached with `from vfl.
 
 from vfl.data.catalogue import DATASETS, dataset, dataset_names, load_dataset, missing_files, sampled_rows
 from vfl.data.columns import ENCODINGS, ColumnPlan, EncodedColumn, Encoding, FeatureKind
+from vfl.data.common_rows import EmptyIntersection, common_order, rows_in_common_order, rows_of
 from vfl.data.datasets import Dataset, DatasetError, DatasetNotFound, RegistryTable
 from vfl.data.encoders import (
     ENCODER_KINDS,
@@ -19,11 +20,11 @@ from vfl.data.encoders import (
 )
 from vfl.data.faults import TableError
 from vfl.data.fetch import FetchError, fetch
-from vfl.data.fitting import FittedColumns, column_grids, fit_columns
+from vfl.data.fitting import FittedColumns, column_grids, fit_columns, grids_by_column
 from vfl.data.gridded import GriddedFeatures, put_on_grids
 from vfl.data.grids import UNIT_GRID, Grid, Width, grid_of, width_of
 from vfl.data.labels import class_names, encode_labels
-from vfl.data.psi import BlindedIds, EmptyIntersection, PsiClient, PsiError, PsiServer, common_order, rows_of
+from vfl.data.psi import BlindedIds, PsiClient, PsiError, PsiServer
 from vfl.data.readers import load_table
 from vfl.data.split import (
     SplitError,
@@ -77,6 +78,7 @@ __all__ = [
     "fit_columns",
     "fit_encoder",
     "grid_of",
+    "grids_by_column",
     "is_signed",
     "load_dataset",
     "load_table",
@@ -87,6 +89,7 @@ __all__ = [
     "read_table",
     "row_ids",
     "row_numbers",
+    "rows_in_common_order",
     "rows_of",
     "rows_to_unit_norm",
     "sampled_rows",

@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -41,7 +41,7 @@ from vfl.crypto.curve25519 import (
     check_coordinate,
     coordinates,
 )
-from vfl.data.id_array import IdArray, IdIndex
+from vfl.data.id_array import IdArray
 from vfl.data.point_set import PointSet
 
 # An upper limit of either table, so that a peer's declaration bounds this party's memory.
@@ -56,10 +56,6 @@ _SUITE = b"plumbline-psi-v2-with-curve25519_XMD:SHA-512_ELL2_NU_"
 
 class PsiError(ValueError):
     """An alignment was refused, or a message is malformed; the text says what to do and never shows an id."""
-
-
-class EmptyIntersection(PsiError):
-    """The parties have no id in common."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +108,14 @@ class PsiServer:
         self._lock = threading.Lock()
 
     @property
+    def client_count(self) -> int:
+        """How many ids the client has declared; 0 before `setup`."""
+        return self._client_count or 0
+
+    @property
     def most_common(self) -> int:
         """The largest intersection that there can be: of the declared ids and this side's own. 0 before `setup`."""
-        return min(self._client_count or 0, len(self._ids))
+        return min(self.client_count, len(self._ids))
 
     @property
     def is_done(self) -> bool:
@@ -333,33 +334,6 @@ def _random_order(count: int) -> IntArray:
 def _domain(context: str) -> bytes:
     """The domain of one alignment's points; a digest, since RFC 9380 allows 255 bytes."""
     return _SUITE + hashlib.sha256(context.encode()).digest()
-
-
-def common_order(intersection: Iterable[str]) -> list[str]:
-    """Put the common rows in their public order: the ids sorted by code point, so that no file's order shows.
-
-    Raises:
-        EmptyIntersection: when there is no id.
-    """
-    ids = sorted(set(intersection))
-    if not ids:
-        raise EmptyIntersection(
-            "The parties have no id in common: check that all use the same id, written the same way "
-            "(leading zeros, upper and lower case, accents)."
-        )
-    return ids
-
-
-def rows_of(table_ids: Sequence[str], common_ids: Sequence[str]) -> IntArray:
-    """Find the row numbers (m,), from 0, of m common ids in a table, in the order of common_ids.
-
-    Raises:
-        PsiError: when the table lacks one of them.
-    """
-    rows = IdIndex(IdArray.of(table_ids)).rows(common_ids)
-    if missing := int((rows < 0).sum()):
-        raise PsiError(f"This table lacks {missing} of the {len(common_ids)} common ids: align the tables again.")
-    return rows
 
 
 def _checked_ids(ids: Iterable[str]) -> IdArray:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from services.active.alignment_progress import AlignmentProgress
 from vfl.crypto.curve25519 import COORDINATE_BYTES
-from vfl.data import BlindedIds
-from vfl.data.psi import CHUNK_IDS, PsiClient, PsiServer, common_order
+from vfl.data import BlindedIds, PsiClient, PsiServer, common_order
+from vfl.data.psi import CHUNK_IDS
 
 SIZES = st.lists(st.integers(1, 5_000), min_size=1, max_size=4)
 
@@ -25,7 +25,7 @@ def test_it_ends_where_all_ids_are_counted_and_never_goes_back(own: int, others:
     progress = AlignmentProgress(lambda done, planned: told.append((done, planned)), own, len(others))
     remaining = own
     for count in others:
-        setup = progress.setup_of(BlindedIds(count, chunks(count)), [""] * remaining)
+        setup = progress.setup_of(BlindedIds(count, chunks(count)), remaining)
         for _ in chain(setup.chunks, progress.counted(chunks(remaining)), progress.counted(chunks(remaining))):
             pass
         remaining = min(remaining, count)
@@ -43,7 +43,7 @@ def test_a_real_alignment_is_counted_chunk_by_chunk(monkeypatch: pytest.MonkeyPa
     told: list[tuple[int, int]] = []
     progress = AlignmentProgress(lambda done, planned: told.append((done, planned)), len(own), 1)
     client, server = PsiClient(own, "here"), PsiServer(other, "here")
-    client.receive_setup(progress.setup_of(server.setup(len(own)), own))
+    client.receive_setup(progress.setup_of(server.setup(len(own)), len(own)))
     common = client.intersect(progress.counted(server.respond(progress.counted(client.request()))))
     assert common_order(common) == sorted(own[10:])
     assert told == [(done, 52) for done in (8, 12, 20, 28, 32, 40, 48, 52)]

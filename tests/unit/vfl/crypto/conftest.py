@@ -33,7 +33,7 @@ def two_cores() -> Iterator[dict[bool, Cores]]:
 def kernel(request: pytest.FixtureRequest) -> Kernel:
     try:
         return kernel_named(request.param)
-    except ValueError as error:
+    except (RuntimeError, ValueError) as error:
         pytest.skip(str(error))
 
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vfl.cores.cores import OneCore, Result, Task
+from vfl.cores.own_children import packed_for_child
 from vfl.crypto.curve25519 import BlindingKey, NotOnCurve, SmallOrder, check_coordinate, encode_to_curve
 
 P = 2**255 - 19
@@ -187,11 +188,13 @@ def test_the_check_agrees_with_the_curves_equation_on_random_bytes() -> None:
     assert 40 < sum(verdicts) < 160
 
 
-def test_a_key_stays_in_its_process() -> None:
+def test_a_key_leaves_its_process_for_its_own_workers_only() -> None:
     key = BlindingKey()
     for leave in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="stays in its process"):
+        with pytest.raises(TypeError, match="own workers only"):
             leave(key)
+    point = encode_to_curve([b"a"], SUITE)[0]
+    assert pickle.loads(packed_for_child(key)).blind(point) == key.blind(point)  # noqa: S301
 
 
 def test_no_task_of_a_core_shows_the_secret_or_a_message() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from plumbline.bench.alignment.sides import align_in_processes
 from vfl.crypto.curve25519 import BlindingKey, encode_to_curve
-from vfl.data import BlindedIds, EmptyIntersection, PsiClient, PsiError, PsiServer, common_order, psi, rows_of
+from vfl.data import BlindedIds, PsiClient, PsiError, PsiServer, common_order, psi
 
 ids = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), min_size=1, max_size=12, unique=True)
 
@@ -312,24 +312,6 @@ def test_bad_ids(bad: list[str]) -> None:
     for role in (PsiServer, PsiClient):
         with pytest.raises(PsiError):
             role(bad)
-
-
-def test_common_order_of_nothing() -> None:
-    with pytest.raises(EmptyIntersection, match="leading zeros"):
-        common_order([])
-
-
-def test_common_order_ignores_order_and_repeats() -> None:
-    assert common_order(["b", "a", "B", "a"]) == ["B", "a", "b"]
-
-
-def test_rows_of() -> None:
-    rows = rows_of(("c", "a", "b"), ["a", "b", "c"])
-    np.testing.assert_array_equal(rows, [1, 2, 0])
-    assert rows.dtype == np.int64
-    with pytest.raises(PsiError, match="lacks 1 of the 2 common ids") as caught:
-        rows_of(("c", "a"), ["a", "secret"])
-    assert "secret" not in str(caught.value)
 
 
 def test_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:

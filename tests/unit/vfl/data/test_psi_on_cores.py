@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from tests.harness.cores import CoresAhead
 from vfl.cores.cores import Cores, OneCore
-from vfl.crypto import curve25519
-from vfl.crypto.curve25519 import encode_to_curve
+from vfl.crypto.curve25519 import BlindingKey, encode_to_curve
 from vfl.data import BlindedIds, PsiClient, PsiError, PsiServer, psi
 
 POINTS = encode_to_curve([b"%d" % number for number in range(8)], b"test")
@@ -118,13 +117,13 @@ def test_a_fault_ahead_waits_for_its_turn(ahead: CoresAhead) -> None:
 
 def test_no_point_of_a_chunk_meets_the_key_before_all_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     touched: list[bytes] = []
-    real = curve25519._power
+    real = BlindingKey.blind
 
-    def power(key: X25519PrivateKey, coordinate: bytes) -> bytes:
+    def blind(key: BlindingKey, coordinate: bytes) -> bytes:
         touched.append(coordinate)
         return real(key, coordinate)
 
-    monkeypatch.setattr(curve25519, "_power", power)
+    monkeypatch.setattr(BlindingKey, "blind", blind)
     server = PsiServer(["a"])
     server.setup(4)
     for faulty in ([POINTS[0] + POINTS[1], POINTS[2] + TWIST], [POINTS[0], POINTS[1]]):

@@ -9,7 +9,7 @@ import os
 import sqlite3
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -147,7 +147,7 @@ def test_sqlite_whole_number_ids(tmp_path: Path) -> None:
 # --- ids ----------------------------------------------------------------------------------------------------
 
 
-def ids_of(values: list[object]) -> tuple[str, ...]:
+def ids_of(values: list[object]) -> Sequence[str]:
     frame = pd.DataFrame({"id": pd.Series(values, dtype=object), "x": np.arange(len(values), dtype=float)})
     return table_from_frame(frame, id_column="id", label_column=None).ids
 
