@@ -66,8 +66,8 @@ def main() -> None:
     table = Table(title=f"{ROWS} x {COLUMNS} bytes")
     table.add_column("batch")
     table.add_column("seconds", justify="right")
-    for name, taken in seconds.items():
-        table.add_row(name, f"{median(taken):.2f}")
+    for name, runs in seconds.items():
+        table.add_row(name, f"{median(runs):.2f}")
     Console().print(table)
 
 

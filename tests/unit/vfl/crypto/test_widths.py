@@ -250,7 +250,7 @@ def test_columns_that_dont_fit_the_matrix_or_the_layout_are_refused(small_keys: 
     columns = ColumnWidths(binary=2).formats(FULL)
     for wrong in ({"columns": columns}, {"columns": ColumnWidths(3).formats(FULL), "features": FixedPoint(16, 0)}):
         with pytest.raises(LayoutMismatch, match="columns of whole numbers"):
-            matvec(np.zeros((2, 3)), c, **wrong)  # type: ignore[arg-type]
+            matvec(np.zeros((2, 3)), c, **wrong)
     narrow = encrypt_vector(small_keys[1], [1.0, 2.0], layout=PackingLayout(2, 1, 1, 2, RESIDUAL, BYTE))
     with pytest.raises(LayoutMismatch, match="features up to 255"):
         matvec(np.zeros((2, 1)), narrow, columns=ColumnWidths(full=1).formats(FULL))
