@@ -150,7 +150,7 @@ def _readings(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     return {"success": right / read if read else 0.0, "resolved": read / total if total else 0.0}
 
 
-def _read_rightly(values: FloatArray, own: PartyFeatures, rows: IntArray) -> BoolArray:
+def _read_rightly(values: FloatArray, own: PartyFeatures, rows: IntArray | None) -> BoolArray:
     """Which of the (m, d) values that were read, columns as they travel, are the features of these rows.
 
     A narrow column travels without its step: its numbers count where one factor makes them the features, for they tell
@@ -159,7 +159,7 @@ def _read_rightly(values: FloatArray, own: PartyFeatures, rows: IntArray) -> Boo
     widths = ["full"] * values.shape[1] if own.widths is None else own.widths.tolist()
     order = np.argsort([WIDTHS.index(width) for width in widths], kind="stable")
     truth = own.features[rows][:, order]
-    right = values == truth
+    right: BoolArray = values == truth
     for at, column in enumerate(order):
         if widths[column] != "full" and (size := float(values[:, at] @ values[:, at])):
             factor = float(values[:, at] @ truth[:, at]) / size
