@@ -56,6 +56,11 @@ class NativeKernel:
         """True: threads make it faster."""
         return True
 
+    @property
+    def batch(self) -> int:
+        """Its lanes."""
+        return self._count
+
     def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
         """Compute the answers of a task (`Kernel`).
 

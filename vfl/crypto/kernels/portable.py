@@ -35,6 +35,7 @@ class PortableKernel:
 
     name = "portable"
     releases_gil = False
+    batch = 1
 
     def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
         """Compute the answers of a task; raises InvalidCiphertext where an offset needs an inverse that isn't there."""
