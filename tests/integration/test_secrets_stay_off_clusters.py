@@ -71,8 +71,8 @@ def test_no_prime_mask_or_randomness_reaches_a_cluster(heard: Proxy, monkeypatch
     engine = Engine(PortableKernel(), OneCore(), cores)
     own = HonestMessages(formats["active"], keys["active"], engine)
     peer = HonestMessages(formats["passive"], keys["passive"])
-    rows = {name: block[:32] * 2**16 for name, block in problem.blocks.items()}
-    residual = rows["passive"][:, :1] / 2**16
+    rows = {name: problem.gridded[name].integers_of(block[:32]) for name, block in problem.blocks.items()}
+    residual = problem.blocks["passive"][:32, :1]
 
     own.encrypt(0, residual)
     sent = peer.encrypt(0, residual)
