@@ -2,6 +2,9 @@
 
 FROM python:3.11-slim AS builder
 WORKDIR /build
+# For the native kernel; where it can't be had, the image has the portable one.
+RUN (apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*) \
+ || echo "No C compiler: the image is built without the native kernel."
 RUN python -m venv --without-pip /opt/venv
 # The dependencies have a layer of their own: a change of the code doesn't install them again.
 COPY pyproject.toml .

@@ -3,7 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test studies hostile lint platforms docs protos clean
+.PHONY: demo test studies hostile benchmarks lint platforms docs protos clean
 
 demo: $(VENV)/.installed
 	$(BIN)/plumbline audit --data breast_cancer --name demo
@@ -20,6 +20,11 @@ studies: $(VENV)/.installed-dev
 # it runs alone, on one worker.
 hostile: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/hostile tests/fault/test_deaths.py
+
+# Every subject of `plumbline bench`, and docs/benchmarks.md made from what was found: about ten minutes, alone on the
+# machine. Beside ours stand what is installed of phe, sf-heu and openmined-psi.
+benchmarks: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.everything
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

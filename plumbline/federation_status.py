@@ -21,11 +21,15 @@ class PartyStatus:
         feature_count: as the parties agreed, the active party's bias included; None for the coordinator, and before a
             session.
         answers: whether it answers the active party now; None for the active party itself, and where nobody asked.
+        binary_features: how many of its features travel as 0 or 1.
+        byte_features: how many as 0 to 255.
     """
 
     name: str = ""
     feature_count: int | None = None
     answers: bool | None = None
+    binary_features: int = 0
+    byte_features: int = 0
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from plumbline.federation_status import FederationStatus, JobStatus, PartyStatus
 from plumbline.terminal import shown
+from plumbline.width_words import narrow_words
 
 # Where only steps move on, a line of them is enough from time to time.
 _SECONDS_BETWEEN_STEPS = 10.0
@@ -65,7 +66,8 @@ def _job_facts(stage: str, job: JobStatus) -> list[str]:
 def _party_line(party: PartyStatus, width: int) -> str:
     features = "" if party.feature_count is None else f"{party.feature_count:>4} features"
     answers = {None: "", True: "answers", False: "does not answer"}[party.answers]
-    return f"{shown(party.name):{width}}  {features:14}  {answers}".rstrip()
+    narrow = narrow_words(party.binary_features, party.byte_features)
+    return f"{shown(party.name):{width}}  {features:14}  {answers:{len('does not answer')}}  {narrow}".rstrip()
 
 
 def _duration(seconds: float) -> str:

@@ -24,6 +24,7 @@ from plumbline.judge.predictions import AttackFinding, BaselineFinding, Predicti
 from plumbline.judge.summary import RunSummary, expectations
 from plumbline.judge.training import TrainingFinding
 from plumbline.terminal import shown_text
+from plumbline.width_words import narrow_words
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.run_records import STAGES, ChannelRecord
 
@@ -42,7 +43,8 @@ def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None
     table.add_column(style="bold")
     table.add_column()
     for party in summary.parties:
-        table.add_row(shown_text(party.name), f"{party.feature_count} features")
+        narrow = narrow_words(party.binary_features, party.byte_features)
+        table.add_row(shown_text(party.name), f"{party.feature_count} features" + (f", {narrow}" if narrow else ""))
     table.add_row("records", f"{summary.aligned_rows:,} aligned by PSI, {summary.test_rows:,} for the test")
     table.add_row("cipher", cipher_words(plan))
     table.add_row("transport", summary.transport)

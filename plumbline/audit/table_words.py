@@ -11,7 +11,9 @@ from rich.table import Table
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.tables import ExaminedTables, examine_tables
 from plumbline.terminal import shown_text
-from vfl.data import ColumnPlan, TypedTable
+from plumbline.width_words import digits_words
+from services.common.settings import environment_values, settings_of
+from vfl.data import ColumnPlan, EncoderKind, TypedTable, grids_by_column
 
 # Rows of a table; what is plain is left out first.
 _MOST_COLUMNS = 40
@@ -26,24 +28,35 @@ def examined_and_shown(request: AuditRequest, console: Console) -> Mapping[str, 
     if examined is None:
         return None
     if request.verbosity != "quiet":
-        print_tables(console, examined)
+        said = {**environment_values(), **request.settings}
+        # What else is asked for is checked, and refused, with the whole recipe.
+        own = settings_of({name: said[name] for name in ("encoder", "pad_widths") if name in said})
+        print_tables(console, examined, None if own.pad_widths else own.encoder)
     return examined.settings
 
 
-def print_tables(console: Console, examined: ExaminedTables) -> None:
-    """Show every party's columns, what they were found to be and become, and what their owner should know."""
+def print_tables(console: Console, examined: ExaminedTables, encoder: EncoderKind | None) -> None:
+    """Show every party's columns, what they were found to be and become, and what their owner should know.
+
+    Args:
+        console: where to.
+        examined: the tables.
+        encoder: how numbers will be scaled; None where all columns are padded to one width.
+    """
     for party, table in examined.tables.items():
-        console.print(_table_of(party, examined.source(party), table))
+        grids = {} if encoder is None else grids_by_column(table, encoder)
+        digits = {name: digits_words(of_column) for name, of_column in grids.items()}
+        console.print(_table_of(party, examined.source(party), table, digits))
         for plan in table.plans:
             if plan.warning:
                 console.print(shown_text(f"{plan.name}: {plan.warning}"), style="yellow")
     console.print(f"{examined.shared:,} records are in all tables.", highlight=False)
 
 
-def _table_of(party: str, source: str, table: TypedTable) -> Table:
+def _table_of(party: str, source: str, table: TypedTable, digits: Mapping[str, str]) -> Table:
     facts = [source, f"{len(table.ids):,} rows", *([table.read_as] if table.read_as else [])]
     shown = Table(title=shown_text(f"{party}: {', '.join(facts)}"), title_justify="left")
-    for heading in ("column", "found", "becomes"):
+    for heading in ("column", "found", "becomes", "digits"):
         shown.add_column(heading, overflow="fold")
     plans = _most_telling(table.plans)
     for plan in plans:
@@ -51,10 +64,11 @@ def _table_of(party: str, source: str, table: TypedTable) -> Table:
             shown_text(plan.name),
             shown_text(plan.found),
             shown_text(plan.becomes),
+            "" if _is_out(plan) else digits.get(plan.name, "full"),
             style="dim" if _is_out(plan) else "",
         )
     if len(plans) < len(table.plans):
-        shown.add_row(f"and {len(table.plans) - len(plans):,} more", "numbers", "1 feature each")
+        shown.add_row(f"and {len(table.plans) - len(plans):,} more", "numbers", "1 feature each", "")
     return shown
 
 

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from plumbline.bench.kernels_here import kernels_here
+from vfl.cores import available_cores
+from vfl.crypto.kernels import best_kernel
+
 # Instructions that the arithmetic of ciphertexts may use.
 _FLAGS = ("avx2", "bmi2", "adx", "avx512f", "avx512ifma")
 # What may run in a benchmark: this project, what it computes with, and what stands beside it.
@@ -51,15 +55,11 @@ def this_machine() -> Machine:
         processor=told.get("model name", platform.processor() or "unknown processor"),
         architecture=platform.machine(),
         system=platform.system(),
-        cores=usable_cores(),
+        cores=available_cores(),
         flags=tuple(flag for flag in _FLAGS if flag in flags),
         memory_bytes=_memory(),
+        kernels=tuple(dict.fromkeys((best_kernel().name, *kernels_here()))),
     )
-
-
-def usable_cores() -> int:
-    """Count the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def versions() -> dict[str, str]:

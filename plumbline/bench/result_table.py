@@ -1,9 +1,9 @@
 """Results as a person reads them: on a terminal, and as Markdown."""
 
+import math
 from collections.abc import Iterator
 from typing import Literal
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -28,7 +28,8 @@ def number_words(value: float) -> str:
     """Three digits that count, and whole numbers whole."""
     if isinstance(value, int) or abs(value) >= 100:
         return f"{value:,.0f}"
-    return np.format_float_positional(value, precision=3, unique=False, fractional=False, trim="k").rstrip(".")
+    decimals = 2 - math.floor(math.log10(abs(value))) if value else 2
+    return f"{value:.{decimals}f}"
 
 
 def print_result(result: Result, console: Console) -> None:

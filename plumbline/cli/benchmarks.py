@@ -1,24 +1,74 @@
 """``plumbline bench``: speed against other implementations, and against what can be counted."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from plumbline.cli.output import AsJson, console_errors, console_out, plain_errors, print_json
+from plumbline.cli.output import MENDABLE, AsJson, console_errors, console_out, plain_errors, print_json
 
 if TYPE_CHECKING:
+    from plumbline.bench.estimate import Estimate
     from plumbline.bench.result import Result
 
-app = typer.Typer(no_args_is_help=True, help="Measure speed against other implementations, in one run.")
+app = typer.Typer(invoke_without_command=True)
 
 Repetitions = Annotated[int, typer.Option(min=1, help="How often, in turns; medians are shown.")]
 Out = Annotated[Path | None, typer.Option(help="Write the result into this folder as well, as SUBJECT.json.")]
 
 
 @app.callback()
-def _bench() -> None:
-    """Benchmarks."""
+def bench(
+    context: typer.Context,
+    sizes: Annotated[
+        tuple[int, int] | None,
+        typer.Option("--estimate", metavar="ROWS COLUMNS", help="How long a federation of such tables will take here."),
+    ] = None,
+    one_hot: Annotated[float, typer.Option(min=0, max=1, help="With --estimate: share of 0/1 columns.")] = 0.0,
+    byte: Annotated[float, typer.Option(min=0, max=1, help="With --estimate: share of columns of 0 to 255.")] = 0.0,
+    parties: Annotated[int, typer.Option(min=2, max=16, help="With --estimate: that share the columns.")] = 2,
+    classes: Annotated[int, typer.Option(min=2, help="With --estimate: of the labels.")] = 2,
+    batch: Annotated[int, typer.Option(min=0, help="With --estimate: rows per batch; 0: as a session takes.")] = 0,
+    epochs: Annotated[int, typer.Option(min=1, help="With --estimate: of the training.")] = 60,
+    key_bits: Annotated[int, typer.Option(help="With --estimate: size of the moduli.")] = 2048,
+    kernel: Annotated[str, typer.Option(help="With --estimate: auto, native or portable.")] = "auto",
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=256, help="With --estimate: of each party; default: all cores.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure speed against other implementations, in one run, or estimate what a federation will take here.
+
+    Example: plumbline bench --estimate 30000 24 --one-hot 0.5
+    """
+    if context.invoked_subcommand is not None:
+        if sizes is not None:
+            raise typer.BadParameter(f"--estimate measures by itself: leave out {context.invoked_subcommand}.")
+        return
+    if sizes is None:
+        console_out.print(context.get_help())
+        raise typer.Exit(MENDABLE)
+    from plumbline.bench.estimate import EstimateAsked, estimate
+
+    with plain_errors():
+        asked = EstimateAsked(
+            *sizes,
+            one_hot=one_hot,
+            byte=byte,
+            parties=parties,
+            classes=classes,
+            batch=batch,
+            epochs=epochs,
+            key_bits=key_bits,
+            kernel=kernel,
+            workers=workers,
+        )
+        found = estimate(asked)
+        if as_json:
+            print_json(asdict(found))
+        else:
+            _print_estimate(found)
 
 
 @app.command()
@@ -56,6 +106,7 @@ def psi(
         list[int] | None, typer.Option(min=2, help="Ids on each side of a whole alignment in two processes.")
     ] = None,
     repetitions: Repetitions = 3,
+    workers: Annotated[int, typer.Option(min=0, max=256, help="Measure 1, 2, 4 ... and so many workers too.")] = 0,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -66,7 +117,9 @@ def psi(
     from plumbline.bench.alignment.psi_subject import PsiAsked, measure_psi
 
     with plain_errors():
-        asked = PsiAsked(ids=ids, repetitions=repetitions, **({"whole": tuple(whole)} if whole else {}))
+        asked = PsiAsked(
+            ids=ids, repetitions=repetitions, workers=workers, **({"whole": tuple(whole)} if whole else {})
+        )
         _show(measure_psi(asked, _say), out, as_json=as_json)
 
 
@@ -129,6 +182,24 @@ def attacks(
     with plain_errors():
         asked = AttacksAsked(records=records, names=tuple(names or ()), repetitions=repetitions).with_judged(judged)
         _show(measure_attacks(asked, _say), out, as_json=as_json)
+
+
+def _print_estimate(found: "Estimate") -> None:
+    console_out.print(f"{found.rows:,} rows, {found.columns:,} columns; {found.kernel}, {found.cores} cores")
+    for name, what in (
+        ("alignment", ""),
+        ("step", f"{found.batch:,} rows"),
+        ("epoch", f"{found.steps:,} steps"),
+        ("training", "all epochs, and keys"),
+        ("prediction", "all rows, in bulk"),
+    ):
+        console_out.print(f"  {name:<12}{_seconds(getattr(found, name)):>12}  {what}".rstrip())
+
+
+def _seconds(seconds: float) -> str:
+    from plumbline.job_progress import duration_words
+
+    return duration_words(seconds) if seconds >= 1 else f"{1e3 * seconds:.0f} ms"
 
 
 def _say(what: str) -> None:

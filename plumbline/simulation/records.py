@@ -7,10 +7,10 @@ import numpy as np
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
+    GriddedFeatures,
     column_blocks,
     fit_encoder,
     rows_to_unit_norm,
-    snap_to_grid,
 )
 from vfl.data.catalogue import WHOLE_ROW_UNIT_NORM
 from vfl.learning import split_rows
@@ -89,7 +89,7 @@ def records_of(table: LoadedTable) -> Records:
 
 
 def scaled_features(records: Records, scaling: Scaling, train: IntArray) -> FloatArray:
-    """Scale (n, d) features as a reading says, on the 16-bit grid, without the intercept."""
+    """Scale (n, d) features as a reading says, on the grids that parties train on, without the intercept."""
     features = records.features
     if scaling == "whole_row_unit_norm":
         features = rows_to_unit_norm(features)
@@ -100,4 +100,4 @@ def scaled_features(records: Records, scaling: Scaling, train: IntArray) -> Floa
         features = fit_encoder("standardise", features[train]).transform(features)
         if scaling == "bounded":
             features = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1.0)
-    return snap_to_grid(features, FRACTION_BITS)
+    return GriddedFeatures.of(features, FRACTION_BITS).values

@@ -184,21 +184,28 @@ class PartyStatus(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     FEATURE_COUNT_FIELD_NUMBER: _builtins.int
     ANSWERS_FIELD_NUMBER: _builtins.int
+    BINARY_FEATURES_FIELD_NUMBER: _builtins.int
+    BYTE_FEATURES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     feature_count: _builtins.int
     """As the parties agreed, the active party's bias included; 0 for the coordinator, and before there is a session."""
     answers: _builtins.bool
     """Whether it answers the active party now; absent for the active party itself, and where nobody asked."""
+    binary_features: _builtins.int
+    """How many of the features travel as 0 or 1, and how many as 0 to 255."""
+    byte_features: _builtins.int
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         feature_count: _builtins.int = ...,
         answers: _builtins.bool | None = ...,
+        binary_features: _builtins.int = ...,
+        byte_features: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_answers", b"_answers", "answers", b"answers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answers", b"_answers", "answers", b"answers", "feature_count", b"feature_count", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answers", b"_answers", "answers", b"answers", "binary_features", b"binary_features", "byte_features", b"byte_features", "feature_count", b"feature_count", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__answers: _TypeAlias = _typing.Literal["answers"]  # noqa: Y015
     _WhichOneofArgType__answers: _TypeAlias = _typing.Literal["_answers", b"_answers"]  # noqa: Y015

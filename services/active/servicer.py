@@ -151,9 +151,14 @@ def _check_lengths(ids: Sequence[str]) -> None:
 def _parties(party: ActiveParty, present: Mapping[str, bool]) -> Iterator[active_pb2.PartyStatus]:
     """This party first, then the passive ones, then the coordinator, which has no features."""
     agreement = party.agreement
-    features = {one.name: one.feature_count for one in agreement.parties} if agreement else {}
+    described = {one.name: one for one in agreement.parties} if agreement else {}
     for name in (party.name, *party.passive_names, str(Role.COORDINATOR)):
-        yield active_pb2.PartyStatus(name=name, feature_count=features.get(name, 0), answers=present.get(name))
+        status = active_pb2.PartyStatus(name=name, answers=present.get(name))
+        if name in described:
+            status.feature_count = described[name].feature_count
+            status.binary_features = described[name].binary_features
+            status.byte_features = described[name].byte_features
+        yield status
 
 
 def _job(party: ActiveParty) -> active_pb2.JobStatus | None:

@@ -163,8 +163,7 @@ class TrainingAdversary:
         batches = _batches(agreement)
         is_active = self._name == agreement.active.name
         rows = np.arange(agreement.active.aligned_rows)
-        order = np.arange(agreement.party(self._name).feature_count)
-        scales = np.full(len(order), 2.0**-plan.feature_fraction_bits)
+        gridded = training.gridded
         return TrainingView(
             role="active" if is_active else "passive",
             features=model.features_of(rows),
@@ -173,7 +172,7 @@ class TrainingAdversary:
                 for step, share in self._transcript.shares.items()
             ),
             equations=tuple(
-                _in_own_units(Equations(step, peer, batches[step], matrix, sums), order, scales)
+                _in_own_units(Equations(step, peer, batches[step], matrix, sums), gridded.order, gridded.scales)
                 for (step, peer), (matrix, sums) in self._transcript.sums.items()
             ),
             peer_features={peer.name: peer.feature_count for peer in agreement.peers_of(self._name)},

@@ -240,6 +240,8 @@ class PartyFeatures:
         kinds: (d,) what each tells of it, see ``vfl.data.columns.FeatureKind``; likewise.
         offsets: (d,) float64: the source's value is ``offsets + scales * features``; likewise.
         scales: (d,) float64; NaN where a feature has no unit; likewise.
+        widths: (d,) how many digits each has in encrypted products: ``binary``, ``byte`` or ``full``; likewise.
+        steps: (d,) float64: each feature is a whole number times its step; likewise.
     """
 
     features: FloatArray
@@ -249,6 +251,8 @@ class PartyFeatures:
     kinds: NDArray[np.str_] | None = None
     offsets: FloatArray | None = None
     scales: FloatArray | None = None
+    widths: NDArray[np.str_] | None = None
+    steps: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,22 +22,40 @@ from services.party.table_hash import hash_of_table
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
     DATASETS,
+    UNIT_GRID,
     EncoderKind,
+    Grid,
+    GriddedFeatures,
     TypedTable,
+    column_grids,
     fit_columns,
-    is_signed,
     load_dataset,
-    magnitude_bits,
     party_share,
+    put_on_grids,
     read_table,
-    snap_to_grid,
     typed_table_of,
 )
 from vfl.data.columns import EncodedColumn
 
 _log = logging.getLogger(__name__)
 
+# A million rows stand in memory as they are encoded and as they are aligned, and not once more between.
+_ROWS_AT_ONCE = 1 << 16
 BIAS = EncodedColumn("(bias)", "(bias)", "bias")
+
+
+def description_of(name: str, gridded: GriddedFeatures) -> PartyDescription:
+    """Describe a party with these aligned features: counts, widths and bounds only."""
+    widths = gridded.widths
+    return PartyDescription(
+        name=name,
+        feature_count=widths.total,
+        feature_integer_bits=gridded.integer_bits,
+        features_signed=gridded.signed,
+        aligned_rows=len(gridded.values),
+        binary_features=widths.binary,
+        byte_features=widths.byte,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,25 +65,23 @@ class AlignedFeatures:
     Attributes:
         rows: (aligned rows,) the party's own row numbers in the common order.
         columns: what each feature is of; the active party's last one is its bias.
-        features: (aligned rows, d) on the fixed-point grid, so that encrypted and plain training see the same numbers.
+        gridded: (aligned rows, d) features on the grids of their columns.
         truth: the same before any defence, what an auditor compares reconstructions with.
     """
 
     rows: IntArray
     columns: tuple[EncodedColumn, ...]
-    features: FloatArray
+    gridded: GriddedFeatures
     truth: FloatArray
 
+    @property
+    def features(self) -> FloatArray:
+        """(aligned rows, d) on their grids, so that encrypted and plain training see the same numbers."""
+        return self.gridded.values
+
     def describe(self, name: str, *, truncates_answers: bool) -> PartyDescription:
-        """Describe this party to the others: counts and bounds only."""
-        return PartyDescription(
-            name=name,
-            feature_count=self.features.shape[1],
-            feature_integer_bits=magnitude_bits(self.features),
-            features_signed=is_signed(self.features),
-            aligned_rows=len(self.rows),
-            truncates_answers=truncates_answers,
-        )
+        """Describe this party to the others: counts, widths and bounds only."""
+        return replace(description_of(name, self.gridded), truncates_answers=truncates_answers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +94,7 @@ class PartyData:
         has_bias: whether a constant feature 1 comes last: the active party's bias.
         simulation: sentences about what no real party could do, for the report.
         defences: those that transform this party's features.
+        pads_widths: whether all of its columns take the full number of digits.
     """
 
     table: TypedTable
@@ -85,6 +102,7 @@ class PartyData:
     has_bias: bool = False
     simulation: tuple[str, ...] = ()
     defences: PartyDefences = field(default_factory=PartyDefences)
+    pads_widths: bool = False
 
     @property
     def ids(self) -> Sequence[str]:
@@ -128,24 +146,42 @@ class PartyData:
             fitted = fit_columns(self.table, training, self.encoder)
             # All rows of the table, in its order: what a defence draws for a record is the same in every session.
             encoded = fitted.transform(self.table)
+            transformed = self.defences.transform_features(encoded)
+            grids = (*fitted.grids(self.grids), *([self._bias_grid] if self.has_bias else []))
+            gridded = self._on_grids(transformed, rows, grids, plan)
+            truth = gridded if transformed is encoded else self._on_grids(encoded, rows, grids, plan)
         except ValueError as error:
             _log.error("The aligned records can't be encoded: %s", error)
             raise InvalidMessage("The aligned records can't be encoded: this party's log says why.") from error
-        transformed = self.defences.transform_features(encoded)
-        features = self._on_grid(transformed, rows, plan)
-        truth = features if transformed is encoded else self._on_grid(encoded, rows, plan)
-        return AlignedFeatures(rows, (*fitted.columns, *([BIAS] if self.has_bias else [])), features, truth)
+        return AlignedFeatures(rows, (*fitted.columns, *([BIAS] if self.has_bias else [])), gridded, truth.values)
 
-    def _on_grid(self, encoded: FloatArray, rows: IntArray, plan: TrainingPlan) -> FloatArray:
-        width = encoded.shape[1]
-        features = np.ones((len(rows), width + self.has_bias))
-        features[:, :width] = snap_to_grid(encoded[rows], plan.feature_fraction_bits)
-        return features
+    @cached_property
+    def grids(self) -> tuple[Grid | None, ...]:
+        """The grid of every feature but the bias, the same in all sessions. Without padding and defences, its own.
+
+        What a defence makes of features has no grid: its secret shows in no width.
+        """
+        found = column_grids(self.table, self.encoder)
+        return (None,) * len(found) if self.pads_widths or self.defences.changes_features else found
+
+    @property
+    def _bias_grid(self) -> Grid | None:
+        return None if self.pads_widths else UNIT_GRID
+
+    def _on_grids(
+        self, encoded: FloatArray, rows: IntArray, grids: Sequence[Grid | None], plan: TrainingPlan
+    ) -> GriddedFeatures:
+        features = np.ones((len(rows), len(grids)))
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            features[part, : encoded.shape[1]] = encoded[rows[part]]
+        return put_on_grids(features, grids, plan.feature_fraction_bits)
 
     @cached_property
     def table_hash(self) -> str:
         """Stands for all that an encoding of this table can depend on."""
-        return hash_of_table(self.table, self.encoder, self.has_bias)
+        # Who doesn't pad is told apart by nothing: models of before remain the same table's.
+        return hash_of_table(self.table, self.encoder, self.has_bias, *(["padded"] if self.pads_widths else []))
 
 
 def load_party_data(settings: Settings, *, with_bias: bool) -> PartyData:
@@ -157,7 +193,7 @@ def load_party_data(settings: Settings, *, with_bias: bool) -> PartyData:
     table, simulation = _load(settings)
     if not table.kept:
         raise SettingsError("Every column of this party's table is left out: see PLUMBLINE_COLUMNS and PLUMBLINE_DROP.")
-    return PartyData(table, settings.encoder, with_bias, simulation)
+    return PartyData(table, settings.encoder, with_bias, simulation, pads_widths=settings.pad_widths)
 
 
 def _load(settings: Settings) -> tuple[TypedTable, tuple[str, ...]]:

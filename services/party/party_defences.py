@@ -106,6 +106,11 @@ class PartyDefences:
         return weights
 
     @property
+    def changes_features(self) -> bool:
+        """Whether a defence changes features before any session sees them."""
+        return bool(self._features)
+
+    @property
     def changes_residuals(self) -> bool:
         """Whether a defence changes residuals before they are encrypted."""
         return bool(self._residuals)

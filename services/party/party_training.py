@@ -5,7 +5,7 @@ import math
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -26,7 +26,9 @@ from services.protocol1.cipher import Cipher, make_cipher
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
+from services.protocol1.vectors import DecryptedVector
 from vfl.arrays import FloatArray, IntArray
+from vfl.data import GriddedFeatures
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, smallest_batch
 from vfl.learning.networks import DenseNetwork
 
@@ -71,6 +73,7 @@ class PartyTraining:
         name: the party's name in it.
         rows: training, validation and test rows of the common order.
         schedule: the public order of batches.
+        gridded: (aligned rows, d) features on the grids of their columns; private to this party.
         weights: (d, columns), as they stand.
         exchange: the party's half of Protocol 1.
     """
@@ -79,7 +82,7 @@ class PartyTraining:
         self,
         agreement: Agreement,
         name: str,
-        features: FloatArray,
+        gridded: GriddedFeatures,
         labels: IntArray | None,
         means: TrainingMeans,
         installed: DenseNetwork | None = None,
@@ -89,8 +92,8 @@ class PartyTraining:
         Args:
             agreement: the session's public terms.
             name: the party's name in it.
-            features: (aligned rows, d) in the common order, on the fixed-point grid; the active party's last column
-                is the constant 1, its bias.
+            gridded: (aligned rows, d) features in the common order, on the grids of their columns; the active party's
+                last column is the constant 1, its bias.
             labels: class indices, (aligned rows,); the active party's only.
             means: what the party trains with.
             installed: the party's part of a model that was trained elsewhere; then there is nothing to train.
@@ -101,7 +104,9 @@ class PartyTraining:
         plan = agreement.plan
         self.agreement = agreement
         self.name = name
+        features = gridded.values
         self._features = features
+        self.gridded = gridded
         self._labels = labels
         self._peers = means.peers
         self._executor = means.executor
@@ -267,18 +272,24 @@ class PartyTraining:
         if self._observer is not None:
             self._observer.own_share(step, residual)
         with timer.stage("encrypt"):
-            encrypted = self.exchange.encrypt_residuals(step, self._protect(residual))
-        sending = [
-            self._executor.submit(peer.send_residuals, session_id, step, encrypted) for peer in self._peers.values()
-        ]
+            outgoing = self.exchange.outgoing_residuals(step, self._protect(residual))
+            sending = [
+                self._executor.submit(peer.send_residuals, session_id, step, outgoing) for peer in self._peers.values()
+            ]
+            outgoing.make()
         total = features.T @ residual
-        grid = 2.0**-self.agreement.plan.feature_fraction_bits
-        for name, peer in self._peers.items():
-            masked = self.exchange.masked_sums(step, name, features / grid, timer)
-            with timer.stage("decrypt"):
-                answer = peer.decrypt(session_id, step, masked)
-            total += grid * self.exchange.gradient_share(name, answer)
-        with timer.stage("wait"):
+        # Peers are asked about integers: the scales of the columns, and their order, stay here.
+        integers = self.gridded.integers_of(features)
+        asked: dict[str, Future[DecryptedVector]] = {}
+        for name in timer.waiting("wait", self.exchange.arrivals(step)):
+            masked = self.exchange.masked_sums(step, name, integers, timer)
+            asked[name] = self._executor.submit(self._peers[name].decrypt, session_id, step, masked)
+        # In their own order, so that the sum is the same to the last bit whoever answers first.
+        for name in self._peers:
+            with timer.stage("decrypt"), self.exchange.waiting():
+                answer = asked[name].result()
+            total += self.gridded.restore(self.exchange.gradient_share(name, answer))
+        with timer.stage("wait"), self.exchange.waiting():
             for sent in sending:
                 sent.result()
         with timer.stage("update"):

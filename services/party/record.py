@@ -18,6 +18,7 @@ from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder, RunFolderError
 from services.common.run_records import PartyFeatures, PartyRecord, PartyWeights, StepRecord
 from vfl.arrays import FloatArray, IntArray
+from vfl.data import GriddedFeatures
 from vfl.data.columns import EncodedColumn
 
 _log = logging.getLogger(__name__)
@@ -91,8 +92,14 @@ class RunRecord:
             self._finished = self._as_it_stands()
         self.write()
 
-    def keep_features(self, features: FloatArray, labels: IntArray | None = None) -> None:
-        """Write this party's own encoded table, in the common order, for an auditor who may read its folder."""
+    def keep_features(self, features: FloatArray, gridded: GriddedFeatures, labels: IntArray | None = None) -> None:
+        """Write this party's own encoded table, in the common order, for an auditor who may read its folder.
+
+        Args:
+            features: (aligned rows, d) before any defence.
+            gridded: what is trained on: the grids of the columns are its.
+            labels: class indices, (aligned rows,); the active party's only.
+        """
         if self._folder is None:
             return
         columns = self._columns
@@ -104,6 +111,8 @@ class RunRecord:
             kinds=np.array([one.kind for one in columns]),
             offsets=np.array([one.offset for one in columns], dtype=np.float64),
             scales=np.array([one.scale for one in columns], dtype=np.float64),
+            widths=np.array(gridded.column_widths),
+            steps=gridded.scales,
         )
         with self.lost.noting(f"{self._name}'s features of this run"):
             self._folder.write_features(self._name, table)

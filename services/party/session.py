@@ -83,7 +83,7 @@ class PartySession:
             guard=list(session.guard_warnings),
         )
         if settings.record_features:
-            context.record.keep_features(aligned.truth, labels)
+            context.record.keep_features(aligned.truth, aligned.gridded, labels)
         return session
 
 
@@ -129,4 +129,4 @@ def _training_of(context: PartyContext, joined: Joined, labels: IntArray | None)
         defences=context.defences,
     )
     installed = load_network(settings.model) if settings.model else None
-    return PartyTraining(agreement, context.name, joined.aligned.features, labels, means, installed)
+    return PartyTraining(agreement, context.name, joined.aligned.gridded, labels, means, installed)

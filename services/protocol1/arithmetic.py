@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from services.common.agreement import Agreement
 from services.common.settings import Settings
@@ -12,6 +12,10 @@ from vfl.cores import Cores, cores_for
 from vfl.crypto import Engine, PrivateKey, keygen
 from vfl.crypto.kernels import best_kernel, kernel_named
 from vfl.crypto.messages import HonestMessages, MessageFormats, Messages
+from vfl.crypto.pool import PooledEngine
+
+if TYPE_CHECKING:
+    from vfl.cores.cluster import ClusterCores
 
 _log = logging.getLogger(__name__)
 
@@ -32,9 +36,11 @@ class EngineArithmetic:
 
     Attributes:
         engine: what computes; by default the best kernel there is, on one core.
+        cluster: the engine's cores for products, where the party has a cluster of its own.
     """
 
     engine: Engine = field(default_factory=Engine)
+    cluster: "ClusterCores | None" = None
 
     def __str__(self) -> str:
         return str(self.engine)
@@ -44,8 +50,13 @@ class EngineArithmetic:
         return keygen(bits, insecure=True)[1]
 
     def messages(self, formats: MessageFormats, private_key: PrivateKey) -> Messages:
-        """Make messages that the engine computes."""
-        return HonestMessages(formats, private_key, self.engine)
+        """Make messages that the engine computes, from what it made ahead where there was time.
+
+        A cluster that was lost in an earlier session is tried again.
+        """
+        if self.cluster is not None:
+            self.cluster.begin_session()
+        return HonestMessages(formats, private_key, PooledEngine.of(self.engine))
 
 
 class ReferenceArithmetic:
@@ -82,13 +93,17 @@ def arithmetic_of(settings: Settings, processes: Cores) -> Arithmetic:
         settings: the party's, checked.
         processes: the party's cores, for a kernel that holds the interpreter's lock. Another gets as many threads.
     """
-    arithmetic = (
-        ReferenceArithmetic() if settings.kernel == "phe" else EngineArithmetic(_engine_of(settings, processes))
-    )
+    arithmetic = ReferenceArithmetic() if settings.kernel == "phe" else _engine_of(settings, processes)
     _log.info("Arithmetic: %s.", arithmetic)
     return arithmetic
 
 
-def _engine_of(settings: Settings, processes: Cores) -> Engine:
+def _engine_of(settings: Settings, processes: Cores) -> EngineArithmetic:
     kernel = best_kernel() if settings.kernel == "auto" else kernel_named(settings.kernel)
-    return Engine(kernel, cores_for(processes.count, releases_gil=True) if kernel.releases_gil else processes)
+    cores = cores_for(processes.count, releases_gil=True) if kernel.releases_gil else processes
+    if not settings.dask:
+        return EngineArithmetic(Engine(kernel, cores))
+    from vfl.cores.cluster import ClusterCores
+
+    cluster = ClusterCores(settings.dask, cores)
+    return EngineArithmetic(Engine(kernel, cores, cluster), cluster)

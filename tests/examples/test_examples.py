@@ -3,6 +3,7 @@
 import csv
 import os
 import re
+import runpy
 import signal
 import socket
 import subprocess
@@ -41,6 +42,16 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> None:
     assert re.search(r"accuracy=[01]\.\d+, auc=[01]\.\d+", outcome)
     page = (tmp_path / "report.html").read_text()
     assert "proline" in page
+
+
+def test_python_paillier_changes_no_weight(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tutorial's own keys have 2,048 bits; here they are short."""
+    example = runpy.run_path(str(EXAMPLES / "check_against_phe.py"))
+    example["SETTINGS"].update(key_bits=512, allow_insecure_keys=True)
+    example["main"]()
+    shown = capsys.readouterr().out
+    assert shown.count("largest difference 0.0") == 3
+    assert re.findall(r"(active|passive) +python-paillier", shown) == ["active", "passive"]
 
 
 class Terminals:

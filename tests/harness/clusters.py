@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from vfl.cores.cluster import ClusterCores
+from vfl.cores.cores import OneCore
+
 ROOT = Path(__file__).parents[2]
 _LOOPBACK = ("--host", "127.0.0.1", "--no-dashboard")
 _START_SECONDS = 120
@@ -61,6 +64,22 @@ def running_cluster(
         for process in (*each, scheduler):
             process.kill()
             process.wait()
+
+
+def connected(address: str, local: OneCore) -> ClusterCores:
+    """Cores of a cluster that has answered, beside this machine's."""
+    cores = ClusterCores(address, local)
+    await_cluster(cores, local)
+    return cores
+
+
+def await_cluster(cores: ClusterCores, local: OneCore) -> None:
+    """Waits until a cluster has answered."""
+    end = time.monotonic() + _START_SECONDS
+    while cores.count == local.count:
+        if time.monotonic() > end:
+            raise RuntimeError("The cluster doesn't answer.")
+        time.sleep(0.02)
 
 
 def _files(certificates: Path, name: str) -> tuple[str, str, str]:

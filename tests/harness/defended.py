@@ -13,6 +13,7 @@ from services.party.party_training import PartyTraining, TrainingMeans
 from tests.harness.exchanges import SMALL_PLAN
 from tests.harness.parties import small_settings
 from vfl.arrays import FloatArray
+from vfl.data import GriddedFeatures
 from vfl.learning.networks import DenseNetwork
 
 PLAIN = small_settings(cipher="plain")
@@ -124,7 +125,7 @@ def party_training(agreement: Agreement, network: DenseNetwork, defences: PartyD
     return PartyTraining(
         agreement,
         "passive",
-        np.random.default_rng(0).random((20, 2)),
+        GriddedFeatures.of(np.random.default_rng(0).random((20, 2))),
         None,
         TrainingMeans({}, np.random.default_rng(0), 1, ThreadPoolExecutor(), defences=defences),
         network,

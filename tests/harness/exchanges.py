@@ -4,24 +4,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.meters import StageTimer
+from services.party.features import description_of
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining, TrainingMeans
-from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector, make_cipher
+from services.protocol1.cipher import make_cipher
 from services.protocol1.default_batch import with_batch_size
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import CipherFormats
+from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.peer import Peer
+from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 from vfl.arrays import FloatArray, IntArray
-from vfl.data import (
-    is_signed,
-    magnitude_bits,
-    snap_to_grid,
-)
+from vfl.data import GriddedFeatures
 from vfl.learning import (
     BatchSchedule,
     GradientDescent,
@@ -42,11 +42,21 @@ SMALL_PLAN = TrainingPlan(epochs=3, batch_size=8, key_bits=512)
 
 @dataclass(frozen=True)
 class Problem:
-    """Blocks of features by party, the active party first with its bias last, and labels."""
+    """Blocks of features by party, on the grids of their columns, the active party first with its bias last."""
 
     blocks: dict[str, FloatArray]
     labels: IntArray
     classes: int
+    on_grids: dict[str, GriddedFeatures] | None = None
+
+    @classmethod
+    def of(cls, gridded: dict[str, GriddedFeatures], labels: IntArray, classes: int) -> "Problem":
+        """What parties' own tables become in a session."""
+        return cls({name: one.values for name, one in gridded.items()}, labels, classes, gridded)
+
+    @cached_property
+    def gridded(self) -> dict[str, GriddedFeatures]:
+        return self.on_grids or {name: GriddedFeatures.of(block) for name, block in self.blocks.items()}
 
     @property
     def rows(self) -> int:
@@ -54,19 +64,18 @@ class Problem:
 
     def agreement(self, plan: TrainingPlan, truncating: bool = True) -> Agreement:
         parties = tuple(
-            PartyDescription(name, block.shape[1], magnitude_bits(block), is_signed(block), self.rows, truncating)
-            for name, block in self.blocks.items()
+            replace(description_of(name, one), truncates_answers=truncating) for name, one in self.gridded.items()
         )
         return with_batch_size(Agreement(SESSION, plan, self.classes, parties))
 
 
 def problem_of(features: FloatArray, labels: IntArray, parties: int) -> Problem:
-    """Deal columns out to ``parties``, min-max scaled and snapped to the grid, with a bias for the active one."""
+    """Deal columns out to ``parties``, min-max scaled and on their grids, with a bias for the active one."""
     low, high = features.min(axis=0), features.max(axis=0)
-    scaled = snap_to_grid((features - low) / np.where(high > low, high - low, 1.0))
-    blocks = np.array_split(scaled, parties, axis=1)
+    blocks = np.array_split((features - low) / np.where(high > low, high - low, 1.0), parties, axis=1)
     blocks[0] = np.hstack([blocks[0], np.ones((len(features), 1))])
-    return Problem(dict(zip(names_of(parties), blocks, strict=True)), labels, int(labels.max()) + 1)
+    on_grids = [GriddedFeatures.of(block).values for block in blocks]
+    return Problem(dict(zip(names_of(parties), on_grids, strict=True)), labels, int(labels.max()) + 1)
 
 
 def random_problem(*, rows: int = 37, columns: int = 6, parties: int = 2, classes: int = 2, seed: int = 5) -> Problem:
@@ -89,8 +98,8 @@ class DirectPeer:
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
         self._exchange_of(session_id).receive_public_key(self._sender, key)
 
-    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
-        self._exchange_of(session_id).receive_residuals(self._sender, step, vector)
+    def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
+        self._exchange_of(session_id).receive_residuals(self._sender, step, vector.whole())
 
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
         return self._exchange_of(session_id).answer_sums(self._sender, step, vector)
@@ -122,7 +131,7 @@ def wired(
             trainings[name] = PartyTraining(
                 agreement,
                 name,
-                problem.blocks[name],
+                problem.gridded[name],
                 problem.labels if number == 0 else None,
                 TrainingMeans(
                     {other: peer(name, other) for other in problem.blocks if other != name},
@@ -189,6 +198,11 @@ def largest_difference(one: Sequence[FloatArray], other: Sequence[FloatArray]) -
     return max(float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True))
 
 
+def encrypted(exchange: GradientExchange, step: int, residual: FloatArray) -> WireVector:
+    """What a party would send for residuals, whatever its step is."""
+    return OutgoingVector(*exchange._cipher.encrypt(step, residual), is_whole=lambda: None).make()
+
+
 @dataclass(frozen=True)
 class ExchangePair:
     """The active party's exchange under test and a passive peer's cipher that speaks to it; keys are shown."""
@@ -201,7 +215,7 @@ class ExchangePair:
 
     def peer_residuals(self, step: int) -> WireVector:
         """Some residuals of the peer, afresh at each call."""
-        return self.peer._cipher.encrypt(step, np.full((self.rows, 1), 0.5 + step / 16))
+        return encrypted(self.peer, step, np.full((self.rows, 1), 0.5 + step / 16))
 
     @property
     def answer_bytes(self) -> int:

@@ -24,13 +24,15 @@ from tests.harness.exchanges import Problem
 from vfl.arrays import FloatArray
 from vfl.data import (
     DATASETS,
+    column_grids,
     common_order,
     encode_labels,
     fit_encoder,
     load_dataset,
     party_share,
+    put_on_grids,
     rows_of,
-    snap_to_grid,
+    typed_table_of,
 )
 from vfl.learning import split_rows
 
@@ -90,10 +92,12 @@ def registered_problem(processes: LocalProcesses, name: str, plan: TrainingPlan)
     blocks = {}
     for party, table in zip(parties, tables, strict=True):
         aligned = table.features[rows_of(table.ids, common)]
-        encoded = fit_encoder("minmax", aligned[split.train]).transform(aligned)
+        encoder = fit_encoder("minmax", aligned[split.train])
+        of_table = column_grids(typed_table_of(table), "minmax")
+        grids = [grid and grid.scaled(scale) for grid, scale in zip(of_table, encoder.scale, strict=True)]
+        blocks[party] = put_on_grids(encoder.transform(aligned), grids, plan.feature_fraction_bits).values
         if party == "active":
-            encoded = np.hstack([encoded, np.ones((len(encoded), 1))])
-        blocks[party] = snap_to_grid(encoded, plan.feature_fraction_bits)
+            blocks[party] = np.hstack([blocks[party], np.ones((len(aligned), 1))])
     labels = tables[0].labels
     assert labels is not None
     indices, _ = encode_labels(labels)

@@ -48,7 +48,9 @@ def settled(folder: Path, workers: int) -> LocalProcesses:
 def own_and_plain_weights(processes: LocalProcesses, folder: Path) -> tuple[list[FloatArray], list[FloatArray]]:
     plan = processes.settings["active"].plan()
     seeds = [processes.settings[name].private_seed or 0 for name in PARTIES]
-    return weights_of(folder / "parties", PARTIES), train_plainly(registered_problem(processes, DATA, plan), plan, seeds)
+    return weights_of(folder / "parties", PARTIES), train_plainly(
+        registered_problem(processes, DATA, plan), plan, seeds
+    )
 
 
 def test_two_cores_give_the_digits_of_one_even_when_workers_are_killed(tmp_path: Path) -> None:

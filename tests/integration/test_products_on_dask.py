@@ -7,11 +7,16 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.harness.clusters import Cluster, running_cluster
+from plumbline.federation import Federation
+from plumbline.recipe import changed
+from tests.harness.clusters import Cluster, await_cluster, connected, running_cluster
 from tests.harness.dask_certificates import configuration_of_client, make_dask_certificates, settings_of_client
+from tests.harness.exchanges import largest_difference, train_plainly
+from tests.harness.processes import QUICK, local_processes, registered_problem, weights_of
 from tests.harness.products import product_jobs
 from vfl.cores.cluster import ClusterCores, check_cluster, client, cluster_cores, dialogue, job_work
 from vfl.cores.cluster.frames import Frame
@@ -20,8 +25,7 @@ from vfl.crypto import PrivateKey, keygen
 from vfl.crypto.product_jobs import ProductJob, compute_product
 
 dask = pytest.importorskip("dask", reason="needs the extra dask")
-pytest.importorskip("distributed", reason="needs the extra dask")
-READY_SECONDS = 60
+Client = pytest.importorskip("distributed", reason="needs the extra dask").Client
 
 
 class Told(Exception):
@@ -80,20 +84,6 @@ def warned(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     return lambda: [record.getMessage() for record in caplog.records if record.name.startswith("vfl.cores.cluster")]
 
 
-def connected(address: str, local: OneCore) -> ClusterCores:
-    """Cores of a cluster that has answered."""
-    cores = ClusterCores(address, local)
-    await_cluster(cores, local)
-    return cores
-
-
-def await_cluster(cores: ClusterCores, local: OneCore) -> None:
-    end = time.monotonic() + READY_SECONDS
-    while cores.count == local.count:
-        assert time.monotonic() < end, "the cluster doesn't answer"
-        time.sleep(0.02)
-
-
 def served(address: str) -> None:
     """Speak with a cluster as the process in between does, for a party that asks nothing."""
     client.serve(address, io.BytesIO(), Telling())  # type: ignore[arg-type]
@@ -120,7 +110,12 @@ def test_a_cluster_that_dies_in_mid_step_is_said_once_and_used_again_when_it_is_
 ) -> None:
     port = free_port()
     with running_cluster(tmp_path, port=port) as first:
-        local = Counting(lambda: (first.scheduler.kill(), first.scheduler.wait(), None)[-1])
+
+        def kill() -> None:
+            first.scheduler.kill()
+            first.scheduler.wait()
+
+        local = Counting(kill)
         cores = connected(first.address, local)
         assert list(cores.map(compute_product, jobs)) == answers
         assert list(cores.map(compute_product, jobs)) == answers
@@ -178,6 +173,36 @@ def test_a_session_doesnt_wait_for_the_first_connection(jobs: list[ProductJob], 
         assert cores.count == 1
         assert list(cores.map(compute_product, jobs)) == answers
         cores.close()
+
+
+def await_line(log: Path, words: str) -> None:
+    """Waits for what a process says."""
+    end = time.monotonic() + 60
+    while words not in log.read_text():
+        assert time.monotonic() < end, log.read_text()
+        time.sleep(0.05)
+
+
+def executed(dask_worker: Any) -> int:
+    """What a worker has computed so far."""
+    return int(dask_worker.state.executed_count)
+
+
+def test_a_party_in_a_federation_uses_its_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """A large batch: small products aren't worth the way."""
+    plan: dict[str, Any] = {**QUICK, "batch_size": 256, "packing": False, "kernel": "portable", "step_timeout": 30}
+    processes = local_processes(tmp_path, **plan)
+    own = changed("passive", processes.settings["passive"], dask=cluster.address)
+    processes.settings = {**processes.settings, "passive": own}
+    with Client(cluster.address, set_as_default=False) as watching, Federation.start(processes) as federation:
+        await_line(processes.log("passive"), "computes products as well, in 2 threads")
+        before = sum(watching.run(executed).values())
+        federation.train()
+        assert sum(watching.run(executed).values()) > before
+        problem = registered_problem(processes, "breast_cancer", processes.settings["active"].plan())
+    seeds = [processes.settings[name].private_seed or 0 for name in ("active", "passive")]
+    plain = train_plainly(problem, processes.settings["active"].plan(), seeds)
+    assert largest_difference(weights_of(tmp_path / "parties", ("active", "passive")), plain) <= 1e-6
 
 
 def test_nothing_but_products_goes_there(cluster: Cluster, jobs: list[ProductJob]) -> None:

@@ -1,15 +1,16 @@
 """The process that workers are forks of (`multiprocessing`'s forkserver): when it starts, and what it has loaded.
 
 It is started before a party has threads, secrets or sockets, and loads what workers need, so that one starts within
-milliseconds and shares its memory. It exists on Linux and macOS; this module is imported by who starts processes.
+milliseconds and shares its memory. Where processes can't be forked this module can be imported, and no more.
 """
+
+from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import forkserver, popen_forkserver, spawn
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing import spawn
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -27,34 +28,35 @@ def start_server() -> None:
 
 
 def context() -> ForkServerContext:
-    """What starts workers as forks of the server."""
-    return _Context()
-
-
-class _Popen(popen_forkserver.Popen):
-    """Starts a worker that doesn't run the calling program's main module again.
+    """What starts workers as forks of the server, without running the calling program's main module again.
 
     Tasks are functions of our own modules. A person's script without ``if __name__ == "__main__"`` would run twice.
     """
-
-    def _launch(self, process: BaseProcess) -> None:
-        with _launching:
-            prepared = spawn.get_preparation_data
-            spawn.get_preparation_data = _without_main(prepared)
-            try:
-                super()._launch(process)  # type: ignore[misc]
-            finally:
-                spawn.get_preparation_data = prepared
+    return _Context()
 
 
-class _Process(ForkServerProcess):
-    @staticmethod
-    def _Popen(process: BaseProcess) -> _Popen:
-        return _Popen(process)
+if hasattr(os, "fork"):
+    from multiprocessing import forkserver
+    from multiprocessing.context import ForkServerContext, ForkServerProcess
+    from multiprocessing.popen_forkserver import Popen
 
+    class _LaunchedWithoutMain(Popen):
+        def _launch(self, process: BaseProcess) -> None:
+            with _launching:
+                prepared = spawn.get_preparation_data
+                spawn.get_preparation_data = _without_main(prepared)
+                try:
+                    super()._launch(process)  # type: ignore[misc]
+                finally:
+                    spawn.get_preparation_data = prepared
 
-class _Context(ForkServerContext):
-    Process = _Process
+    class _Worker(ForkServerProcess):
+        @staticmethod
+        def _Popen(process: BaseProcess) -> Popen:
+            return _LaunchedWithoutMain(process)
+
+    class _Context(ForkServerContext):
+        Process = _Worker
 
 
 def _without_main(prepared: Any) -> Any:

@@ -13,7 +13,7 @@ from vfl.crypto.kernels.counts import product_cost
 # A chunk of fewer products, at 4096 bits, takes less time than the way to a core and back is worth.
 _FEWEST_PRODUCTS = 256
 _USUAL_BITS = 4096
-_CHUNKS_PER_CORE = 4  # of equal items: who is done early takes another
+_CHUNKS_PER_CORE = 4  # of equal items, where each is large: who is done early takes another
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,21 @@ class ProductChunk:
     first_answer: int
 
 
-def item_counts(count: int, products_per_item: int, modulus_bits: int, cores: int) -> list[int]:
-    """Share items that cost the same among cores: how many go into each chunk."""
-    most = cores if cores == 1 or count < _CHUNKS_PER_CORE * cores else _CHUNKS_PER_CORE * cores
-    chunks = min(count, most, _worthwhile_chunks(count * products_per_item, modulus_bits))
-    return [cut.stop - cut.start for cut in cut_evenly(count, chunks)]
+def item_chunks(count: int, products_per_item: int, modulus_bits: int, cores: int, batch: int = 1) -> list[slice]:
+    """Share items that cost the same among cores.
+
+    Args:
+        count: of items.
+        products_per_item: what each takes.
+        modulus_bits: of a product.
+        cores: how many there are.
+        batch: items that a kernel computes at once; chunks are of whole batches, but for the last.
+    """
+    worthwhile = _worthwhile_chunks(count * products_per_item, modulus_bits)
+    most = cores if cores == 1 else max(cores, min(_CHUNKS_PER_CORE * cores, worthwhile // _CHUNKS_PER_CORE))
+    batches = -(-count // batch)
+    cuts = cut_evenly(batches, min(batches, most, worthwhile))
+    return [slice(cut.start * batch, min(count, cut.stop * batch)) for cut in cuts]
 
 
 def cut_evenly(count: int, pieces: int) -> list[slice]:
@@ -44,18 +54,19 @@ def cut_evenly(count: int, pieces: int) -> list[slice]:
     return [slice(start, end) for start, end in pairwise(ends)]
 
 
-def product_chunks(task: ProductTask, modulus_bits: int, cores: int) -> list[ProductChunk]:
+def product_chunks(task: ProductTask, modulus_bits: int, cores: int, batch: int = 1) -> list[ProductChunk]:
     """Cut a product for several cores: by columns, by rows, or by both, whatever makes the largest chunk cheapest.
 
-    Chunks of columns need the tables of the same rows, chunks of rows the squarings of the same answers.
+    Chunks of columns need the tables of the same rows, chunks of rows the squarings of the same answers. A kernel that
+    computes a batch at once squares as many answers in the time of one.
     """
     rows = len(task.entries)
     whole = _Cut(1, [0, len(task.digits)])
-    most = min(cores, _worthwhile_chunks(whole.cost(task), modulus_bits))
+    most = min(cores, _worthwhile_chunks(whole.cost(task, batch), modulus_bits))
     # Few shapes of the grid are tried: halves, quarters and so on.
     bands = {min(most, rows), *(1 << power for power in range(min(most, rows).bit_length()))}
     cuts = [whole, *(cut for count in sorted(bands) for cut in _cuts(task, count, most // count))]
-    best = min(cuts, key=lambda cut: cut.cost(task))
+    best = min(cuts, key=lambda cut: cut.cost(task, batch))
     return list(best.chunks(task))
 
 
@@ -66,11 +77,12 @@ class _Cut:
     bands: int
     columns: list[int]
 
-    def cost(self, task: ProductTask) -> int:
+    def cost(self, task: ProductTask, batch: int) -> int:
         """Products of the largest chunk, or a little more."""
         rows = -(-len(task.entries) // self.bands)
-        digits, bits = (_between(numbers, self.columns) for numbers in (task.digits, _horner_bits(task, self.columns)))
-        return product_cost(rows, int(digits.max()), int(bits.max()))
+        digits = np.add.reduceat(task.digits, self.columns[:-1])
+        bits = [_horner_bits(task, slice(*piece), batch) for piece in pairwise(self.columns)]
+        return product_cost(rows, int(digits.max()), max(bits))
 
     def chunks(self, task: ProductTask) -> Iterator[ProductChunk]:
         for rows in cut_evenly(len(task.entries), self.bands):
@@ -93,15 +105,12 @@ def _starts(answers: IntArray) -> BoolArray:
     return starts
 
 
-def _horner_bits(task: ProductTask, columns: list[int]) -> IntArray:
-    """(columns,): the bits of an answer at its last column within each piece, else 0."""
-    last = np.diff(task.answers, append=-1) != 0
-    last[np.array(columns[1:]) - 1] = True
-    return np.where(last, task.shifts + task.digits, 0)
-
-
-def _between(numbers: IntArray, columns: list[int]) -> IntArray:
-    return np.add.reduceat(numbers, columns[:-1])
+def _horner_bits(task: ProductTask, columns: slice, batch: int) -> int:
+    """The bits of answers within a piece, each as many as the longest of its batch."""
+    last = np.diff(task.answers[columns], append=-1) != 0
+    bits = (task.shifts + task.digits)[columns][last]
+    longest = np.maximum.reduceat(bits, np.arange(0, len(bits), batch))
+    return int(longest.sum()) * batch
 
 
 def _chunk(task: ProductTask, rows: slice, columns: slice) -> ProductChunk:

@@ -8,7 +8,7 @@ from gmpy2 import mpz
 
 from vfl.cores import Cores, OneCore, OwnChildrenOnly
 from vfl.cores.own_children import Rebuilt
-from vfl.crypto.chunks import ProductChunk, cut_evenly, item_counts, product_chunks
+from vfl.crypto.chunks import ProductChunk, item_chunks, product_chunks
 from vfl.crypto.integers import random_unit
 from vfl.crypto.kernels import Kernel, ProductTask, best_kernel
 from vfl.crypto.kernels.counts import DECRYPT_PRODUCTS, ENCRYPT_PRODUCTS, RERANDOMISE_PRODUCTS
@@ -27,8 +27,8 @@ class Engine:
     Attributes:
         kernel: the arithmetic.
         cores: of this machine: most tasks hold secrets.
-        product_cores: what products go over, which see ciphertexts and the party's own features but never a key, a
-            mask or an obfuscator; None for the same cores.
+        product_cores: what products go over where that is more than ``cores``. Their type takes nothing else: they see
+            ciphertexts and the party's own features but never a key, a mask or an obfuscator.
     """
 
     kernel: Kernel = field(default_factory=best_kernel)
@@ -42,7 +42,7 @@ class Engine:
     def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
         """Compute an encrypted matrix product; raises InvalidCiphertext as `Kernel.product` does."""
         cores = self.product_cores or self.cores
-        chunks = product_chunks(task, modulus.bit_length(), cores.count)
+        chunks = product_chunks(task, modulus.bit_length(), cores.count, self.kernel.batch)
         if len(chunks) == 1:
             return self.kernel.product(ciphertexts, task, modulus)
         jobs = (ProductJob(self.kernel, ciphertexts[chunk.rows], chunk.task, modulus) for chunk in chunks)
@@ -55,31 +55,32 @@ class Engine:
     def obfuscators(self, private_key: PrivateKey, count: int) -> list[int]:
         """Draw fresh obfuscators for one's own values, secret until a ciphertext has used them; each serves once."""
         obfuscator = private_key.obfuscator(self.kernel)
-        counts = self._counts(count, ENCRYPT_PRODUCTS, private_key.public_key.n_squared)
-        return self._mapped(_draw, [_Drawing(obfuscator, part) for part in counts])
+        cuts = self._cuts(count, ENCRYPT_PRODUCTS, private_key.public_key.n_squared)
+        return self._mapped(_draw, [_Drawing(obfuscator, cut.stop - cut.start) for cut in cuts])
 
     def rerandomisers(self, n: int, count: int) -> list[int]:
         """Draw fresh rho**n mod n**2, rho uniform in Z_n*, secret; each serves once."""
-        counts = self._counts(count, RERANDOMISE_PRODUCTS, n * n)
-        return self._mapped(_rerandomise, [_Rerandomising(self.kernel, n, part) for part in counts])
+        cuts = self._cuts(count, RERANDOMISE_PRODUCTS, n * n)
+        return self._mapped(_rerandomise, [_Rerandomising(self.kernel, n, cut.stop - cut.start) for cut in cuts])
 
     def decrypt(self, private_key: PrivateKey, ciphertexts: Sequence[int]) -> list[int]:
         """Decrypt to plaintexts in [0, n), by the Chinese remainder theorem."""
         # Modulo each prime apart, so that two cores share a single ciphertext.
-        count = len(ciphertexts)
-        halves = self._counts(2 * count, DECRYPT_PRODUCTS // 2, private_key.public_key.n_squared)
-        cuts = cut_evenly(count, -(-len(halves) // 2))
+        count, n_squared = len(ciphertexts), private_key.public_key.n_squared
+        cuts = self._cuts(count, DECRYPT_PRODUCTS // 2, n_squared, max(1, self.cores.count // 2))
         tasks = [
             _SecretPowers(self.kernel, bases[cut], part.exponent, part.square)
             for part in private_key.parts
             for bases in [part.reduce(ciphertexts)]
             for cut in cuts
         ]
-        powers = self._mapped(_raise, tasks, OneCore() if len(halves) < 2 else self.cores)
+        is_small = len(item_chunks(2, count * DECRYPT_PRODUCTS // 2, n_squared.bit_length(), 2)) < 2
+        powers = self._mapped(_raise, tasks, OneCore() if is_small else self.cores)
         return private_key.combine(powers[:count], powers[count:])
 
-    def _counts(self, count: int, products_per_item: int, modulus: int) -> list[int]:
-        return item_counts(count, products_per_item, modulus.bit_length(), self.cores.count)
+    def _cuts(self, count: int, products_per_item: int, modulus: int, cores: int | None = None) -> list[slice]:
+        bits, batch = modulus.bit_length(), self.kernel.batch
+        return item_chunks(count, products_per_item, bits, cores or self.cores.count, batch)
 
     def _mapped(
         self, function: Callable[[Task], list[int]], tasks: Sequence[Task], cores: Cores | None = None

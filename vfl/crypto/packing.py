@@ -44,17 +44,12 @@ import numpy as np
 from vfl.arrays import IntArray
 from vfl.crypto.errors import InvalidAnswer, LayoutMismatch, PackingImpossible
 from vfl.crypto.fixed_point import FixedPoint
-from vfl.crypto.kernels.counts import best_group_size, group_cost
+from vfl.crypto.kernels.counts import DECRYPT_PRODUCTS, ENCRYPT_PRODUCTS, RERANDOMISE_PRODUCTS, product_cost
 from vfl.crypto.widths import ColumnFormats, EntryFormat
 
 # The columns of a product: their formats or, where all have the layout's own, how many there are.
 Columns = int | ColumnFormats
 
-# Costs counted in products modulo n**2, measured at 2048 bits. Only their ratios matter, and they hardly
-# change with the size of the key; being constants, they let all parties arrive at the same layout.
-_ENCRYPT_PRODUCTS = 105
-_RERANDOMISE_PRODUCTS = 2150
-_DECRYPT_PRODUCTS = 620
 _NO_PRODUCT = "A plaintext does not fit its layout: wrong key, wrong mask, or a dishonest answer."
 
 
@@ -364,12 +359,11 @@ def _products(layout: PackingLayout, columns: ColumnFormats) -> int:
     """Modular products of one exchange with a full batch."""
     ciphertexts = layout.ciphertexts_for(layout.batch_size)
     digit_columns = columns.digits * layout.rows_per_ciphertext
-    subset_products = group_cost(ciphertexts, digit_columns, best_group_size(ciphertexts, digit_columns))
     answers = list(layout.fillings(columns))
-    horner = digit_columns + sum(bits * count for bits, count in answers)
-    per_answer = _RERANDOMISE_PRODUCTS + _DECRYPT_PRODUCTS
+    product = product_cost(ciphertexts, digit_columns, sum(bits * count for bits, count in answers))
+    per_answer = RERANDOMISE_PRODUCTS + DECRYPT_PRODUCTS
     exchanged = sum(count for _, count in answers) * per_answer
-    return ciphertexts * _ENCRYPT_PRODUCTS + subset_products + horner + exchanged
+    return ciphertexts * ENCRYPT_PRODUCTS + product + exchanged
 
 
 def slot_bits(batch_size: int, residual: FixedPoint, features: FixedPoint | EntryFormat) -> int:

@@ -72,8 +72,8 @@ class ReferenceMessages:
                 for column in columns:
                     sums[feature][column] += coefficients[column] * EncodedNumber(key, x % key.n, 0)
         flat = [one for row in sums for one in row]
-        sums_vector = _vector(key, flat, (len(sums), len(columns)), is_product=True)
-        return Combination(features, replace(sums_vector, columns=self.formats.own))
+        encrypted_sums = _vector(key, flat, (len(sums), len(columns)), is_product=True)
+        return Combination(features, replace(encrypted_sums, columns=self.formats.own))
 
     def mask(self, step: int, peer: str, combination: Combination) -> Question:
         """Lines 9 and 10: add [[r]] to every sum, r uniform in Z_n and encrypted with a fresh rho.

@@ -20,7 +20,7 @@ from vfl.data.encoders import (
 )
 from vfl.data.faults import TableError
 from vfl.data.fetch import FetchError, fetch
-from vfl.data.fitting import FittedColumns, column_grids, fit_columns
+from vfl.data.fitting import FittedColumns, column_grids, fit_columns, grids_by_column
 from vfl.data.gridded import GriddedFeatures, put_on_grids
 from vfl.data.grids import UNIT_GRID, Grid, Width, grid_of, width_of
 from vfl.data.labels import class_names, encode_labels
@@ -78,6 +78,7 @@ __all__ = [
     "fit_columns",
     "fit_encoder",
     "grid_of",
+    "grids_by_column",
     "is_signed",
     "load_dataset",
     "load_table",

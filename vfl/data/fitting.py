@@ -113,15 +113,23 @@ def column_grids(table: TypedTable, encoder: EncoderKind) -> tuple[Grid | None, 
     Returns:
         d grids in the features' order, the steps in the source's unit; None for a full column.
     """
+    return tuple(grid for grids in grids_by_column(table, encoder).values() for grid in grids)
+
+
+def grids_by_column(table: TypedTable, encoder: EncoderKind) -> dict[str, tuple[Grid | None, ...]]:
+    """The same grids by the name of the source column, whose features stand side by side."""
     cells = _cells(table, tuple(plan.name for plan in table.kept))
-    found: list[Grid | None] = []
-    for at, plan in enumerate(table.kept):
-        values = _Values.of(cells[at], plan)
-        grid = _source_grid(cells[at], plan, encoder)
-        if values.has_gaps and grid is not None:
-            grid = grid.halved()
-        found += [grid if one.kind in _SCALED else UNIT_GRID for one in _features(plan, values)]
-    return (None,) * len(found) if encoder == "unit_norm" else tuple(found)
+    return {plan.name: tuple(_grids(cells[at], plan, encoder)) for at, plan in enumerate(table.kept)}
+
+
+def _grids(cells: pd.Series[Any], plan: ColumnPlan, encoder: EncoderKind) -> Iterator[Grid | None]:
+    """The grids of the features of one column."""
+    values = _Values.of(cells, plan)
+    grid = _source_grid(cells, plan, encoder)
+    if values.has_gaps and grid is not None:
+        grid = grid.halved()
+    for one in _features(plan, values):
+        yield None if encoder == "unit_norm" else grid if one.kind in _SCALED else UNIT_GRID
 
 
 def _source_grid(cells: pd.Series[Any], plan: ColumnPlan, encoder: EncoderKind) -> Grid | None:

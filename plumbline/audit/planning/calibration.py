@@ -1,6 +1,5 @@
 """What single operations of a federation cost on this machine: real ones, timed for a second before any work begins."""
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,33 +8,39 @@ from typing import TypeVar
 import numpy as np
 
 from services.common.agreement import Agreement
-from services.protocol1.cipher import honest_messages
+from services.protocol1.arithmetic import Arithmetic, EngineArithmetic
+from services.protocol1.formats import CipherFormats
 from vfl.arrays import FloatArray
-from vfl.crypto import CipherVector, ciphertext_count, decrypt_integers
-from vfl.crypto.messages import HonestMessages
+from vfl.cores import available_cores
+from vfl.crypto import CipherVector, PackingLayout, ciphertext_count, decrypt_integers
+from vfl.crypto.kernels.counts import product_cost
+from vfl.crypto.messages import MessageFormats, Messages
+from vfl.crypto.widths import ColumnFormats, ColumnWidths
 from vfl.data import PsiClient, PsiServer
 
 _IDS = 128
 # Encryptions that are timed; a batch repeats their ciphertexts.
 _ENCRYPTIONS = 16
+# Of a product that is timed: enough that what is beside modular products doesn't count.
+_ROWS, _COLUMNS = 256, 24
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class CipherSeconds:
-    """Seconds of single operations under one session's keys and packing.
+    """Seconds of single operations under one session's keys and packing, on one core.
 
     Attributes:
         key: to make a key pair and prove it well-formed.
         encryption: of one ciphertext, by the key's owner.
-        product: of one encrypted residual with its features, per answer.
+        multiplication: of one modular product of an encrypted matrix product.
         answer: to mask one answer, decrypt it and take the mask off.
     """
 
     key: float
     encryption: float
-    product: float
+    multiplication: float
     answer: float
 
 
@@ -48,31 +53,49 @@ class Calibration:
         reblinded_id: to put a second key on it.
         cores: that processes can share.
         cipher: of operations under Paillier; None where no session would use it.
+        workers: cores that one party's work goes over.
     """
 
     blinded_id: float
     reblinded_id: float
     cores: int
     cipher: CipherSeconds | None = None
+    workers: int = 1
 
 
-def calibrate(agreement: Agreement, *, with_cipher: bool = True) -> Calibration:
+def calibrate(
+    agreement: Agreement,
+    *,
+    with_cipher: bool = True,
+    arithmetic: Arithmetic | None = None,
+    workers: int | None = None,
+) -> Calibration:
     """Time the operations of a session of these terms.
 
     Args:
         agreement: the terms, with a batch size.
         with_cipher: whether to time Paillier as well.
+        arithmetic: what computes ciphertexts; by default the best kernel there is.
+        workers: cores that a party is given; None for all there are.
 
     Raises:
         ValueError: for terms that no ciphertext fits.
     """
     blinded, reblinded = _seconds_per_id()
-    calibration = Calibration(blinded, reblinded, _cores())
-    return replace(calibration, cipher=_cipher_seconds(agreement)) if with_cipher else calibration
+    cores = available_cores()
+    calibration = Calibration(blinded, reblinded, cores, workers=min(workers or cores, cores))
+    if not with_cipher:
+        return calibration
+    return replace(calibration, cipher=_cipher_seconds(agreement, arithmetic or EngineArithmetic()))
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def products_of(formats: MessageFormats, rows: int, columns: ColumnFormats) -> int:
+    """Count the modular products of encrypted residuals of so many rows and columns of these formats."""
+    layout = formats.layout
+    if layout is None:
+        return formats.columns * product_cost(rows, columns.digits, columns.digits)
+    horner_bits = sum(bits * count for bits, count in layout.fillings(columns))
+    return product_cost(layout.ciphertexts_for(rows), columns.digits * layout.rows_per_ciphertext, horner_bits)
 
 
 def _seconds_per_id() -> tuple[float, float]:
@@ -84,25 +107,33 @@ def _seconds_per_id() -> tuple[float, float]:
     return blinded / _IDS, reblinded / _IDS
 
 
-def _cipher_seconds(agreement: Agreement) -> CipherSeconds:
-    """One exchange of the active party with a passive one, by itself, of a few ciphertexts and one or two answers."""
+def _cipher_seconds(agreement: Agreement, arithmetic: Arithmetic) -> CipherSeconds:
+    """One exchange of the active party with a passive one, by itself, of a few ciphertexts and columns."""
     me, peer = agreement.parties[0], agreement.parties[1]
-    key, messages = _timed(lambda: honest_messages(agreement, me.name))
-    formats, rows, columns = messages.formats, agreement.plan.batch_size, agreement.residual_columns
+    rows, columns = min(agreement.plan.batch_size, _ROWS), agreement.residual_columns
+    formats = replace(CipherFormats(agreement).messages_of(me.name), widths=_few(me.widths))
+    key, private_key = _timed(lambda: arithmetic.new_key(agreement.plan.key_bits))
+    messages = arithmetic.messages(formats, private_key)
     messages.encrypt(0, np.zeros((1, columns)))  # builds the owner's tables: once per key
-    encryption, residuals = _some_residuals(messages, rows, columns)
-    features = _features_of_answers(messages, rows, me.feature_count)
+    encryption, residuals = _some_residuals(messages, formats.layout, rows, columns)
+    features = _features(formats.own, rows)
     product, combination = _timed(lambda: messages.combine(0, peer.name, features, residuals))
     answers = len(combination.encrypted.ciphertexts)
     mask, question = _timed(lambda: messages.mask(0, peer.name, combination))
-    decrypt, _ = _timed(lambda: decrypt_integers(messages.private_key, question.masked))
-    pairs = answers * ciphertext_count((rows, columns), formats.layout)
-    return CipherSeconds(key, encryption, product / pairs, (mask + decrypt) / answers)
+    decrypt, _ = _timed(lambda: decrypt_integers(private_key, question.masked))
+    multiplication = product / products_of(formats, rows, formats.own)
+    return CipherSeconds(key, encryption, multiplication, (mask + decrypt) / answers)
 
 
-def _some_residuals(messages: HonestMessages, rows: int, columns: int) -> tuple[float, CipherVector]:
+def _few(widths: ColumnWidths) -> ColumnWidths:
+    """Some columns of every width that there is."""
+    return ColumnWidths(*(min(count, _COLUMNS) for count in (widths.binary, widths.byte, widths.full)))
+
+
+def _some_residuals(
+    messages: Messages, layout: PackingLayout | None, rows: int, columns: int
+) -> tuple[float, CipherVector]:
     """Seconds per encryption, and a batch whose ciphertexts repeat the few that were timed."""
-    layout = messages.formats.layout
     count = ciphertext_count((rows, columns), layout)
     per_row = max(count / rows, 1 / rows)
     few = min(rows, max(1, round(_ENCRYPTIONS / per_row)))
@@ -112,12 +143,11 @@ def _some_residuals(messages: HonestMessages, rows: int, columns: int) -> tuple[
     return seconds / len(some.ciphertexts), replace(some, ciphertexts=repeated, shape=(rows, columns))
 
 
-def _features_of_answers(messages: HonestMessages, rows: int, most: int) -> FloatArray:
-    """Features of so many columns as fill one answer, or two."""
-    formats = messages.formats
-    per_answer = most // ciphertext_count((most, formats.columns), formats.layout, is_product=True)
-    chosen = min(most, max(1, 2 * per_answer))
-    return np.random.default_rng(2).random((rows, chosen))
+def _features(columns: ColumnFormats, rows: int) -> FloatArray:
+    """Whole numbers of every column's format."""
+    draw = np.random.default_rng(2)
+    made = [draw.integers(-one.offset, one.bound + 1, size=rows) for one in columns.each()]
+    return np.stack(made, axis=1).astype(np.float64)
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:

@@ -8,10 +8,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from plumbline.audit.planning.calibration import Calibration, CipherSeconds
+from plumbline.audit.planning.calibration import Calibration, CipherSeconds, products_of
 from services.common.agreement import Agreement
 from services.protocol1.formats import CipherFormats
-from vfl.crypto import ciphertext_count
 
 # What follows was measured where an id was blinded in this time: a slower machine takes longer by as much.
 _REFERENCE_ID = 55e-6
@@ -20,6 +19,7 @@ _STEP_MESSAGES = 0.006
 _EPOCH_MESSAGES = 0.04
 _JUDGE_PER_CELL = 6e-6
 _REPORT = 4.0
+_PREDICTED_RECORD = 8e-6
 
 
 @dataclass(frozen=True)
@@ -123,23 +123,31 @@ def training_seconds(work: Workload, calibration: Calibration, cipher: str) -> f
         return speed * messages
     assert calibration.cipher is not None  # noqa: S101 - whoever asks for Paillier has timed it
     keys = calibration.cipher.key * math.ceil((peers + 1) / calibration.cores)
-    return speed * messages + keys + work.steps * step_seconds(work.agreement, calibration.cipher, calibration.cores)
+    step = step_seconds(work.agreement, calibration.cipher, calibration.cores, calibration.workers)
+    return speed * messages + keys + work.steps * step
 
 
-def step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int) -> float:
-    """Seconds of one step's arithmetic: the busiest party's, or all parties' where they share fewer cores."""
+def prediction_seconds(records: int, calibration: Calibration) -> float:
+    """Seconds of scores for so many records, asked for in bulk."""
+    return calibration.blinded_id / _REFERENCE_ID * records * _PREDICTED_RECORD
+
+
+def step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int, workers: int = 1) -> float:
+    """Seconds of one step's arithmetic: the busiest party's on its workers, or all parties' on the cores they share."""
     encrypted = replace(agreement, plan=replace(agreement.plan, cipher="paillier"))
-    layout, columns = CipherFormats(encrypted).layout, agreement.residual_columns
-    residuals = ciphertext_count((agreement.plan.batch_size, columns), layout)
+    formats, rows = CipherFormats(encrypted), agreement.plan.batch_size
+    encryptions = formats.residual_ciphertexts(rows) * seconds.encryption
     peers = len(agreement.parties) - 1
     busy = [
-        residuals * seconds.encryption
+        encryptions
         + peers
-        * ciphertext_count((party.feature_count, columns), layout, is_product=True)
-        * (residuals * seconds.product + seconds.answer)
+        * (
+            products_of(formats.messages_of(party.name), rows, formats.columns_of(party.name)) * seconds.multiplication
+            + formats.sum_ciphertexts(party.name) * seconds.answer
+        )
         for party in agreement.parties
     ]
-    return max(max(busy), sum(busy) / cores)
+    return max(max(busy) / min(workers, cores), sum(busy) / cores)
 
 
 def _amount_of_ids(ids: Sequence[int]) -> str:

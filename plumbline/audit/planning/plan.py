@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from attacks import spec_of
 from plumbline.audit.joined_tables import JoinedTables
 from plumbline.audit.planning.applicable import (
@@ -29,7 +27,6 @@ from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role, role_of
 from services.common.settings import environment_values
 from services.protocol1.default_batch import with_batch_size
-from vfl.data import is_signed, magnitude_bits
 
 # Nobody opens this session: its terms are only counted.
 _NO_SESSION = "0" * 32
@@ -127,23 +124,21 @@ def plan_audit(
 
 def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_trained: bool) -> Agreement:
     """The terms that the parties of these tables will agree on, as far as they decide how much there is to do."""
-    active, rows = recipe.parties[Role.ACTIVE], np.arange(len(tables.ids))
-    parties = []
-    for name, settings in tables.settings.items():
-        features = tables.features(name, rows)
-        has_bias = name == Role.ACTIVE and is_trained
-        parties.append(
-            PartyDescription(
-                name=name,
-                feature_count=features.shape[1] + has_bias,
-                feature_integer_bits=max(magnitude_bits(features), int(has_bias)),
-                features_signed=is_signed(features),
-                aligned_rows=len(rows),
-                truncates_answers=settings.truncate_answers,
-            )
-        )
-    plan = replace(active.plan(), cipher="paillier", installed_model=not is_trained)
-    return with_batch_size(Agreement(_NO_SESSION, plan, len(tables.class_names), tuple(parties)))
+    parties = tuple(
+        _expected_party(tables, name, has_bias=name == Role.ACTIVE and is_trained) for name in tables.settings
+    )
+    plan = replace(recipe.parties[Role.ACTIVE].plan(), cipher="paillier", installed_model=not is_trained)
+    return with_batch_size(Agreement(_NO_SESSION, plan, len(tables.class_names), parties))
+
+
+def _expected_party(tables: JoinedTables, name: str, *, has_bias: bool) -> PartyDescription:
+    settings = tables.settings[name]
+    described = tables.aligned[name].describe(name, truncates_answers=settings.truncate_answers)
+    return replace(
+        described,
+        feature_count=described.feature_count + has_bias,
+        binary_features=described.binary_features + (has_bias and not settings.pad_widths),
+    )
 
 
 def _by_forecast(work: Workload, calibration: Calibration) -> CipherChoice:

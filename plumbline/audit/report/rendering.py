@@ -21,6 +21,7 @@ from plumbline.html import template
 from plumbline.judge.findings import Findings
 from plumbline.judge.summary import RunSummary, assumptions, expectations
 from plumbline.judge.trials import recommended
+from plumbline.width_words import seen_words
 from services.common.durable import write_durably
 from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES
@@ -62,6 +63,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "strengths": by_strength(findings.predictions.attacks, columns, evidence),
         "curves": label_curves(folder, findings),
         "ledger": ledger(summary, facts),
+        "columns_seen": {party.name: seen_words(party) for party in summary.parties},
         "loss_chart": _loss_chart(summary),
         "stage_chart": _stage_chart(summary),
         "settings": asdict(summary.agreement.plan),

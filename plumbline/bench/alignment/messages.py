@@ -1,9 +1,12 @@
 """The four messages of an alignment, each on its own side's account: ours, and openmined-psi's."""
 
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from plumbline.bench.repetition import WrongResult, timed
+from vfl.cores import Cores
+from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.data import PsiClient, PsiServer
 
 T = TypeVar("T")
@@ -38,6 +41,15 @@ def ours(count: int) -> Seconds:
     response = _on_account(seconds, "response", lambda: list(server.respond(request)))
     common = _on_account(seconds, "compares", lambda: client.intersect(response))
     check_common("plumbline", list(common), count)
+    return seconds
+
+
+def set_up(count: int, cores: Cores) -> float:
+    """Send a server's whole set-up: seconds by the clock. Raises WrongResult for another number of points."""
+    server = PsiServer(ids_of("server", count), cores=cores)
+    seconds, chunks = timed(lambda: list(server.setup(count).chunks), time.perf_counter)
+    if sum(map(len, chunks)) != count * COORDINATE_BYTES:
+        raise WrongResult("A set-up has another number of points than ids: its time means nothing.")
     return seconds
 
 

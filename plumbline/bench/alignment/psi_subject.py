@@ -1,16 +1,20 @@
 """``plumbline bench psi``: each message of an alignment beside openmined-psi, and whole alignments in two processes."""
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from plumbline.bench.alignment.messages import STAGES, Seconds, openmined, ours
+from plumbline.bench.alignment.messages import STAGES, Seconds, openmined, ours, set_up
 from plumbline.bench.alignment.sides import Side, align_in_processes
 from plumbline.bench.repetition import in_turns, one_core
 from plumbline.bench.result import Cell, Progress, Result, ResultTable, Spread, columns_of, silent
+from vfl.cores import cores_for
 
 _MICROSECONDS = 1e6
 _MEGABYTES = 2**20
+# Ids that have every worker start.
+_WARM_UP = 20_000
 _OURS, _OPENMINED = "plumbline", "openmined-psi"
 
 
@@ -22,17 +26,20 @@ class PsiAsked:
         ids: on each side, of the messages in turns.
         whole: on each side, of every alignment in two processes.
         repetitions: of the messages in turns.
+        workers: cores of the longest curve; 0 for no curve.
     """
 
     ids: int = 50_000
     whole: tuple[int, ...] = (300_000,)
     repetitions: int = 3
+    workers: int = 0
 
 
 def measure_psi(asked: PsiAsked, progress: Progress = silent) -> Result:
     """Measure alignments. Raises WrongResult for an intersection that isn't that of the tables."""
-    tables = [_messages(asked, progress), _whole(asked, progress)]
+    tables = [_messages(asked, progress), _whole(asked, progress), _shared_out(asked, progress)]
     command = f"plumbline bench psi --ids {asked.ids} --repetitions {asked.repetitions}"
+    command += f" --workers {asked.workers}" if asked.workers else ""
     command += "".join(f" --whole {count}" for count in asked.whole)
     return Result("psi", command, tuple(table for table in tables if table.rows))
 
@@ -122,3 +129,33 @@ def _side_row(count: int, side: Side) -> dict[str, Cell]:
         "rate": count / side.wall_seconds,
         "memory": side.peak_bytes / _MEGABYTES,
     }
+
+
+def _shared_out(asked: PsiAsked, progress: Progress) -> ResultTable:
+    """One side's heaviest message with 1, 2, 4 ... and so many worker processes, by the clock."""
+    counts = (
+        sorted({min(asked.workers, 1 << power) for power in range(asked.workers.bit_length())}) if asked.workers else []
+    )
+    with ExitStack() as stack:
+        variants = dict[int, Callable[[], float]]()
+        for count in counts:
+            progress(f"a set-up with {count} workers")
+            cores = stack.enter_context(closing(cores_for(count, releases_gil=False)))
+            set_up(_WARM_UP, cores)
+            variants[count] = lambda cores=cores: set_up(asked.ids, cores)  # type: ignore[misc]
+        found = {count: Spread.of(runs) for count, runs in in_turns(variants, asked.repetitions).items()}
+    return ResultTable(
+        "workers",
+        f"A server's set-up of {asked.ids:,} ids on several cores, by the clock",
+        columns_of(workers="workers", seconds="s", rate="ids/s", gain="times one"),
+        tuple(
+            {
+                "workers": count,
+                "seconds": seconds,
+                "rate": asked.ids / seconds.median,
+                "gain": found[1].median / seconds.median,
+            }
+            for count, seconds in found.items()
+        ),
+        ("Workers are processes, and are there before the clock.",),
+    )

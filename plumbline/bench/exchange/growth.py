@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from plumbline.bench.exchange.own_exchange import OwnVariant, best_layout
 from plumbline.bench.exchange.work import ExchangeWork, Phases, make_work, spreads
-from plumbline.bench.kernels_here import cores_for
+from plumbline.bench.kernels_here import cores_of
 from plumbline.bench.repetition import in_turns
 from plumbline.bench.result import Cell, ResultTable, Spread, columns_of
 from vfl.crypto import Engine, PrivateKey
@@ -115,7 +115,7 @@ def _shared_out(
     with ExitStack() as stack:
         variants = dict[int, Callable[[], Phases]]()
         for count in counts:
-            cores = stack.enter_context(closing(cores_for(kernel, count)))
+            cores = stack.enter_context(closing(cores_of(kernel, count)))
             variant = OwnVariant(Engine(kernel, cores), layout, time.perf_counter)
             variant.run(work)  # starts the workers
             variants[count] = lambda variant=variant: variant.run(work)  # type: ignore[misc]

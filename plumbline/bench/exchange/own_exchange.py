@@ -37,11 +37,11 @@ class OwnVariant:
     layout: PackingLayout | None
     clock: Clock = time.process_time
 
-    def ciphertexts(self, rows: int, columns: int) -> int:
+    def ciphertexts(self, work: ExchangeWork) -> int:
         """Count the ciphertexts of one exchange, both ways."""
         if self.layout is None:
-            return rows + columns
-        return self.layout.ciphertexts_for(rows) + self.layout.answers_for(columns)
+            return sum(work.matrix.shape)
+        return self.layout.ciphertexts_for(len(work.matrix)) + self.layout.answers_for(formats_of(work))
 
     def run(self, work: ExchangeWork) -> Phases:
         """Compute the exchange; raises WrongResult for another product than the exact one."""

@@ -1,52 +1,42 @@
 """The counted limit of an encrypted product: as many modular products as there are, at what one of them takes."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from gmpy2 import mpz
 
 from plumbline.bench.repetition import timed
-from vfl.crypto.kernels import FixedBase, Kernel, PortableKernel, ProductTask
-from vfl.crypto.kernels.counts import best_group_size, group_cost
+from plumbline.bench.result import Spread
+from vfl.crypto.kernels import FixedBase, Kernel, ProductTask
+from vfl.crypto.kernels.counts import best_group_size
 
-# Numbers that are multiplied to time one product, and how often each.
-_NUMBERS, _ROUNDS = 64, 32
-_SQUARINGS = 1024
+# Powers that are computed to time one product, and the bytes of their exponents: a product for each but the first.
+_EXPONENTS, _BYTES = 256, 64
 
 
 def counted_products(task: ProductTask) -> int:
-    """Count the modular products of a task: subset tables, a product per digit and group, Horner's rule."""
-    digit_columns = int(task.digits.sum())
-    subsets = group_cost(len(task.entries), digit_columns, best_group_size(len(task.entries), digit_columns))
+    """Count the modular products that a task needs: subset tables, a product per digit and group, Horner's rule."""
+    rows, digit_columns = len(task.entries), int(task.digits.sum())
+    size = best_group_size(rows, digit_columns)
+    groups = -(-rows // size)
+    # Subsets of one or none are there already, and so is what the first group starts from.
+    subsets = groups * ((1 << size) - size - 1) + (groups - 1) * digit_columns
     tops = np.zeros(int(task.answers[-1]) + 1, dtype=np.int64)
     np.maximum.at(tops, task.answers, task.shifts + task.digits)
-    return subsets + int(tops.sum()) + digit_columns
+    return subsets + int(tops.sum()) + digit_columns - len(tops)
 
 
-def seconds_of_product(kernel: Kernel, modulus: int) -> float:
-    """Time one product modulo a number, as this kernel computes it at its best: CPU seconds."""
-    draw = np.random.default_rng(2)
-    size = modulus.bit_length() // 8
-    numbers = [int.from_bytes(draw.bytes(size), "big") % modulus for _ in range(_NUMBERS)]
-    if isinstance(kernel, PortableKernel):
-        return _gmp_product(numbers, modulus)
-    seconds, _ = timed(lambda: kernel.powers(numbers, 1 << _SQUARINGS, modulus))
-    return seconds / (_NUMBERS * _SQUARINGS)
+def seconds_of_product(kernel: Kernel, modulus: int, repetitions: int) -> Spread:
+    """Time one product modulo a number as this kernel computes it at its best: CPU seconds.
 
-
-def _gmp_product(numbers: Sequence[int], modulus: int) -> float:
-    """A product of GMP's as Python reaches it: a power would be quicker, for it squares without a division."""
-    n, factors = mpz(modulus), [mpz(one) for one in numbers]
-
-    def multiply() -> None:
-        products = factors
-        for _ in range(_ROUNDS):
-            products = [a * b % n for a, b in zip(products, factors, strict=True)]
-
-    seconds, _ = timed(multiply, time.process_time)
-    return seconds / (_NUMBERS * _ROUNDS)
+    Powers of a fixed base are products of numbers from tables, and so is an encrypted product. Here all exponents are
+    one, of equal bytes: what is multiplied stays in the cache.
+    """
+    base = int.from_bytes(np.random.default_rng(2).bytes(modulus.bit_length() // 8), "big") % modulus
+    powers = kernel.fixed_base(base, modulus, 8 * _BYTES)
+    exponents = [int.from_bytes(b"Z" * _BYTES, "big")] * _EXPONENTS
+    runs = [timed(lambda: powers.powers(exponents))[0] for _ in range(repetitions)]
+    return Spread.of(runs).scaled(1 / (_EXPONENTS * (_BYTES - 1)))
 
 
 @dataclass(frozen=True)

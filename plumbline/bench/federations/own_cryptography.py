@@ -3,23 +3,33 @@
 import numpy as np
 
 from plumbline.bench.repetition import WrongResult, timed
-from services.common.agreement import Agreement, PartyDescription
-from services.protocol1.cipher import honest_messages
+from services.common.agreement import Agreement
+from services.protocol1.arithmetic import EngineArithmetic, messages_by
+from services.protocol1.formats import CipherFormats
 from vfl.arrays import FloatArray
+from vfl.crypto import Engine
+from vfl.crypto.kernels import Kernel
+from vfl.crypto.widths import ColumnFormats
 from vfl.learning import smallest_batch
+
+# Sums of float64 may round in another order; they are of whole numbers times residuals on their grid.
+_SAME = 1e-3
 
 
 class OwnCryptography:
     """Both parties of an agreement, without a network between them."""
 
-    def __init__(self, agreement: Agreement) -> None:
+    def __init__(self, agreement: Agreement, kernel: Kernel) -> None:
         """Make both parties' keys, and features and residuals of one batch."""
+        arithmetic = EngineArithmetic(Engine(kernel))
         self._names = [party.name for party in agreement.parties]
-        self._messages = {name: honest_messages(agreement, name) for name in self._names}
+        self._messages = {name: messages_by(arithmetic, agreement, name) for name in self._names}
         rows, draw = smallest_batch(agreement.training_rows, agreement.plan.batch_size), np.random.default_rng(0)
         step = 2.0**agreement.plan.residual_fraction_bits
         self._shares = np.rint(draw.uniform(-2, 2, (rows, agreement.residual_columns)) * step) / step
-        self._features = {party.name: _features(party, rows, draw, agreement) for party in agreement.parties}
+        self._features = {
+            name: _features(CipherFormats(agreement).columns_of(name), rows, draw) for name in self._names
+        }
         for name in self._names:
             self._messages[name].encrypt(0, self._shares[:1])  # builds the owner's tables: once per session
 
@@ -28,7 +38,7 @@ class OwnCryptography:
         seconds, found = timed(self._both)
         for name, sums in found.items():
             expected = self._features[name].T @ self._shares
-            if np.abs(sums - expected).max() > 1e-8:
+            if np.abs(sums - expected).max() > _SAME:
                 raise WrongResult(f"{name}'s sums aren't the plain ones: the time of its step means nothing.")
         return seconds
 
@@ -43,8 +53,7 @@ class OwnCryptography:
         return question.read(self._messages[holder].answer(0, peer, question.masked))
 
 
-def _features(party: PartyDescription, rows: int, draw: np.random.Generator, agreement: Agreement) -> FloatArray:
-    """Features of so many rows on the session's grid."""
-    step = 2.0**agreement.plan.feature_fraction_bits
-    values: FloatArray = np.rint(draw.random((rows, party.feature_count)) * step) / step
-    return values
+def _features(columns: ColumnFormats, rows: int, draw: np.random.Generator) -> FloatArray:
+    """Whole numbers of every column's format, in wire order."""
+    made = [draw.integers(-one.offset, one.bound + 1, size=rows) for one in columns.each()]
+    return np.stack(made, axis=1).astype(np.float64)

@@ -48,7 +48,13 @@ def measure_serving(asked: ServingAsked, progress: Progress = silent) -> Result:
     federation fails.
     """
     # How a model was trained is nothing to who asks it.
-    settings = {"cipher": "plain", "epochs": 1, "batch_size": 4096, "seed": 1, "test_fraction": 0.01}
+    settings = {
+        "cipher": "plain",
+        "epochs": 1,
+        "batch_size": min(4096, asked.records // 2),
+        "seed": 1,
+        "test_fraction": 0.01,
+    }
     settings |= {"validation_fraction": 0.0, "step_timeout": 600}
     progress(f"a federation of {asked.records:,} records")
     with (

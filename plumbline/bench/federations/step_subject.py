@@ -10,13 +10,14 @@ import numpy as np
 
 from plumbline.bench.federations.made_tables import TableShape, started
 from plumbline.bench.federations.own_cryptography import OwnCryptography
-from plumbline.bench.kernels_here import kernel_settings
+from plumbline.bench.kernels_here import kernel_of, kernel_settings
 from plumbline.bench.processes_here import cpu_seconds
 from plumbline.bench.repetition import in_turns
 from plumbline.bench.result import Cell, Progress, Result, ResultTable, Spread, columns_of, silent
 from plumbline.federation import Federation
 from protos.v1 import active_pb2
 from services.common.run_folder import RunFolder
+from vfl.crypto.kernels import Kernel
 
 _MILLISECONDS = 1e3
 _PARTIES = ("active", "passive")
@@ -75,19 +76,18 @@ def measure_steps(asked: StepsAsked, progress: Progress = silent) -> Result:
     Raises WrongResult where cryptography by itself finds other sums than plain arithmetic, FederationFailed when a
     federation fails.
     """
-    kernels = kernel_settings()
     rows = list[dict[str, Cell]]()
     for name, shape in asked.shapes.items():
         progress(f"a federation: {name}")
-        variants = {kernel: _training(asked, shape, kernel) for kernel in kernels}
-        for kernel, runs in in_turns(variants, asked.repetitions).items():
-            rows.append({"federation": name, "kernel": kernel, **_cells(runs)})
+        variants = {words: _training(asked, shape, one) for words, one in _variants(shape).items()}
+        for words, runs in in_turns(variants, asked.repetitions).items():
+            rows.append({"federation": name, "variant": words, **_cells(runs)})
     table = ResultTable(
         "steps",
         f"A step of a federation of three processes, batches of {asked.batch}, {asked.key_bits:,} bits",
         columns_of(
             federation="each party's table",
-            kernel="kernel",
+            variant="kernel",
             step="step, ms",
             own="its cryptography's CPU, ms",
             ratio="step / CPU",
@@ -105,6 +105,14 @@ def measure_steps(asked: StepsAsked, progress: Progress = silent) -> Result:
     return Result("federation", f"plumbline bench federation --repetitions {asked.repetitions}", (table,))
 
 
+def _variants(shape: TableShape) -> dict[str, dict[str, object]]:
+    """Settings of the trainings that are compared: each kernel, and columns as wide as before there were widths."""
+    variants: dict[str, dict[str, object]] = {}
+    if shape.byte or shape.binary:
+        variants["portable, all columns full"] = {"kernel": "portable", "pad_widths": True}
+    return variants | {kernel: {"kernel": kernel} for kernel in kernel_settings()}
+
+
 def _cells(runs: list[TrainedOnce]) -> dict[str, Cell]:
     steps, own = ([second for run in runs for second in getattr(run, name)] for name in ("steps", "own"))
     step, alone = (Spread.of(one).scaled(_MILLISECONDS) for one in (steps, own))
@@ -119,14 +127,14 @@ def _cells(runs: list[TrainedOnce]) -> dict[str, Cell]:
     }
 
 
-def _training(asked: StepsAsked, shape: TableShape, kernel: str) -> Callable[[], TrainedOnce]:
+def _training(asked: StepsAsked, shape: TableShape, variant: Mapping[str, object]) -> Callable[[], TrainedOnce]:
     settings = {
         "cipher": "paillier",
         "key_bits": asked.key_bits,
         "allow_insecure_keys": asked.key_bits < 2048,
         "batch_size": asked.batch,
         "epochs": asked.epochs,
-        "kernel": kernel,
+        **variant,
         "validation_fraction": 0.0,
         "test_fraction": 0.0,
         "seed": 1,
@@ -139,7 +147,7 @@ def _training(asked: StepsAsked, shape: TableShape, kernel: str) -> Callable[[],
                 start = time.perf_counter() - begin
                 watcher = _EpochWatcher(federation)
                 federation.train(watch=watcher)
-            return _told(RunFolder(Path(folder)), start, watcher)
+            return _told(RunFolder(Path(folder)), start, watcher, kernel_of(str(variant["kernel"])))
 
     return train
 
@@ -157,14 +165,14 @@ class _EpochWatcher:
             self.seconds.append(sum(cpu_seconds(process) for process in self._processes))
 
 
-def _told(folder: RunFolder, start: float, watcher: _EpochWatcher) -> TrainedOnce:
+def _told(folder: RunFolder, start: float, watcher: _EpochWatcher, kernel: Kernel) -> TrainedOnce:
     records = {party: folder.record(party) for party in _PARTIES}
     active = records["active"]
     assert active.agreement is not None  # noqa: S101 - a training has ended
     assert active.epochs is not None  # noqa: S101
     steps = len(active.steps or ()) // len(active.epochs)
     cpu = np.diff(watcher.seconds) / steps
-    own = OwnCryptography(active.agreement)
+    own = OwnCryptography(active.agreement, kernel)
     return TrainedOnce(
         start,
         tuple(epoch.seconds / steps for epoch in active.epochs[1:]),

@@ -84,7 +84,7 @@ def measured(session: CanarySession, trials: int, seed: int, key_bits: int) -> d
 
 def default_delta(session: CanarySession) -> float:
     """A tenth of one over the number of records: at one over it, publishing a record would do."""
-    return 1 / (10 * len(session.blocks[0]))
+    return 1 / (10 * len(session.blocks[0].values))
 
 
 def sensitivity(session: CanarySession) -> float:

@@ -16,13 +16,16 @@ from attacks.training_views import Equations, solve_shares
 from defences import NoiseSource
 from defences.dp_noise import DpNoise
 from services.adversary.ciphers import RecordingCipher, Transcript
-from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.meters import StageTimer
+from services.party.features import description_of
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining, TrainingMeans
-from services.protocol1.cipher import Cipher, DecryptedVector, PublicKeyShown, WireVector, make_cipher
+from services.protocol1.cipher import Cipher, make_cipher
+from services.protocol1.outgoing import OutgoingVector
+from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 from vfl.arrays import FloatArray, IntArray
-from vfl.data import is_signed, magnitude_bits, snap_to_grid
+from vfl.data import GriddedFeatures
 from vfl.data.encoders import rows_to_unit_norm
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights
 
@@ -50,14 +53,16 @@ class CanarySession:
     learning_rate: float = 0.1
 
     @cached_property
-    def blocks(self) -> tuple[FloatArray, FloatArray]:
+    def blocks(self) -> tuple[GriddedFeatures, GriddedFeatures]:
         """Features of the label party, its constant last, and of the other: rows of unit norm over both."""
         generator = np.random.default_rng(_TABLE_STREAM)
         table = generator.uniform(size=(_ROWS, _ACTIVE_FEATURES - 1 + _PASSIVE_FEATURES))
         # An intercept of 1/2 leaves the others a squared norm of 3/4.
         table = np.hstack([np.sqrt(0.75) * rows_to_unit_norm(table), np.full((_ROWS, 1), 0.5)])
         own = [*range(_ACTIVE_FEATURES - 1), table.shape[1] - 1]
-        return snap_to_grid(table[:, own]), snap_to_grid(np.delete(table, own, axis=1))
+        return GriddedFeatures.of(table[:, own], _FEATURE_BITS), GriddedFeatures.of(
+            np.delete(table, own, axis=1), _FEATURE_BITS
+        )
 
     @cached_property
     def batches(self) -> tuple[IntArray, ...]:
@@ -73,10 +78,7 @@ class CanarySession:
 
     def agreement(self, key_bits: int) -> Agreement:
         """The session's public terms."""
-        parties = tuple(
-            PartyDescription(name, block.shape[1], magnitude_bits(block), is_signed(block), _ROWS, True)
-            for name, block in zip((ACTIVE, PASSIVE), self.blocks, strict=True)
-        )
+        parties = tuple(description_of(name, block) for name, block in zip((ACTIVE, PASSIVE), self.blocks, strict=True))
         return Agreement("canary", self._plan(key_bits), 2, parties)
 
     def weights(self, name: str) -> np.random.Generator:
@@ -102,7 +104,8 @@ class CanarySession:
 
 def simulated(session: CanarySession, world: int, seeds: Sequence[int]) -> FloatArray:
     """The canary's shares that the passive party reads, (trials, epochs): one training per seed of the noise."""
-    (own, other), scheme = session.blocks, ResidualScheme(2)
+    (own_grids, other_grids), scheme = session.blocks, ResidualScheme(2)
+    own, other = own_grids.values, other_grids.values
     signs = 2.0 * session.labels(world) - 1.0
     active, passive = (
         np.tile(
@@ -124,8 +127,8 @@ def simulated(session: CanarySession, world: int, seeds: Sequence[int]) -> Float
         scale = session.learning_rate * scheme.gradient_scale(len(rows))
         if CANARY in rows:
             seen.append(noisy[:, rows == CANARY][:, 0] * 2.0**-_RESIDUAL_BITS)
-        active = active - scale * (mine @ own[rows] + _sums(_on_grid(theirs), own[rows]))
-        passive = passive - scale * (theirs @ other[rows] + _sums(noisy, other[rows]))
+        active = active - scale * (mine @ own[rows] + _sums(_on_grid(theirs), own_grids, rows))
+        passive = passive - scale * (theirs @ other[rows] + _sums(noisy, other_grids, rows))
     return np.array(seen).T
 
 
@@ -133,10 +136,10 @@ def _on_grid(shares: FloatArray) -> IntArray:
     return np.rint(shares * 2.0**_RESIDUAL_BITS).astype(np.int64)
 
 
-def _sums(shares: IntArray, features: FloatArray) -> FloatArray:
-    """What decryption gives: exact sums of fixed-point products, each as the nearest float64."""
-    exact = shares @ np.rint(features * 2.0**_FEATURE_BITS).astype(np.int64)
-    return exact.astype(np.float64) * 2.0 ** -(_FEATURE_BITS + _RESIDUAL_BITS)
+def _sums(shares: IntArray, gridded: GriddedFeatures, rows: IntArray) -> FloatArray:
+    """What a party makes of decrypted sums: exact ones of integers, each as the nearest float64, times its scales."""
+    exact = shares @ gridded.integers_of(gridded.values[rows]).astype(np.int64)
+    return gridded.restore((exact.astype(np.float64) * 2.0**-_RESIDUAL_BITS).T).T
 
 
 # --- the wire ------------------------------------------------------------------------------------------------------
@@ -151,8 +154,8 @@ class _PeerInProcess:
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
         self._trainings[self._receiver].exchange.receive_public_key(self._sender, key)
 
-    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
-        self._trainings[self._receiver].exchange.receive_residuals(self._sender, step, vector)
+    def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
+        self._trainings[self._receiver].exchange.receive_residuals(self._sender, step, vector.whole())
 
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
         return self._trainings[self._receiver].exchange.answer_sums(self._sender, step, vector)

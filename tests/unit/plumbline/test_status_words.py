@@ -50,6 +50,14 @@ def test_before_a_job_there_is_who_answers() -> None:
     assert trouble_lines(IDLE) == [IDLE.obstacle]
 
 
+def test_a_party_says_how_many_of_its_columns_are_narrow() -> None:
+    parties = (PartyStatus("active", 13, None, 4, 8), PartyStatus("laboratory", 8, True, 8))
+    assert status_lines(replace(TRAINING, parties=parties))[2:] == [
+        "active        13 features                    4 binary, 8 byte",
+        "laboratory     8 features   answers          8 binary",
+    ]
+
+
 def test_a_job_says_how_far_it_is_and_how_long_it_may_take() -> None:
     assert status_lines(TRAINING)[:3] == [
         "training: step 120 of 400, epoch 3 of 10, validation loss 0.6123, about 27 s left",

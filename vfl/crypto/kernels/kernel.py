@@ -47,6 +47,10 @@ class Kernel(Protocol):
     def releases_gil(self) -> bool:
         """Whether threads make it faster; otherwise processes do."""
 
+    @property
+    def batch(self) -> int:
+        """How many items it computes at once: fewer take as long."""
+
     def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
         """Compute the answers of a task. Raises InvalidCiphertext where an offset needs an inverse that isn't there."""
 

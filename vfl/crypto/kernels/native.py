@@ -56,6 +56,11 @@ class NativeKernel:
         """True: threads make it faster."""
         return True
 
+    @property
+    def batch(self) -> int:
+        """Its lanes."""
+        return self._count
+
     def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
         """Compute the answers of a task (`Kernel`).
 
@@ -77,8 +82,8 @@ class NativeKernel:
     def fixed_base(self, base: int, modulus: int, exponent_bits: int) -> FixedBase:
         """Make the tables of a base (`Kernel`): 256 residues for every byte of an exponent."""
         residues = _Residues(modulus, self._count)
-        if not 0 < exponent_bits <= _MOST_SHIFT:
-            raise ValueError(f"Expected exponents of 1 to {_MOST_SHIFT} bits, got {exponent_bits}.")
+        if not 0 < exponent_bits <= _MOST_BITS:
+            raise ValueError(f"Expected exponents of 1 to {_MOST_BITS} bits, got {exponent_bits}.")
         if modulus == 1:
             return _Zeros()
         return _NativeFixedBase(residues, base, exponent_bits)

@@ -5,8 +5,10 @@ to the entries of a matrix one by one costs a power per entry. Here the binary d
 products of r ciphertexts, computed once: one modular product per column, digit and group of r.
 
 The work depends on shapes and on public formats only: entries are non-negative by a public offset, and zeros are
-multiplied like other digits. GMP's products are not constant time, however, and those with an empty subset are quicker:
-whoever can time single products on this machine may learn about entries.
+multiplied like other digits. A product by 1 would be quicker, so that the time of an answer would tell its receiver how
+many entries are zero. Hence tables begin with a random number instead of 1, which the first factor of every product
+takes out again. GMP's products are not constant time beyond that: tables are read at secret places, and whoever can
+time single products on this machine may learn about entries.
 """
 
 from collections.abc import Sequence
@@ -19,6 +21,7 @@ from gmpy2 import invert, mpz, powmod, powmod_base_list, powmod_sec
 
 from vfl.arrays import IntArray
 from vfl.crypto.errors import InvalidCiphertext
+from vfl.crypto.integers import random_unit
 from vfl.crypto.kernels.counts import best_group_size
 from vfl.crypto.kernels.kernel import FixedBase, ProductTask
 
@@ -32,6 +35,7 @@ class PortableKernel:
 
     name = "portable"
     releases_gil = False
+    batch = 1
 
     def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
         """Compute the answers of a task; raises InvalidCiphertext where an offset needs an inverse that isn't there."""
@@ -98,9 +102,11 @@ def _subset_products(ciphertexts: list[mpz], task: ProductTask, n_squared: mpz) 
     """Per column and digit, the product of the ciphertexts whose row has that digit set."""
     digit_columns = int(task.digits.sum())
     group_size = best_group_size(len(ciphertexts), digit_columns)
-    products = [mpz(1)] * digit_columns
+    blind = mpz(random_unit(int(n_squared)))
+    groups = -(-len(ciphertexts) // group_size)
+    products = [powmod(blind, -groups, n_squared)] * digit_columns
     for start in range(0, len(ciphertexts), group_size):
-        table = [mpz(1)]
+        table = [blind]
         for c in ciphertexts[start : start + group_size]:
             table += [entry * c % n_squared for entry in table]
         subsets = _subset_indices(task.entries[start : start + group_size], task.digits)

@@ -52,8 +52,13 @@ def find_compiler() -> list[str]:
     raise CompilationFailed("there is no C compiler: install gcc or clang, or name one in CC")
 
 
-def build(target: Path | None = None, flags: Sequence[str] = FLAGS) -> Path:
-    """Compile the library to ``target``, by default where the kernel looks for it; what was there is replaced at once.
+def build(target: Path | None = None, flags: Sequence[str] = FLAGS, link: Sequence[str] = ()) -> Path:
+    """Compile the library; what was there is replaced at once.
+
+    Args:
+        target: where to; by default where the kernel looks for it.
+        flags: of the compiler, in all its steps.
+        link: further words of the last step.
 
     Raises:
         CompilationFailed: without a compiler, or with its words where it refuses.
@@ -68,7 +73,7 @@ def build(target: Path | None = None, flags: Sequence[str] = FLAGS) -> Path:
             if source.name != _IFMA:
                 _compile(compiler, source, folder, [*flags, *defined])
         library = folder / "kernel.so"
-        _run([*compiler, *flags, "-shared", "-o", str(library), *map(str, sorted(folder.glob("*.o")))])
+        _run([*compiler, *flags, "-shared", "-o", str(library), *map(str, sorted(folder.glob("*.o"))), *link])
         # A process that has the old file open keeps it.
         beside = target.with_name(f".{target.name}.{os.getpid()}")
         shutil.copyfile(library, beside)

@@ -17,7 +17,7 @@ def shown(*plans: ColumnPlan, source: str = "bank.csv") -> str:
     table = TypedTable(("1", "2"), pd.DataFrame(), plans, read_as="UTF-8 text separated by bars")
     told = io.StringIO()
     examined = ExaminedTables({"active": table}, {"active": {"data": source}}, 2)
-    print_tables(Console(file=told, width=120), examined)
+    print_tables(Console(file=told, width=120), examined, None)
     return told.getvalue()
 
 
@@ -54,3 +54,30 @@ def test_names_obey_no_terminal(name: str) -> None:
 
 def test_a_database_is_shown_without_its_password() -> None:
     assert "secret" not in shown(source="postgresql://u:secret@h/d?table=t")
+
+
+def test_every_column_says_the_digits_that_it_takes() -> None:
+    frame = pd.DataFrame(
+        {
+            "age": [17.0, 98.0, 40.0],
+            "pay": [0.01, 1234.56, 8.25],
+            "job": pd.Categorical(["clerk", "smith", "clerk"]),
+            "kids": [2.0, None, 0.0],
+        }
+    )
+    plans = tuple(
+        ColumnPlan(name, "", "onehot" if name == "job" else "number", "")  # type: ignore[arg-type]
+        for name in frame.columns
+    )
+    examined = ExaminedTables(
+        {"active": TypedTable(("1", "2", "3"), frame, plans)}, {"active": {"data": "bank.csv"}}, 3
+    )
+    told = {}
+    for encoder in ("minmax", "standardise", None):
+        text = io.StringIO()
+        print_tables(Console(file=text, width=120), examined, encoder)
+        rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.getvalue().splitlines()]
+        told[encoder] = {row[0]: row[-1] for row in rows if row}
+    assert told["minmax"] == {"age": "8", "pay": "full", "job": "1 each", "kids": "8 and 1"}
+    assert told["standardise"] == {"age": "full", "pay": "full", "job": "1 each", "kids": "full and 1"}
+    assert set(told[None].values()) == {"full"}

@@ -109,7 +109,7 @@ def test_nothing_of_another_partys_table_is_told(tmp_path: Path) -> None:
     """Field by field: who adds one thinks of what it tells."""
     told = {
         "StatusReply": "stage failure session_id class_names warnings obstacle own_plan parties aligned_rows job test",
-        "PartyStatus": "name feature_count answers",
+        "PartyStatus": "name feature_count answers binary_features byte_features",
         "JobStatus": "steps_done steps_planned epochs_done epochs_planned validation_loss seconds_left at_work",
         "TestResult": "test_rows accuracy auc",
     }

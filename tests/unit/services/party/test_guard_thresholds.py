@@ -13,8 +13,8 @@ from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.guard import STANDSTILL, channels_of, guard, steps_until_told
 from services.protocol1.channels import LABELS_PER_EQUATION, LABELS_PER_EQUATION_NEAR_ZERO
-from services.protocol1.cipher import DecryptedVector
 from services.protocol1.formats import CipherFormats
+from services.protocol1.vectors import DecryptedVector
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
 from tests.harness.exchanges import Problem, run_together, wired
 from vfl.arrays import FloatArray
@@ -156,7 +156,7 @@ def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> N
         batches = [batch for epoch in range(plan.epochs) for batch in active.schedule.epoch(epoch)]
     equations = np.zeros((10 * len(batches), 200))
     for step, batch in enumerate(batches):
-        equations[10 * step : 10 * step + 10, batch] = blocks["active"][batch].T * 2**16
+        equations[10 * step : 10 * step + 10, batch] = active.gridded.integers_of(blocks["active"][batch]).T
     recovered = np.linalg.lstsq(equations, np.vstack(answers), rcond=None)[0]
     np.testing.assert_allclose(recovered, blocks["passive"] @ hidden, atol=1e-6)
     # With truncation, which changes no gradient, the count of one step lets such a session through.

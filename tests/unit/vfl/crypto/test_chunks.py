@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.harness.product_tasks import random_task
 from vfl.crypto import chunks
-from vfl.crypto.chunks import cut_evenly, item_counts, product_chunks
+from vfl.crypto.chunks import cut_evenly, item_chunks, product_chunks
 from vfl.crypto.kernels import PortableKernel, ProductTask
 from vfl.crypto.kernels.counts import product_cost
 
@@ -19,17 +19,18 @@ def _chunks_however_small() -> object:
         yield
 
 
-@given(count=st.integers(0, 400), pieces=st.integers(1, 40))
-def test_pieces_differ_by_one_at_most_and_miss_nothing(count: int, pieces: int) -> None:
+@given(count=st.integers(0, 400), pieces=st.integers(1, 40), batch=st.sampled_from([1, 8]))
+def test_pieces_are_even_and_miss_nothing(count: int, pieces: int, batch: int) -> None:
     cuts = cut_evenly(count, pieces)
     assert [item for cut in cuts for item in range(count)[cut]] == list(range(count))
     sizes = [cut.stop - cut.start for cut in cuts]
     assert max(sizes) - min(sizes) <= 1
     for cores in (1, 2, 7):
-        counts = item_counts(count, 1000, 4096, cores)
-        assert sum(counts) == count
-        assert 0 not in counts
-        assert len(counts) == min(count, 1 if cores == 1 else cores if count < 4 * cores else 4 * cores)
+        cuts = item_chunks(count, 1000, 4096, cores, batch)
+        assert [item for cut in cuts for item in range(count)[cut]] == list(range(count))
+        # No batch is begun twice: lanes that stand empty cost as much as full ones.
+        assert sum(-(-(cut.stop - cut.start) // batch) for cut in cuts) == -(-count // batch)
+        assert len(cuts) == min(-(-count // batch), 1 if cores == 1 else 4 * cores)
 
 
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 30), columns=st.integers(1, 12), cores=st.integers(1, 9))
@@ -89,5 +90,13 @@ def test_small_products_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(product_chunks(small, 4096, 8)) == 1
     assert len(product_chunks(dense(256, 12, 17, 6, 70), 1024, 8)) == 3
     assert len(product_chunks(dense(256, 12, 17, 6, 70), 4096, 8)) == 8
-    assert item_counts(64, 105, 1024, 8) == [64]
-    assert len(item_counts(64, 105, 4096, 8)) == 26
+    assert item_chunks(64, 105, 1024, 8) == [slice(0, 64)]
+    assert [len(item_chunks(64, 105, 4096, cores)) for cores in (1, 2, 8, 50)] == [1, 6, 8, 26]
+
+
+def test_a_kernel_of_lanes_shares_out_rows_where_answers_share_squarings() -> None:
+    task = dense(64, 48, 17, 24, 65)
+    assert [chunk.rows for chunk in product_chunks(task, 4096, 2, 8)] == [slice(0, 32), slice(32, 64)]
+    # 14 answers are two batches: a piece of columns for each.
+    wide = dense(256, 392, 17, 28, 70)
+    assert [chunk.first_answer for chunk in product_chunks(wide, 4096, 2, 8)] == [0, 7]

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.audit.planning.calibration import Calibration, CipherSeconds, calibrate
+from plumbline.audit.planning.calibration import Calibration, CipherSeconds, calibrate, products_of
 from plumbline.audit.planning.forecast import Workload, alignment_seconds, forecast, step_seconds, training_seconds
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.protocol1.formats import CipherFormats
-from vfl.crypto import ciphertext_count
 
-REFERENCE = Calibration(55e-6, 40e-6, cores=2, cipher=CipherSeconds(0.5, 1e-3, 2e-4, 0.02))
+REFERENCE = Calibration(55e-6, 40e-6, cores=2, cipher=CipherSeconds(0.5, 1e-3, 4e-6, 0.02))
 
 
 def terms(rows: int = 1_000, features: tuple[int, ...] = (8, 8), **plan: object) -> Agreement:
@@ -21,6 +20,13 @@ def terms(rows: int = 1_000, features: tuple[int, ...] = (8, 8), **plan: object)
     parties = [PartyDescription(name, count, 1, False, rows) for name, count in zip(names, features, strict=True)]
     chosen = {"epochs": 10, "batch_size": 100, "validation_fraction": 0.0, "test_fraction": 0.0, **plan}
     return Agreement("0" * 32, TrainingPlan(**chosen), 2, tuple(parties))  # type: ignore[arg-type]
+
+
+def with_widths(agreement: Agreement, **counts: int) -> Agreement:
+    """The terms with so many narrow columns of the active party."""
+    first, *others = agreement.parties
+    changes = {f"{name}_features": count for name, count in counts.items()}
+    return replace(agreement, parties=(replace(first, **changes), *others))  # type: ignore[arg-type]
 
 
 def work(agreement: Agreement | None = None, **changes: object) -> Workload:
@@ -49,14 +55,29 @@ def test_an_alignment_grows_with_its_ids(sizes: list[int], factor: int) -> None:
 def test_a_step_costs_its_encryptions_products_and_answers(packing: bool) -> None:
     agreement, seconds = terms(features=(20, 6), packing=packing), REFERENCE.cipher
     assert seconds is not None
-    layout = CipherFormats(agreement).layout
-    residuals = ciphertext_count((100, 1), layout)
+    formats = CipherFormats(agreement)
+    residuals = formats.residual_ciphertexts(100)
     busy = []
-    for count in (20, 6):
-        answers = ciphertext_count((count, 1), layout, is_product=True)
-        busy.append(residuals * 1e-3 + answers * (residuals * 2e-4 + 0.02))
+    for party in agreement.parties:
+        products = products_of(formats.messages_of(party.name), 100, formats.columns_of(party.name))
+        busy.append(residuals * 1e-3 + products * 4e-6 + formats.sum_ciphertexts(party.name) * 0.02)
     assert step_seconds(agreement, seconds, cores=2) == pytest.approx(max(busy))
     assert step_seconds(agreement, seconds, cores=1) == pytest.approx(sum(busy))
+    # A party's second worker has no core of its own where there are but two.
+    assert step_seconds(agreement, seconds, cores=2, workers=2) == pytest.approx(sum(busy) / 2)
+    assert step_seconds(agreement, seconds, cores=8, workers=2) == pytest.approx(max(busy) / 2)
+
+
+@given(full=st.integers(0, 30), byte=st.integers(0, 30), binary=st.integers(1, 30))
+def test_columns_of_fewer_digits_take_fewer_products(full: int, byte: int, binary: int) -> None:
+    count = full + byte + binary
+    narrow = with_widths(terms(features=(count, 4)), binary=binary, byte=byte)
+    wide = terms(features=(count, 4))
+    products = [
+        products_of(formats.messages_of("active"), 100, formats.columns_of("active"))
+        for formats in (CipherFormats(narrow), CipherFormats(wide))
+    ]
+    assert products[0] < products[1]
 
 
 def test_three_parties_work_for_two_peers_each() -> None:
@@ -68,7 +89,7 @@ def test_three_parties_work_for_two_peers_each() -> None:
 
 @given(epochs=st.integers(1, 40), factor=st.integers(2, 5))
 def test_training_grows_with_its_epochs(epochs: int, factor: int) -> None:
-    keyless = replace(REFERENCE, cipher=CipherSeconds(0.0, 1e-3, 2e-4, 0.02))
+    keyless = replace(REFERENCE, cipher=CipherSeconds(0.0, 1e-3, 4e-6, 0.02))
     for cipher in ("plain", "paillier"):
         once = training_seconds(work(terms(epochs=epochs)), keyless, cipher)
         assert training_seconds(work(terms(epochs=epochs * factor)), keyless, cipher) == pytest.approx(factor * once)
@@ -99,8 +120,8 @@ def test_what_is_not_done_takes_no_time() -> None:
 @pytest.mark.parametrize("features", [(3, 1), (2, 40)])
 def test_a_calibration_times_every_operation_of_a_session(features: tuple[int, ...], packing: bool) -> None:
     agreement = terms(rows=60, features=features, batch_size=30, key_bits=512, packing=packing)
-    found = calibrate(agreement)
+    found = calibrate(with_widths(agreement, binary=1, byte=1), workers=1000)
     assert found.cipher is not None
     assert min(found.blinded_id, found.reblinded_id, *vars(found.cipher).values()) > 0
-    assert found.cores >= 1
+    assert 1 <= found.workers <= found.cores
     assert calibrate(agreement, with_cipher=False).cipher is None

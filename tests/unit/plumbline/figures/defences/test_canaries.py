@@ -37,7 +37,7 @@ def test_without_noise_the_worlds_differ_by_the_label_alone() -> None:
 
 def test_rows_are_as_long_as_theory_assumes_and_the_canary_comes_once_per_epoch() -> None:
     session = CanarySession(sigma=1.0)
-    assert np.linalg.norm(np.hstack(session.blocks), axis=1) == pytest.approx(1.0, abs=1e-4)
+    assert np.linalg.norm(np.hstack([block.values for block in session.blocks]), axis=1) == pytest.approx(1.0, abs=1e-4)
     assert sum(CANARY in rows for rows in session.batches) == session.epochs
     # Delta is that of the formula, 8 in each epoch and what theta's moves add; the label moves half as much.
     assert 8 * np.sqrt(3) < sensitivity(session) < 1.1 * 8 * np.sqrt(3)
