@@ -1,15 +1,19 @@
-"""What a federation of many rows takes, stage by stage: seconds, and each party's peak memory, its workers apart.
+"""What a federation of many rows takes, stage by stage: seconds, and each party's memory, its workers included.
 
     python -m benchmarks.million_rows [ROWS] [COLUMNS] [--workers N]
 
 Two parties of three processes share the columns and all but a tenth of the rows, in different orders. One epoch
-without encryption follows, in batches of 4,096 rows: what is measured is everything but Paillier. Peaks are of Linux,
-one per stage; workers' are summed, as if they shared no page.
+without encryption follows, in batches of 4,096 rows: what is measured is everything but Paillier. Linux only. Memory is
+that of a party's process and of the processes that it has started (workers, and the server that they are forks of),
+looked at five times a second and added up; a page that several of them share counts once (Pss).
 """
 
 import argparse
 import tempfile
+import threading
 import time
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,48 +44,64 @@ class Stages:
 
     Attributes:
         federation: whose processes are looked at.
-        taken: a line per stage that is over: its name, seconds, and megabytes by party.
+        taken: a line per stage that is over.
         told: how many times each stage said how far it is.
     """
 
     federation: Federation
-    taken: list[tuple[str, float, dict[str, str]]] = field(default_factory=list)
-    told: dict[str, int] = field(default_factory=dict)
+    taken: list[str] = field(default_factory=list)
+    told: Counter[str] = field(default_factory=Counter)
     _name: str = "starting"
     _began: float = field(default_factory=time.perf_counter)
+    _peaks: dict[str, tuple[float, int, float]] = field(default_factory=dict)
 
     def __call__(self, event: active_pb2.JobEvent) -> None:
         """Take what an event of the job tells."""
         if event.HasField("progress"):
-            self.told[self._name] = self.told.get(self._name, 0) + 1
+            self.told[self._name] += 1
         if event.stage:
             self.next(event.stage)
 
     def next(self, name: str) -> None:
         """End the stage at work, and begin another."""
-        now = time.perf_counter()
-        self.taken.append((self._name, now - self._began, {party: self._megabytes(party) for party in _PARTIES}))
-        self._name, self._began = name, now
+        self.look()
+        seconds = time.perf_counter() - self._began
+        sizes = ", ".join(
+            f"{party} {total:,.0f} MB" + (f" with {count} others of {own:,.0f} MB together" if count else "")
+            for party, (total, count, own) in self._peaks.items()
+        )
+        self.taken.append(f"{self._name:10} {seconds:7.1f} s  told {self.told[self._name]:4} times  {sizes}")
+        self._name, self._began, self._peaks = name, time.perf_counter(), {}
 
-    def _megabytes(self, party: str) -> str:
-        process = self.federation.processes.process(party).pid
-        workers = [_peak(child) for child in _descendants(process)]
-        return f"{_peak(process):,.0f}" + (f" + {sum(workers):,.0f} in {len(workers)}" if workers else "")
+    def look(self) -> None:
+        """Note what every party's processes take now."""
+        for party in _PARTIES:
+            process = self.federation.processes.process(party).pid
+            workers = [size for child in _descendants(process) if (size := _megabytes(child))]
+            now = (_megabytes(process) + sum(workers), len(workers), sum(workers))
+            self._peaks[party] = max(now, self._peaks.get(party, now))
+
+    def look_on(self, over: threading.Event) -> None:
+        """Look five times a second."""
+        while not over.wait(0.2):
+            self.look()
 
 
 def _descendants(process: int) -> list[int]:
     found = []
     for children in Path(f"/proc/{process}/task").glob("*/children"):
-        for child in map(int, children.read_text().split()):
-            found += [child, *_descendants(child)]
+        with suppress(OSError):
+            for child in map(int, children.read_text().split()):
+                found += [child, *_descendants(child)]
     return found
 
 
-def _peak(process: int) -> float:
-    """Megabytes of the largest resident size since this was last asked."""
-    peak = int(Path(f"/proc/{process}/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
-    Path(f"/proc/{process}/clear_refs").write_text("5")
-    return peak
+def _megabytes(process: int) -> float:
+    """What a process has in memory, shared pages shared out; 0 for one that has ended."""
+    try:
+        return int(Path(f"/proc/{process}/smaps_rollup").read_text().partition("Pss:")[2].split()[0]) / 1024
+    except (OSError, IndexError):
+        return 0.0
 
 
 def main() -> None:
@@ -102,13 +122,17 @@ def main() -> None:
             **({"workers": asked.workers} if asked.workers else {}),
         }
         with Federation.local(active=active, passive=[passive], label="label", settings=settings) as federation:
-            stages = Stages(federation)
-            outcome = federation.train(watch=stages)
-            stages.next("")
+            stages, over = Stages(federation), threading.Event()
+            looking = threading.Thread(target=stages.look_on, args=[over])
+            looking.start()
+            try:
+                outcome = federation.train(watch=stages)
+                stages.next("")
+            finally:
+                over.set()
+                looking.join()
     print(f"{asked.rows:,} x {asked.columns} rows, {outcome.aligned_rows:,} aligned, AUC {outcome.auc:.3f}")  # noqa: T201
-    for name, seconds, memory in stages.taken:
-        sizes = ", ".join(f"{party} {size} MB" for party, size in memory.items())
-        print(f"{name:10} {seconds:7.1f} s  told {stages.told.get(name, 0):4} times  {sizes}")  # noqa: T201
+    print(*stages.taken, sep="\n")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -186,11 +186,12 @@ class Job:
         """Which of these ids a passive party has too: their places."""
         party = self._passive_parties[name]
         client = PsiClient(ids, alignment_context(self.session_id, name), self._context.cores)
-        with self._open(party.set_up_alignment(self.session_id, len(ids))) as setup:
-            client.receive_setup(progress.setup_of(setup, len(ids)))
-        request = progress.counted(client.request())
-        with self._open(party.align(self.session_id, request, len(ids))) as response:
-            return client.common_rows(progress.counted(response.chunks))
+        with closing(client):
+            with self._open(party.set_up_alignment(self.session_id, len(ids))) as setup:
+                client.receive_setup(progress.setup_of(setup, len(ids)))
+            request = progress.counted(client.request())
+            with self._open(party.align(self.session_id, request, len(ids))) as response:
+                return client.common_rows(progress.counted(response.chunks))
 
     @contextmanager
     def _open(self, stream: BlindedIds) -> Iterator[BlindedIds]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from services.common import limits
 from services.common.agreement import Agreement, ProposedTerms
 from services.common.alignment import LoggedProgress, alignment_context, alignment_refusals
-from services.common.errors import FederationError, NotAllowed, OutOfOrder, log_failure, one_line, told
+from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, log_failure, one_line, told
 from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
 from services.network.deadlines import carrying_the_deadline
@@ -60,16 +60,23 @@ class _Session:
             raise OutOfOrder("Align before you join.")
         return self.order.rows
 
+    def _check_open(self) -> None:
+        if self.ended is not None:
+            raise OutOfOrder(f"The session has ended: {self.ended}")
+
     def while_open(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The chunks of an alignment until this session ends; raises what the set intersection refuses."""
         sent = 0
         try:
             with alignment_refusals():
                 for chunk in chunks:
-                    if self.ended is not None:
-                        raise OutOfOrder(f"The session has ended: {self.ended}")
+                    self._check_open()
                     sent += len(chunk) // COORDINATE_BYTES
                     yield chunk
+        except InvalidMessage:
+            # The alignment ends with its session, whose words say why.
+            self._check_open()
+            raise
         finally:
             _log.info("Sent %d blinded ids.", sent)
 
@@ -326,6 +333,7 @@ class PassiveParty:
     def _end(self, session: _Session, error: FederationError) -> None:
         session.watch.stop()
         session.ending.end(error)
+        session.psi.close()
         if session.training is not None:
             session.training.exchange.end(told(error))
         self._context.cores.forget()

@@ -14,12 +14,14 @@ class CoresAhead:
 
     Attributes:
         drawn: how many tasks have been drawn so far.
+        forgotten: how often they were told to forget.
     """
 
     count = 2
 
     def __init__(self) -> None:
         self.drawn = 0
+        self.forgotten = 0
         self._threads = ThreadPoolExecutor(self.count)
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
@@ -34,7 +36,8 @@ class CoresAhead:
             yield ahead.popleft().result()
 
     def forget(self) -> None:
-        """Do nothing: threads keep nothing of their own."""
+        """Count: threads keep nothing of their own."""
+        self.forgotten += 1
 
     def close(self) -> None:
         """End the threads."""

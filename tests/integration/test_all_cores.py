@@ -11,6 +11,7 @@ import pytest
 from plumbline.federation import Federation
 from plumbline.processes import LocalProcesses
 from protos.v1 import active_pb2
+from tests.harness.children import children_of
 from tests.harness.exchanges import largest_difference, train_plainly
 from tests.harness.processes import QUICK, local_processes, registered_problem, weights_of
 from vfl.arrays import FloatArray
@@ -18,19 +19,6 @@ from vfl.arrays import FloatArray
 PARTIES = ("active", "passive")
 DATA = "wine"
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
-
-
-def children_of(*processes: int) -> set[int]:
-    """Processes that run, and that these have started."""
-    found = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if state not in "ZX" and int(parent) in processes:
-            found.add(int(stat.parent.name))
-    return found
 
 
 class Murderer:

@@ -139,6 +139,10 @@ class PsiServer:
             self._client_count = client_count
         return BlindedIds(len(self._ids), self._blinding.of_ids(self._ids, _random_order(len(self._ids))))
 
+    def close(self) -> None:
+        """End the alignment, wherever it is: no worker keeps the key, though somebody holds a half-read stream."""
+        self._blinding.end()
+
     def respond(self, request: Iterable[bytes]) -> Iterator[bytes]:
         """Blind the client's blinded ids with this key too, in the client's order.
 
@@ -205,6 +209,10 @@ class PsiClient:
         """Send this side's ids, blinded under its fresh key, in a random order of its own."""
         return self._blinding.of_ids(self._ids, self._asked)
 
+    def close(self) -> None:
+        """End the alignment, wherever it is: no worker keeps the key, though somebody holds a half-read stream."""
+        self._blinding.end()
+
     def intersect(self, response: Iterable[bytes]) -> list[str]:
         """Find this side's ids that the server has too, in this side's order; may be empty.
 
@@ -240,6 +248,7 @@ class _Blinding:
     key: BlindingKey
     domain: bytes
     cores: Cores
+    _is_over: threading.Event = field(default_factory=threading.Event)
 
     def of_ids(self, ids: IdArray, order: IntArray) -> Iterator[bytes]:
         """The ids in this order, as blinded points."""
@@ -247,7 +256,7 @@ class _Blinding:
             [value.encode() for value in ids.take(order[start : start + CHUNK_IDS])]
             for start in range(0, len(order), CHUNK_IDS)
         )
-        return self.key.powers_of_messages(chunks, self.domain, self.cores)
+        return self._then_forgotten(self.key.powers_of_messages(chunks, self.domain, self.cores))
 
     def of_points(self, chunks: Iterable[bytes], what: str, *, check: bool) -> Iterator[bytes]:
         """The powers of the other side's points, chunk by chunk.
@@ -264,9 +273,28 @@ class _Blinding:
                 faults.append(fault)
 
         with _in_words(what):
-            yield from self.key.powers(until_a_fault(), self.cores, check=check)
+            yield from self._then_forgotten(self.key.powers(until_a_fault(), self.cores, check=check))
         if faults:
             raise faults[0]
+
+    def _then_forgotten(self, powers: Iterator[bytes]) -> Iterator[bytes]:
+        """The same chunks. No worker is left that has seen the key when they end, or nobody goes on with them."""
+        try:
+            for chunk in powers:
+                # A thread that was drawing this one when the alignment ended has started workers again.
+                self._check_open()
+                yield chunk
+        finally:
+            self.cores.forget()
+
+    def _check_open(self) -> None:
+        if self._is_over.is_set():
+            raise PsiError("This alignment has ended: start a new one.")
+
+    def end(self) -> None:
+        """Blind nothing more, and let workers forget the key."""
+        self._is_over.set()
+        self.cores.forget()
 
 
 class _DistinctPoints:

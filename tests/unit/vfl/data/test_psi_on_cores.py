@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.core_tasks import process_id
 from tests.harness.cores import CoresAhead
-from vfl.cores.cores import Cores, OneCore
+from vfl.cores import Cores, OneCore, ProcessCores
+from vfl.cores.cores import Result, Task
 from vfl.crypto.curve25519 import BlindingKey, encode_to_curve
 from vfl.data import BlindedIds, PsiClient, PsiError, PsiServer, psi
 
@@ -26,6 +30,31 @@ def ahead() -> Iterator[CoresAhead]:
     cores = CoresAhead()
     yield cores
     cores.close()
+
+
+class KillingCores:
+    """Processes, one of which is killed while each message is made."""
+
+    count = 2
+
+    def __init__(self, processes: ProcessCores) -> None:
+        self._processes = processes
+        self.killed = 0
+
+    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        # Workers that have died three times without a result between are given up.
+        self._processes.forget()
+        for number, result in enumerate(self._processes.map(function, tasks)):
+            if number == 2:
+                os.kill(next(self._processes.map(process_id, [None])), signal.SIGKILL)
+                self.killed += 1
+            yield result
+
+    def forget(self) -> None:
+        self._processes.forget()
+
+    def close(self) -> None:
+        self._processes.close()
 
 
 def known_randomness(patch: pytest.MonkeyPatch) -> None:
@@ -57,6 +86,21 @@ def test_messages_are_the_same_on_one_core_and_on_two(monkeypatch: pytest.Monkey
     assert made[0] == made[1]
     assert made[0][3] == [b"r%d" % row for row in range(30, 60)]
     assert len(made[0][0]) == 9
+
+
+def test_workers_that_are_killed_in_mid_alignment_change_no_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psi, "CHUNK_IDS", 16)
+    with pytest.MonkeyPatch.context() as patch:
+        known_randomness(patch)
+        expected = messages(OneCore(), 200)
+    processes = ProcessCores(2)
+    killing = KillingCores(processes)
+    try:
+        known_randomness(monkeypatch)
+        assert messages(killing, 200) == expected
+    finally:
+        processes.close()
+    assert killing.killed == 4, "one in each of the four messages that a key works on"
 
 
 def test_messages_are_those_of_before(monkeypatch: pytest.MonkeyPatch, ahead: CoresAhead) -> None:
@@ -144,6 +188,29 @@ def test_a_stream_is_drawn_only_a_few_chunks_ahead(monkeypatch: pytest.MonkeyPat
     chunks.close()  # type: ignore[attr-defined]
     cores.close()
     assert cores.drawn <= 4
+
+
+def test_workers_forget_the_key_however_a_stream_ends() -> None:
+    cores = CoresAhead()
+    server, client = PsiServer(["a", "b"], cores=cores), PsiClient(["a"], cores=cores)
+    client.receive_setup(server.setup(1))
+    assert cores.forgotten == 2
+    left = iter(client.request())
+    next(left)
+    del left
+    assert cores.forgotten == 3, "a reader that has gone"
+    for chunks in ([SMALL_ORDER], [TWIST], [b"half"]):
+        with pytest.raises(PsiError):
+            PsiClient(["a"], cores=cores).receive_setup(BlindedIds(1, chunks))
+    assert cores.forgotten == 6
+    held = iter(server.respond(client.request()))
+    next(held)
+    server.close()
+    assert cores.forgotten == 8, "a reader that holds on: the request was read to its end, and the answer is over"
+    client.close()
+    with pytest.raises(PsiError, match="This alignment has ended"):
+        next(iter(client.request()))
+    cores.close()
 
 
 def test_orders_of_equal_draws_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
