@@ -13,7 +13,7 @@ from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.run_records import FoundLabels, PartyFeatures, TrainingAttackOutcome
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.data import GriddedFeatures
+from vfl.data.grids import WIDTHS
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class TrainingFinding:
             of a peer's features) or ``products`` (a peer's part of the logits), which are scored, or another package's
             own; empty when it was not done.
         success: share of what it attacked that it got right: labels; a column's values to 1e-4, up to sign; exact
-            features among those that it read; of products, the part of their variance.
+            features among those that it read, a narrow column's up to one factor; of products, the part of their
+            variance.
         resolved: share of what it attacked that it gave an answer for.
         by_epoch: of labels, the share that each epoch's own answers got right; no answer counts as wrong.
         levels: of labels, what the federation gave away of them, level by level of what the party knows of the labels
@@ -142,20 +143,28 @@ def _features(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
 def _readings(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     right, read, total = 0, 0, 0
     for peer, found in folder.found_values(party, attack).items():
-        truth = _in_wire_order(folder.features(peer))
-        right += int((found.values == truth[found.rows]).sum())
+        own = folder.features(peer)
+        right += int(_read_rightly(found.values, own, found.rows).sum())
         read += found.values.size
-        total += truth.size
+        total += own.features.size
     return {"success": right / read if read else 0.0, "resolved": read / total if total else 0.0}
 
 
-def _in_wire_order(table: PartyFeatures) -> FloatArray:
-    """A party's features in the order in which they travel: what is read on the wire has no other."""
-    if table.widths is None or table.steps is None:
-        return table.features
-    order = GriddedFeatures(table.features, table.steps, tuple(table.widths.tolist())).order
-    travelling: FloatArray = table.features[:, order]
-    return travelling
+def _read_rightly(values: FloatArray, own: PartyFeatures, rows: IntArray) -> BoolArray:
+    """Which of the (m, d) values that were read, columns as they travel, are the features of these rows.
+
+    A narrow column travels without its step: its numbers count where one factor makes them the features, for they tell
+    all that differs between records.
+    """
+    widths = ["full"] * values.shape[1] if own.widths is None else own.widths.tolist()
+    order = np.argsort([WIDTHS.index(width) for width in widths], kind="stable")
+    truth = own.features[rows][:, order]
+    right = values == truth
+    for at, column in enumerate(order):
+        if widths[column] != "full" and (size := float(values[:, at] @ values[:, at])):
+            factor = float(values[:, at] @ truth[:, at]) / size
+            right[:, at] = np.isclose(values[:, at] * factor, truth[:, at], rtol=1e-9, atol=0.0)
+    return right
 
 
 def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:

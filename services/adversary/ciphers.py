@@ -6,7 +6,8 @@ honest run has no trace of this module.
 
 from dataclasses import dataclass, field
 
-from services.protocol1.cipher import Cipher, Combined, DecryptedVector, Unmask, WireVector
+from services.protocol1.cipher import Cipher, Combined, Unmask
+from services.protocol1.vectors import DecryptedVector, WireVector
 from vfl.arrays import FloatArray
 
 
@@ -41,6 +42,8 @@ class RecordingCipher:
         self.check_residuals = inner.check_residuals
         self.combine = inner.combine
         self.decrypt = inner.decrypt
+        self.waiting = inner.waiting
+        self.close = inner.close
 
     def mask(self, step: int, peer: str, combination: Combined) -> tuple[WireVector, Unmask]:
         """Mask as the cipher inside does. Reading the answer puts the sums into the transcript."""

@@ -3,8 +3,11 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class StageTimer:
@@ -21,6 +24,17 @@ class StageTimer:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def waiting(self, name: str, items: Iterable[T]) -> Iterator[T]:
+        """Give the items, and add the seconds until each is there to stage ``name``."""
+        iterator = iter(items)
+        while True:
+            with self.stage(name):
+                try:
+                    item = next(iterator)
+                except StopIteration:
+                    return
+            yield item
 
 
 class TrafficMeter:

@@ -39,6 +39,8 @@ from vfl.data.columns import EncodedColumn
 
 _log = logging.getLogger(__name__)
 
+# A million rows stand in memory as they are encoded and as they are aligned, and not once more between.
+_ROWS_AT_ONCE = 1 << 16
 BIAS = EncodedColumn("(bias)", "(bias)", "bias")
 
 
@@ -170,13 +172,16 @@ class PartyData:
         self, encoded: FloatArray, rows: IntArray, grids: Sequence[Grid | None], plan: TrainingPlan
     ) -> GriddedFeatures:
         features = np.ones((len(rows), len(grids)))
-        features[:, : encoded.shape[1]] = encoded[rows]
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            features[part, : encoded.shape[1]] = encoded[rows[part]]
         return put_on_grids(features, grids, plan.feature_fraction_bits)
 
     @cached_property
     def table_hash(self) -> str:
         """Stands for all that an encoding of this table can depend on."""
-        return hash_of_table(self.table, self.encoder, self.has_bias, self.pads_widths)
+        # Who doesn't pad is told apart by nothing: models of before remain the same table's.
+        return hash_of_table(self.table, self.encoder, self.has_bias, *(["padded"] if self.pads_widths else []))
 
 
 def load_party_data(settings: Settings, *, with_bias: bool) -> PartyData:

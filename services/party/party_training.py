@@ -5,7 +5,7 @@ import math
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -26,6 +26,7 @@ from services.protocol1.cipher import Cipher, make_cipher
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
+from services.protocol1.vectors import DecryptedVector
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, smallest_batch
@@ -271,19 +272,24 @@ class PartyTraining:
         if self._observer is not None:
             self._observer.own_share(step, residual)
         with timer.stage("encrypt"):
-            encrypted = self.exchange.encrypt_residuals(step, self._protect(residual))
-        sending = [
-            self._executor.submit(peer.send_residuals, session_id, step, encrypted) for peer in self._peers.values()
-        ]
+            outgoing = self.exchange.outgoing_residuals(step, self._protect(residual))
+            sending = [
+                self._executor.submit(peer.send_residuals, session_id, step, outgoing) for peer in self._peers.values()
+            ]
+            outgoing.make()
         total = features.T @ residual
         # Peers are asked about integers: the scales of the columns, and their order, stay here.
         integers = self.gridded.integers_of(features)
-        for name, peer in self._peers.items():
+        asked: dict[str, Future[DecryptedVector]] = {}
+        for name in timer.waiting("wait", self.exchange.arrivals(step)):
             masked = self.exchange.masked_sums(step, name, integers, timer)
-            with timer.stage("decrypt"):
-                answer = peer.decrypt(session_id, step, masked)
+            asked[name] = self._executor.submit(self._peers[name].decrypt, session_id, step, masked)
+        # In their own order, so that the sum is the same to the last bit whoever answers first.
+        for name in self._peers:
+            with timer.stage("decrypt"), self.exchange.waiting():
+                answer = asked[name].result()
             total += self.gridded.restore(self.exchange.gradient_share(name, answer))
-        with timer.stage("wait"):
+        with timer.stage("wait"), self.exchange.waiting():
             for sent in sending:
                 sent.result()
         with timer.stage("update"):

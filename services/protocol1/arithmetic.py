@@ -12,6 +12,7 @@ from vfl.cores import Cores, cores_for
 from vfl.crypto import Engine, PrivateKey, keygen
 from vfl.crypto.kernels import best_kernel, kernel_named
 from vfl.crypto.messages import HonestMessages, MessageFormats, Messages
+from vfl.crypto.pool import PooledEngine
 
 if TYPE_CHECKING:
     from vfl.cores.cluster import ClusterCores
@@ -49,10 +50,13 @@ class EngineArithmetic:
         return keygen(bits, insecure=True)[1]
 
     def messages(self, formats: MessageFormats, private_key: PrivateKey) -> Messages:
-        """Make messages that the engine computes. A cluster that was lost in an earlier session is tried again."""
+        """Make messages that the engine computes, from what it made ahead where there was time.
+
+        A cluster that was lost in an earlier session is tried again.
+        """
         if self.cluster is not None:
             self.cluster.begin_session()
-        return HonestMessages(formats, private_key, self.engine)
+        return HonestMessages(formats, private_key, PooledEngine.of(self.engine))
 
 
 class ReferenceArithmetic:

@@ -4,7 +4,8 @@ Ciphers turn numbers into messages and messages into numbers. ``exchange.py`` ke
 ``vfl.crypto.messages`` has the arithmetic under Paillier.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +15,9 @@ from services.common.agreement import Agreement
 from services.common.errors import Diverged, InvalidMessage, one_line
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.formats import CipherFormats
+from services.protocol1.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from vfl.arrays import FloatArray
+from vfl.cores.idle import IdleTime
 from vfl.crypto import (
     PROOF_ROOTS,
     CipherVector,
@@ -33,96 +36,13 @@ from vfl.crypto import (
     to_bytes,
 )
 from vfl.crypto.messages import Combination, HonestMessages, Messages
+from vfl.crypto.pool import PooledEngine
 
+# Of own residuals: 64 KiB at 2,048 bits, so that a header more than once a part is nothing beside it.
+_CIPHERTEXTS_PER_PART = 128
 
-@dataclass(frozen=True)
-class VectorHeader:
-    """What travels before a vector's values.
-
-    Attributes:
-        key_id: of the key that they are encrypted under.
-        count: how many there are.
-        width: bytes of each value, big-endian.
-        exponent: of the fixed point.
-    """
-
-    key_id: str
-    count: int
-    width: int
-    exponent: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of all values."""
-        return self.count * self.width
-
-    def check(self, expected: "VectorHeader") -> None:
-        """Raises InvalidMessage when the header isn't the one that the session's terms demand."""
-        for name, value in vars(expected).items():
-            if (found := getattr(self, name)) != value:
-                raise InvalidMessage(f"Wrong {name.replace('_', ' ')}: expected {value}, got {one_line(str(found))}.")
-
-
-@dataclass(frozen=True)
-class WireVector:
-    """A vector as it travels.
-
-    Attributes:
-        key_id: of the key that it is encrypted under.
-        count: how many values it has.
-        width: bytes of each value, big-endian.
-        exponent: of the fixed point.
-        data: the values, one after the other.
-    """
-
-    key_id: str
-    count: int
-    width: int
-    exponent: int
-    data: bytes
-
-    @property
-    def header(self) -> VectorHeader:
-        """What travels before the values."""
-        return VectorHeader(self.key_id, self.count, self.width, self.exponent)
-
-    def check(self, expected: VectorHeader) -> None:
-        """Raises InvalidMessage unless this is a vector of the header that the session's terms demand."""
-        self.header.check(expected)
-        if len(self.data) != expected.size:
-            raise InvalidMessage(f"Expected {expected.size} bytes of values, got {len(self.data)}.")
-
-
-@dataclass(frozen=True)
-class DecryptedVector:
-    """A key holder's answer. It is masked, so that the key holder can't read what it decrypts.
-
-    Attributes:
-        count: how many residues it has.
-        width: bytes of each residue, big-endian.
-        data: the residues, one after the other.
-    """
-
-    count: int
-    width: int
-    data: bytes
-
-
-@dataclass(frozen=True)
-class PublicKeyShown:
-    """A public key as it travels.
-
-    Attributes:
-        key_id: the key's short name in messages.
-        modulus: n in big-endian bytes.
-        proof: that the modulus is well-formed.
-    """
-
-    key_id: str
-    modulus: bytes
-    proof: bytes
-
-
+# A vector's header, and its values part by part: each is made when it is drawn.
+OutgoingParts = tuple[VectorHeader, Iterable[bytes]]
 # Turns the answer to one masked sum into Z^T g. It holds the mask, so it never leaves its process.
 Unmask = Callable[[DecryptedVector], FloatArray]
 
@@ -148,8 +68,11 @@ class Cipher(Protocol):
     def accept_key(self, peer: str, key: PublicKeyShown) -> None:
         """Remember a peer's public key; raises InvalidMessage when it doesn't fit the terms or isn't well-formed."""
 
-    def encrypt(self, step: int, residual: FloatArray) -> WireVector:
-        """Put residuals under this party's own key; raises Diverged when they don't fit the fixed point."""
+    def encrypt(self, step: int, residual: FloatArray) -> OutgoingParts:
+        """Put residuals under this party's own key: the header of all, and parts that are made as they are drawn.
+
+        Raises Diverged when residuals don't fit the fixed point.
+        """
 
     def residuals_header(self, peer: str, rows: int) -> VectorHeader:
         """The header of a peer's residuals of ``rows`` records. The peer has shown its key."""
@@ -168,6 +91,12 @@ class Cipher(Protocol):
 
     def decrypt(self, step: int, peer: str, vector: WireVector) -> DecryptedVector:
         """Answer a peer's masked sums; raises InvalidMessage for anything but the agreed ciphertexts."""
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """While this context lasts its thread waits for a peer: what the next step takes may be made ahead."""
+
+    def close(self) -> None:
+        """Forget what was made ahead: the session is over. A late message may still be answered."""
 
 
 def honest_messages(agreement: Agreement, name: str, private_key: PrivateKey | None = None) -> HonestMessages:
@@ -192,6 +121,9 @@ class PaillierCipher:
         private_key = self._messages.private_key
         self._public_key = private_key.public_key
         self._peer_keys: dict[str, PublicKey] = {}
+        engine = self._messages.engine if isinstance(self._messages, HonestMessages) else None
+        self._engine = engine if isinstance(engine, PooledEngine) else None
+        self._idle = IdleTime(self._engine.make_ahead) if self._engine else None
         proof = prove_modulus(private_key, modulus_context(agreement.session_id, name))
         width = agreement.plan.key_bits // 8
         self.public_key = PublicKeyShown(
@@ -215,15 +147,30 @@ class PaillierCipher:
             raise InvalidMessage("This is the callee's own key: send the caller's.")
         self._peer_keys[peer] = public_key
 
-    def encrypt(self, step: int, residual: FloatArray) -> WireVector:
+    def encrypt(self, step: int, residual: FloatArray) -> OutgoingParts:
         """Encrypt residuals under the own key; raises Diverged when they leave the fixed point's range."""
         try:
-            return self._to_wire(self._messages.encrypt(step, residual))
+            # All of them, before any is on its way.
+            self._formats.residual.encode(residual, inclusive=False)
+            if not isinstance(self._messages, HonestMessages):
+                vector = self._to_wire(self._messages.encrypt(step, residual))
+                return vector.header, vector.parts()
         except FixedPointOverflow as error:
             raise Diverged(
                 f"{self._name}'s residuals leave the agreed range of +-2^{self._formats.residual.integer_bits}: "
                 "lower learning_rate or the noise of a defence, or raise residual_integer_bits."
             ) from error
+
+        return self._residuals_header(self._public_key, len(residual)), self._encrypted_parts(step, residual)
+
+    def _encrypted_parts(self, step: int, residual: FloatArray) -> Iterator[bytes]:
+        """Whole ciphertexts, some hundred at a time."""
+        layout = self._formats.layout
+        rows = -(-_CIPHERTEXTS_PER_PART // self._columns)
+        if layout is not None:
+            rows = _CIPHERTEXTS_PER_PART * layout.rows_per_ciphertext
+        for start in range(0, len(residual), rows):
+            yield self._to_wire(self._messages.encrypt(step, residual[start : start + rows])).data
 
     def check_residuals(self, step: int, peer: str, rows: int, vector: WireVector) -> None:
         """Raises InvalidMessage unless the vector holds the agreed number of ciphertexts under the peer's key."""
@@ -231,8 +178,10 @@ class PaillierCipher:
 
     def residuals_header(self, peer: str, rows: int) -> VectorHeader:
         """The header of a peer's ciphertexts of ``rows`` records."""
+        return self._residuals_header(self._peer_keys[peer], rows)
+
+    def _residuals_header(self, key: PublicKey, rows: int) -> VectorHeader:
         count = self._formats.residual_ciphertexts(rows)
-        key = self._peer_keys[peer]
         return VectorHeader(key.key_id, count, ciphertext_width(key), self._formats.residual.exponent)
 
     def sums_header(self, peer: str) -> VectorHeader:
@@ -278,7 +227,20 @@ class PaillierCipher:
         exponent, columns, layout = expected.exponent, self._formats.columns_of(peer), self._formats.layout
         sums = CipherVector(self._public_key, ciphertexts, exponent, shape, layout, is_product=True, columns=columns)
         width = self._formats.answer_bytes(self._name, peer)
-        return DecryptedVector(expected.count, width, to_bytes(self._messages.answer(step, peer, sums), width))
+        # The peer waits for it, so nothing is made ahead meanwhile.
+        with self._idle.computing() if self._idle else nullcontext():
+            residues = self._messages.answer(step, peer, sums)
+        return DecryptedVector(expected.count, width, to_bytes(residues, width))
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """While this context lasts its thread waits for a peer: obfuscators and rho**n are made ahead."""
+        return self._idle.waiting() if self._idle else nullcontext()
+
+    def close(self) -> None:
+        """Forget what was made ahead."""
+        if self._idle and self._engine:
+            self._idle.close()
+            self._engine.close()
 
     def _to_wire(self, vector: CipherVector) -> WireVector:
         width = ciphertext_width(vector.public_key)
@@ -328,9 +290,10 @@ class PlainCipher:
             raise InvalidMessage("This session is cipher=plain (INSECURE) and takes no Paillier key.")
         self._peer_key_ids[peer] = key.key_id
 
-    def encrypt(self, step: int, residual: FloatArray) -> WireVector:
+    def encrypt(self, step: int, residual: FloatArray) -> OutgoingParts:
         """Write residuals as they are."""
-        return self._to_wire(self.public_key.key_id, residual)
+        vector = self._to_wire(self.public_key.key_id, residual)
+        return vector.header, vector.parts()
 
     def check_residuals(self, step: int, peer: str, rows: int, vector: WireVector) -> None:
         """Raises InvalidMessage unless the vector holds a peer's finite residuals of ``rows`` records."""
@@ -374,6 +337,13 @@ class PlainCipher:
         """Send a peer's sums back; raises InvalidMessage for another number of them."""
         vector.check(self.sums_header(peer))
         return DecryptedVector(vector.count, self._WIDTH, vector.data)
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Nothing is made ahead."""
+        return nullcontext()
+
+    def close(self) -> None:
+        """Nothing was made ahead."""
 
     def _to_wire(self, key_id: str, values: FloatArray) -> WireVector:
         return WireVector(key_id, values.size, self._WIDTH, 0, values.astype(self._DTYPE).tobytes())

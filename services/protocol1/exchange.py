@@ -3,9 +3,10 @@
 A step of a session of two parties, seen from one of them:
 
     own loop                                peer's messages (any thread)
-    encrypt_residuals(step)  ── send ──>    receive_residuals(step)
-    masked_sums(step, peer)  ── send ──>    answer_sums(step)      the key holder decrypts what it can't read
-    gradient_share(step, peer, answer)
+    outgoing_residuals(step) ── send ──>    receive_residuals(step)    in parts, while later ones are encrypted
+    for peer in arrivals(step):                whoever comes first
+      masked_sums(step, peer) ── send ──>   answer_sums(step)          the key holder decrypts what it can't read
+    gradient_share(peer, answer)               of every peer, when its answer is there
     complete_step(step)
 
 A message that comes again gets the same answer and changes nothing. A different one in its place is refused, so the
@@ -13,13 +14,16 @@ decryption of a step is answered once. A peer is at most one step ahead or behin
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.meters import StageTimer
-from services.protocol1.cipher import Cipher, DecryptedVector, PublicKeyShown, Unmask, VectorHeader, WireVector
+from services.protocol1.cipher import Cipher, Unmask
+from services.protocol1.outgoing import OutgoingVector
+from services.protocol1.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from vfl.arrays import FloatArray
 
 T = TypeVar("T")
@@ -170,14 +174,40 @@ class GradientExchange:
         """This party's key of the session, to show to the peers."""
         return self._cipher.public_key
 
-    def encrypt_residuals(self, step: int, residual: FloatArray) -> WireVector:
-        """This party's share of the residual, (rows, columns), under its own key, to be sent to every peer."""
+    def outgoing_residuals(self, step: int, residual: FloatArray) -> OutgoingVector:
+        """This party's share of the residual, (rows, columns), to be put under its own key and sent to every peer.
+
+        ``make`` encrypts it. Senders may take it before: they send each part when it is there.
+        """
         with self._condition:
             self._check_step(step, earliest=self._step, latest=self._step)
-        vector = self._cipher.encrypt(step, residual)
-        with self._condition:
-            self._encrypted_step = step
-        return vector
+
+        def is_whole() -> None:
+            # Before any peer has all of them, and may ask.
+            with self._condition:
+                self._encrypted_step = step
+
+        return OutgoingVector(*self._cipher.encrypt(step, residual), is_whole)
+
+    def encrypt_residuals(self, step: int, residual: FloatArray) -> WireVector:
+        """The whole of ``outgoing_residuals`` at once."""
+        return self.outgoing_residuals(step, residual).make()
+
+    def arrivals(self, step: int) -> Iterator[str]:
+        """The peers whose residuals of ``step`` are here, each as soon as they are.
+
+        Raises:
+            PeerVanished: after the timeout without another one, with the names of all that are missing.
+        """
+        missing = list(self._peers)
+        while missing:
+
+            def arrived() -> str | None:
+                return next((peer for peer in missing if step in self._peers[peer].residuals), None)
+
+            found = self._await(arrived, f"{', '.join(missing)}'s residuals of step {step}")
+            missing.remove(found)
+            yield found
 
     def masked_sums(self, step: int, peer: str, features: FloatArray, timer: StageTimer) -> WireVector:
         """features^T (peer's residuals) of ``step``, encrypted and masked, to be sent to the peer for decryption.
@@ -205,6 +235,10 @@ class GradientExchange:
         state.pending = None
         return share
 
+    def waiting(self) -> AbstractContextManager[None]:
+        """While this context lasts this party's loop waits for its peers: the cipher may work ahead."""
+        return self._cipher.waiting()
+
     def complete_step(self, step: int) -> None:
         """Go on to the next step and forget what no peer can ask for again."""
         with self._condition:
@@ -229,11 +263,12 @@ class GradientExchange:
         with self._condition:
             self._ended = self._ended or reason
             self._condition.notify_all()
+        self._cipher.close()
 
     # -- inner checks ----------------------------------------------------------------------------------------------
 
     def _await(self, value: Callable[[], T | None], what: str) -> T:
-        with self._condition:
+        with self.waiting(), self._condition:
             self._condition.wait_for(lambda: self._ended is not None or value() is not None, self._timeout)
             self._refuse_if_ended()
             found = value()

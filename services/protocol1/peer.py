@@ -2,7 +2,8 @@
 
 from typing import Protocol
 
-from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector
+from services.protocol1.outgoing import OutgoingVector
+from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 
 
 class Peer(Protocol):
@@ -11,8 +12,8 @@ class Peer(Protocol):
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
         """Show the peer this party's key of the session."""
 
-    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
-        """Send encrypted residuals of a step."""
+    def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
+        """Send encrypted residuals of a step; they may still be in the making."""
 
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
         """Ask the peer to decrypt masked sums of a step."""

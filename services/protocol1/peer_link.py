@@ -7,23 +7,27 @@ import grpc
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 from services.common.errors import InvalidMessage
 from services.common.statuses import naming_the_party
-from services.common.wire import joined, parts_of
-from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector
+from services.common.wire import joined
+from services.protocol1.outgoing import OutgoingVector
+from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 
 
-def vector_parts(session_id: str, step: int, vector: WireVector) -> Iterator[common_pb2.CipherVectorPart]:
-    """A ciphertext vector as a stream: header, then data."""
+def vector_parts(
+    session_id: str, step: int, vector: WireVector | OutgoingVector
+) -> Iterator[common_pb2.CipherVectorPart]:
+    """A ciphertext vector as a stream: header, then data as it is there."""
+    header = vector.header
     yield common_pb2.CipherVectorPart(
         header=common_pb2.CipherVectorHeader(
             session_id=session_id,
             step=step,
-            key_id=vector.key_id,
-            count=vector.count,
-            width=vector.width,
-            exponent=vector.exponent,
+            key_id=header.key_id,
+            count=header.count,
+            width=header.width,
+            exponent=header.exponent,
         )
     )
-    for data in parts_of(vector.data):
+    for data in vector.parts():
         yield common_pb2.CipherVectorPart(data=data)
 
 
@@ -43,8 +47,8 @@ class PeerLink:
         )
         self._stub.SendPublicKey(message, timeout=self._timeout)
 
-    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
-        """Stream encrypted residuals of a step to the peer."""
+    def send_residuals(self, session_id: str, step: int, vector: WireVector | OutgoingVector) -> None:
+        """Stream encrypted residuals of a step to the peer, each part as soon as it is made."""
         self._stub.SendResiduals(vector_parts(session_id, step, vector), timeout=self._timeout)
 
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:

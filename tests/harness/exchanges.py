@@ -13,11 +13,13 @@ from services.common.meters import StageTimer
 from services.party.features import description_of
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining, TrainingMeans
-from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector, make_cipher
+from services.protocol1.cipher import make_cipher
 from services.protocol1.default_batch import with_batch_size
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.formats import CipherFormats
+from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.peer import Peer
+from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
 from vfl.learning import (
@@ -96,8 +98,8 @@ class DirectPeer:
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
         self._exchange_of(session_id).receive_public_key(self._sender, key)
 
-    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
-        self._exchange_of(session_id).receive_residuals(self._sender, step, vector)
+    def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
+        self._exchange_of(session_id).receive_residuals(self._sender, step, vector.whole())
 
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
         return self._exchange_of(session_id).answer_sums(self._sender, step, vector)
@@ -196,6 +198,11 @@ def largest_difference(one: Sequence[FloatArray], other: Sequence[FloatArray]) -
     return max(float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True))
 
 
+def encrypted(exchange: GradientExchange, step: int, residual: FloatArray) -> WireVector:
+    """What a party would send for residuals, whatever its step is."""
+    return OutgoingVector(*exchange._cipher.encrypt(step, residual), is_whole=lambda: None).make()
+
+
 @dataclass(frozen=True)
 class ExchangePair:
     """The active party's exchange under test and a passive peer's cipher that speaks to it; keys are shown."""
@@ -208,7 +215,7 @@ class ExchangePair:
 
     def peer_residuals(self, step: int) -> WireVector:
         """Some residuals of the peer, afresh at each call."""
-        return self.peer._cipher.encrypt(step, np.full((self.rows, 1), 0.5 + step / 16))
+        return encrypted(self.peer, step, np.full((self.rows, 1), 0.5 + step / 16))
 
     @property
     def answer_bytes(self) -> int:

@@ -21,7 +21,9 @@ from services.common.meters import StageTimer
 from services.party.features import description_of
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining, TrainingMeans
-from services.protocol1.cipher import Cipher, DecryptedVector, PublicKeyShown, WireVector, make_cipher
+from services.protocol1.cipher import Cipher, make_cipher
+from services.protocol1.outgoing import OutgoingVector
+from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
 from vfl.data.encoders import rows_to_unit_norm
@@ -152,8 +154,8 @@ class _PeerInProcess:
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
         self._trainings[self._receiver].exchange.receive_public_key(self._sender, key)
 
-    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
-        self._trainings[self._receiver].exchange.receive_residuals(self._sender, step, vector)
+    def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
+        self._trainings[self._receiver].exchange.receive_residuals(self._sender, step, vector.whole())
 
     def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
         return self._trainings[self._receiver].exchange.answer_sums(self._sender, step, vector)

@@ -18,11 +18,16 @@ COLUMN = np.array([0.5, -0.25, 0.0, 1.0, 0.75])
 
 
 def judged(
-    path: Path, kind: str | None, arrays: Mapping[str, NDArray[Any]], status: str = DONE, reason: str = ""
+    path: Path,
+    kind: str | None,
+    arrays: Mapping[str, NDArray[Any]],
+    status: str = DONE,
+    reason: str = "",
+    active: PartyFeatures | None = None,
 ) -> TrainingFinding:
     folder = RunFolder(path)
-    active = PartyFeatures(np.column_stack([COLUMN, COLUMN * 2]), np.array(["a", "b"]), LABELS)
-    folder.write_features("active", active)
+    own = PartyFeatures(np.column_stack([COLUMN, COLUMN * 2]), np.array(["a", "b"]), LABELS)
+    folder.write_features("active", active or own)
     folder.write_features("passive-1", PartyFeatures(COLUMN[:, None], np.array(["c"])))
     folder.write_features("passive-2", PartyFeatures(COLUMN[:, None], np.array(["d"])))
     found = TrainingAttackOutcome(
@@ -78,6 +83,22 @@ def test_readings_count_features_that_are_exact(tmp_path: Path) -> None:
     found = judged(tmp_path, "readings", value_arrays({"active": read}, {"active": rows}))
     # Four of ten features were read, three of them exactly.
     assert (found.success, found.resolved) == (0.75, 0.4)
+
+
+def test_readings_stand_as_columns_travel_and_narrow_ones_count_up_to_their_step(tmp_path: Path) -> None:
+    """A binary column is first on the wire; that its 1 stands for 1/2 here is told to nobody."""
+    full, rows = COLUMN * 2, np.array([0, 1, 3])
+    binary = np.array([0.5, 0.0, 0.0, 0.5, 0.0])
+    widths = np.array(["full", "binary"])
+    active = PartyFeatures(np.column_stack([full, binary]), np.array(["f", "b"]), LABELS, widths=widths)
+    read = np.column_stack([binary * 2, full])[rows]
+    shares = []
+    for first in (read[0, 0], 0.0):
+        read[0, 0] = first
+        arrays = value_arrays({"active": read.copy()}, {"active": rows})
+        found = judged(tmp_path, "readings", arrays, active=active)
+        shares.append((found.success, found.resolved))
+    assert shares == [(1.0, 0.6), (5 / 6, 0.6)]
 
 
 @pytest.mark.parametrize(("error", "told"), [(0.0, 1.0), (0.5, 0.75), (2.0, 0.0)])

@@ -205,4 +205,4 @@ class _Wrong(active_pb2_grpc.ActiveServicer):
 )
 def test_an_answer_that_does_not_fit_is_refused(block: active_pb2.ScoreBlock | None, words: str) -> None:
     with pytest.raises(FederationFailed, match=words):
-        _predicted(_Wrong(block), ["one", "two"])
+        _predicted(_Wrong(block), ["one", "two"])  # type: ignore[abstract]

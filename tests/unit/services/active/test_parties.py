@@ -21,8 +21,8 @@ from services.common.errors import FederationError, InvalidMessage, NotAllowed, 
 from services.common.identity import Identity, Role
 from services.common.run_folder import RunFolder
 from services.party.party_training import PartyTraining
-from services.protocol1.cipher import DecryptedVector
 from services.protocol1.exchange import GradientExchange
+from services.protocol1.vectors import DecryptedVector
 from tests.harness.exchanges import names_of
 from tests.harness.parties import (
     ACTIVE,

@@ -266,9 +266,10 @@ def test_early_stopping_on_defended_scores_is_warned_of() -> None:
 
 def test_an_agreement_that_describes_a_party_otherwise_than_it_did_itself_is_refused() -> None:
     agreement = _agreement()
-    said = replace(agreement.active, truncates_answers=False)
-    with pytest.raises(OutOfOrder, match="describes active otherwise"):
-        check_consent(agreement, load_settings(), said)
+    # Of its widths too: from other ones it would read its own sums at other places.
+    for said in (replace(agreement.active, truncates_answers=False), replace(agreement.active, binary_features=1)):
+        with pytest.raises(OutOfOrder, match="describes active otherwise"):
+            check_consent(agreement, load_settings(), said)
 
 
 def test_an_agreement_that_gives_another_party_more_rows_is_refused_since_the_guard_counts_them() -> None:
@@ -376,13 +377,14 @@ def test_a_party_encodes_its_own_columns_with_a_bias_for_the_active_one_only(tmp
     active = load_party_data(load_settings(data=str(path), label_column="y"), with_bias=True)
     aligned = active.aligned(np.arange(3), everything)
     assert [column.name for column in aligned.columns] == ["x", "(bias)"]
-    np.testing.assert_allclose(aligned.features, np.array([[0, 1], [1 / 3, 1], [1, 1]]), atol=2**-17)
+    np.testing.assert_allclose(aligned.features, np.array([[0, 1], [1 / 3, 1], [1, 1]]), atol=2**-52)
     assert active.labels is not None
     assert active.labels.tolist() == [0, 1, 0]
     passive = load_party_data(load_settings(data=str(path)), with_bias=False)
     assert [column.name for column in passive.aligned(np.arange(3), everything).columns] == ["x", "y"]
     assert passive.labels is None
-    assert aligned.describe("active", truncates_answers=True) == PartyDescription("active", 2, 0, False, 3)
+    described = PartyDescription("active", 2, 0, False, 3, binary_features=1, byte_features=1)
+    assert aligned.describe("active", truncates_answers=True) == described
 
 
 def test_encoded_features_lie_on_the_grid_that_fixed_point_holds_exactly() -> None:

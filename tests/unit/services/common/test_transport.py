@@ -24,15 +24,17 @@ from services.common.wire import PART_BYTES
 from services.network import gate
 from services.party.party_training import PartyTraining, TrainingMeans
 from services.protocol1 import servicer as exchange_servicer
-from services.protocol1.cipher import DecryptedVector, VectorHeader, WireVector, make_cipher
+from services.protocol1.cipher import make_cipher
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer import Peer
 from services.protocol1.peer_link import PeerLink, vector_parts
+from services.protocol1.vectors import DecryptedVector, VectorHeader, WireVector
 from tests.harness.connections import NAMELESS, issue_nameless, raw_channel, transport_of
 from tests.harness.exchanges import (
     SESSION,
     SMALL_PLAN,
     ExchangePair,
+    encrypted,
     exchange_pair,
     largest_difference,
     problem_of,
@@ -311,7 +313,7 @@ def test_4096_rows_of_three_classes_at_2048_bits_pass_the_default_message_limits
         for name, other in (("active", "passive"), ("passive", "active"))
     )
     mine.receive_public_key("passive", theirs.public_key)
-    few = theirs._cipher.encrypt(0, np.zeros((4, 3)))
+    few = encrypted(theirs, 0, np.zeros((4, 3)))
     many = replace(few, count=3 * 4096, data=few.data * 1024)
     assert len(many.data) == 6 << 20 > 4 << 20 > PART_BYTES
     with ExitStack() as stack:

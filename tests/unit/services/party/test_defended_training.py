@@ -12,7 +12,7 @@ import pytest
 from defences import NoiseSource, TrainingTerms, load
 from services.common.agreement import TrainingPlan
 from services.common.errors import Diverged, FederationError, OutOfOrder
-from services.protocol1.cipher import WireVector
+from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.peer import Peer
 from tests.harness.defended import (
     INSTALLED,
@@ -127,8 +127,8 @@ def test_the_same_noise_goes_to_every_peer_and_fresh_noise_into_every_step(ciphe
             self.send_public_key, self.decrypt = peer.send_public_key, peer.decrypt
             self._sender, self._peer = sender, peer
 
-        def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
-            sent.setdefault((self._sender, step), set()).add(vector.data)
+        def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
+            sent.setdefault((self._sender, step), set()).add(vector.whole().data)
             self._peer.send_residuals(session_id, step, vector)
 
     problem, plan = random_problem(parties=3), replace(SMALL_PLAN, cipher=cipher, epochs=1)
@@ -185,7 +185,7 @@ def test_noise_beyond_the_fixed_point_is_noticed_before_anything_is_encrypted(wh
             self.send_public_key, self.decrypt = peer.send_public_key, peer.decrypt
             self._sender, self._peer = sender, peer
 
-        def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
+        def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
             sent.append(self._sender)
             self._peer.send_residuals(session_id, step, vector)
 

@@ -21,6 +21,7 @@ from tests.harness.defended import with_defences
 from tests.harness.parties import data_of, house, party_data, small_settings, with_values
 from tests.harness.restarts import IDS, town
 from vfl.arrays import FloatArray
+from vfl.crypto.widths import ColumnWidths
 from vfl.data import TypedTable
 
 PLAN = TrainingPlan(validation_fraction=0.1, test_fraction=0.2)
@@ -99,6 +100,46 @@ def test_who_chooses_the_records_learns_nothing_from_how_many_features_a_session
         for rows in ([0, 1, 2], [0, 2, 6], [7, 0, 1], [4, 0, 2], list(range(ROWS)))
     }
     assert told == {5}
+
+
+def test_who_chooses_the_records_learns_nothing_from_how_wide_a_sessions_columns_are(tmp_path: Path) -> None:
+    """Of three records, whether their values lie close together; of one, whether it has the largest of all."""
+    ages: list[float | None] = [float(20 + row) for row in range(ROWS)]
+    ages[4] = None
+    pay = [float(row % 7) for row in range(ROWS - 1)] + [1000.0]
+    kids = [row % 3 for row in range(ROWS)]
+    data = loaded(tmp_path, pd.DataFrame({"home": words(), "age": ages, "pay": pay, "kids": kids}))
+    chosen = ([0, 1, 2], [0], [4], [4, 5], [ROWS - 1, 3], [7, 14, 21], list(range(ROWS)))
+    told = {
+        data.aligned(np.array(rows), replace(PLAN, validation_fraction=0.0, test_fraction=0.0))
+        .describe("passive", truncates_answers=True)
+        .widths
+        for rows in chosen
+    }
+    # Two homes and "age is missing"; age and kids; pay, whose one large value is in one record of all.
+    assert told == {ColumnWidths(binary=3, byte=2, full=1)}
+
+
+def test_a_party_that_pads_has_columns_of_one_width_and_another_table_to_its_models(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"class": [row % 2 for row in range(ROWS)], "home": words(), "age": numbers()})
+    plain = loaded(tmp_path, frame, with_bias=True, label_column="class")
+    padded = loaded(tmp_path, frame, with_bias=True, label_column="class", pad_widths=True)
+    described = [of_all_rows(data).describe("active", truncates_answers=True) for data in (plain, padded)]
+    assert [one.widths for one in described] == [ColumnWidths(binary=3, full=1), ColumnWidths(full=4)]
+    assert [one.feature_integer_bits for one in described] == [0, 0]
+    np.testing.assert_allclose(of_all_rows(plain).features, of_all_rows(padded).features, atol=2**-17)
+    assert plain.table_hash != padded.table_hash
+
+
+def test_features_that_a_defence_changes_are_all_full_in_every_session() -> None:
+    """A permutation, or a turn, shows in no width."""
+    data = data_of(np.column_stack([np.arange(ROWS) % 2, np.arange(ROWS) % 5]).astype(float), encoder="minmax")
+    turned = data.protected_by(with_defences(load("feature_transform", kind="permutation", at="training"), seed=4))
+    widths = [of_all_rows(one).gridded.widths for one in (data, turned)]
+    assert widths == [ColumnWidths(binary=1, byte=1), ColumnWidths(full=2)]
+    # At disclosure nothing of training changes.
+    later = data.protected_by(with_defences(load("feature_transform"), seed=4))
+    assert of_all_rows(later).gridded.widths == widths[0]
 
 
 def test_a_column_that_is_constant_in_training_is_a_feature_of_zeros_there(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.guard import STANDSTILL, channels_of, guard, steps_until_told
 from services.protocol1.channels import LABELS_PER_EQUATION, LABELS_PER_EQUATION_NEAR_ZERO
-from services.protocol1.cipher import DecryptedVector
 from services.protocol1.formats import CipherFormats
+from services.protocol1.vectors import DecryptedVector
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
 from tests.harness.exchanges import Problem, run_together, wired
 from vfl.arrays import FloatArray

@@ -21,8 +21,9 @@ from services.common.identity import Identity
 from services.common.run_folder import RunFolder
 from services.common.settings import Settings
 from services.coordinator.sessions import Sessions
-from services.protocol1.cipher import DecryptedVector, WireVector
 from services.protocol1.exchange import GradientExchange
+from services.protocol1.outgoing import OutgoingVector
+from services.protocol1.vectors import DecryptedVector, WireVector
 from tests.harness.defended import PLAIN, with_defences
 from tests.harness.exchanges import (
     names_of,
@@ -314,14 +315,14 @@ def test_who_asks_for_the_extra_sums_all_the_same_gets_noise_that_tells_nothing_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, truncating: bool
 ) -> None:
     shares: dict[int, FloatArray] = {}
-    encrypt = GradientExchange.encrypt_residuals
+    outgoing = GradientExchange.outgoing_residuals
 
-    def watching(self: GradientExchange, step: int, residual: FloatArray) -> WireVector:
+    def watching(self: GradientExchange, step: int, residual: FloatArray) -> OutgoingVector:
         if "active" not in self._peers:
             shares[step] = residual
-        return encrypt(self, step, residual)
+        return outgoing(self, step, residual)
 
-    monkeypatch.setattr(GradientExchange, "encrypt_residuals", watching)
+    monkeypatch.setattr(GradientExchange, "outgoing_residuals", watching)
     monkeypatch.setattr(StubbornMessages, "kept", [])
     with house(
         tmp_path,

@@ -19,6 +19,7 @@ from services.protocol1.channels import Exposure, exposure
 from services.protocol1.default_batch import with_batch_size
 from services.protocol1.formats import CipherFormats
 from tests.harness.agreements import agreed
+from vfl.crypto.widths import ColumnWidths
 from vfl.data import DATASETS, common_order, rows_of
 from vfl.learning import smallest_batch
 
@@ -31,14 +32,14 @@ class Split(NamedTuple):
 
     Attributes:
         aligned: records that both parties have, 2 % missing at each.
-        features: of the active party with its bias, and of the passive one.
+        widths: features of the active party with its bias, and of the passive one: binary, byte, full.
         classes: of the labels.
         batch_size: by default.
         layout: rows per ciphertext and columns per answer.
     """
 
     aligned: int
-    features: tuple[int, int]
+    widths: tuple[ColumnWidths, ColumnWidths]
     classes: int
     batch_size: int
     layout: tuple[int, int]
@@ -47,11 +48,11 @@ class Split(NamedTuple):
 # Issue 11 names these: a change that makes the guard warn of any of them by default is a defect, and so is one that
 # makes the guard count less.
 SPLITS = {
-    "breast_cancer": Split(547, (16, 15), 2, 128, (1, 16)),
-    "credit": Split(28_806, (13, 11), 2, 316, (3, 7)),
-    "bank": Split(39_556, (11, 9), 2, 433, (4, 6)),
-    "adult": Split(46_912, (8, 7), 2, 514, (6, 4)),
-    "satellite": Split(6_179, (19, 18), 6, 865, (1, 3)),
+    "breast_cancer": Split(547, (ColumnWidths(1, 0, 15), ColumnWidths(0, 0, 15)), 2, 128, (1, 16)),
+    "credit": Split(28_806, (ColumnWidths(2, 9, 2), ColumnWidths(0, 0, 11)), 2, 316, (3, 6)),
+    "bank": Split(39_556, (ColumnWidths(2, 1, 8), ColumnWidths(0, 4, 5)), 2, 433, (4, 6)),
+    "adult": Split(46_912, (ColumnWidths(1, 6, 1), ColumnWidths(1, 4, 2)), 2, 514, (6, 4)),
+    "satellite": Split(6_179, (ColumnWidths(1, 18, 0), ColumnWidths(0, 18, 0)), 6, 865, (1, 5)),
 }
 
 
@@ -59,8 +60,8 @@ def described(split: Split) -> tuple[PartyDescription, ...]:
     names = ("active", "passive")
     truncates = settings_of({}).truncate_answers
     return tuple(
-        PartyDescription(name, count, 0, False, split.aligned, truncates)
-        for name, count in zip(names, split.features, strict=True)
+        PartyDescription(name, widths.total, 0, False, split.aligned, truncates, (), widths.binary, widths.byte)
+        for name, widths in zip(names, split.widths, strict=True)
     )
 
 

@@ -15,11 +15,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
 from services.common.meters import StageTimer
-from services.protocol1.cipher import DecryptedVector, PublicKeyShown, WireVector
+from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.peer import Peer
+from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 from tests.harness.ciphers import CIPHERS, PLAIN, TINY, in_thread
 from tests.harness.exchanges import (
     ExchangePair,
+    encrypted,
     exchange_pair,
     random_problem,
     run_together,
@@ -308,7 +310,7 @@ class _Repeating:
         self._peer.send_public_key(session_id, key)
         self._again("send_public_key", session_id, key)
 
-    def send_residuals(self, session_id: str, step: int, vector: WireVector) -> None:
+    def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
         self._peer.send_residuals(session_id, step, vector)
         self._again("send_residuals", session_id, step, vector)
 
@@ -374,7 +376,7 @@ class ExchangeModel(RuleBasedStateMachine):
     @rule(offset=st.integers(-2, 2), variant=st.integers(0, 1))
     def residuals_come(self, offset: int, variant: int) -> None:
         step = self.step + offset
-        vector = self.pair.peer._cipher.encrypt(step, np.full((self.ROWS, 1), float(variant)))
+        vector = encrypted(self.pair.peer, step, np.full((self.ROWS, 1), float(variant)))
         refusal: type[FederationError] | None = None
         if not self.key_shown:
             refusal = OutOfOrder

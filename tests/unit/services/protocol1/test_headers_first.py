@@ -11,11 +11,11 @@ import pytest
 from protos.v1 import common_pb2
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
 from services.protocol1 import servicer
-from services.protocol1.cipher import VectorHeader, WireVector
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer_link import vector_parts
 from services.protocol1.servicer import GradientExchangeServicer
-from tests.harness.exchanges import SESSION, SMALL_PLAN, ExchangePair, exchange_pair
+from services.protocol1.vectors import VectorHeader, WireVector
+from tests.harness.exchanges import SESSION, SMALL_PLAN, ExchangePair, encrypted, exchange_pair
 
 PLANS = [SMALL_PLAN, replace(SMALL_PLAN, packing=False), replace(SMALL_PLAN, cipher="plain")]
 
@@ -30,7 +30,7 @@ def pair(request: pytest.FixtureRequest) -> ExchangePair:
 def expected(pair: ExchangePair, kind: str) -> tuple[Callable[[str, int, VectorHeader], None], WireVector]:
     if kind == "residuals":
         return pair.exchange.expects_residuals, pair.peer_residuals(0)
-    own = pair.exchange._cipher.encrypt(0, np.zeros((pair.rows, 1)))
+    own = encrypted(pair.exchange, 0, np.zeros((pair.rows, 1)))
     return pair.exchange.expects_sums, pair.peer_sums(own)
 
 

@@ -1,0 +1,103 @@
+"""Vectors of Protocol 1 as they travel, and a public key as it is shown."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from services.common.errors import InvalidMessage, one_line
+from services.common.wire import parts_of
+
+
+@dataclass(frozen=True)
+class VectorHeader:
+    """What travels before a vector's values.
+
+    Attributes:
+        key_id: of the key that they are encrypted under.
+        count: how many there are.
+        width: bytes of each value, big-endian.
+        exponent: of the fixed point.
+    """
+
+    key_id: str
+    count: int
+    width: int
+    exponent: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of all values."""
+        return self.count * self.width
+
+    def check(self, expected: "VectorHeader") -> None:
+        """Raises InvalidMessage when the header isn't the one that the session's terms demand."""
+        for name, value in vars(expected).items():
+            if (found := getattr(self, name)) != value:
+                raise InvalidMessage(f"Wrong {name.replace('_', ' ')}: expected {value}, got {one_line(str(found))}.")
+
+
+@dataclass(frozen=True)
+class WireVector:
+    """A vector as it travels.
+
+    Attributes:
+        key_id: of the key that it is encrypted under.
+        count: how many values it has.
+        width: bytes of each value, big-endian.
+        exponent: of the fixed point.
+        data: the values, one after the other.
+    """
+
+    key_id: str
+    count: int
+    width: int
+    exponent: int
+    data: bytes
+
+    @property
+    def header(self) -> VectorHeader:
+        """What travels before the values."""
+        return VectorHeader(self.key_id, self.count, self.width, self.exponent)
+
+    def parts(self) -> Iterator[bytes]:
+        """The values in parts that fit a message each."""
+        return parts_of(self.data)
+
+    def whole(self) -> "WireVector":
+        """This vector: it is all there."""
+        return self
+
+    def check(self, expected: VectorHeader) -> None:
+        """Raises InvalidMessage unless this is a vector of the header that the session's terms demand."""
+        self.header.check(expected)
+        if len(self.data) != expected.size:
+            raise InvalidMessage(f"Expected {expected.size} bytes of values, got {len(self.data)}.")
+
+
+@dataclass(frozen=True)
+class DecryptedVector:
+    """A key holder's answer. It is masked, so that the key holder can't read what it decrypts.
+
+    Attributes:
+        count: how many residues it has.
+        width: bytes of each residue, big-endian.
+        data: the residues, one after the other.
+    """
+
+    count: int
+    width: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class PublicKeyShown:
+    """A public key as it travels.
+
+    Attributes:
+        key_id: the key's short name in messages.
+        modulus: n in big-endian bytes.
+        proof: that the modulus is well-formed.
+    """
+
+    key_id: str
+    modulus: bytes
+    proof: bytes
