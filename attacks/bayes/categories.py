@@ -1,12 +1,11 @@
 """Columns that take few values: which they are, and how likely a record has each value."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 
 import numpy as np
 
+from attacks.bayes.logistic import class_probabilities
 from attacks.views import PassiveMoments
 from vfl.arrays import FloatArray, IntArray
 
@@ -124,34 +123,25 @@ def _logistic(own: tuple[FloatArray, FloatArray], one_hot: FloatArray) -> tuple[
     if t < 2 * _FOLDS or len(np.unique(one_hot.argmax(axis=1))) < 2 or not own[0].shape[1]:
         return None
     best: tuple[float, float, FloatArray] | None = None
-    # Hundreds of small fits to arrays of our own: checking them takes longer than fitting.
-    unchecked = import_module("sklearn").config_context(assume_finite=True, skip_parameter_validation=True)
-    with unchecked, warnings.catch_warnings():
-        # A category of many values for these records is no mistake of anybody's.
-        warnings.filterwarnings("ignore", message="The number of unique classes")
-        for strength in _STRENGTHS:
-            left_out = np.empty_like(one_hot)
-            for fold in range(_FOLDS):
-                out = np.arange(t) % _FOLDS == fold
-                left_out[out] = _fitted(strength, own[0][~out], one_hot[~out], own[0][out])
-            likelihood = float(np.log(np.maximum((one_hot * left_out).sum(axis=1), 1.0 / (10 * t))).sum())
-            if best is None or likelihood > best[0]:
-                best = (likelihood, strength, left_out)
-        return None if best is None else (best[2], _fitted(best[1], own[0], one_hot, own[1]))
+    for strength in _STRENGTHS:
+        left_out = np.empty_like(one_hot)
+        for fold in range(_FOLDS):
+            out = np.arange(t) % _FOLDS == fold
+            left_out[out] = _fitted(strength, own[0][~out], one_hot[~out], own[0][out])
+        likelihood = float(np.log(np.maximum((one_hot * left_out).sum(axis=1), 1.0 / (10 * t))).sum())
+        if best is None or likelihood > best[0]:
+            best = (likelihood, strength, left_out)
+    return None if best is None else (best[2], _fitted(best[1], own[0], one_hot, own[1]))
 
 
 def _fitted(strength: float, known: FloatArray, one_hot: FloatArray, asked: FloatArray) -> FloatArray:
-    known, classes = known[:_MOST_RECORDS], one_hot[:_MOST_RECORDS].argmax(axis=1)
+    known = known[:_MOST_RECORDS]
+    present, classes = np.unique(one_hot[:_MOST_RECORDS].argmax(axis=1), return_inverse=True)
     probabilities = np.zeros((len(asked), one_hot.shape[1]))
-    if len(np.unique(classes)) < 2:
-        probabilities[:, classes[0]] = 1.0
+    if len(present) < 2:
+        probabilities[:, present] = 1.0
     elif len(asked):
-        model = (
-            import_module("sklearn.linear_model")
-            .LogisticRegression(C=strength, tol=1e-3, max_iter=200)
-            .fit(known, classes)
-        )
-        probabilities[:, model.classes_] = model.predict_proba(asked)
+        probabilities[:, present] = class_probabilities(known, classes, asked, strength)
     return probabilities
 
 

@@ -138,6 +138,7 @@ def _training(asked: StepsAsked, shape: TableShape, variant: Mapping[str, object
         "validation_fraction": 0.0,
         "test_fraction": 0.0,
         "seed": 1,
+        "learning_rate": 0.01,
     }
 
     def train() -> TrainedOnce:
