@@ -383,7 +383,7 @@ class PredictRequest(_message.Message):
     IDS_FIELD_NUMBER: _builtins.int
     AS_BLOCK_FIELD_NUMBER: _builtins.int
     as_block: _builtins.bool
-    """Answer with one block for all ids: a fifth of the work at both ends."""
+    """Answer with one block for all ids: far less work at both ends."""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
