@@ -63,7 +63,7 @@ class Counting:
 
     @property
     def batch(self) -> int:
-        """How many items it computes at once."""
+        """How many numbers it works on at once."""
         return self.kernel.batch
 
     @property

@@ -11,8 +11,9 @@ from vfl.arrays import FloatArray, IntArray
 
 
 def scikit_learns(known: FloatArray, classes: IntArray, asked: FloatArray, strength: float) -> FloatArray:
-    found: FloatArray = LogisticRegression(C=strength, tol=1e-3, max_iter=200).fit(known, classes).predict_proba(asked)
-    return found
+    model = LogisticRegression(C=strength, tol=1e-3, max_iter=200).fit(known, classes)
+    probabilities: FloatArray = model.predict_proba(asked)
+    return probabilities
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,7 +9,7 @@ from plumbline.bench.alignment.messages import STAGES, check_common, ids_of
 from plumbline.bench.alignment.psi_subject import PsiAsked, measure_psi
 from plumbline.bench.repetition import WrongResult
 from plumbline.bench.result import Spread
-from vfl.data.psi import PsiClient
+from vfl.data import PsiClient
 
 
 def test_every_message_has_its_side_and_its_spread() -> None:
