@@ -1,7 +1,7 @@
 """Logistic regression for hundreds of small fits: scikit-learn's loss, solver and stopping rule, without its checks.
 
-scikit-learn looks at its input anew for every value of the loss. Here fits are to some hundred records of a few columns,
-and that looking took most of their time. ``tests/unit/attacks/bayes/test_logistic.py`` compares the two.
+scikit-learn looks at its input anew for every value of the loss. Fits here are small, and that looking took most of
+their time. ``tests/unit/attacks/bayes/test_logistic.py`` compares the two.
 """
 
 from collections.abc import Callable

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +42,14 @@ class Murderer:
 def settled(folder: Path, workers: int) -> LocalProcesses:
     folder.mkdir()
     # Keys so long that work is worth the way to a worker.
-    settings = {**QUICK, "key_bits": 2048, "kernel": "portable", "workers": workers, "step_timeout": 30, "epochs": 2}
+    settings: dict[str, Any] = {
+        **QUICK,
+        "key_bits": 2048,
+        "kernel": "portable",
+        "workers": workers,
+        "step_timeout": 30,
+        "epochs": 2,
+    }
     return local_processes(folder, data=DATA, **settings)
 
 

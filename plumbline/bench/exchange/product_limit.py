@@ -62,6 +62,11 @@ class Counting:
         return self.kernel.releases_gil
 
     @property
+    def batch(self) -> int:
+        """How many numbers it works on at once."""
+        return self.kernel.batch
+
+    @property
     def products(self) -> int:
         """Modular products of all tasks so far."""
         return sum(map(counted_products, self.tasks))

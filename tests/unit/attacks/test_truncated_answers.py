@@ -16,6 +16,7 @@ from tests.harness.keys import KeyPair
 from vfl.arrays import FloatArray
 from vfl.crypto import (
     RESIDUAL,
+    ColumnFormats,
     ColumnWidths,
     FixedPoint,
     InvalidAnswer,
@@ -30,6 +31,7 @@ from vfl.crypto import (
     truncate,
 )
 from vfl.crypto.messages import HonestMessages, MessageFormats
+from vfl.crypto.widths import EntryFormat
 from vfl.learning import BatchSchedule, GradientDescent, VerticalData
 from vfl.theory.training import OracleRun, simulate_oracle
 
@@ -144,7 +146,9 @@ def test_the_leading_bits_are_as_good_as_their_number_says(small_keys: KeyPair) 
     assert {one.part for one in plan.placements} == {27}
     messages = CutMessages(plan, [np.arange(40)], rerandomise=False)
     matrix = np.ones((40, 20))
-    question = messages.mask(0, messages.combine(0, matrix, encrypt_vector(private, shares), -12))
+    question = messages.mask(
+        0, messages.combine(0, matrix, encrypt_vector(private, shares), ColumnFormats(((EntryFormat(1), 20),)))
+    )
     bits = [one.width for one in plan.placements]
     error = np.abs(question.read(truncate(decrypt_integers(private, question.masked), bits))[20:] - shares)
     assert (error[:20] == 0).all()
@@ -155,7 +159,12 @@ def test_answers_that_cant_be_are_refused(small_keys: KeyPair) -> None:
     _, private = small_keys
     plan = plan_of(2, 1, 1, None)
     messages = CutMessages(plan, [np.arange(2)], rerandomise=True)
-    question = messages.mask(0, messages.combine(0, np.ones((2, 1)), encrypt_vector(private, np.ones((2, 1))), -12))
+    question = messages.mask(
+        0,
+        messages.combine(
+            0, np.ones((2, 1)), encrypt_vector(private, np.ones((2, 1))), ColumnFormats(((EntryFormat(1), 1),))
+        ),
+    )
     with pytest.raises(InvalidAnswer, match="Expected 1 residues, got 2"):
         question.read([0, 0])
     with pytest.raises(InvalidAnswer, match=r"in \[0, 2\^58\)"):

@@ -1,12 +1,13 @@
 """Parties of one machine share its cores, unless their settings say otherwise."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from plumbline import processes
 from plumbline.processes import LocalProcesses
-from services.common.settings import Settings
+from services.common.settings import settings_of
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,7 @@ def test_each_party_that_encrypts_gets_its_share(
 ) -> None:
     monkeypatch.setattr(processes, "available_cores", lambda: cores)
     names = ["coordinator", "active", *(f"passive-{number}" for number in range(parties))]
-    assert LocalProcesses(tmp_path, {name: Settings() for name in names}).fair_share() == share
+    assert LocalProcesses(tmp_path, {name: settings_of({}) for name in names}).fair_share() == share
 
 
 @pytest.mark.parametrize(("workers", "expected"), [(None, "3"), (7, "7")])
@@ -26,7 +27,7 @@ def test_settings_have_the_last_word(
 ) -> None:
     started: list[dict[str, str]] = []
     monkeypatch.setattr(processes, "available_cores", lambda: 6)
-    monkeypatch.setattr(processes.subprocess, "Popen", lambda *_, env, **__: started.append(env))
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, env, **__: started.append(env))
     settings = {"transport": "insecure"} if workers is None else {"transport": "insecure", "workers": workers}
-    LocalProcesses(tmp_path, {name: Settings(**settings) for name in ("coordinator", "active", "passive")}).start()
+    LocalProcesses(tmp_path, {name: settings_of(settings) for name in ("coordinator", "active", "passive")}).start()
     assert [environment["PLUMBLINE_WORKERS"] for environment in started] == [expected] * 3

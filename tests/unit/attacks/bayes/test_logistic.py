@@ -7,10 +7,13 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from attacks.bayes.logistic import class_probabilities
+from vfl.arrays import FloatArray, IntArray
 
 
-def scikit_learns(known: object, classes: object, asked: object, strength: float) -> object:
-    return LogisticRegression(C=strength, tol=1e-3, max_iter=200).fit(known, classes).predict_proba(asked)
+def scikit_learns(known: FloatArray, classes: IntArray, asked: FloatArray, strength: float) -> FloatArray:
+    model = LogisticRegression(C=strength, tol=1e-3, max_iter=200).fit(known, classes)
+    probabilities: FloatArray = model.predict_proba(asked)
+    return probabilities
 
 
 @settings(max_examples=60, deadline=None)

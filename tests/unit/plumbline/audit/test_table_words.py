@@ -65,10 +65,7 @@ def test_every_column_says_the_digits_that_it_takes() -> None:
             "kids": [2.0, None, 0.0],
         }
     )
-    plans = tuple(
-        ColumnPlan(name, "", "onehot" if name == "job" else "number", "")  # type: ignore[arg-type]
-        for name in frame.columns
-    )
+    plans = tuple(ColumnPlan(name, "", "onehot" if name == "job" else "number", "") for name in frame.columns)
     examined = ExaminedTables(
         {"active": TypedTable(("1", "2", "3"), frame, plans)}, {"active": {"data": "bank.csv"}}, 3
     )

@@ -4,7 +4,16 @@ import numpy as np
 import phe
 import pytest
 
-from vfl.crypto import CipherVector, PrivateKey, PublicKey, decrypt_vector, encrypt_vector, matvec
+from vfl.crypto import (
+    CipherVector,
+    ColumnWidths,
+    FixedPoint,
+    PrivateKey,
+    PublicKey,
+    decrypt_vector,
+    encrypt_vector,
+    matvec,
+)
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -55,3 +64,17 @@ def test_our_product_is_that_of_phe(keys: KeyPair) -> None:
     for column, ciphertext in zip(integers.T.tolist(), matvec(X, c).ciphertexts, strict=True):
         combined = sum((number * x for number, x in zip(numbers, column, strict=True)), start=numbers[0] * 0)
         assert private_key.decrypt(combined) == private_key.decrypt(phe.EncryptedNumber(public_key, ciphertext, 0))
+
+
+def test_phe_decrypts_sums_of_narrow_columns_and_forms_the_same(keys: KeyPair) -> None:
+    """A 0/1 column, a byte and a signed full one: whole numbers, so that sums keep the residual's exponent."""
+    public_key, private_key = phe_keys(keys)
+    columns = ColumnWidths(binary=1, byte=1, full=1).formats(FixedPoint(16, 0).entries)
+    integers = np.array([[1, 255, -65536], [0, 73, 65536], [1, 0, 1]] * 2 + [[0, 1, 7]])
+    c = encrypt_vector(keys[1], G)
+    product = matvec(integers, c, columns=columns)
+    numbers = [phe.EncryptedNumber(public_key, value, c.exponent) for value in c.ciphertexts]
+    for at, column in enumerate(integers.T.tolist()):
+        ours = phe.EncryptedNumber(public_key, product.ciphertexts[at], product.exponent)
+        theirs = sum((number * x for number, x in zip(numbers, column, strict=True)), start=numbers[0] * 0)
+        assert private_key.decrypt(ours) == private_key.decrypt(theirs) == decrypt_vector(keys[1], product)[at]

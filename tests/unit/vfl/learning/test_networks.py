@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vfl.arrays import FloatArray
 from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork
 
 
@@ -56,8 +57,9 @@ def test_a_records_share_is_the_same_to_the_last_bit_whatever_stands_beside_it(
     sizes: list[int], rows: int, activation: Activation, data: st.DataObject
 ) -> None:
     generator = np.random.default_rng(sum(sizes) + rows)
-    weights = tuple(generator.normal(size=pair) for pair in pairwise(sizes))
-    network = DenseNetwork(weights, tuple(generator.normal(size=weight.shape[1]) for weight in weights), activation)
+    weights: tuple[FloatArray, ...] = tuple(generator.normal(size=pair) for pair in pairwise(sizes))
+    biases: tuple[FloatArray, ...] = tuple(generator.normal(size=(size,)) for size in sizes[1:])
+    network = DenseNetwork(weights, biases, activation)
     features = generator.normal(size=(rows, sizes[0]))
     chosen = data.draw(st.lists(st.integers(0, rows - 1), min_size=1, max_size=9))
     together = network.partial_scores(features, by_record=True)

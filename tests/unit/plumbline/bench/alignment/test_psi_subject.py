@@ -1,5 +1,7 @@
 """A tiny alignment message by message and in two processes, and one that finds the wrong ids."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from plumbline.bench.alignment import messages, psi_subject
@@ -7,6 +9,7 @@ from plumbline.bench.alignment.messages import STAGES, check_common, ids_of
 from plumbline.bench.alignment.psi_subject import PsiAsked, measure_psi
 from plumbline.bench.repetition import WrongResult
 from plumbline.bench.result import Spread
+from vfl.data import PsiClient
 
 
 def test_every_message_has_its_side_and_its_spread() -> None:
@@ -33,9 +36,9 @@ def test_another_intersection_stops_the_benchmark(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(WrongResult, match="ours found another intersection"):
             check_common("ours", wrong, 10)
 
-    class Forgetful(messages.PsiClient):
-        def intersect(self, response: object) -> list[str]:
-            return list(super().intersect(response))[1:]  # type: ignore[arg-type]
+    class Forgetful(PsiClient):
+        def intersect(self, response: Iterable[bytes]) -> list[str]:
+            return list(super().intersect(response))[1:]
 
     monkeypatch.setattr(messages, "PsiClient", Forgetful)
     with pytest.raises(WrongResult, match="plumbline found another intersection"):

@@ -7,7 +7,6 @@ import pytest
 
 import attacks
 from attacks import PredictionView
-from plumbline.bench.attacking import attack_subject
 from plumbline.bench.attacking.attack_subject import AttacksAsked, measure_attacks
 from plumbline.bench.attacking.judged_run import MadeRun
 from plumbline.bench.repetition import WrongResult
@@ -36,14 +35,14 @@ class Restless:
 
 
 def test_an_attack_that_changes_its_mind_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attack_subject.attacks, "load", lambda name: Restless())
+    monkeypatch.setattr(attacks, "load", lambda name: Restless())
     with pytest.raises(WrongResult, match="zero estimates no numbers, or others"):
         measure_attacks(AttacksAsked(records=20, names=("zero",), judged=(), repetitions=2))
 
 
 def test_a_solver_that_misses_the_only_solution_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     half = attacks.load("half")
-    monkeypatch.setattr(attack_subject.attacks, "load", lambda name: half)
+    monkeypatch.setattr(attacks, "load", lambda name: half)
     with pytest.raises(WrongResult, match="ls is off by"):
         measure_attacks(AttacksAsked(records=20, names=("ls",), judged=(), repetitions=1))
 
