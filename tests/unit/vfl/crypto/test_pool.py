@@ -206,7 +206,7 @@ class EndingCores(OneCore):
 
 
 def test_who_computes_when_the_session_ends_leaves_no_worker_behind() -> None:
-    """A worker has the key: with one that was started after the session's end it would stay until the next session's."""
+    """A worker has the key: one that is started after a session's end would keep it until the next one's."""
     cores, key = EndingCores(), keygen(512, insecure=True)[1]
 
     def ended(engine: PooledEngine) -> None:
