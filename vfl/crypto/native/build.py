@@ -88,7 +88,7 @@ def _replace(target: Path, library: Path) -> None:
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     beside = Path(name)
     try:
-        with open(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(library.read_bytes())
             file.flush()
             os.fsync(descriptor)
