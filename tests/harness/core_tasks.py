@@ -46,6 +46,13 @@ def square_where_there_is_memory(number: int) -> int:
     return square(number)
 
 
+def stop_then_square(number: int) -> int:
+    """Square a number; a worker stops before it has."""
+    if is_worker():
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return square(number)
+
+
 def refuse(number: int) -> int:
     raise ValueError(f"{number} is refused.")
 

@@ -11,7 +11,7 @@ which secrets may.
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, wait
 from typing import Any, Generic, NamedTuple, cast
 
 from vfl.cores.cores import Result, Task
@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 _UNDER_WAY = 2  # tasks per core: one runs, one waits
 _ATTEMPTS = 2  # by workers; then a task is run here
 _MOST_DEATHS = 3  # of pools in a row, without a result in between
+_TASK_SECONDS = 600.0  # a worker that is stopped, or stuck, is ended; so is a slow one, and its work is done here
+_END_SECONDS = 5.0  # for workers to finish what they have when nobody waits for it any more
 
 
 class ProcessCores:
@@ -40,10 +42,13 @@ class ProcessCores:
         self._pool: ProcessPoolExecutor | None = None
         self._deaths = 0
         self._closed = False
-        self._ending: list[threading.Thread] = []
+        self._ending: list[tuple[threading.Thread, ProcessPoolExecutor]] = []
         from vfl.cores.fork_server import start_server
 
-        start_server()
+        try:
+            start_server()
+        except OSError as error:
+            self._do_without(error)
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Run the tasks in worker processes, and give the results in order."""
@@ -57,11 +62,14 @@ class ProcessCores:
             self._end(pool)
 
     def close(self) -> None:
-        """End the workers when their tasks are done. What is mapped afterwards runs in the calling process."""
+        """End the workers, within seconds. What is mapped afterwards runs in the calling process."""
         self._closed = True
         self.forget()
-        for thread in self._ending:
-            thread.join()
+        for thread, pool in self._ending:
+            thread.join(_END_SECONDS)
+            if thread.is_alive():
+                _kill(pool)
+                thread.join()
 
     def submit(self, packed: bytes) -> "_Sent | None":
         """Give a packed (function, task) to a worker; None where no worker can be had."""
@@ -102,7 +110,7 @@ class ProcessCores:
         # Found: a pool that ends while the interpreter does leaves a traceback.
         thread = threading.Thread(target=pool.shutdown, name="end of workers")
         thread.start()
-        self._ending = [one for one in self._ending if one.is_alive()] + [thread]
+        self._ending = [one for one in self._ending if one[0].is_alive()] + [(thread, pool)]
 
     def _running_pool(self) -> ProcessPoolExecutor | None:
         with self._lock:
@@ -111,8 +119,31 @@ class ProcessCores:
             if self._pool is None:
                 from vfl.cores.fork_server import context
 
-                self._pool = ProcessPoolExecutor(self.count, mp_context=context(), initializer=prepare)
+                try:
+                    self._pool = ProcessPoolExecutor(self.count, mp_context=context(), initializer=prepare)
+                except (OSError, ImportError, NotImplementedError) as error:  # a system without semaphores
+                    self._do_without(error)
             return self._pool
+
+    def _do_without(self, error: Exception) -> None:
+        """Start no workers until the next session."""
+        self._deaths = _MOST_DEATHS
+        _log.warning("No worker process can be had here, work goes on without them: %s.", error)
+
+
+def _kill(pool: ProcessPoolExecutor) -> None:
+    """End the workers of a pool whatever they are at; the executor notices."""
+    for worker in list((pool._processes or {}).values()):
+        worker.kill()
+
+
+def _awaited(sent: "_Sent") -> Any:
+    """A worker's result; raises BrokenExecutor, or what the task raised."""
+    wait([sent.future], _TASK_SECONDS)
+    if not sent.future.done():
+        _log.warning("A worker process has not answered for %d s: it is ended.", _TASK_SECONDS)
+        _kill(sent.pool)
+    return sent.future.result()
 
 
 class _Sent(NamedTuple):
@@ -140,7 +171,7 @@ class _Errand(Generic[Task, Result]):
             if self._sent is None:
                 break
             try:
-                result = cast(Result, self._sent.future.result())
+                result = cast(Result, _awaited(self._sent))
             except BrokenExecutor:
                 self._cores.bury(self._sent.pool)
                 self._sent = self._send() if attempt + 1 < _ATTEMPTS else None

@@ -41,8 +41,8 @@ class StepsAsked:
 
     shapes: dict[str, TableShape] = field(
         default_factory=lambda: {
-            "credit: 12 real columns each": TableShape(5_120, 12),
-            "one-hot: 6 real and 44 one-hot columns each": TableShape(5_120, 6, binary=44),
+            "credit: 12 real columns each": TableShape(2_560, 12),
+            "one-hot: 6 real and 44 one-hot columns each": TableShape(2_560, 6, binary=44),
         }
     )
     batch: int = 256

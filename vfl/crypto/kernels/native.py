@@ -266,8 +266,8 @@ class _NativeFixedBase:
                 ctypes.byref(residues.modulus), residues.to_bytes([base]), self._bytes, ctypes.byref(self._handle)
             )
         )
-        # C wipes the tables: they can be a key owner's.
-        weakref.finalize(self, load().plumbline_fixed_close, self._handle)
+        # C wipes the tables: they can be a key owner's. At the end of the process a thread may still be reading them.
+        weakref.finalize(self, load().plumbline_fixed_close, self._handle).atexit = False
 
     def powers(self, exponents: Sequence[int]) -> list[int]:
         """Raise the base to each of some exponents (`FixedBase`). Raises ValueError for one out of range."""

@@ -61,10 +61,15 @@ def build(target: Path | None = None, flags: Sequence[str] = FLAGS, link: Sequen
         link: further words of the last step.
 
     Raises:
-        CompilationFailed: without a compiler, or with its words where it refuses.
+        CompilationFailed: without a compiler, with its words where it refuses, or where no file can be written.
     """
-    compiler = find_compiler()
-    target = target or library_path()
+    try:
+        return _build(find_compiler(), target or library_path(), flags, link)
+    except OSError as failed:
+        raise CompilationFailed(f"its files can't be written: {failed}") from None
+
+
+def _build(compiler: list[str], target: Path, flags: Sequence[str], link: Sequence[str]) -> Path:
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
         folder = Path(scratch)
         with_ifma = _compile_ifma(compiler, folder, flags)
@@ -74,11 +79,24 @@ def build(target: Path | None = None, flags: Sequence[str] = FLAGS, link: Sequen
                 _compile(compiler, source, folder, [*flags, *defined])
         library = folder / "kernel.so"
         _run([*compiler, *flags, "-shared", "-o", str(library), *map(str, sorted(folder.glob("*.o"))), *link])
-        # A process that has the old file open keeps it.
-        beside = target.with_name(f".{target.name}.{os.getpid()}")
-        shutil.copyfile(library, beside)
-        beside.replace(target)
+        _replace(target, library)
     return target
+
+
+def _replace(target: Path, library: Path) -> None:
+    """At once and whole: a process that has the old file open keeps it, and others may be building it as well."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    beside = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(library.read_bytes())
+            file.flush()
+            os.fsync(descriptor)
+        shutil.copymode(library, beside)
+        beside.replace(target)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def _compile_ifma(compiler: list[str], folder: Path, flags: Sequence[str]) -> bool:

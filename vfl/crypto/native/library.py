@@ -3,6 +3,8 @@
 import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_int, c_uint64, c_void_p
 from functools import cache
+from pathlib import Path
+from struct import unpack_from
 
 from vfl.crypto.native.build import library_path, source_digest
 
@@ -55,7 +57,7 @@ def load() -> ctypes.CDLL:
     """Load the library.
 
     Raises:
-        LibraryMissing: where it isn't built, was built from other sources, or can't be loaded here.
+        LibraryMissing: where it isn't built, was cut off, was built from other sources, or can't be loaded here.
     """
     path = library_path()
     if not path.is_file():
@@ -63,6 +65,8 @@ def load() -> ctypes.CDLL:
             "The native kernel isn't built. Install a C compiler, then Plumbline again "
             "(in a checkout: python -m vfl.crypto.native)."
         )
+    if not _is_whole(path):
+        raise LibraryMissing(f"The native kernel's file {path.name} is cut off. Install Plumbline again.")
     library = open_library(str(path))
     if library.plumbline_sources() != source_digest().encode():
         raise LibraryMissing(
@@ -70,6 +74,18 @@ def load() -> ctypes.CDLL:
             "(in a checkout: python -m vfl.crypto.native)."
         )
     return library
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file has all that its header promises: the loader of a shorter one ends the process (SIGBUS)."""
+    content = path.read_bytes()
+    if content[:6] != b"\x7fELF\2\1":
+        return True  # of another system: its loader's to judge
+    if len(content) < 64:
+        return False
+    # The table of sections, 64 bits, little-endian: the last thing in a file.
+    start, (size, count) = unpack_from("<Q", content, 40)[0], unpack_from("<HH", content, 58)
+    return len(content) >= start + size * count
 
 
 def open_library(path: str) -> ctypes.CDLL:

@@ -24,6 +24,7 @@ from tests.harness.core_tasks import (
     refuse,
     square,
     square_where_there_is_memory,
+    stop_then_square,
 )
 from vfl.cores import Cores, OneCore, ProcessCores, ThreadCores, cores_for
 
@@ -153,6 +154,46 @@ def test_where_no_process_can_be_started_work_is_done_here(
     monkeypatch.setattr("multiprocessing.forkserver.connect_to_new_process", no_more_processes)
     assert list(cores.map(process_id, range(5))) == [os.getpid()] * 5
     assert caplog.messages[-1].endswith("work goes on without them.")
+    cores.close()
+
+
+def test_what_a_stuck_worker_had_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = ProcessCores(2)
+    monkeypatch.setattr("vfl.cores.processes._TASK_SECONDS", 0.2)
+    workers = set(cores.map(process_id, range(8)))
+    assert list(cores.map(stop_then_square, range(4))) == [0, 1, 4, 9]
+    monkeypatch.undo()
+    await_end(sorted(workers - {os.getpid()}))
+    cores.close()
+
+
+@needs_proc
+def test_closing_ends_a_worker_that_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vfl.cores.processes._END_SECONDS", 0.2)
+    cores = ProcessCores(1)
+    (worker,) = cores.map(process_id, [0])
+    os.kill(worker, signal.SIGSTOP)
+    cores.close()
+    await_end([worker])
+
+
+@pytest.mark.parametrize("missing", ["semaphores", "a place for its socket"])
+def test_a_system_that_lacks_what_workers_need(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, missing: str
+) -> None:
+    def refuse_to_make(*_: object, **__: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    place = "multiprocessing.synchronize.SemLock.__init__"
+    if missing != "semaphores":
+        place = "multiprocessing.forkserver.ensure_running"
+    with monkeypatch.context() as patched:
+        patched.setattr(place, refuse_to_make)
+        cores = ProcessCores(2)
+        assert list(cores.map(process_id, range(5))) == [os.getpid()] * 5
+    assert [message[:40] for message in caplog.messages] == ["No worker process can be had here, work "]
+    cores.forget()
+    assert list(cores.map(process_id, [0])) != [os.getpid()]
     cores.close()
 
 

@@ -139,3 +139,18 @@ def test_without_memory_it_says_so_and_goes_on(native_kernel: NativeKernel) -> N
         "There is not enough memory for the cryptography of this batch: use smaller batches.",
         "[1024]",
     ]
+
+
+TABLES_AT_THE_END = """
+import atexit
+atexit.register(lambda: print(tables.powers([5])))  # what is registered first is called last
+from vfl.crypto.kernels.native import NativeKernel
+tables = NativeKernel({lanes}).fixed_base(3, 1025, 8)
+"""
+
+
+def test_tables_serve_as_long_as_the_process_has_threads(native_kernel: NativeKernel) -> None:
+    """A daemon thread that draws obfuscators ahead outlives the interpreter's last handlers."""
+    script = TABLES_AT_THE_END.format(lanes=native_kernel.lanes)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "[243]\n")
