@@ -85,7 +85,7 @@ def _is_whole(path: Path) -> bool:
         return False
     # The table of sections, 64 bits, little-endian: the last thing in a file.
     start, (size, count) = unpack_from("<Q", content, 40)[0], unpack_from("<HH", content, 58)
-    return len(content) >= start + size * count
+    return bool(len(content) >= start + size * count)
 
 
 def open_library(path: str) -> ctypes.CDLL:
