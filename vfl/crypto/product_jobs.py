@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from gmpy2 import gcd
 
 from vfl.arrays import IntArray
 from vfl.crypto.kernels import Kernel, ProductTask, best_kernel
@@ -69,10 +70,13 @@ class ProductJob:
         return cls(best_kernel(), ciphertexts, task, modulus)
 
     def read_answers(self, data: bytes) -> list[int]:
-        """Read the answers that ``answers_to_bytes`` wrote; raises ValueError for what are none of this job."""
+        """Read the answers that ``answers_to_bytes`` wrote; raises ValueError for what are no ciphertexts of this job.
+
+        Whether they are right only who computes them as well can tell.
+        """
         answers = from_bytes(data, self.answers, self.width)
-        if not all(0 < answer < self.modulus for answer in answers):
-            raise ValueError("An answer is not between 0 and n**2.")
+        if not all(answer < self.modulus and gcd(answer, self.modulus) == 1 for answer in answers):
+            raise ValueError("An answer is no ciphertext: it is beyond n**2, or shares a factor with n.")
         return list(answers)
 
     def answers_to_bytes(self, answers: Sequence[int]) -> bytes:

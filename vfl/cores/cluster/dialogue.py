@@ -7,10 +7,15 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import IO
+from queue import SimpleQueue
 
 import vfl
 from vfl.cores.cluster.frames import Frame, Kind, read_frame, write_frame
+
+# What the other process says is a cluster's word, which may be anything.
+_MOST_WORKERS = 1024
+_MOST_LETTERS = 500
+_ENDED = "the process that speaks with the Dask cluster has ended."
 
 
 class ClusterLost(RuntimeError):
@@ -45,12 +50,10 @@ class Dialogue:
             stdout=subprocess.PIPE,
             env=_environment(),
         )
-        assert self._process.stdin is not None  # noqa: S101 - asked for above
-        assert self._process.stdout is not None  # noqa: S101
-        self._outgoing: IO[bytes] = self._process.stdin
-        self._incoming: IO[bytes] = self._process.stdout
-        self._writing = threading.Lock()
-        threading.Thread(target=self._listen, name="cluster", daemon=True).start()
+        # Written by a thread of its own: whoever asks mustn't wait for a process that doesn't read.
+        self._outgoing: SimpleQueue[Frame | None] = SimpleQueue()
+        for target in (self._listen, self._speak):
+            threading.Thread(target=target, name="cluster", daemon=True).start()
 
     @property
     def is_over(self) -> bool:
@@ -67,11 +70,7 @@ class Dialogue:
             self._number += 1
             number = self._number
             self._asked[number] = future
-        try:
-            with self._writing:
-                write_frame(self._outgoing, Frame(Kind.JOB, number, job))
-        except (OSError, ValueError):
-            self._end("the process that speaks with the Dask cluster has ended.")
+        self._outgoing.put(Frame(Kind.JOB, number, job))
         return future
 
     def give_up(self, sentence: str) -> None:
@@ -85,12 +84,21 @@ class Dialogue:
         self._process.kill()
         self._process.wait()
 
-    def _listen(self) -> None:
-        sentence = "the process that speaks with the Dask cluster has ended."
+    def _speak(self) -> None:
+        assert self._process.stdin is not None  # noqa: S101 - asked for above
         try:
-            while (frame := read_frame(self._incoming)) is not None:
+            while (frame := self._outgoing.get()) is not None:
+                write_frame(self._process.stdin, frame)
+        except (OSError, ValueError):
+            self._end(_ENDED)
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101 - asked for above
+        sentence = _ENDED
+        try:
+            while (frame := read_frame(self._process.stdout)) is not None:
                 if frame.kind is Kind.LOST:
-                    sentence = frame.data.decode(errors="replace")
+                    sentence = _printable(frame.data)
                     break
                 self._take(frame)
         except (OSError, ValueError):
@@ -101,8 +109,8 @@ class Dialogue:
 
     def _take(self, frame: Frame) -> None:
         if frame.kind is Kind.READY:
-            self.workers = frame.number
-            self._on_ready(frame.number)
+            self.workers = min(frame.number, _MOST_WORKERS)
+            self._on_ready(self.workers)
             return
         with self._lock:
             future = self._asked.pop(frame.number, None)
@@ -119,10 +127,17 @@ class Dialogue:
                 return
             self._is_over, self.workers = True, 0
             asked, self._asked = self._asked, {}
+        self._outgoing.put(None)
         if sentence:
             self._on_lost(sentence)
         for future in asked.values():
             future.set_exception(ClusterLost())
+
+
+def _printable(data: bytes) -> str:
+    """A sentence for the log, in one line."""
+    letters = data[: 4 * _MOST_LETTERS].decode(errors="replace")[:_MOST_LETTERS]
+    return "".join(letter if letter.isprintable() else " " for letter in letters)
 
 
 def _environment() -> dict[str, str]:

@@ -84,8 +84,8 @@ def _is_whole(path: Path) -> bool:
     if len(content) < 64:
         return False
     # The table of sections, 64 bits, little-endian: the last thing in a file.
-    start, (size, count) = unpack_from("<Q", content, 40)[0], unpack_from("<HH", content, 58)
-    return bool(len(content) >= start + size * count)
+    start, size, count = unpack_from("<40xQ10xHH", content)
+    return len(content) >= int(start) + int(size) * int(count)
 
 
 def open_library(path: str) -> ctypes.CDLL:
