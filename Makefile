@@ -3,27 +3,30 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
+# What the native kernel is made from: an installation compiles it, and so does make when they have changed since.
+KERNEL_SOURCES := vfl/crypto/native/build.py $(wildcard vfl/crypto/native/*.[ch])
+
 .PHONY: demo test studies hostile benchmarks lint platforms docs protos clean
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.installed $(VENV)/.kernel
 	$(BIN)/plumbline audit --data breast_cancer --name demo
 
-test: $(VENV)/.installed-dev lint
+test: $(VENV)/.installed-dev $(VENV)/.kernel lint
 	# One thread of linear algebra per worker: more of them wait for each other.
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not compose and not hostile_long and not studies"
 
 # A quick run of every study of the papers, and a look at its page.
-studies: $(VENV)/.installed-dev
+studies: $(VENV)/.installed-dev $(VENV)/.kernel
 	$(BIN)/pytest -m studies tests/browser/test_quick_studies.py
 
 # The hostile suite, whole: at least 2,000 messages per call, storms, kills, every link and fault. It measures time, so
 # it runs alone, on one worker.
-hostile: $(VENV)/.installed-dev
+hostile: $(VENV)/.installed-dev $(VENV)/.kernel
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/hostile tests/fault/test_deaths.py
 
 # Every subject of `plumbline bench`, and docs/benchmarks.md made from what was found: about ten minutes, alone on the
 # machine. Beside ours stand what is installed of phe, sf-heu and openmined-psi.
-benchmarks: $(VENV)/.installed-dev
+benchmarks: $(VENV)/.installed-dev $(VENV)/.kernel
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.everything
 
 lint: $(VENV)/.installed-dev
@@ -58,6 +61,10 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.installed-docs: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	touch $@ $(VENV)/.installed
+
+# Without a compiler it says so, every time, and the portable kernel runs.
+$(VENV)/.kernel: $(KERNEL_SOURCES) | $(VENV)/bin/python
+	$(BIN)/python -m vfl.crypto.native && touch $@ || true
 
 clean:
 	rm -rf $(VENV) build dist

@@ -110,6 +110,22 @@ class Result:
         return asdict(self)
 
 
+def command_of(subject: str, asked: Any, always: Sequence[str], given: Sequence[str] = (), more: str = "") -> str:
+    """Spell the command that measures a subject again.
+
+    Args:
+        subject: of ``plumbline bench``.
+        asked: a dataclass of what is measured, which has a default for every field.
+        always: fields that are options and always named.
+        given: fields that are options, named where they aren't the default.
+        more: all that isn't the option of a number.
+    """
+    usual = type(asked)()
+    named = (*always, *(name for name in given if getattr(asked, name) != getattr(usual, name)))
+    options = (f"--{name.replace('_', '-')} {getattr(asked, name)}" for name in named)
+    return " ".join(filter(None, ("plumbline bench", subject, more, *options)))
+
+
 def columns_of(**headings: str) -> tuple[Column, ...]:
     """Name columns and their headings, in order."""
     return tuple(Column(key, heading) for key, heading in headings.items())

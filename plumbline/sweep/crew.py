@@ -1,6 +1,5 @@
 """Computes jobs on local cores or on a cluster, through joblib, and survives workers that don't."""
 
-import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from plumbline.sweep.job_queue import Job
 from plumbline.sweep.jobs import Result, Task, run_task
 from plumbline.sweep.parcels import Content, Parcel
 from plumbline.sweep.store import SweepStopped
+from vfl.cores import available_cores
 
 Run = Callable[[Task, Content | None, Content | None], Result]
 _LOST = (
@@ -113,16 +113,12 @@ def _both(again: "deque[Job]", jobs: Iterator[Job]) -> Iterator[Job]:
 
 def local_crew(workers: int | None) -> Crew:
     """Make a crew of processes on this machine; one is this process itself. None: as many as it has processors."""
-    count = _processors() if workers is None else workers
+    count = available_cores() if workers is None else workers
     if count < 1:
         raise ValueError(f"Expected workers >= 1, got {count}.")
     if count == 1:
         return Crew(lambda _: parallel_config(backend="sequential"))
     return Crew(lambda _: parallel_config(backend="loky", n_jobs=count, inner_max_num_threads=1))
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

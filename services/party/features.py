@@ -30,6 +30,7 @@ from vfl.data import (
     column_grids,
     fit_columns,
     load_dataset,
+    magnitude_bits,
     party_share,
     put_on_grids,
     read_table,
@@ -41,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 # A million rows stand in memory as they are encoded and as they are aligned, and not once more between.
 _ROWS_AT_ONCE = 1 << 16
+# Of standardised columns, at least so many where the session's records could need them: 8 deviations.
+_SESSION_BITS = 3
 BIAS = EncodedColumn("(bias)", "(bias)", "bias")
 
 
@@ -67,12 +70,14 @@ class AlignedFeatures:
         columns: what each feature is of; the active party's last one is its bias.
         gridded: (aligned rows, d) features on the grids of their columns.
         truth: the same before any defence, what an auditor compares reconstructions with.
+        told: what others are told of the full columns' values.
     """
 
     rows: IntArray
     columns: tuple[EncodedColumn, ...]
     gridded: GriddedFeatures
     truth: FloatArray
+    told: "ToldRange"
 
     @property
     def features(self) -> FloatArray:
@@ -81,7 +86,25 @@ class AlignedFeatures:
 
     def describe(self, name: str, *, truncates_answers: bool) -> PartyDescription:
         """Describe this party to the others: counts, widths and bounds only."""
-        return replace(description_of(name, self.gridded), truncates_answers=truncates_answers)
+        return replace(
+            description_of(name, self.gridded),
+            feature_integer_bits=self.told.integer_bits,
+            features_signed=self.told.signed,
+            truncates_answers=truncates_answers,
+        )
+
+
+@dataclass(frozen=True)
+class ToldRange:
+    """A range that holds the full columns' values of a session; the least that others need to know of them.
+
+    Attributes:
+        integer_bits: no magnitude is beyond 2 to this power.
+        signed: whether there may be a negative value.
+    """
+
+    integer_bits: int
+    signed: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,11 +172,13 @@ class PartyData:
             transformed = self.defences.transform_features(encoded)
             grids = (*fitted.grids(self.grids), *([self._bias_grid] if self.has_bias else []))
             gridded = self._on_grids(transformed, rows, grids, plan)
+            told = self._told_range(transformed, gridded, len(training))
             truth = gridded if transformed is encoded else self._on_grids(encoded, rows, grids, plan)
         except ValueError as error:
             _log.error("The aligned records can't be encoded: %s", error)
             raise InvalidMessage("The aligned records can't be encoded: this party's log says why.") from error
-        return AlignedFeatures(rows, (*fitted.columns, *([BIAS] if self.has_bias else [])), gridded, truth.values)
+        columns = (*fitted.columns, *([BIAS] if self.has_bias else []))
+        return AlignedFeatures(rows, columns, gridded, truth.values, told)
 
     @cached_property
     def grids(self) -> tuple[Grid | None, ...]:
@@ -163,6 +188,37 @@ class PartyData:
         """
         found = column_grids(self.table, self.encoder)
         return (None,) * len(found) if self.pads_widths or self.defences.changes_features else found
+
+    def _told_range(self, table: FloatArray, gridded: GriddedFeatures, trained: int) -> ToldRange:
+        """Bound a session's full columns by the whole table: who opens a session of two records learns nothing of them.
+
+        Standardised records are bounded by themselves, for others may lie any number of deviations away. Where there
+        are few, the bound is one that no choice of them passes.
+
+        Args:
+            table: (n, features without the bias) all rows as the session encodes them.
+            gridded: the session's.
+            trained: how many records the session trains on.
+        """
+        full = [width == "full" for width in gridded.column_widths[: table.shape[1]]]
+        if not any(full):
+            return ToldRange(gridded.integer_bits, gridded.signed)
+        if self.encoder == "standardise":
+            # A value lies at most sqrt(m - 1) deviations from the mean of m.
+            furthest = ((max(trained, 2) - 2).bit_length() + 1) // 2
+            return ToldRange(max(gridded.integer_bits, min(furthest, _SESSION_BITS)), True)
+        low, high = table.min(axis=0)[full], table.max(axis=0)[full]
+        bits, signed = magnitude_bits(np.stack([low, high])), bool((low < 0).any())
+        if self.encoder == "minmax" or not (codes := self._most_codes):
+            return ToldRange(bits, signed)
+        # How many values a session's own training rows have shows neither in their codes nor in that of another value.
+        return ToldRange(max(bits, (codes - 1).bit_length()), True)
+
+    @cached_property
+    def _most_codes(self) -> int:
+        """The most values of any column that becomes codes."""
+        plans = [plan for plan in self.table.kept if plan.encoding == "ordinal"]
+        return max((self.table.frame[plan.name].nunique() for plan in plans), default=0)
 
     @property
     def _bias_grid(self) -> Grid | None:

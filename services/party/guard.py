@@ -211,8 +211,8 @@ def _first_step_warnings(agreement: Agreement, channels: Sequence[Channel]) -> l
         f"Every other party could learn labels of {name}'s records from the answers of the first step. "
         f"With initialisation=zero its first residuals are labels alone, and these follow from far fewer equations "
         f"than there are records (Hu, Theorem 4.1): {widest.peer}'s {widest.capacity.sums} honest sums can hold the "
-        f"labels of {widest.labels_from_zero} records, those that it chooses for itself of {asked}, and a batch has "
-        f"{widest.rows}. To prevent it, choose initialisation=xavier."
+        f"labels of {widest.labels_from_zero} records, those that it chooses for itself of {asked}, both of more where "
+        f"a label is rare, and a batch has {widest.rows}. To prevent it, choose initialisation=xavier."
     ]
 
 

@@ -27,7 +27,8 @@ class Channel:
         rows: records of the smallest batch. A column of residuals has as many unknowns.
         capacity: how many equations the answers of one step hold.
         unknowns_per_equation: 1 for residuals, LABELS_PER_EQUATION or more where they tell labels.
-        labels_from_zero: the most records whose labels the honest sums determine if residuals are labels alone.
+        labels_from_zero: the most records whose labels the honest sums determine if residuals are labels alone,
+            and each label as frequent as any.
     """
 
     key_holder: str

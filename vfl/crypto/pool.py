@@ -6,11 +6,14 @@ ends. What is computed with them doesn't depend on whether they were made ahead.
 """
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Self
 
-from vfl.crypto.engine import Engine
+from vfl.cores import Cores, OneCore
+from vfl.crypto.engine import Engine, Task
+from vfl.crypto.kernels import ProductTask
 from vfl.crypto.keys import PrivateKey
 
 # A kernel that releases the interpreter's lock works on so many at once in the time of one.
@@ -86,16 +89,36 @@ class PooledEngine(Engine):
         """Take fresh rho**n mod n**2; each serves once."""
         return self._pool(n, lambda missing: Engine.rerandomisers(self, n, missing)).take(count)
 
+    def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
+        """Compute an encrypted matrix product; raises InvalidCiphertext as `Kernel.product` does."""
+        with self._then_forgotten():
+            return super().product(ciphertexts, task, modulus)
+
     def make_ahead(self) -> bool:
         """Make one small piece of what the next step will take; returns whether anything was missing."""
         # The youngest kind first: the few that masks take are needed before the many of the next encryption.
         return any(pool.top_up() for pool in reversed(list(self._pools.values())))
 
     def close(self) -> None:
-        """Forget what was made ahead. From here on everything is made when it is needed."""
+        """Forget what was made ahead. From here on everything is made when it is needed, by the process that calls."""
         self._closed.set()
         for pool in list(self._pools.values()):
             pool.close()
+
+    def _mapped(
+        self, function: Callable[[Task], list[int]], tasks: Sequence[Task], cores: Cores | None = None
+    ) -> list[int]:
+        with self._then_forgotten():
+            return super()._mapped(function, tasks, OneCore() if self._closed.is_set() else cores)
+
+    @contextmanager
+    def _then_forgotten(self) -> Iterator[None]:
+        """Whoever was computing when the session ended may have started workers again: none of them is left."""
+        try:
+            yield
+        finally:
+            if self._closed.is_set():
+                self.cores.forget()
 
     def _pool(self, kind: Hashable, draw: Callable[[int], list[int]]) -> Pool:
         pool = self._pools.get(kind)

@@ -73,6 +73,9 @@ def grid_of(values: FloatArray, *, from_zero: bool = False) -> Grid | None:
     span divided by the number of steps is the step, so trying 1 to 255 of them finds the coarsest; a common divisor
     by Euclid would add up the values' rounding errors.
 
+    Counted from the least value, different values take different places: min-max scaling to the range of any rows then
+    keeps to the grid. Counted from 0, where values keep their unit, a rounding error is rounded away.
+
     Args:
         values: finite, or NaN, which is left out.
         from_zero: whether the origin is 0, for values that keep their unit and aren't negative; otherwise it is the
@@ -92,7 +95,11 @@ def grid_of(values: FloatArray, *, from_zero: bool = False) -> Grid | None:
         return None
     steps = np.arange(1, BYTE.bound + 1)
     places = (distances / span)[:, None] * steps
-    fits = (np.abs(places - np.rint(places)) <= _TOLERANCE * steps).all(axis=0)
+    whole = np.rint(places)
+    fits = (np.abs(places - whole) <= _TOLERANCE * steps).all(axis=0)
+    if not from_zero:
+        # .3 and .1 + .2: scaled to the range of nothing but such rows, their difference is no rounding any more.
+        fits &= (np.diff(whole, axis=0) != 0).all(axis=0)
     return Grid(span / int(steps[fits][0]), int(steps[fits][0])) if fits.any() else None
 
 

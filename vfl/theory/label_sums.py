@@ -30,11 +30,14 @@ def binary_entropy(share: float) -> float:
 
 
 def most_labels_told(sums: int, feature_bits: float, classes: int = 2) -> int:
-    """Bound the rows whose labels so many sums of features over the rows of each class determine, whoever computes.
+    """Bound the rows whose evenly drawn labels so many sums of features over each class determine, whoever computes.
 
     A sum over s labels that are drawn evenly has a variance of at most s 4^b / 4, and no whole number of variance v has
     more entropy than log2(2 pi e (v + 1/12)) / 2. Together they must hold s log2(k) bits. The sums of one class follow
     from those of the others.
+
+    Rare labels hold fewer bits, s H(share), and sums hold those of more rows: d columns of zeros and ones name the one
+    row of 2^d that differs from all others.
 
     Args:
         sums: of each class, so many as features.

@@ -12,7 +12,7 @@ import attacks
 from attacks import AuxiliaryRows, PassiveMoments, PredictionView, ViewError
 from plumbline.bench.attacking.judged_run import MadeRun, write_made_run
 from plumbline.bench.repetition import WrongResult, in_turns, timed
-from plumbline.bench.result import Cell, Progress, Result, ResultTable, Spread, columns_of, silent
+from plumbline.bench.result import Cell, Progress, Result, ResultTable, Spread, columns_of, command_of, silent
 from plumbline.judge.predictions import read_prediction_findings
 from plumbline.simulation.linear_models import TrainedModel, train
 from vfl.arrays import FloatArray
@@ -59,7 +59,9 @@ def measure_attacks(asked: AttacksAsked, progress: Progress = silent) -> Result:
     model = train(_STANDARD, None)
     _check_solvers(names)
     tables = [_attack_table(asked, names, model, progress), _judge_table(asked, progress)]
-    command = f"plumbline bench attacks --records {asked.records} --repetitions {asked.repetitions}"
+    usual = AttacksAsked.judged[0].records
+    judged = [f"--judged {one.records}" for one in asked.judged[:1] if one.records != usual]
+    command = command_of("attacks", asked, ("records", "repetitions"), more=" ".join((*asked.names, *judged)))
     return Result("attacks", command, tuple(table for table in tables if table.rows))
 
 

@@ -13,7 +13,7 @@ from plumbline.bench.exchange.product_limit import Counting, seconds_of_product
 from plumbline.bench.exchange.work import KIND_WORDS, KINDS, ExchangeWork, Phases, make_work, spreads
 from plumbline.bench.kernels_here import kernels_here
 from plumbline.bench.repetition import in_turns, one_core
-from plumbline.bench.result import Cell, Progress, Result, ResultTable, Spread, columns_of, silent
+from plumbline.bench.result import Cell, Progress, Result, ResultTable, Spread, columns_of, command_of, silent
 from vfl.crypto import Engine, PrivateKey, keygen
 from vfl.crypto.kernels import Kernel
 
@@ -79,9 +79,9 @@ def parse_exchanges(words: Sequence[str]) -> tuple[tuple[str, int], ...]:
 
 
 def _command(asked: ExchangesAsked) -> str:
-    words = f"plumbline bench he --repetitions {asked.repetitions}"
-    words += f" --workers {asked.workers}" if asked.workers else ""
-    return words + (" --scaling" if asked.scaling else "")
+    own = asked.exchanges if asked.exchanges != ExchangesAsked.exchanges else ()
+    words = [*(f"--columns {kind}:{columns}" for kind, columns in own), *(["--scaling"] if asked.scaling else [])]
+    return command_of("he", asked, ("repetitions",), ("batch", "key_bits", "workers"), " ".join(words))
 
 
 def _exchange(

@@ -11,7 +11,7 @@ import numpy as np
 
 from plumbline.bench.federations.made_tables import TableShape, started
 from plumbline.bench.repetition import WrongResult, timed
-from plumbline.bench.result import Cell, Progress, Result, ResultTable, Spread, columns_of, silent
+from plumbline.bench.result import Cell, Progress, Result, ResultTable, Spread, columns_of, command_of, silent
 from plumbline.federation import Federation
 
 _MILLISECONDS = 1e3
@@ -66,7 +66,7 @@ def measure_serving(asked: ServingAsked, progress: Progress = silent) -> Result:
         bulk, known = _bulk(asked, federation)
         progress(f"{asked.rate} requests a second")
         alone = _alone(asked, federation, known)
-    command = f"plumbline bench predict --records {asked.records} --rate {asked.rate} --repetitions {asked.repetitions}"
+    command = command_of("predict", asked, ("records", "rate", "repetitions"), ("columns", "seconds"))
     return Result("predict", command, (bulk, alone))
 
 

@@ -13,7 +13,7 @@ from plumbline.bench.federations.own_cryptography import OwnCryptography
 from plumbline.bench.kernels_here import kernel_of, kernel_settings
 from plumbline.bench.processes_here import cpu_seconds
 from plumbline.bench.repetition import in_turns
-from plumbline.bench.result import Cell, Progress, Result, ResultTable, Spread, columns_of, silent
+from plumbline.bench.result import Cell, Progress, Result, ResultTable, Spread, columns_of, command_of, silent
 from plumbline.federation import Federation
 from protos.v1 import active_pb2
 from services.common.run_folder import RunFolder
@@ -41,8 +41,8 @@ class StepsAsked:
 
     shapes: dict[str, TableShape] = field(
         default_factory=lambda: {
-            "credit: 12 real columns each": TableShape(5_120, 12),
-            "one-hot: 6 real and 44 one-hot columns each": TableShape(5_120, 6, binary=44),
+            "credit: 12 real columns each": TableShape(2_560, 12),
+            "one-hot: 6 real and 44 one-hot columns each": TableShape(2_560, 6, binary=44),
         }
     )
     batch: int = 256
@@ -102,7 +102,9 @@ def measure_steps(asked: StepsAsked, progress: Progress = silent) -> Result:
             "in a process without a network. Bytes: residuals and masked sums that a party sends in a step.",
         ),
     )
-    return Result("federation", f"plumbline bench federation --repetitions {asked.repetitions}", (table,))
+    return Result(
+        "federation", command_of("federation", asked, ("repetitions",), ("batch", "epochs", "key_bits")), (table,)
+    )
 
 
 def _variants(shape: TableShape) -> dict[str, dict[str, object]]:

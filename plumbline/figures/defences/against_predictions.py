@@ -20,6 +20,7 @@ from plumbline.figures.defences.remaining import HALVES
 from plumbline.simulation.linear_models import Training
 from plumbline.simulation.rounds import Done
 from vfl.arrays import FloatArray
+from vfl.cores import available_cores
 
 _Row = dict[str, Any]
 _THREADS = "OMP_NUM_THREADS"
@@ -60,7 +61,7 @@ def prediction_rows(data_dir: Path | None, plan: Plan, *, seed: int, done: Done)
 
 def _measured(jobs: list[_Job], data_dir: Path | None, plan: Plan) -> Iterator[tuple[_Job, list[_Row]]]:
     """All jobs in the order in which they end, on all processors."""
-    processors = min(len(os.sched_getaffinity(0)), len(jobs))
+    processors = min(available_cores(), len(jobs))
     if processors == 1:
         for job in jobs:
             yield job, _model_rows(job, data_dir, plan)

@@ -1,5 +1,6 @@
 """A party's table in a session: typed before it, encoded in it, fitted on nothing but its own training rows."""
 
+import itertools
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from tests.harness.parties import data_of, house, party_data, small_settings, wi
 from tests.harness.restarts import IDS, town
 from vfl.arrays import FloatArray
 from vfl.crypto.widths import ColumnWidths
-from vfl.data import TypedTable
+from vfl.data import ENCODER_KINDS, EncoderKind, TypedTable
 
 PLAN = TrainingPlan(validation_fraction=0.1, test_fraction=0.2)
 ROWS = 60
@@ -118,6 +119,26 @@ def test_who_chooses_the_records_learns_nothing_from_how_wide_a_sessions_columns
     }
     # Two homes and "age is missing"; age and kids; pay, whose one large value is in one record of all.
     assert told == {ColumnWidths(binary=3, byte=2, full=1)}
+
+
+@pytest.mark.parametrize("pads", [False, True])
+@pytest.mark.parametrize("encoder", ENCODER_KINDS)
+def test_sessions_of_a_few_records_are_described_alike_whatever_is_in_them(
+    tmp_path: Path, encoder: EncoderKind, pads: bool
+) -> None:
+    """Two records that are equal or not, on both sides of 0, with large values or small, in towns of their own."""
+    owed = [0.0, 0.0, -3.5, 900.25, 17.125, 0.5, -80.75]
+    towns = ["a", "a", "b", "c", "c", "d", None]
+    frame = pd.DataFrame({"owed": owed, "paid": [0.0, 0.0, 3.25, 1e-3, 17.5, 40.0, None], "town": towns})
+    data = loaded(tmp_path, frame, encoder=encoder, encode={"town": "ordinal"}, pad_widths=pads)
+    plan = replace(PLAN, validation_fraction=0.0, test_fraction=0.0)
+    for size in (2, 3):
+        chosen = itertools.combinations(range(len(owed)), size)
+        aligned = [data.aligned(np.array(rows), plan) for rows in chosen]
+        assert len({one.describe("passive", truncates_answers=True) for one in aligned}) == 1
+        for one in aligned:
+            assert one.told.integer_bits >= one.gridded.integer_bits
+            assert one.told.signed >= one.gridded.signed
 
 
 def test_a_party_that_pads_has_columns_of_one_width_and_another_table_to_its_models(tmp_path: Path) -> None:

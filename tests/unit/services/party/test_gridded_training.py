@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from defences import Defence, load
@@ -17,8 +19,10 @@ from services.party.features import PartyData
 from services.protocol1.formats import CipherFormats
 from tests.harness.defended import Flip, with_defences
 from tests.harness.exchanges import SMALL_PLAN, Problem, largest_difference, train_encrypted, train_plainly, wired
+from vfl.arrays import FloatArray
 from vfl.crypto.widths import ColumnWidths
-from vfl.data import ENCODER_KINDS, EncoderKind, load_dataset, party_share, read_table, typed_table_of
+from vfl.data import ENCODER_KINDS, EncoderKind, GriddedFeatures, load_dataset, party_share, read_table, typed_table_of
+from vfl.learning import ResidualScheme
 
 ROWS = 40
 PLAN = replace(SMALL_PLAN, epochs=2, batch_size=9)
@@ -156,3 +160,51 @@ def test_what_is_put_into_products_is_whole_numbers_within_their_widths(people: 
     byte = integers[:, widths.binary : widths.binary + widths.byte]
     np.testing.assert_array_equal(byte, np.rint(byte))
     assert 0 <= byte.min() <= byte.max() <= 255
+
+
+def column(kind: str, rows: int, generator: np.random.Generator) -> FloatArray:
+    """A column at the limits of its width, or of none."""
+    values: dict[str, NDArray[Any]] = {
+        "ones": np.ones(rows),
+        "zeros": np.zeros(rows),
+        "yes or no": generator.integers(0, 2, rows) * 3.7,
+        "all 255": np.append(np.full(rows - 1, 255), 1) / 255,
+        "thirds": generator.integers(0, 4, rows) / 3,
+        "a real": generator.uniform(size=rows),
+        "signed": generator.normal(size=rows),
+        "its bound": np.full(rows, -4.0),
+    }
+    return values[kind].astype(np.float64)
+
+
+KINDS = ("ones", "zeros", "yes or no", "all 255", "thirds", "a real", "signed", "its bound")
+COLUMNS = st.lists(st.sampled_from(KINDS), min_size=1, max_size=7)
+
+
+@settings(max_examples=10)
+@given(
+    own=COLUMNS,
+    others=COLUMNS,
+    rows=st.integers(2, 40),
+    classes=st.integers(2, 3),
+    cut=st.booleans(),
+    packing=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_step_of_any_table_is_off_by_the_rounding_of_residuals_and_nothing_else(
+    own: list[str], others: list[str], rows: int, classes: int, cut: bool, packing: bool, seed: int
+) -> None:
+    """Half a unit of 2^-32 a row, times the row's feature. Everything after it is whole numbers."""
+    generator = np.random.default_rng(seed)
+    gridded = {
+        name: GriddedFeatures.of(np.column_stack([column(kind, rows, generator) for kind in kinds]))
+        for name, kinds in (("active", [*own, "ones"]), ("passive", others))
+    }
+    problem = Problem.of(gridded, generator.integers(0, classes, rows), classes)
+    plan = replace(PLAN, epochs=1, batch_size=rows, packing=packing, residual_integer_bits=8)
+    plan = replace(plan, validation_fraction=0.0, test_fraction=0.0)
+    scale = plan.learning_rate * ResidualScheme(classes).gradient_scale(rows)
+    encrypted = train_encrypted(problem, plan, truncating=cut)
+    for one, plain, features in zip(encrypted, train_plainly(problem, plan), problem.blocks.values(), strict=True):
+        bound = scale * np.abs(features).sum(axis=0) * 2.0**-33
+        assert (np.abs(one - plain).max(axis=1) <= bound + 1e-13 * scale * rows).all()

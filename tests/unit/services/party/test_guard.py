@@ -160,8 +160,8 @@ def test_zero_weights_are_warned_of_by_the_party_whose_labels_they_show() -> Non
     assert "labels alone, and these follow from far fewer equations than there are records" in warning
     # 15 sums of 16 bits and some five for as many records; 15 answers of 63 bits.
     assert (
-        "passive's 15 honest sums can hold the labels of 318 records, those that it chooses for itself of 945"
-        in warning
+        "passive's 15 honest sums can hold the labels of 318 records, those that it chooses for itself of 945, "
+        "both of more where a label is rare" in warning
     )
     assert "and a batch has 121." in warning
     assert "choose initialisation=xavier" in warning

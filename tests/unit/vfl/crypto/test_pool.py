@@ -3,7 +3,9 @@
 import pickle
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,8 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from vfl.arrays import FloatArray
+from vfl.cores import OneCore
+from vfl.cores.cores import Result, Task
 from vfl.crypto import CipherVector, decrypt_vector, encrypt_vector, mask_vector, matvec
 from vfl.crypto.engine import Engine
+from vfl.crypto.kernels.portable import PortableKernel
 from vfl.crypto.keys import PrivateKey, keygen
 from vfl.crypto.pool import Pool, PooledEngine
 
@@ -177,6 +182,56 @@ def test_a_closed_engine_keeps_nothing_and_goes_on_computing(key: PrivateKey) ->
     engine.rerandomisers(other.public_key.n, 2)
     assert not engine.make_ahead()
     assert _kept(engine) == []
+
+
+class EndingCores(OneCore):
+    """Two cores, as far as anybody can tell; a session ends while they compute."""
+
+    count = 2
+
+    def __init__(self) -> None:
+        self.end: Callable[[], None] = lambda: None
+        self.have_workers = False
+        self.maps = 0
+
+    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        self.maps += 1
+        for task in tasks:
+            self.end()
+            self.have_workers = True
+            yield function(task)
+
+    def forget(self) -> None:
+        self.have_workers = False
+
+
+def test_who_computes_when_the_session_ends_leaves_no_worker_behind() -> None:
+    """A worker has the key: one that is started after a session's end would keep it until the next one's."""
+    cores, key = EndingCores(), keygen(512, insecure=True)[1]
+
+    def ended(engine: PooledEngine) -> None:
+        engine.close()
+        cores.forget()
+
+    rows = np.random.default_rng(0).uniform(size=(64, 40))
+    residual = encrypt_vector(key, np.ones(64))
+    works: list[Callable[[Engine], object]] = [
+        lambda engine: engine.obfuscators(key, 200),
+        lambda engine: engine.rerandomisers(key.public_key.n, 200),
+        lambda engine: engine.decrypt(key, list(residual.ciphertexts) * 4),
+        lambda engine: matvec(rows, residual, engine=engine),
+    ]
+    for work in works:
+        engine = PooledEngine.of(Engine(PortableKernel(), cores))
+        cores.end, cores.maps = partial(ended, engine), 0
+        work(engine)
+        assert cores.maps == 1
+        assert not cores.have_workers
+    # Afterwards nothing secret goes to any worker.
+    cores.end, cores.maps = lambda: None, 0
+    for work in works[:3]:
+        work(engine)
+    assert cores.maps == 0
 
 
 def test_the_pools_are_of_one_session_and_show_and_pickle_nothing(key: PrivateKey) -> None:

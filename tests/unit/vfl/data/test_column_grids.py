@@ -141,6 +141,13 @@ def trained_on(values: list[float], rows: list[int]) -> FloatArray:
     return put_on_grids(fitted.transform(table), fitted.grids(column_grids(table, "minmax")), 16).values[:, 0]
 
 
+@pytest.mark.parametrize("rows", [[0, 1, 2], [1, 2], [0, 3], [4], [0, 1, 2, 3, 4]])
+def test_sums_of_decimals_refuse_no_session_whatever_rows_are_chosen(rows: list[int]) -> None:
+    """Scaled to such rows alone a rounding error is a half: a refusal would tell that they are almost equal."""
+    values = [0.3, 0.1 + 0.2, math.nextafter(0.1 + 0.2, 1), 1.3, 2.3]
+    assert trained_on(values, rows).max() == (1 if len(rows) > 1 else 0)
+
+
 def test_a_column_that_is_wide_in_the_whole_table_is_full_where_a_session_sees_little_of_it() -> None:
     """What its own rows need would tell who trains on them how far their values lie apart."""
     values = [0.0, 1.0, 2.0, 1000.0]

@@ -89,6 +89,10 @@ def test_one_value_between_its_neighbours_is_enough_to_leave_a_grid_of_as_many_s
         # A span beyond float64, and steps below its normal numbers.
         ([-1e308, 1e308], False, None),
         ([0.0, 5e-324], False, None),
+        # Values that differ by rounding alone stand on one grid from 0, on none from the least of them.
+        ([0.3, 0.1 + 0.2, 1.3], False, None),
+        ([1.0, 1.0 + 2**-50], False, Grid(2**-50, 1)),
+        ([0.5, 0.5 + 2**-52, 1.0], True, Grid(0.5, 2)),
         ([0.0, 1e300, 2e300], False, Grid(1e300, 2)),
         # Seconds with a fraction: the fraction's own rounding errors are too large to tell.
         ([1.7e9, 1.7e9 + 0.1, 1.7e9 + 0.3], False, None),

@@ -35,6 +35,15 @@ def test_sums_of_zeros_and_ones_tell_few_labels() -> None:
     assert [most_labels_told(15, bits) for bits in (0, math.log2(255), 16)] == [59, 192, 318]
 
 
+def test_rare_labels_of_more_rows_are_told_than_even_ones() -> None:
+    """Six yes/no columns: all different rows, and the sums of any one of them are the row itself."""
+    matrix = np.array(list(itertools.product([0, 1], repeat=6)))
+    assert len(np.unique(np.eye(64, dtype=np.int64) @ matrix, axis=0)) == 64 > most_labels_told(6, 0)
+    # By volumes too: 1000 rows of which five differ hold fewer bits than 15 sums, even ones far more.
+    entropy = 15 * math.log2(2 * math.pi * math.e * (1000 * 0.005 * 0.995 + 1 / 12)) / 2
+    assert 1000 * binary_entropy(0.005) < entropy < most_labels_told(15, 0) < 1000 * binary_entropy(0.5)
+
+
 def test_powers_of_two_reach_all_but_a_few_bits_of_it() -> None:
     """One sum of 1, 2, 4, ..., 2^16 tells 17 labels."""
     assert 17 <= most_labels_told(1, 16) <= 22

@@ -19,6 +19,9 @@ JUDGED = (MadeRun(40, 3, 4), MadeRun(40, 0, 4))
 def test_attacks_and_judging_are_timed() -> None:
     names = ("half_star", "ls", "one_feature", "zero")
     result = measure_attacks(AttacksAsked(records=20, names=names, judged=JUDGED, repetitions=2))
+    assert result.command == (
+        "plumbline bench attacks half_star ls one_feature zero --judged 40 --records 20 --repetitions 2"
+    )
     table, judge = result.tables
     assert {row["attack"] for row in table.rows} == {"half_star", "ls", "zero"}
     assert all(isinstance(row["seconds"], Spread) and row["seconds"].runs == 2 for row in table.rows)

@@ -38,6 +38,9 @@ def test_growth_and_workers_are_measured_where_asked() -> None:
     result = measure_exchanges(
         ExchangesAsked((("one-hot", 2),), batch=4, key_bits=256, repetitions=1, workers=2, scaling=True)
     )
+    assert result.command == (
+        "plumbline bench he --columns one-hot:2 --scaling --repetitions 1 --batch 4 --key-bits 256 --workers 2"
+    )
     assert [table.key for table in result.tables] == ["one-hot 2", "scaling", "workers"]
     workers = result.table("workers")
     assert workers is not None

@@ -29,7 +29,9 @@ def test_made_tables_share_their_ids_and_have_columns_of_every_width() -> None:
 def test_a_step_is_told_beside_its_own_cryptography(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_subject, "kernel_settings", lambda: ())
     asked = StepsAsked({"one-hot, tiny": TableShape(32, 2, binary=2)}, batch=16, epochs=2, key_bits=512)
-    (table,) = measure_steps(asked).tables
+    result = measure_steps(asked)
+    assert result.command == "plumbline bench federation --repetitions 1 --batch 16 --epochs 2 --key-bits 512"
+    (table,) = result.tables
     # One federation is enough here: others differ in their settings.
     assert [row["variant"] for row in table.rows] == ["portable, all columns full"]
     for row in table.rows:
@@ -40,6 +42,9 @@ def test_a_step_is_told_beside_its_own_cryptography(monkeypatch: pytest.MonkeyPa
 
 def test_scores_are_the_same_in_bulk_and_alone() -> None:
     result = measure_serving(ServingAsked(records=200, columns=2, repetitions=2, rate=50, seconds=0.2))
+    assert result.command == (
+        "plumbline bench predict --records 200 --rate 50 --repetitions 2 --columns 2 --seconds 0.2"
+    )
     bulk, alone = result.tables
     assert bulk.rows[0]["records"] == 200
     assert (middle(bulk.rows[0]["rate"]) or 0) > 0
