@@ -185,6 +185,19 @@ def test_closing_ends_a_worker_that_is_stuck(monkeypatch: pytest.MonkeyPatch) ->
     await_end([worker])
 
 
+def test_threads_that_cannot_be_started_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_more_threads(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    cores = ThreadCores(2)
+    with monkeypatch.context() as patched:
+        patched.setattr("threading.Thread.start", no_more_threads)
+        assert list(cores.map(square, range(9))) == [number**2 for number in range(9)]
+    assert list(cores.map(square, range(9))) == [number**2 for number in range(9)]
+    cores.close()
+    assert list(cores.map(square, [3])) == [9]
+
+
 @needs_proc
 @pytest.mark.parametrize("who", ["concurrent.futures.process._ExecutorManagerThread", "threading.Thread"])
 def test_where_no_thread_can_be_started_work_is_done_here(monkeypatch: pytest.MonkeyPatch, who: str) -> None:
