@@ -54,6 +54,7 @@ def serve_until_stopped(
     if settings.run_dir is not None:
         RunFolder(settings.run_dir).check(transport.identity.name)
     _answer_promptly()
+    _leave_no_core_dump()
     stopped = threading.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: stopped.set())
@@ -75,6 +76,17 @@ def serve_until_stopped(
         pass
     server.stop(_STOP_GRACE_SECONDS).wait()
     _log.info("%s has stopped.", transport.identity.name)
+
+
+def _leave_no_core_dump() -> None:
+    """Have a crash write no file: what is in memory may be a private key. Whoever must see one raises the limit again.
+
+    A ``core_pattern`` that pipes dumps to a program doesn't ask for the limit.
+    """
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def _answer_promptly() -> None:

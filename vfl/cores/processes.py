@@ -79,12 +79,10 @@ class ProcessCores:
                 return None
             try:
                 return _Sent(pool, pool.submit(run_packed, packed))
-            except BrokenExecutor:
+            except (RuntimeError, OSError, EOFError):
+                # A worker has died, or it or the pool's own thread could not be started: what has no thread answers
+                # nobody. If another thread has ended this pool there is nothing to bury, and the next one is new.
                 self.bury(pool)
-            except RuntimeError:
-                continue  # another thread has ended this pool: the next one is new
-            except (OSError, EOFError):
-                self.bury(pool)  # a worker could not be started
         return None
 
     def bury(self, pool: ProcessPoolExecutor) -> None:
@@ -108,8 +106,13 @@ class ProcessCores:
     def _end(self, pool: ProcessPoolExecutor) -> None:
         """Let a pool finish what it has, and end. Nobody waits for that but `close`."""
         # Found: a pool that ends while the interpreter does leaves a traceback.
-        thread = threading.Thread(target=pool.shutdown, name="end of workers")
-        thread.start()
+        thread = threading.Thread(target=_shut_down, args=[pool], name="end of workers")
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads
+            _kill(pool)
+            pool.shutdown(wait=False)
+            return
         self._ending = [one for one in self._ending if one[0].is_alive()] + [(thread, pool)]
 
     def _running_pool(self) -> ProcessPoolExecutor | None:
@@ -135,6 +138,13 @@ def _kill(pool: ProcessPoolExecutor) -> None:
     """End the workers of a pool whatever they are at; the executor notices."""
     for worker in list((pool._processes or {}).values()):
         worker.kill()
+
+
+def _shut_down(pool: ProcessPoolExecutor) -> None:
+    try:
+        pool.shutdown()
+    except RuntimeError:  # its own thread could not be started, which would have told them
+        _kill(pool)
 
 
 def _awaited(sent: "_Sent") -> Any:

@@ -275,6 +275,7 @@ def test_processes_get_their_settings_as_they_are(tmp_path: Path, monkeypatch: p
                 "peers": processes.addresses,
                 "certs": processes.certificates,
                 "state_dir": processes.state(name),
+                "workers": processes.fair_share(),
             }
         )
         assert load_settings() == expected

@@ -31,7 +31,8 @@ class CompilationFailed(RuntimeError):
 
 def library_path() -> Path:
     """Name the library of this machine: a checkout may be used from several kinds of them."""
-    return SOURCES / f"kernel-{sys.platform}-{platform.machine().lower()}.so"
+    # Not .so: what looks for Python modules would take it for one.
+    return SOURCES / f"kernel-{sys.platform}-{platform.machine().lower()}.library"
 
 
 def source_digest() -> str:

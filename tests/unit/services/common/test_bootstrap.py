@@ -2,6 +2,7 @@
 
 import gc
 import os
+import resource
 import signal
 import sys
 import threading
@@ -21,7 +22,9 @@ from tests.harness.parties import small_settings
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
     kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    limit = resource.getrlimit(resource.RLIMIT_CORE)
     yield
+    resource.setrlimit(resource.RLIMIT_CORE, limit)
     for number, handler in kept.items():
         signal.signal(number, handler)
 
@@ -46,6 +49,8 @@ def test_a_signal_that_reaches_another_thread_stops_the_service(number: signal.S
 
     hung = threading.Timer(20, lambda: os._exit(70))  # instead of a test run that never ends
     hung.start()
+    most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (most, most))
     serve_until_stopped(
         cast(Transport, transport),
         small_settings(),
@@ -56,6 +61,7 @@ def test_a_signal_that_reaches_another_thread_stops_the_service(number: signal.S
     )
     hung.cancel()
     assert graces == [2.0]
+    assert resource.getrlimit(resource.RLIMIT_CORE) == (0, most)  # keys stay in memory
 
 
 def test_a_service_whose_records_cant_be_written_says_so_before_it_listens(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,13 @@ def is_running(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
+
+
+def children() -> set[int]:
+    """The processes whose parent is the server that workers are forks of."""
+    server = str(forkserver._forkserver._forkserver_pid)  # type: ignore[attr-defined]
+    found = Path(f"/proc/{server}/task/{server}/children")
+    return set(map(int, found.read_text().split())) if found.exists() else set()
 
 
 def await_end(processes: list[int]) -> None:
@@ -175,6 +183,38 @@ def test_closing_ends_a_worker_that_is_stuck(monkeypatch: pytest.MonkeyPatch) ->
     os.kill(worker, signal.SIGSTOP)
     cores.close()
     await_end([worker])
+
+
+def test_threads_that_cannot_be_started_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_more_threads(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    cores = ThreadCores(2)
+    with monkeypatch.context() as patched:
+        patched.setattr("threading.Thread.start", no_more_threads)
+        assert list(cores.map(square, range(9))) == [number**2 for number in range(9)]
+    assert list(cores.map(square, range(9))) == [number**2 for number in range(9)]
+    cores.close()
+    assert list(cores.map(square, [3])) == [9]
+
+
+@needs_proc
+@pytest.mark.parametrize("who", ["concurrent.futures.process._ExecutorManagerThread", "threading.Thread"])
+def test_where_no_thread_can_be_started_work_is_done_here(monkeypatch: pytest.MonkeyPatch, who: str) -> None:
+    """A control group that limits processes counts threads."""
+
+    def no_more_threads(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    cores = ProcessCores(2)
+    before = children()
+    with monkeypatch.context() as patched:
+        patched.setattr(f"{who}.start", no_more_threads)
+        assert list(cores.map(process_id, range(9))) == [os.getpid()] * 9
+    await_end(sorted(children() - before))
+    cores.forget()
+    assert list(cores.map(process_id, [0])) != [os.getpid()]
+    cores.close()
 
 
 @pytest.mark.parametrize("missing", ["semaphores", "a place for its socket"])
