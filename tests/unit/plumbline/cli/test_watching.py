@@ -100,7 +100,8 @@ def test_json_has_all_of_it_in_one_line(served: Served) -> None:
     assert content["aligned_rows"] == 55
     assert content["job"] is None
     assert content["test"]["test_rows"] == len(served.home.record()["test_labels"])
-    assert content["parties"][2] == {"name": "coordinator", "feature_count": None, "answers": None}
+    nothing = {"feature_count": None, "answers": None, "binary_features": 0, "byte_features": 0}
+    assert content["parties"][2] == {"name": "coordinator", **nothing}
     with Federation.connect(served.address, served.certificates) as federation:
         assert federation.status().content() == content | {
             "parties": tuple(content["parties"]),

@@ -1,4 +1,4 @@
-"""A dialogue with a process in between that a hostile cluster has taken over: it says anything, or won't listen."""
+"""A dialogue with a process in between that a hostile cluster has taken over: it says what it likes, or is deaf."""
 
 import struct
 import sys
