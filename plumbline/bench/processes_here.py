@@ -1,7 +1,6 @@
 """Processor time and memory of processes of this machine, with those that they started, as Linux tells them."""
 
 import os
-import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,8 @@ def cpu_seconds(process: int) -> float:
 def peak_bytes(process: int | None = None) -> int:
     """Most memory of a process (this one) and of those that it started and that are alive, each at its own peak."""
     if not Path("/proc/self/status").exists():
+        import resource  # Windows has none
+
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
     return sum(_peak(one) for one in family(process or os.getpid()))

@@ -1,7 +1,6 @@
 """Both sides of an alignment as processes of their own, which speak over a pipe: each one's time and memory."""
 
 import multiprocessing
-import resource
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -109,6 +108,8 @@ def _received(peer: Connection) -> Iterator[bytes]:
 
 
 def _now() -> tuple[float, float]:
+    import resource  # Windows has none
+
     workers = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + workers.ru_utime + workers.ru_stime, time.perf_counter()
 

@@ -433,9 +433,8 @@ def _uniformity(residues: list[int], n: int, bins: int = 16) -> float:
 
 
 def _without_mask(product: CipherVector, *, rerandomise: bool, engine: Engine) -> tuple[CipherVector, Mask]:
-    return product, Mask(
-        product.public_key, (0,) * len(product.ciphertexts), product.exponent, product.shape, product.layout
-    )
+    zeros = (0,) * len(product.ciphertexts)
+    return product, Mask(product.public_key, zeros, product.exponent, product.shape, product.layout, product.columns)
 
 
 @pytest.mark.parametrize("packing", [True, False], ids=["packed", "unpacked"])
