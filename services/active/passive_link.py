@@ -1,6 +1,7 @@
 """The passive parties as plain Python objects over gRPC."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import grpc
 
@@ -15,7 +16,7 @@ from services.network.health import holds_model
 from services.network.health_link import HealthLink
 from vfl.data import BlindedIds
 from vfl.data.id_array import IdArray
-from vfl.data.psi import MOST_IDS
+from vfl.data.psi import MOST_IDS, PsiError
 from vfl.learning.networks import DenseNetwork, activation_named
 
 # Seconds beyond the wait of whoever answers.
@@ -65,8 +66,10 @@ class PassiveLink:
         """The ids that were asked about, blinded by the party as well, as they arrive."""
 
         def parts() -> Iterator[passive_pb2.AlignmentPart]:
-            for data in request:
-                yield passive_pb2.AlignmentPart(session_id=session_id, data=data)
+            # A thread of gRPC's draws these, and would log a traceback where an alignment has ended: it is cut short.
+            with suppress(PsiError):
+                for data in request:
+                    yield passive_pb2.AlignmentPart(session_id=session_id, data=data)
 
         timeout = self._timeout + client_count * _ALIGNMENT_SECONDS_PER_ID
         replies = self._stub.Align(parts(), timeout=timeout)

@@ -88,8 +88,9 @@ def run(settings: Settings) -> None:
     state = open_state(settings.state_dir, transport.identity)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
-    arithmetic = arithmetic_of(settings, cores)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
+    # Certificates have been read: a service that stops says one sentence.
+    arithmetic = arithmetic_of(settings, cores)
     data.log_columns()
     passive_names = settings.passive_peers()
     party = ActiveParty(

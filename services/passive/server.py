@@ -35,8 +35,9 @@ def run(settings: Settings) -> None:
     data = load_party_data(settings, with_bias=False).protected_by(defences)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
-    arithmetic = arithmetic_of(settings, cores)
     channels = {peer: transport.dial(address, peer) for peer, address in settings.peers.items() if peer != name}
+    # Certificates have been read: a service that stops says one sentence.
+    arithmetic = arithmetic_of(settings, cores)
     data.log_columns()
     peers = {peer: PeerLink(peer, channel, timeout) for peer, channel in channels.items() if peer != Role.COORDINATOR}
     party = PassiveParty(
