@@ -13,6 +13,7 @@ import pytest
 from plumbline.federation import Federation, FederationFailed
 from protos.v1 import active_pb2
 from tests.harness.children import workers_of
+from tests.harness.strikes import assert_no_traceback
 from vfl.data.psi import CHUNK_IDS
 
 ROWS = 8 * CHUNK_IDS
@@ -83,6 +84,7 @@ def test_a_cancelled_alignment_leaves_no_worker_and_another_one_works(federation
     with pytest.raises(FederationFailed, match="cancelled by the operator"):
         at_ids(federation, done, federation.cancel)
     await_no_worker(*parties.values())
+    assert_no_traceback(federation.processes)
     assert federation.status(quick=True).stage == "idle"
     if done == CHUNK_IDS:
         assert federation.train().aligned_rows == ROWS - 100

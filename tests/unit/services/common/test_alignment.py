@@ -80,6 +80,21 @@ def test_two_parties_align_over_the_wire_in_several_chunks(
         assert client.intersect(link.align(session_id, client.request(), len(own)).chunks) == own[20:]
 
 
+def test_a_request_that_ends_with_its_alignment_writes_no_traceback(
+    dial: Dial, caplog: pytest.LogCaptureFixture
+) -> None:
+    passive = AnsweringPassive()
+
+    def ended() -> Iterator[bytes]:
+        yield bytes(32)
+        raise PsiError("This alignment has ended: start a new one.")
+
+    assert not list(PassiveLink("passive", dial(passive), 10.0).align("s", ended(), 2).chunks)
+    assert len(passive.asked) == 1
+    # A request is drawn by a thread of gRPC's, which logs what it raises.
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 @pytest.mark.parametrize(
     "parts",
     [
