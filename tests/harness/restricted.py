@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import pickle
 import resource
 import signal
 import subprocess
@@ -30,11 +31,18 @@ def modes_bind() -> None:
             raise OSError(ctypes.get_errno(), "prctl(PR_CAPBSET_DROP)")
 
 
+# Restricts itself, then becomes the program: between a fork and a program gRPC's threads of other tests may trip.
+_RESTRICTED = """
+import os, pickle, sys
+pickle.loads(bytes.fromhex(sys.argv[1]))()
+os.execv(sys.executable, [sys.executable, "-c", *sys.argv[2:]])
+"""
+
+
 def run_restricted(restriction: Callable[[], None], program: str, *arguments: str) -> str:
     """Run a Python program under a restriction; returns what it printed. It must end well."""
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        preexec_fn=restriction,
+        [sys.executable, "-c", _RESTRICTED, pickle.dumps(restriction).hex(), program, *arguments],
         capture_output=True,
         text=True,
         timeout=180,

@@ -1,7 +1,6 @@
 """A file is there whole or not at all: on a full disk, after a kill, with several writers."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -57,11 +56,14 @@ def test_a_writer_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [path]
 
 
-# Writes more than the limit below allows: the kernel refuses in the middle, as it does on a full disk.
+# Writes more than its own limit allows: the kernel refuses in the middle, as it does on a full disk. The program sets
+# that limit itself: between a fork and the program gRPC's threads of other tests may trip over it.
 _WRITER = """
-import sys
+import resource, signal, sys
 from pathlib import Path
 from services.common.durable import write_durably
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (8_192, 8_192))
 try:
     write_durably(Path(sys.argv[1]), b"x" * 1_000_000)
 except OSError as error:
@@ -69,17 +71,11 @@ except OSError as error:
 """
 
 
-def _no_large_files() -> None:
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (8_192, 8_192))
-
-
 def test_a_disk_that_fills_in_the_middle_of_a_file_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "passive.json"
     write_durably(path, b"the last good one")
     ended = subprocess.run(
         [sys.executable, "-c", _WRITER, str(path)],
-        preexec_fn=_no_large_files,
         capture_output=True,
         text=True,
         timeout=60,
