@@ -6,8 +6,8 @@ products of r ciphertexts, computed once: one modular product per column, digit 
 
 The work depends on shapes and on public formats only: entries are non-negative by a public offset, and zeros are
 multiplied like other digits. A product by 1 would be quicker, so that the time of an answer would tell its receiver how
-many entries are zero. Hence tables begin with a random number instead of 1, which the first factor of every product
-takes out again. GMP's products are not constant time beyond that: tables are read at secret places, and whoever can
+many entries are zero. Hence tables begin with a random number instead of 1, which the first group's table takes
+out again. GMP's products are not constant time beyond that: tables are read at secret places, and whoever can
 time single products on this machine may learn about entries.
 """
 
@@ -104,15 +104,21 @@ def _subset_products(ciphertexts: list[mpz], task: ProductTask, n_squared: mpz) 
     group_size = best_group_size(len(ciphertexts), digit_columns)
     blind = mpz(random_unit(int(n_squared)))
     groups = -(-len(ciphertexts) // group_size)
-    products = [powmod(blind, -groups, n_squared)] * digit_columns
-    for start in range(0, len(ciphertexts), group_size):
-        table = [blind]
-        for c in ciphertexts[start : start + group_size]:
-            table += [entry * c % n_squared for entry in table]
-        subsets = _subset_indices(task.entries[start : start + group_size], task.digits)
-        chosen = map(table.__getitem__, subsets.tolist())
+    # The first group takes out what the others' tables begin with, and costs no product: it is what they multiply.
+    products = _selected(ciphertexts[:group_size], task, powmod(blind, 1 - groups, n_squared), n_squared)
+    for start in range(group_size, len(ciphertexts), group_size):
+        chosen = _selected(ciphertexts[start : start + group_size], task, blind, n_squared, start)
         products = [a * b % n_squared for a, b in zip(products, chosen, strict=True)]
     return products
+
+
+def _selected(group: list[mpz], task: ProductTask, first: mpz, n_squared: mpz, start: int = 0) -> list[mpz]:
+    """Per column and digit, ``first`` times the product of a group's ciphertexts whose row has that digit set."""
+    table = [first]
+    for c in group:
+        table += [entry * c % n_squared for entry in table]
+    subsets = _subset_indices(task.entries[start : start + len(group)], task.digits)
+    return list(map(table.__getitem__, subsets.tolist()))
 
 
 def _subset_indices(entries: IntArray, digits: IntArray) -> npt.NDArray[np.int64]:
