@@ -145,6 +145,12 @@ def targets(results: Results) -> list[Target]:
             3,
             lambda all_: number(_first(table_of(all_, "predict", "alone")), "ratio"),
         ),
+        Target(
+            "one record at 200 requests a second: p50, ms; beyond it a queue grows",
+            None,
+            50,
+            lambda all_: number(_first(table_of(all_, "predict", "alone")), "p50"),
+        ),
     ]
 
 
