@@ -6,18 +6,19 @@ refuses it. Only `packed_for_child`, whose bytes go down the pipe to a worker th
 
 import io
 import pickle
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 Rebuilt = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
-class OwnChildrenOnly:
+class OwnChildrenOnly(ABC):
     """Holds secrets that a worker of this process needs; raises TypeError when it is pickled in any other way."""
 
+    @abstractmethod
     def rebuilt_in_child(self) -> Rebuilt:
         """Name the function of a module, and its arguments, that make this object again in a worker."""
-        raise NotImplementedError
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
