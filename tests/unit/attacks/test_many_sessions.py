@@ -1,0 +1,76 @@
+"""The attack many_sessions: what sessions tell together, known and unknown models, what it refuses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import attacks
+from tests.unit.attacks.test_posterior import PRIORS, drawn, error
+from vfl.arrays import FloatArray
+from vfl.learning import confidence_scores
+
+
+def in_sessions(view: attacks.PredictionView, truth: FloatArray, count: int, seed: int = 0) -> attacks.PredictionView:
+    """The view of the last of so many sessions, each with a random model of its own."""
+    rng, made = np.random.default_rng(seed), []
+    known = view.auxiliary
+    assert known is not None
+    for _ in range(count):
+        own, passive = rng.standard_normal((view.classes, view.features_active.shape[1] + 1)), rng.standard_normal
+        weights = passive((view.classes, view.d))
+
+        def scores_of(
+            active: FloatArray, columns: FloatArray, own: FloatArray = own, weights: FloatArray = weights
+        ) -> FloatArray:
+            return confidence_scores(active @ own[:, :-1].T + own[:, -1] + columns @ weights.T)
+
+        made.append(
+            replace(
+                view,
+                weights_active=own[:, :-1],
+                weights_passive=weights,
+                bias=own[:, -1],
+                scores=scores_of(view.features_active, truth),
+                auxiliary=replace(known, scores=scores_of(known.features_active, known.features_passive)),
+            )
+        )
+    return replace(made[-1], earlier=tuple(made[:-1]))
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("box", [True, False])
+def test_as_many_equations_as_features_tell_all_of_them(prior: str, box: bool) -> None:
+    view, truth = drawn(k=4, d=6)
+    estimate = attacks.load("many_sessions", prior=prior, box=box).reconstruct(in_sessions(view, truth, 2))
+    np.testing.assert_allclose(estimate, truth, atol=1e-11)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_one_session_is_posterior(prior: str) -> None:
+    view, _ = drawn()
+    found = attacks.load("many_sessions", prior=prior).reconstruct(view)
+    np.testing.assert_array_equal(found, attacks.load("posterior", prior=prior).reconstruct(view))
+
+
+def test_every_session_tells_more() -> None:
+    view, truth = drawn(n=200, k=2, d=6)
+    attack = attacks.load("many_sessions", prior="covariance")
+    errors = [error(attack.reconstruct(in_sessions(view, truth, count)), truth) for count in range(1, 7)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] < error(attack.without_scores(view), truth)
+
+
+def test_a_repeated_session_tells_nothing_more() -> None:
+    view, _ = drawn()
+    attack = attacks.load("many_sessions", prior="covariance", box=False)
+    repeated = attack.reconstruct(replace(view, earlier=(view, view)))
+    np.testing.assert_allclose(repeated, attack.reconstruct(view), atol=1e-9)
+
+
+def test_earlier_sessions_are_of_the_same_records_and_features() -> None:
+    view, _ = drawn()
+    fewer, narrower = drawn(n=20)[0], drawn(d=5)[0]
+    for other in (fewer, narrower):
+        with pytest.raises(attacks.ViewError, match="same 30 records and 6 passive features"):
+            replace(view, earlier=(other,))
