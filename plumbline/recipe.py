@@ -19,7 +19,18 @@ from services.roles import check_role
 
 # What the recipe says of each process by itself, whatever is asked of all.
 _OWN = frozenset(
-    {"peers", "listen", "name", "certs", "run_dir", "attacks", "attack_options", "defences", "defence_options"}
+    {
+        "peers",
+        "listen",
+        "name",
+        "certs",
+        "run_dir",
+        "attacks",
+        "attack_options",
+        "defences",
+        "defence_options",
+        "most_forms",
+    }
 )
 # What belongs to one party: a shell's variables for one that it serves say nothing of those that a recipe starts.
 _OF_ONE_PARTY = frozenset(
@@ -42,7 +53,7 @@ _OF_ONE_PARTY = frozenset(
     }
 )
 # The prior of the Bayesian adversary at each level of what is known beforehand.
-_PRIORS: Mapping[attack_plugins.Level, str] = {
+PRIORS: Mapping[attack_plugins.Level, str] = {
     "nothing": "half",
     "marginals": "mean",
     "covariance": "covariance",
@@ -128,7 +139,7 @@ class Recipe:
         if on_predictions and any(_MET & set(defence.spec.stages) for defence in loaded):
             mounted.setdefault(_BAYESIAN, {})
         if mounted.get(_BAYESIAN) == {}:
-            mounted[_BAYESIAN] = [{"prior": _PRIORS[level]} for level in self.levels]
+            mounted[_BAYESIAN] = [{"prior": PRIORS[level]} for level in self.levels]
         return mounted
 
     def _adversaries_of(self, attack: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from plumbline.judge.findings import Findings
 
 # Settings that are options of their own, as they are of the command.
-_SETTINGS = ("epochs", "batch_size", "learning_rate", "packing", "seed")
+_SETTINGS = ("epochs", "batch_size", "learning_rate", "most_forms", "packing", "seed")
 # Of the request, those that the arguments say.
 _ARGUMENTS = frozenset({"data", "active", "passive", "label", "id_column", "parties", "frames"})
 # And those that say nothing here: how one table is split, what only prints, what decides the command's exit code.

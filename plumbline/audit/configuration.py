@@ -25,7 +25,7 @@ FILE = "audit.toml"
 # Options whose name isn't that of the request's field.
 _FIELDS = {"id": "id_column", "yes": "assume_yes"}
 # Settings that are options of their own.
-SETTINGS_AS_OPTIONS = ("epochs", "batch-size", "learning-rate", "packing", "seed")
+SETTINGS_AS_OPTIONS = ("epochs", "batch-size", "learning-rate", "most-forms", "packing", "seed")
 # What has keys of its own.
 _TABLES = ("settings", "encode", "attack-options", "defence-options")
 _OF_REQUEST = {

@@ -10,6 +10,7 @@ from plumbline.audit.joined_tables import JoinedTables
 from plumbline.audit.known_beforehand import write_knowledge
 from plumbline.audit.planning.plan import AuditPlan
 from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.sessions.at_the_limit import attack_at_the_limit
 from plumbline.federation import Federation
 from plumbline.job_progress import JobWatcher, RunProgress
 from plumbline.processes import LocalProcesses
@@ -40,6 +41,7 @@ def run_federation(plan: AuditPlan, tables: JoinedTables, run: AuditFolder, prog
         with Federation.start(processes) as federation:
             federation.train(watch=JobWatcher(progress))
             _await_attacks(run, processes, progress)
+    attack_at_the_limit(plan, tables, run, progress)
 
 
 def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[str, Settings]:

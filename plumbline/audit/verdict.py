@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plumbline.audit.console import print_prediction_findings, print_predictions, print_summary, print_training_findings
-from plumbline.audit.leakage_words import at, part_words
+from plumbline.audit.leakage_words import at, bare_part_words, part_words
 from plumbline.audit.request import Verbosity
 from plumbline.judge.answer import Answer, Light, PartyAnswer
 from plumbline.judge.findings import Findings
@@ -30,6 +30,7 @@ _CAPTION = (
     "Of the records, how many are known by guessing and by the best attack; part: how much of a guess's error the "
     "federation removes."
 )
+_ONE_SESSION = " One: the part after one session alone."
 # Of a column's name.
 _COLOURS: dict[Light, str] = {"red": "bold red", "amber": "yellow", "green": "green", "grey": "bright_black"}
 
@@ -62,6 +63,8 @@ def print_verdict(console: Console, findings: Findings) -> None:
         style, word = _LIGHTS[party.light]
         title = shown_text(f" {_title(party)}: ", "bold")
         console.print(Text(word, style) + title + shown_text(party.words), highlight=False)
+    if answer.sessions:
+        console.print(shown_text(answer.sessions), highlight=False)
     if answer.columns:
         _print_ranked(console, answer)
     _print_labels(console, findings)
@@ -76,10 +79,12 @@ def _title(party: PartyAnswer) -> str:
 def _print_ranked(console: Console, answer: Answer) -> None:
     """The columns, the most exposed first: what a guess and the best attack know, and the federation's part."""
     several = len({one.party for one in answer.columns}) > 1
-    table = _table("What becomes of each column", _CAPTION)
+    # What one session alone tells, where the lights are for more.
+    has_one = any(one.one_session for one in answer.columns)
+    table = _table("What becomes of each column", _CAPTION + (_ONE_SESSION if has_one else ""))
     _folded(table, "column", 20)
     _folded(table, "is known", 13)
-    _numbers(table, "guess", "attack", "part (95 %)")
+    _numbers(table, "guess", "attack", *(["one"] if has_one else []), "part (95 %)")
     _folded(table, "best attack", 20)
     for one in answer.columns[:_MOST_COLUMNS]:
         headline, known = at(one.levels), at(one.known)
@@ -89,6 +94,7 @@ def _print_ranked(console: Console, answer: Answer) -> None:
             one.known_as.removesuffix(" of its range"),
             _share(1 - known.e0),
             "" if known.error is None else _share(1 - known.error),
+            *([bare_part_words(at(one.one_session))] if has_one else []),
             part_words(headline),
             _attack(headline.attack),
         )

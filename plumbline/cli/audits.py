@@ -101,6 +101,15 @@ def audit(
         int,
         _plugins(metavar="N", min=0, help="Complete records that the adversary has beforehand."),
     ] = 0,
+    most_forms: Annotated[
+        float | None,
+        _plugins(
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="Sessions add up: of a record's independent sums, the share that passive parties' owners let be told.",
+        ),
+    ] = None,
     epochs: Annotated[int | None, _training(metavar="N", help=_meaning("epochs"))] = None,
     batch_size: Annotated[int | None, _training(metavar="N", help=_meaning("batch_size"))] = None,
     learning_rate: Annotated[float | None, _training(metavar="RATE", help=_meaning("learning_rate"))] = None,

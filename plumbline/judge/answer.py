@@ -27,6 +27,7 @@ class ColumnAnswer:
         features: which columns of the passive features are of it; the parties' stand in the agreement's order.
         known: shares of records that aren't known, level by level: ``e0`` by a guess, ``error`` by the best attack.
         known_as: what counts as known: ``within 5``, ``within 30 days``, ``guessed right``.
+        one_session: as ``levels``, of one session alone; empty where ``levels`` are of no more.
     """
 
     party: str
@@ -38,6 +39,7 @@ class ColumnAnswer:
     features: tuple[int, ...]
     known: tuple[LevelVerdict, ...] = ()
     known_as: str = ""
+    one_session: tuple[LevelVerdict, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Answer:
         labels: a sentence for each attack on labels.
         not_measured: sentences about leaks that this run can say nothing of.
         label_levels: the verdict on each attack on labels, level by level.
+        sessions: after how many sessions the lights of columns hold, and what one alone tells; empty where nobody says.
     """
 
     sentence: str
@@ -78,6 +81,7 @@ class Answer:
     labels: tuple[str, ...] = ()
     not_measured: tuple[str, ...] = ()
     label_levels: tuple[tuple[LevelVerdict, ...], ...] = ()
+    sessions: str = ""
 
     @property
     def largest_part(self) -> float | None:

@@ -8,6 +8,7 @@ from plumbline.judge.answer import HEADLINE, Answer, ColumnAnswer, Light, PartyA
 from plumbline.judge.federation_part import at
 from plumbline.judge.lights import light_of, light_of_column, light_of_training, worst
 from plumbline.judge.predictions import LEAST_RECORDS, AttackFinding, PredictionFindings
+from plumbline.judge.session_words import limit_sentence, sessions_behind, told_by_one
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.verdicts import SourceVerdict
@@ -94,6 +95,7 @@ def answer_of(
         labels=tuple(label_sentences(training)),
         not_measured=tuple(_not_measured(case, columns)),
         label_levels=tuple(one.levels for one in case.labels),
+        sessions=limit_sentence(predictions.limit, columns, summary.agreement.classes),
     )
 
 
@@ -122,6 +124,7 @@ def _column_answer(verdict: SourceVerdict) -> ColumnAnswer:
         features=verdict.features,
         known=verdict.known,
         known_as=verdict.known_as,
+        one_session=verdict.one_session,
     )
 
 
@@ -135,10 +138,13 @@ def _columns_clause(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
     if not _is_measured(columns):
         return f"What {case.active} can reconstruct of the columns of {passive} was not measured: {_why_not(case)}"
     several = len(case.passive) > 1
-    join = f"If {passive} {'join' if several else 'joins'} with"
     these = f"these {len(columns)} columns" if len(columns) > 1 else "this one column"
     kept = f" and {'keep their' if several else 'keeps its'} parameters secret" if _is_black_box(case) else ""
-    return f"{join} {these}{kept}, {case.active} can reconstruct {_reconstructed(case, columns)}"
+    joined = f"{passive} {'join' if several else 'joins'} with {these}{kept}"
+    told = f"{case.active} can reconstruct {_reconstructed(case, columns)}"
+    if (sessions := sessions_behind(case.predictions.limit, columns)) == 1:
+        return f"If {joined}, {told}"
+    return f"After {sessions} sessions: if {joined}, {told}; one session alone tells {told_by_one(columns)}"
 
 
 def _why_not(case: _Case) -> str:
@@ -289,6 +295,8 @@ def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) ->
         words = f"{len(told)} of its {len(own)} columns can be told better than by guessing: {listed(told)}"
     else:
         words = f"none of its {len(own)} columns can be told better than by guessing"
+    if _is_measured(own) and (sessions := sessions_behind(case.predictions.limit, own, party)) > 1:
+        words = f"after {sessions} sessions: {words}; after one alone {told_by_one(own)}"
     if gaps:
         words += f"; whether {listed(gaps)} {'are' if len(gaps) > 1 else 'is'} there can be told"
     if unknown and _is_measured(own):

@@ -4,7 +4,7 @@ Whatever is measured is a loss per record and column. e0 is the lowest mean loss
 needs to know no more beforehand than a level allows; the part is max(0, 1 - e / e0) of an attack whose mean loss is e.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -205,19 +205,41 @@ class LevelTable:
 Measure = Callable[[IntArray], tuple[Sequence[Losses], Sequence[Losses]]]
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What a federation gives away of one column.
+
+    Attributes:
+        levels: by the best attack of each level of what its adversary knows beforehand, ``nothing`` first.
+        one_session: the same without attacks that read several sessions; empty where there are none.
+    """
+
+    levels: tuple[LevelVerdict, ...]
+    one_session: tuple[LevelVerdict, ...] = ()
+
+
 def choose_and_judge(
-    measure: Measure, records: int, *, generator: np.random.Generator
-) -> list[tuple[LevelVerdict, ...]]:
+    measure: Measure, records: int, *, generator: np.random.Generator, of_sessions: Collection[str] = ()
+) -> list[Judged]:
     """Judge each column at every level: its best attack is chosen on one half of the records, judged on the other.
 
     Args:
         measure: computes losses of the records that it is given by number; guesses may be fitted to these.
         records: how many there are.
         generator: draws the resamples.
+        of_sessions: names of the attacks that read several sessions.
     """
     choosing, judging = halves(records)
     on_choosing, _ = measure(choosing)
     comparison = Comparison(*measure(judging), generator=generator)
+    at_the_limit = _chosen_and_judged(comparison, on_choosing)
+    if not of_sessions:
+        return [Judged(levels) for levels in at_the_limit]
+    of_one = _chosen_and_judged(comparison, [one for one in on_choosing if one.name not in of_sessions])
+    return list(map(Judged, at_the_limit, of_one))
+
+
+def _chosen_and_judged(comparison: Comparison, on_choosing: Sequence[Losses]) -> list[tuple[LevelVerdict, ...]]:
     tables = [comparison.at(level) for level in LEVELS]
     columns = range(len(tables[0].e0))
     chosen = [best_attacks(on_choosing, level) or [""] * len(columns) for level in LEVELS]

@@ -14,7 +14,7 @@ from plumbline.judge.measures import Interval, covered, misses, mse_per_feature,
 from plumbline.judge.truth import Truth
 from plumbline.judge.verdicts import CategoryVerdict, ColumnVerdict, Evidence, SourceVerdict
 from services.common.run_folder import RunFolder, RunFolderError
-from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, PredictionAttackOutcome
+from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, PredictionAttackOutcome, SessionLimit
 from vfl.arrays import FloatArray
 
 # Fewer records than this are too few to judge: half of them choose an attack, and what the others say is chance.
@@ -87,6 +87,7 @@ class AttackFinding:
         coverage: share of all cells within the attack's 90 % intervals; None where it gives none.
         columns: each passive column by itself.
         notes: what the attack says of how its estimates came about, such as the solver used.
+        sessions: after how many sessions about these records.
     """
 
     attack: str
@@ -104,6 +105,7 @@ class AttackFinding:
     coverage: float | None = None
     columns: tuple[ColumnLeakage, ...] = ()
     notes: tuple[str, ...] = ()
+    sessions: int = 1
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ class PredictionFindings:
         auxiliary_records: number of complete records that the adversary is declared to hold.
         sources: the verdict on each column of the passive parties' own tables.
         records: number of judged records; with fewer than ``LEAST_RECORDS`` there are no verdicts.
+        limit: after how many sessions the verdicts hold; None where no auditor looked beyond the run's own.
     """
 
     attacks: tuple[AttackFinding, ...] = ()
@@ -142,6 +145,7 @@ class PredictionFindings:
     auxiliary_records: int = 0
     sources: tuple[SourceVerdict, ...] = ()
     records: int = 0
+    limit: SessionLimit | None = None
 
 
 def read_prediction_findings(
@@ -173,7 +177,8 @@ def read_prediction_findings(
     usable = [_without_unusable(outcome, estimates.by_attack) for outcome in outcomes]
     if not len(truth.cells):
         return PredictionFindings(tuple(_unscored(replace(one, status=_none_judged(one))) for one in usable))
-    return _Judge(truth, usable, estimates.by_attack, progress).findings()
+    found = _Judge(truth, usable, estimates.by_attack, progress).findings()
+    return replace(found, limit=folder.session_limit())
 
 
 def _without_unusable(outcome: PredictionAttackOutcome, arrays: Mapping[str, FloatArray]) -> PredictionAttackOutcome:
@@ -200,6 +205,7 @@ def _unscored(outcome: PredictionAttackOutcome) -> AttackFinding:
         level=level_of(outcome),
         sees_scores=sees_scores(outcome),
         notes=outcome.notes or (),
+        sessions=outcome.sessions or 1,
     )
 
 
@@ -242,7 +248,13 @@ class _Judge:
         self._score_free = [self._predictor(one) for one in done if not sees_scores(one)] + withheld
         self._tell(_JUDGED[0], 0)
         self._score_free += truth.imputations()
-        self._evidence = Evidence.of(truth.cells, self._attacks, self._score_free, tolerance=truth.tolerance)
+        self._evidence = Evidence.of(
+            truth.cells,
+            self._attacks,
+            self._score_free,
+            tolerance=truth.tolerance,
+            of_sessions=[one.attack for one in done if one.sessions],
+        )
 
     def _predictor(self, outcome: PredictionAttackOutcome) -> Predictor:
         return Predictor(outcome.attack, level_of(outcome), self._arrays[outcome.attack])
@@ -281,7 +293,7 @@ class _Judge:
                     truth.owners[one.columns[0]],
                     tuple(truth.names[column] for column in one.columns),
                     one.count,
-                    wrong[id(one)],
+                    wrong[id(one)].levels,
                 )
                 for one in truth.categories
             ),

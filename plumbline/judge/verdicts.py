@@ -1,6 +1,6 @@
 """Verdicts on columns and categories: what the best attack of each level adds to the best guess without scores."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from plumbline.judge.baselines import (
     squared_losses,
 )
 from plumbline.judge.categories import Category, prior_losses, wrong_losses
-from plumbline.judge.federation_part import Comparison, LevelVerdict, Losses, choose_and_judge
+from plumbline.judge.federation_part import Comparison, Judged, LevelVerdict, Losses, choose_and_judge
 from plumbline.judge.sources import TOLERANCE, Source, SourceKind
 from vfl.arrays import FloatArray, IntArray
 
@@ -27,12 +27,14 @@ class ColumnVerdict:
         column: name of the column.
         squared: on squared errors, level by level, ``nothing`` first.
         misses: on cells that are off by more than what counts as known, 5 % of the range or near it, likewise.
+        one_session: as ``squared``, without attacks that read several sessions; empty where there are none.
     """
 
     party: str
     column: str
     squared: tuple[LevelVerdict, ...]
     misses: tuple[LevelVerdict, ...]
+    one_session: tuple[LevelVerdict, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class SourceVerdict:
         known: on cells that aren't known, likewise.
         known_as: what counts as known: ``within 5``, ``guessed right``.
         missing: of a number, on records of which it is named wrongly whether it is there; empty elsewhere.
+        one_session: as ``levels``, without attacks that read several sessions; empty where there are none.
     """
 
     party: str
@@ -75,15 +78,10 @@ class SourceVerdict:
     known: tuple[LevelVerdict, ...]
     known_as: str
     missing: tuple[LevelVerdict, ...] = ()
+    one_session: tuple[LevelVerdict, ...] = ()
 
     @classmethod
-    def of(
-        cls,
-        source: Source,
-        column: ColumnVerdict,
-        named: tuple[LevelVerdict, ...] | None,
-        missing: tuple[LevelVerdict, ...] | None,
-    ) -> "SourceVerdict":
+    def of(cls, source: Source, column: ColumnVerdict, named: Judged | None, missing: Judged | None) -> "SourceVerdict":
         """Choose what a source is judged by.
 
         Args:
@@ -92,9 +90,18 @@ class SourceVerdict:
             named: how often its values are named wrongly; None for what isn't named.
             missing: the same of whether it is there.
         """
-        levels, known = (column.squared, column.misses) if named is None else (named, named)
-        features = tuple(sorted(map(int, source.features)))
-        return cls(source.party, source.name, source.kind, features, levels, known, source.known_as, missing or ())
+        levels, known = (column.squared, column.misses) if named is None else (named.levels, named.levels)
+        return cls(
+            party=source.party,
+            column=source.name,
+            kind=source.kind,
+            features=tuple(sorted(map(int, source.features))),
+            levels=levels,
+            known=known,
+            known_as=source.known_as,
+            missing=() if missing is None else missing.levels,
+            one_session=column.one_session if named is None else named.one_session,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,12 +115,14 @@ class Evidence:
         attacks: estimates that scores entered.
         score_free: estimates that no score entered: imputations, attacks with their scores withheld, other guesses.
         tolerance: (d,), how far off a cell may be and still count as known.
+        of_sessions: names of the attacks that read several sessions.
     """
 
     truth: FloatArray
     attacks: tuple[Predictor, ...]
     score_free: tuple[Predictor, ...]
     tolerance: FloatArray
+    of_sessions: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -123,10 +132,11 @@ class Evidence:
         score_free: Sequence[Predictor],
         *,
         tolerance: FloatArray | None = None,
+        of_sessions: Collection[str] = (),
     ) -> "Evidence":
         """Gather estimates; ``tolerance``: (d,), 5 % of the range that min-max encoding makes by default."""
         width = np.full(truth.shape[1], TOLERANCE) if tolerance is None else tolerance
-        return cls(truth, tuple(attacks), tuple(score_free), width)
+        return cls(truth, tuple(attacks), tuple(score_free), width, frozenset(of_sessions))
 
     def squared(self, rows: IntArray) -> tuple[list[Losses], list[Losses]]:
         """Squared errors on some records, of attacks and of guesses without scores."""
@@ -160,17 +170,23 @@ class Evidence:
     ) -> tuple[ColumnVerdict, ...]:
         """Judge every column by the best attack of each level; ``names`` and ``owners``: of the columns and parties."""
         count = len(self.truth)
-        squared = choose_and_judge(self.squared, count, generator=generator)
+        squared = choose_and_judge(self.squared, count, generator=generator, of_sessions=self.of_sessions)
         missing = choose_and_judge(self.missing, count, generator=generator)
-        return tuple(map(ColumnVerdict, owners, names, squared, missing))
+        return tuple(
+            ColumnVerdict(owner, name, near.levels, missed.levels, near.one_session)
+            for owner, name, near, missed in zip(owners, names, squared, missing, strict=True)
+        )
 
-    def wrong_names(
-        self, categories: Sequence[Category], *, generator: np.random.Generator
-    ) -> list[tuple[LevelVerdict, ...]]:
+    def wrong_names(self, categories: Sequence[Category], *, generator: np.random.Generator) -> list[Judged]:
         """Judge every category likewise, by how often another value than the true one is named."""
         if not categories:
             return []
-        return choose_and_judge(lambda rows: self.wrong(rows, categories), len(self.truth), generator=generator)
+        return choose_and_judge(
+            lambda rows: self.wrong(rows, categories),
+            len(self.truth),
+            generator=generator,
+            of_sessions=self.of_sessions,
+        )
 
     def _of(self, rows: IntArray) -> tuple[FloatArray, list[Predictor], list[Predictor]]:
         return (

@@ -80,16 +80,16 @@ class AttackHost:
             tell: is told how far this has come, before each attack and behind the last.
         """
         indices = np.asarray(rows, dtype=np.int64)
-        batch = _Batch(self._batch, len(indices))
+        batch = AttackedBatch(self._batch, len(indices))
         self._batch += 1
         # A view for each: an attack is a guest, and may write into its own.
         mounted = [
-            _Mounted(label, attack, lambda: knowledge.view(indices, scores)) for label, attack in self._mounted.items()
+            Mounted(label, attack, lambda: knowledge.view(indices, scores)) for label, attack in self._mounted.items()
         ]
         if (knowing := _knowing(knowledge, lambda: knowledge.view(indices, scores))) is not None:
             defences, undone = knowing
             mounted += [
-                _Mounted(labelled(one.label, knowing=defences), one.attack, lambda: replace(undone.view), undone.level)
+                Mounted(labelled(one.label, knowing=defences), one.attack, lambda: replace(undone.view), undone.level)
                 for one in mounted
                 if one.attack.spec.sees_scores and not one.attack.spec.reads_channel
             ]
@@ -123,7 +123,7 @@ def _named(defences: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class _Mounted:
+class Mounted:
     """An attack on one batch.
 
     Attributes:
@@ -140,7 +140,7 @@ class _Mounted:
 
 
 @dataclass
-class _Batch:
+class AttackedBatch:
     """One batch of predictions, and what attacks made of it.
 
     Attributes:
@@ -155,7 +155,7 @@ class _Batch:
     arrays: dict[str, FloatArray] = field(default_factory=dict)
     outcomes: list[PredictionAttackOutcome] = field(default_factory=list)
 
-    def mount(self, mounted: _Mounted) -> None:
+    def mount(self, mounted: Mounted) -> None:
         """Run an attack, and keep what becomes of it."""
         label, attack, view = mounted.label, mounted.attack, mounted.view
         start = time.perf_counter()

@@ -28,6 +28,7 @@ from services.common.run_records import (
     PartyRecord,
     PartyWeights,
     PredictionAttackOutcome,
+    SessionLimit,
     StepRecord,
     TrainingAttackOutcome,
     content_of,
@@ -161,6 +162,19 @@ class RunFolder:
         """Read ``attacks/outcomes.json``; empty when no attack was switched on."""
         path = self.path / _ATTACKS / _OUTCOMES
         return _parsed_list(PredictionAttackOutcome, path) if path.exists() else ()
+
+    def write_session_limit(self, limit: SessionLimit) -> None:
+        """Write ``attacks/sessions.json``, as an auditor does."""
+        self._write_text(self._limit_file, content_of(limit))
+
+    def session_limit(self) -> SessionLimit | None:
+        """Read ``attacks/sessions.json``; None where no auditor looked beyond the run's own session."""
+        path = self._limit_file
+        return _parsed(SessionLimit, _read_json(path), path) if path.exists() else None
+
+    @property
+    def _limit_file(self) -> Path:
+        return self.path / _ATTACKS / "sessions.json"
 
     def write_training_outcomes(self, party: str, outcomes: Sequence[TrainingAttackOutcome]) -> None:
         """Write ``attacks/training-<party>.json``."""

@@ -165,6 +165,7 @@ class PredictionAttackOutcome:
             ``records``; absent from older runs.
         sees_scores: false for a guess that no score or parameter enters; absent from older runs.
         notes: what the attack says of how its estimates came about, such as the solver that settled each record.
+        sessions: after how many sessions about these records; absent for one.
         seconds: duration.
     """
 
@@ -177,12 +178,54 @@ class PredictionAttackOutcome:
     level: Level | None = None
     sees_scores: bool | None = None
     notes: tuple[str, ...] | None = None
+    sessions: int | None = None
     seconds: float
 
     @property
     def is_done(self) -> bool:
         """Whether the attack ran to its end."""
         return self.status == DONE
+
+
+@dataclass(frozen=True)
+class AskedParty:
+    """How much a passive party's owner lets an active party be answered of a record.
+
+    Attributes:
+        name: the passive party's.
+        features: d, its columns as they are encoded.
+        forms: how many linear forms of a record's features may be answered over all sessions.
+        sessions: how many sessions these are enough for; 1 at least, which no owner refuses.
+    """
+
+    name: str
+    features: int
+    forms: int
+    sessions: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionLimit:
+    """After how many sessions an audit looks at what predictions gave away; an auditor's.
+
+    Attributes:
+        schema: version of this format.
+        share: the share of a record's forms that owners are thought to let be answered (``most_forms``).
+        parties: what that means for each passive party, in the agreement's order.
+        records: how many records each further session was trained on, in the clear; 0 for none.
+        reason: why there is no further session where the limit allows some; a sentence.
+    """
+
+    schema: int = SCHEMA
+    share: float
+    parties: tuple[AskedParty, ...]
+    records: int = 0
+    reason: str | None = None
+
+    @property
+    def sessions(self) -> int:
+        """The most sessions with any passive party."""
+        return max(one.sessions for one in self.parties)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,8 @@ from attacks.base import AttackSpec
 
 # In place of names: every attack that can apply.
 ALL = "all"
+# What puts sessions together: the auditor mounts it, for no service of one session sees others.
+MANY_SESSIONS = "many_sessions"
 
 _LINEAR = frozenset({"weights_passive", "weights_active", "bias"})
 # Of records and features: what the slowest attacks do with them in seconds. More records tell nothing more.
@@ -69,6 +71,8 @@ def applicable(scene: Scene) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
     """Split all attacks into those that can apply, and those left out with the reason."""
     chosen, left_out = [], []
     for name in attacks.names():
+        if name == MANY_SESSIONS:
+            continue
         obstacle = next(_obstacles(name, _specification(name), scene), None)
         if obstacle is None:
             chosen.append(name)

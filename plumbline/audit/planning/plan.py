@@ -20,11 +20,13 @@ from plumbline.audit.planning.applicable import (
 from plumbline.audit.planning.calibration import Calibration, calibrate
 from plumbline.audit.planning.cipher_choice import CipherChoice, asked_cipher, chosen_cipher
 from plumbline.audit.planning.forecast import Forecast, Workload, forecast, training_seconds
+from plumbline.audit.planning.owners_limit import reads_scores, session_limit, share_of_forms
 from plumbline.audit.request import AuditRequest
 from plumbline.recipe import CheckedRecipe
 from services.adversary.load import load_attacks
 from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role, role_of
+from services.common.run_records import SessionLimit
 from services.common.settings import environment_values
 from services.protocol1.default_batch import with_batch_size
 
@@ -45,6 +47,7 @@ class AuditPlan:
         attacked: how many of the test records attacks reconstruct.
         workload: how much there is to do.
         forecast: how long it will take.
+        limit: after how many sessions the verdict holds; None where no attack reads the scores of predictions.
     """
 
     request: AuditRequest
@@ -55,6 +58,7 @@ class AuditPlan:
     attacked: int
     workload: Workload
     forecast: Forecast
+    limit: SessionLimit | None
 
     @property
     def test_records(self) -> int:
@@ -110,6 +114,7 @@ def plan_audit(
     decided = replace(request, attacks=chosen, cipher=choice.cipher, settings=settings)
     final = decided.recipe(own_data).checked()
     records = attacked or agreement.row_counts.test
+    limit = session_limit(agreement, share_of_forms(final.asked)) if reads_scores(chosen) else None
     work = replace(
         work,
         attacks=_seconds_of_attacks(final, records, scene.passive_features, work.steps),
@@ -118,7 +123,7 @@ def plan_audit(
     )
     unmeasured = not_measured(scene, left_out or _without_ciphertexts(chosen, choice))
     return AuditPlan(
-        decided, final, choice, left_out, unmeasured, records, work, forecast(work, calibration, choice.cipher)
+        decided, final, choice, left_out, unmeasured, records, work, forecast(work, calibration, choice.cipher), limit
     )
 
 

@@ -51,6 +51,7 @@ class Card:
         by_attack: more measures of each attack, for numbers and dates: the attack's name and what it measured.
         absent: number of records without a value, which are left out.
         level: at which the attack is the best one: the headline's, or where none is of that, the first with one.
+        sessions: after how many sessions that attack is.
     """
 
     answer: ColumnAnswer
@@ -64,6 +65,7 @@ class Card:
     by_attack: tuple[tuple[str, ColumnLeakage], ...] = ()
     absent: int = 0
     level: str = HEADLINE
+    sessions: int = 1
 
 
 def cards_of(
@@ -98,6 +100,7 @@ def _card(number: int, column: ColumnAnswer, evidence: ColumnEvidence | None, do
         by_attack=by_attack,
         absent=evidence.absent,
         level=best.level,
+        sessions=next((one.sessions for one in done if one.attack == best.attack), 1),
     )
 
 

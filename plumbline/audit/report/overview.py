@@ -113,7 +113,8 @@ def _anyway(column: ColumnAnswer, level: Level) -> str:
         return guessed
     # Who has the scores can still guess.
     more = percent_words(1 - known.error) if known.error < known.e0 else "no more"
-    return f"{guessed}, {more} with scores"
+    one = next((share_words(own) for own in column.one_session if own.level == level), "")
+    return f"{guessed}, {more} with scores" + (f"; after one session alone the share is {one}" if one else "")
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------

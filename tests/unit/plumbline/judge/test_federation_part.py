@@ -65,7 +65,7 @@ def test_without_attacks_e0_is_told_all_the_same() -> None:
         10,
         generator=np.random.default_rng(0),
     )
-    assert [(one.baseline, one.e0, one.attack, one.error, one.part) for one in column] == [
+    assert [(one.baseline, one.e0, one.attack, one.error, one.part) for one in column.levels] == [
         ("guess", 0.25, "", None, None)
     ] * 4
 
@@ -120,7 +120,7 @@ def test_who_is_best_by_luck_is_not_credited_with_it() -> None:
         return [of(one, rows) for one in lucky], [of(guess, rows)]
 
     (column,) = choose_and_judge(measure, 60, generator=np.random.default_rng(0))
-    assert not column[0].is_exposed
+    assert not column.levels[0].is_exposed
 
 
 def of(losses: Losses, rows: IntArray) -> Losses:

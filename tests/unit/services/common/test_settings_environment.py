@@ -66,6 +66,7 @@ def given_settings(draw: st.DrawFn) -> dict[str, Any]:
         "defences": st.just(tuple(defences)),
         "guard": st.sampled_from(["warn", "refuse", "off"]),
         "alignments_per_day": st.integers(1, 10**6),
+        "most_forms": st.floats(0, 1, exclude_min=True),
         "auxiliary": TEXTS,
         "run_dir": st.none() | PATHS,
         "record_features": st.booleans(),

@@ -1,0 +1,1 @@
+"""What the active party knows after as many sessions as the passive parties' owners allow."""

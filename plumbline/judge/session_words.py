@@ -1,0 +1,66 @@
+"""After how many sessions the lights of columns hold, and what one session alone tells, in words."""
+
+from collections.abc import Sequence
+
+from plumbline.judge.answer import ColumnAnswer
+from plumbline.judge.lights import light_of
+from plumbline.judge.wording import short
+from services.common.run_records import SessionLimit
+from vfl.data.faults import counted
+
+
+def sessions_behind(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], party: str = "") -> int:
+    """After how many sessions with a passive party, or with any, the lights of columns hold; 1 where nobody added any.
+
+    Args:
+        limit: of the run; None where no auditor looked beyond its own session.
+        columns: that are judged.
+        party: the passive party's name; empty for the most of all.
+    """
+    if limit is None or not any(one.one_session for one in columns):
+        return 1
+    return max(one.sessions for one in limit.parties if party in ("", one.name))
+
+
+def told_by_one(columns: Sequence[ColumnAnswer]) -> str:
+    """How many columns one session alone tells: ``2 of them far better and 4 somewhat better``."""
+    lights = [light_of(one.one_session) for one in columns]
+    far, better = lights.count("red"), lights.count("amber")
+    parts = [f"{far} of them far better"] if far else []
+    if better:
+        parts.append(f"{better} somewhat better" if far else f"{better} of them somewhat better")
+    return " and ".join(parts) or "none of them"
+
+
+def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], classes: int) -> str:
+    """Say for how many sessions the lights of columns are, why so many, and what one of them would show.
+
+    Args:
+        limit: of the run; None where no auditor looked beyond its own session: then nobody says.
+        columns: that are judged.
+        classes: k.
+    """
+    if limit is None or not columns:
+        return ""
+    if limit.reason:
+        return f"The lights of columns are for one session. {limit.reason}"
+    each = f"a session of {classes} classes takes {classes - 1} of them"
+    most = f"the most that PLUMBLINE_MOST_FORMS={limit.share:g} allows ({_forms(limit)}; {each})"
+    if limit.sessions == 1:
+        return f"The lights of columns are for one session, {most}."
+    if sessions_behind(limit, columns) == 1:
+        return f"The lights of columns are for one session: what {limit.sessions} tell, {most}, was not measured."
+    lights = [light_of(one.one_session) for one in columns]
+    shown = ", ".join(f"{lights.count(light)} {light}" for light in dict.fromkeys(lights))
+    return (
+        f"The lights of columns are for {limit.sessions} sessions, {most}. All but one were trained in the clear by "
+        f"the auditor, over {counted(limit.records, 'record')} each (SIMULATED). After one session alone: {shown}."
+    )
+
+
+def _forms(limit: SessionLimit) -> str:
+    """How many forms of a record each passive party's owner lets be answered."""
+    several = len(limit.parties) > 1
+    words = [f"{one.forms} of a record's {counted(one.features, 'form')}" for one in limit.parties]
+    named = [f"{word} at {short(one.name)}" for word, one in zip(words, limit.parties, strict=True)]
+    return ", ".join(named if several else words)
