@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import attacks
+from tests.unit.attacks.bayes.test_observation import defended
 from tests.unit.attacks.test_posterior import PRIORS, drawn, error
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
@@ -66,6 +67,32 @@ def test_a_repeated_session_tells_nothing_more() -> None:
     attack = attacks.load("many_sessions", prior="covariance", box=False)
     repeated = attack.reconstruct(replace(view, earlier=(view, view)))
     np.testing.assert_allclose(repeated, attack.reconstruct(view), atol=1e-9)
+
+
+DEFENDED: dict[str, tuple[str, dict[str, object]]] = {
+    "2 decimals": ("score_rounding", {"decimals": 2}),
+    "3 decimals": ("score_rounding", {"decimals": 3}),
+    "noise": ("score_noise", {}),
+    "scheme 1": ("score_scheme1", {}),
+    "scheme 2": ("score_scheme2", {}),
+    "scheme 3": ("score_scheme3", {}),
+    "decision": ("class_label", {}),
+}
+
+
+@pytest.mark.parametrize("defence", DEFENDED)
+def test_sessions_add_up_behind_every_score_defence(defence: str) -> None:
+    plain, truth = drawn(n=40, k=3, d=6)
+    sessions = in_sessions(plain, truth, 6)
+    behind = [defended(one, DEFENDED[defence]) for one in (sessions, *sessions.earlier)]
+    attack = attacks.load("many_sessions", prior="covariance", draws=60)
+    one, all_of_them = (
+        error(attack.reconstruct(replace(behind[0], earlier=tuple(behind[1:count]))), truth) for count in (1, 6)
+    )
+    alone = error(attack.without_scores(plain), truth)
+    exact = defence.startswith("scheme")
+    assert all_of_them < (1e-15 if exact else 0.75 * one)
+    assert one < alone
 
 
 def test_earlier_sessions_are_of_the_same_records_and_features() -> None:
