@@ -8,7 +8,7 @@ from plumbline.judge.answer import HEADLINE, Answer, ColumnAnswer, Light, PartyA
 from plumbline.judge.federation_part import at
 from plumbline.judge.lights import light_of, light_of_column, light_of_training, worst
 from plumbline.judge.predictions import LEAST_RECORDS, AttackFinding, PredictionFindings
-from plumbline.judge.session_words import limit_sentence, sessions_behind, told_by_one
+from plumbline.judge.session_words import is_untried, limit_sentence, sessions_behind, told_by_one
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.verdicts import SourceVerdict
@@ -302,9 +302,8 @@ def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) ->
     if unknown and _is_measured(own):
         words += f"; too little was measured to say of {listed(unknown)}"
     lights = [one.light for one in own]
-    return _party_answer(
-        case, party, lights, words.replace(" its 1 columns", " its 1 column"), _untried_on_columns(case)
-    )
+    untried = [*_untried_on_columns(case), *_untried_sessions(case, own)]
+    return _party_answer(case, party, lights, words.replace(" its 1 columns", " its 1 column"), untried)
 
 
 def _party_answer(case: _Case, party: str, lights: Sequence[Light], words: str, untried: Sequence[str]) -> PartyAnswer:
@@ -332,6 +331,10 @@ def _untried_on_columns(case: _Case) -> list[str]:
     failed = [one.attack for one in case.predictions.attacks if one.sees_scores and _has_failed(one)]
     failed += [one.attack for one in case.training if one.party == active and _has_failed(one)]
     return _untried(case, [name for name in case.honest if name == active], failed)
+
+
+def _untried_sessions(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
+    return ["what further sessions tell was not measured"] if is_untried(case.predictions.limit, columns) else []
 
 
 def _untried(case: _Case, honest: Sequence[str], failed: Sequence[str]) -> list[str]:

@@ -22,6 +22,12 @@ def sessions_behind(limit: SessionLimit | None, columns: Sequence[ColumnAnswer],
     return max(one.sessions for one in limit.parties if party in ("", one.name))
 
 
+def is_untried(limit: SessionLimit | None, columns: Sequence[ColumnAnswer]) -> bool:
+    """Whether what further sessions tell is unknown, though an owner allows them."""
+    is_open = limit is not None and limit.reason is None and limit.sessions > 1
+    return is_open and sessions_behind(limit, columns) == 1
+
+
 def told_by_one(columns: Sequence[ColumnAnswer]) -> str:
     """How many columns one session alone tells: ``2 of them far better and 4 somewhat better``."""
     lights = [light_of(one.one_session) for one in columns]
@@ -48,7 +54,7 @@ def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], 
     most = f"the most that PLUMBLINE_MOST_FORMS={limit.share:g} allows ({_forms(limit)}; {each})"
     if limit.sessions == 1:
         return f"The lights of columns are for one session, {most}."
-    if sessions_behind(limit, columns) == 1:
+    if is_untried(limit, columns):
         return f"The lights of columns are for one session: what {limit.sessions} tell, {most}, was not measured."
     lights = [light_of(one.one_session) for one in columns]
     shown = ", ".join(f"{lights.count(light)} {light}" for light in dict.fromkeys(lights))

@@ -116,6 +116,7 @@ def attack_seconds(label: str, records: int, features: int, steps: int) -> float
         "gia": 2.5 + records * (0.001 + 1e-4 * features),
         "grn": 1.0 + records * (0.005 + 2e-5 * features),
         "posterior": 0.2 + 2e-5 * records * features**1.5,
+        MANY_SESSIONS: 0.2 + 2e-5 * records * features**1.5,
         "shadow": 5.0,
         "imputation": 1.0,
         "feature_order": 0.5 + 0.0005 * steps,

@@ -6,7 +6,7 @@ measured once and scaled by this machine's speed. ``docs/how-to/how-long.md`` co
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from plumbline.audit.planning.calibration import Calibration, CipherSeconds, products_of
 from services.common.agreement import Agreement
@@ -20,6 +20,7 @@ _EPOCH_MESSAGES = 0.04
 _JUDGE_PER_CELL = 6e-6
 _REPORT = 4.0
 _PREDICTED_RECORD = 8e-6
+_CLEAR_SESSION = 0.03
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Workload:
         attacks: seconds that each attack is thought to take on the reference machine, by its label.
         attacked_records: how many records attacks on predictions reconstruct.
         passive_features: how many features these records have at the passive parties.
+        sessions: after how many sessions the verdict holds.
+        at_the_limit: as ``attacks``, of those on all of these sessions.
     """
 
     agreement: Agreement
@@ -70,6 +73,8 @@ class Workload:
     attacks: Mapping[str, float]
     attacked_records: int
     passive_features: int
+    sessions: int = 1
+    at_the_limit: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
@@ -82,7 +87,7 @@ def forecast(work: Workload, calibration: Calibration, cipher: str) -> Forecast:
     """Foretell a run under a cipher, ``paillier`` or ``plain``; for the first the calibration has its operations."""
     speed = calibration.blinded_id / _REFERENCE_ID
     plan = work.agreement.plan
-    cells = work.attacked_records * work.passive_features * len(work.attacks)
+    cells = work.attacked_records * work.passive_features * (len(work.attacks) + len(work.at_the_limit))
     attacking = speed * sum(work.attacks.values())
     stages = [
         StageForecast("starting", speed * _PROCESS_START, f"{len(work.ids) + 1} processes"),
@@ -94,6 +99,10 @@ def forecast(work: Workload, calibration: Calibration, cipher: str) -> Forecast:
     if work.attacks:
         amount = f"{len(work.attacks)} attacks, {work.attacked_records:,} records"
         stages.append(StageForecast("attacking", attacking, amount))
+    if work.at_the_limit:
+        trained, amount = (work.sessions - 1) * _CLEAR_SESSION, f"{work.sessions} sessions at the owner's limit"
+        seconds = speed * (trained + sum(work.at_the_limit.values()))
+        stages.append(StageForecast("further sessions", seconds, amount))
     stages.append(StageForecast("judging", speed * (_REPORT + _JUDGE_PER_CELL * cells), "and the report"))
     return Forecast(tuple(stages))
 

@@ -20,7 +20,7 @@ from plumbline.audit.planning.applicable import (
 from plumbline.audit.planning.calibration import Calibration, calibrate
 from plumbline.audit.planning.cipher_choice import CipherChoice, asked_cipher, chosen_cipher
 from plumbline.audit.planning.forecast import Forecast, Workload, forecast, training_seconds
-from plumbline.audit.planning.owners_limit import reads_scores, session_limit, share_of_forms
+from plumbline.audit.planning.owners_limit import labels_of, reads_scores, session_limit, share_of_forms
 from plumbline.audit.request import AuditRequest
 from plumbline.recipe import CheckedRecipe
 from services.adversary.load import load_attacks
@@ -115,11 +115,14 @@ def plan_audit(
     final = decided.recipe(own_data).checked()
     records = attacked or agreement.row_counts.test
     limit = session_limit(agreement, share_of_forms(final.asked)) if reads_scores(chosen) else None
+    together = labels_of(decided.levels, limit) if limit is not None else {}
     work = replace(
         work,
         attacks=_seconds_of_attacks(final, records, scene.passive_features, work.steps),
         attacked_records=records,
         passive_features=scene.passive_features,
+        sessions=1 if limit is None else limit.sessions,
+        at_the_limit={label: attack_seconds(label, records, scene.passive_features, 0) for label in together},
     )
     unmeasured = not_measured(scene, left_out or _without_ciphertexts(chosen, choice))
     return AuditPlan(

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plumbline.audit.candidates import most_trials
+from plumbline.audit.planning.applicable import MANY_SESSIONS
 from plumbline.audit.planning.owners_limit import labels_of
 from plumbline.audit.planning.plan import AuditPlan
 from plumbline.job_progress import duration_words
@@ -40,10 +41,10 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             f"They reconstruct {plan.attacked:,} of the {plan.test_records:,} test records; "
             f"--set attacked_records={plan.test_records} takes all."
         )
-    if plan.limit is not None and (sessions := labels_of(plan.request.levels, plan.limit)):
+    if plan.limit is not None and labels_of(plan.request.levels, plan.limit):
         yield (
-            f"Afterwards {' and '.join(sessions)} put {plan.limit.sessions} sessions about these records together: as "
-            f"many as PLUMBLINE_MOST_FORMS={plan.limit.share:g} allows (--most-forms)."
+            f"Afterwards {MANY_SESSIONS} puts {plan.limit.sessions} sessions about the same records together, the most "
+            f"that PLUMBLINE_MOST_FORMS={plan.limit.share:g} allows: --most-forms says what owners will set."
         )
     if plan.left_out:
         yield f"Left out: {'; '.join(_left_out_by_reason(plan))}."

@@ -1,7 +1,10 @@
 """Attacks an audited session together with all further ones that the passive parties' owners would allow."""
 
+import logging
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -44,11 +47,24 @@ def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder,
     if mounted := labels_of(plan.request.levels, limit):
         sessions = ClearSessions(tables, plan.recipe.parties, agreement)
         limit = replace(limit, records=len(sessions.training_rows))
-        batch = _attacked(_seen_of_all(sessions, run, limit, progress), mounted, limit)
+        with _logged(run.logs / "auditor.log"):
+            batch = _attacked(_seen_of_all(sessions, run, limit, progress), mounted, limit)
         found = folder.estimates(0)
         folder.write_estimates(0, Estimates(found.rows, found.by_attack | batch.arrays, found.auxiliary_rows))
         folder.write_prediction_outcomes([*outcomes, *batch.outcomes])
     folder.write_session_limit(limit)
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """Write what services would log of an attack that fails to a file, and not on the console."""
+    handler, log = logging.FileHandler(path, delay=True), logging.getLogger("services")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        handler.close()
 
 
 def _seen_of_all(

@@ -12,12 +12,12 @@ from typing import cast
 import numpy as np
 
 from attacks import AuxiliaryRows, PassiveMoments, PredictionView
-from defences.base import ScoreDefence
+from defences import NoiseSource, ScoreDefence
 from plumbline.audit.joined_tables import JoinedTables
 from services.adversary.knowledge import Knowledge
 from services.adversary.predictions import spread
 from services.common.agreement import Agreement
-from services.common.applied_defences import load_defences, noise_source
+from services.common.applied_defences import load_defences
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.coordinator.gram import total_gram
@@ -59,9 +59,13 @@ class ClearSessions:
         self._tables, self._settings = tables, settings
         self._scheme = ResidualScheme(agreement.classes)
         self._passive = tuple(party.name for party in agreement.parties[1:])
-        self._defences = {name: PartyDefences.of(settings[name], Role.PASSIVE) for name in self._passive}
-        chosen = cast("tuple[ScoreDefence, ...]", load_defences(settings[Role.COORDINATOR], Role.COORDINATOR))
-        self._protection = Protection(chosen, noise_source(settings[Role.COORDINATOR]))
+        self._defences = {
+            name: PartyDefences(load_defences(settings[name], Role.PASSIVE), _secrets_of(settings[name]))
+            for name in self._passive
+        }
+        coordinator = settings[Role.COORDINATOR]
+        chosen = cast("tuple[ScoreDefence, ...]", load_defences(coordinator, Role.COORDINATOR))
+        self._protection = Protection(chosen, _secrets_of(coordinator))
         own = tables.aligned[Role.ACTIVE].features
         # The active party's last column is its bias.
         self._features = {str(Role.ACTIVE): np.column_stack([own, np.ones(len(own))])}
@@ -164,6 +168,11 @@ class ClearSessions:
             scores=self.scores(models, known),
             labels=tables.labels[known],
         )
+
+
+def _secrets_of(settings: Settings) -> NoiseSource:
+    """The secrets that this process draws in every session: an audit's repeat."""
+    return NoiseSource(settings.private_seed)
 
 
 def without_training(view: PredictionView) -> PredictionView:
