@@ -11,9 +11,11 @@ from rich.text import Text
 
 from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
+from services.common.settings import environment_values, settings_of
 from vfl.arrays import FloatArray
 from vfl.data.faults import counted
 from vfl.data.typed_tables import TypedTable
+from vfl.learning.forms import most_forms
 from vfl.theory.prediction import Interval, PreflightBounds, preflight_bounds
 
 _ASSUMPTIONS = (
@@ -49,6 +51,7 @@ class Preflight:
         classes: k.
         bounds: of the attacks' errors, mean over columns.
         columns: one per feature.
+        share: PLUMBLINE_MOST_FORMS: of the sums of columns that tell a record, how many may be answered.
     """
 
     rows: int
@@ -56,6 +59,29 @@ class Preflight:
     classes: int
     bounds: PreflightBounds
     columns: tuple[ColumnGuesses, ...]
+    share: float
+
+    @property
+    def most_forms(self) -> int:
+        """How many independent sums of its columns an active party is answered with about one record."""
+        return most_forms(self.share, self.features)
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions that is enough for; the first is never refused."""
+        return max(1, self.most_forms // (self.classes - 1))
+
+    @property
+    def limit(self) -> str:
+        """What several sessions add up to, and where the passive party stops, in sentences."""
+        each = min(self.classes - 1, self.features)
+        sessions = "one session" if self.sessions == 1 else f"{self.sessions} sessions"
+        return (
+            f"Sessions add up: each one of {self.classes} classes answers {each} of the {self.features} independent "
+            f"sums of columns that tell a whole record. With PLUMBLINE_MOST_FORMS={self.share:g} at most "
+            f"{self.most_forms} of a record are answered per active party: {sessions}. An epoch that is validated is "
+            "one more model, of the validation records; epochs are validated only within the limit."
+        )
 
     @property
     def verdict(self) -> str:
@@ -121,7 +147,10 @@ def _examined(table: TypedTable, classes: int) -> Preflight:
     fitted = fit_columns(table, np.arange(len(table.ids)), "minmax")
     features = fitted.transform(table)
     columns = tuple(_guesses(one.name, values) for one, values in zip(fitted.columns, features.T, strict=True))
-    return Preflight(len(features), features.shape[1], classes, preflight_bounds(features, classes), columns)
+    # As the service of this party would read it.
+    own = settings_of({name: value for name, value in environment_values().items() if name == "most_forms"})
+    bounds = preflight_bounds(features, classes)
+    return Preflight(len(features), features.shape[1], classes, bounds, columns, own.most_forms)
 
 
 def _guesses(name: str, values: FloatArray) -> ColumnGuesses:
@@ -131,12 +160,13 @@ def _guesses(name: str, values: FloatArray) -> ColumnGuesses:
 def _facts(found: Preflight) -> dict[str, Any]:
     facts = asdict(found)
     facts["bounds"]["fully_determined"] = found.bounds.fully_determined
-    return {**facts, "verdict": found.verdict, "advice": found.advice, "assumptions": list(_ASSUMPTIONS)}
+    told = {"most_forms": found.most_forms, "sessions": found.sessions, "limit": found.limit}
+    return {**facts, **told, "verdict": found.verdict, "advice": found.advice, "assumptions": list(_ASSUMPTIONS)}
 
 
 def _print(found: Preflight) -> None:
     bounds, console = found.bounds, Console(highlight=False, markup=False)
-    console.print(found.verdict, f"{found.advice}\n", sep="\n\n")
+    console.print(found.verdict, found.advice, f"{found.limit}\n", sep="\n\n")
     errors = RichTable(title="Mean squared error per value, on the scale of 0 to 1")
     for heading, side in (("who guesses how", "left"), ("least", "right"), ("most", "right")):
         errors.add_column(heading, justify="right" if side == "right" else "left")

@@ -24,6 +24,9 @@ from services.common.run_records import Estimates, SessionLimit
 from vfl.arrays import FloatArray, IntArray
 from vfl.data.faults import counted
 
+# Of more columns sampling takes minutes: their posterior is computed in closed form.
+_MOST_SAMPLED = 64
+
 
 def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder, progress: RunProgress) -> None:
     """Add to what a federation's attacks on predictions found what the same adversary finds after further sessions.
@@ -53,6 +56,12 @@ def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder,
         folder.write_estimates(0, Estimates(found.rows, found.by_attack | batch.arrays, found.auxiliary_rows))
         folder.write_prediction_outcomes([*outcomes, *batch.outcomes])
     folder.write_session_limit(limit)
+
+
+def _without_values(view: attacks.PredictionView) -> attacks.PredictionView:
+    """The view without what it tells of single values of columns, which takes minutes to weigh where there are many."""
+    known = view.moments
+    return view if known is None else replace(view, moments=replace(known, supports=(), frequencies=(), groups=()))
 
 
 @contextmanager
@@ -107,13 +116,18 @@ def _delivered(folder: RunFolder, rows: IntArray) -> FloatArray:
 def _attacked(view: attacks.PredictionView, mounted: Mapping[str, str], limit: SessionLimit) -> AttackedBatch:
     """What the attack finds at each level, in the words of a hosted one."""
     batch = AttackedBatch(0, view.n)
+    is_wide = view.d > _MOST_SAMPLED
+    seen = _without_values(view) if is_wide else view
     for label, prior in mounted.items():
-        batch.mount(Mounted(label, attacks.load_prediction(MANY_SESSIONS, prior=prior), lambda: view))
+        attack = attacks.load_prediction(MANY_SESSIONS, prior=prior, box=not is_wide)
+        batch.mount(Mounted(label, attack, lambda: seen))
     made = len(view.earlier)
     simulated = (
         f"SIMULATED: {made} of the {made + 1} sessions were trained in the clear by the auditor, each in one epoch "
         f"over {counted(limit.records, 'record')}."
     )
+    if is_wide:
+        simulated += f" So many columns ({view.d}) were solved for at once, without their bounds and their few values."
     batch.outcomes = [
         replace(one, sessions=limit.sessions, notes=(simulated, *(one.notes or ()))) for one in batch.outcomes
     ]
