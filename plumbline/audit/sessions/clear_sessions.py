@@ -87,12 +87,10 @@ class ClearSessions:
         names, rows = [str(Role.ACTIVE), *passive], self.training_rows
         features = [self._features[name][rows] for name in names]
         starts = [_LARGE * self._drawn(Role.ACTIVE, generator), *(self._starts[name] for name in passive)]
-        # Of the largest steps, one that can't diverge.
-        longest = max(float((np.hstack(features) ** 2).sum(axis=1).max()), 1.0)
         descent = GradientDescent(
             BatchSchedule(np.arange(len(rows)), min(_BATCH_SIZE, len(rows)), self.agreement.plan.seed),
             epochs=1,
-            learning_rate=1 / (self._scheme.gradient_scale(1) * longest),
+            learning_rate=_step_size(np.hstack(features), self._scheme),
         )
         data = VerticalData(features, self._tables.labels[rows], self.agreement.classes)
         return self.models(dict(zip(names, train_centrally(data, starts, descent), strict=True)))
@@ -168,6 +166,11 @@ class ClearSessions:
             scores=self.scores(models, known),
             labels=tables.labels[known],
         )
+
+
+def _step_size(features: FloatArray, scheme: ResidualScheme) -> float:
+    """A large step size with which gradient descent can't diverge on these (n, d) records."""
+    return 1 / (scheme.gradient_scale(1) * max(float((features**2).sum(axis=1).max()), 1.0))
 
 
 def _secrets_of(settings: Settings) -> NoiseSource:

@@ -1,0 +1,55 @@
+"""An audit looks at as many sessions as owners allow, and those that it makes are what a federation would have made."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from plumbline.audit.joined_tables import JoinedTables
+from plumbline.audit.request import AuditRequest
+from plumbline.audit.run import audited
+from plumbline.audit.sessions import clear_sessions
+from plumbline.audit.sessions.clear_sessions import ClearSessions
+from plumbline.judge.lights import light_of
+from services.common.identity import Role
+
+
+def test_lights_are_of_the_limit_and_its_sessions_are_a_federations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The plan of a further session, which the audit's own session has for once.
+    rate = 0.4
+    request = AuditRequest(
+        data="breast_cancer",
+        attacks=("half_star",),
+        runs=tmp_path,
+        cipher="plain",
+        settings={"epochs": 1, "batch_size": 32, "learning_rate": rate},
+    )
+    run, findings = audited(request, Console(file=io.StringIO()))
+    parties = request.recipe().checked().parties
+    agreement = findings.summary.agreement
+    tables = JoinedTables(parties)
+
+    monkeypatch.setattr(clear_sessions, "_LARGE", 1.0)
+    monkeypatch.setattr(clear_sessions, "_step_size", lambda *_: rate)
+    sessions = ClearSessions(tables, parties, agreement)
+    again = sessions.trained(["passive"], np.random.default_rng(parties[Role.ACTIVE].private_seed))
+    for name in ("active", "passive"):
+        np.testing.assert_allclose(again[name].parameters.weights[0], run.parties.weights(name).weights, atol=1e-12)
+    record = run.parties.record("active")
+    rows = np.array(record.test_rows)
+    np.testing.assert_allclose(sessions.scores(again, rows), np.array(record.test_scores), atol=1e-12)
+
+    limit = findings.predictions.limit
+    assert limit is not None
+    assert [(one.features, one.forms, one.sessions) for one in limit.parties] == [(15, 7, 7)]
+    together = [one for one in findings.predictions.attacks if one.sessions == 7]
+    assert [one.level for one in together] == ["nothing", "marginals", "covariance"]
+    assert all("SIMULATED: 6 of the 7 sessions" in one.notes[0] for one in together)
+    lights = [(light_of(one.one_session), one.light) for one in findings.answer.columns]
+    assert ("green", "red") in lights or ("amber", "red") in lights
+    assert sum(light == "red" for _, light in lights) > sum(light == "red" for light, _ in lights)
+    assert findings.answer.sentence.startswith("After 7 sessions: if the passive party joins")
