@@ -26,7 +26,7 @@ def test_lights_are_of_the_limit_and_its_sessions_are_a_federations(
         attacks=("half_star",),
         runs=tmp_path,
         cipher="plain",
-        settings={"epochs": 1, "batch_size": 32, "learning_rate": rate},
+        settings={"epochs": 1, "batch_size": 32, "learning_rate": rate, "most_forms": 0.5},
     )
     run, findings = audited(request, Console(file=io.StringIO()))
     parties = request.recipe().checked().parties

@@ -59,6 +59,7 @@ def test_the_numbers_are_theorys_of_the_table_as_a_party_encodes_it(tmp_path: Pa
 
 def test_the_limit_of_all_sessions_is_told_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, _ = table(tmp_path)
+    monkeypatch.setenv("PLUMBLINE_MOST_FORMS", "0.5")
     found = facts(path, "--classes", "2", "--id", "client")
     assert (found["share"], found["most_forms"], found["sessions"]) == (0.5, 2, 2)
     monkeypatch.setenv("PLUMBLINE_MOST_FORMS", "0.9")
