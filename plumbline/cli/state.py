@@ -158,5 +158,5 @@ def _answered_in(path: Path) -> Iterator[str]:
         for one in spent_in(content):
             yield (
                 f"{one.active} was answered about {one.records} records, most about row {one.row + 1}: {one.most} "
-                f"independent sums of its columns, of {one.features} that tell the whole record"
+                f"of the {one.features} independent sums of its columns that tell the whole record"
             )

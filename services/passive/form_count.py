@@ -157,8 +157,9 @@ class FormCount:
             if after is before:
                 return
             ranks = after.ranks(keys)
-            furthest = int(ranks.argmax())
-            spent = Spent(active, len(after.records), int(ranks[furthest]), int(rows[furthest]), len(self._data.grids))
+            most = int(ranks.max())
+            row = int(rows[ranks == most].min())
+            spent = Spent(active, len(after.records), most, row, len(self._data.grids))
             if account is not None and account.spent.most > spent.most:
                 spent = Spent(active, spent.records, account.spent.most, account.spent.row, spent.features)
             accounts = {**self._accounts, active: _Account(after, spent)}
