@@ -116,6 +116,12 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
         ]
     if not agreement.plan.rerandomise:
         warnings.append("INSECURE: rerandomise=off, answers carry the key holder's randomness.")
+    if agreement.plan.patience and agreement.validated_epochs < agreement.plan.epochs:
+        warnings.append(
+            f"Early stopping chooses among {agreement.validated_epochs} of {agreement.plan.epochs} epochs: no more are "
+            "validated, since every validation is one more answer about the same records (PLUMBLINE_MOST_FORMS of the "
+            "passive party's owner)."
+        )
     if agreement.plan.patience and agreement.score_defences:
         warnings.append(
             f"Early stopping judges epochs by scores as {', '.join(agreement.score_defences)} leaves them and may keep "

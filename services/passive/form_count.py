@@ -121,7 +121,7 @@ class FormCount:
             f"{self._share:g})"
         )
         told = (
-            f"After this session {terms.active} has been answered with {after} independent sums of the columns of a "
+            f"With this session {terms.active} is answered with {after} independent sums of the columns of a "
             f"record, in all its sessions: {features} tell the whole record."
         )
         if after > most and before:

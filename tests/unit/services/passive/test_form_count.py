@@ -14,6 +14,7 @@ from services.common.errors import OutOfOrder
 from services.common.state_folder import StateError, StateFolder, StateNotKept
 from services.passive.form_count import FORMS, spent_in
 from tests.harness.parties import ACTIVE, PASSIVE, Watcher, active_data, house, party_data, small_settings
+from tests.harness.processes import weights_of
 from tests.harness.restarts import Town, town
 from vfl.learning.networks import DenseNetwork
 
@@ -32,7 +33,9 @@ def test_sessions_add_up_to_the_owners_limit_and_the_first_is_never_refused(tmp_
         before = home.train()
         scores = home.scores()
         assert spent(home) == 1
-        with pytest.raises(OutOfOrder, match="answered with 2 independent sums of the columns of a record") as refused:
+        with pytest.raises(
+            OutOfOrder, match="is answered with 2 independent sums of the columns of a record"
+        ) as refused:
             home.train()
         assert "1 of 3, which is as many as passive's owner allows (PLUMBLINE_MOST_FORMS=0.5)" in str(refused.value)
         # The model of before answers on.
