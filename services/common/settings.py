@@ -156,10 +156,7 @@ class Settings(BaseSettings):
     )
 
     alignments_per_day: int = Field(
-        5,
-        ge=1,
-        le=1_000_000,
-        description="Passive party: alignments that it answers an active party within 24 hours.",
+        5, ge=1, le=1_000_000, description="Passive party: alignments that it answers an active party within 24 hours."
     )
     most_forms: float = Field(
         0.5,
