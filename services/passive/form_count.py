@@ -1,6 +1,6 @@
 """How many independent forms of each record an active party was answered with, in all its sessions. Knows no network.
 
-    a session is joined      room_for   refused where it would pass the owner's limit, a first one never
+    a session is joined      room_for   refused where it would pass the owner's limit; a first one is let be
     an epoch is validated    count      of the validation records, before the first of them is answered
     training ends            count      of all aligned records: any of them may be asked about from now on
 
@@ -71,7 +71,7 @@ class FormCount:
     The count is by record and by column's name, whatever becomes of the table: who appends rows forgets nothing.
     """
 
-    def __init__(self, name: str, data: PartyData, state: State, share: float) -> None:
+    def __init__(self, name: str, data: PartyData, state: State, share: float, *, refuses_first: bool = False) -> None:
         """Take up what ``state`` holds.
 
         Args:
@@ -79,6 +79,7 @@ class FormCount:
             data: its table.
             state: where the count is kept.
             share: of the party's features, so many forms of a record may be answered; 1 for all of them.
+            refuses_first: whether a first session is refused that passes the limit by itself.
 
         Raises:
             StateError: for a broken file.
@@ -87,6 +88,7 @@ class FormCount:
         self._data = data
         self._state = state
         self._share = share
+        self._refuses_first = refuses_first
         self._lock = threading.Lock()
         content = state.read(FORMS)
         self._accounts = {} if content is None else _unpacked(content)
@@ -124,7 +126,7 @@ class FormCount:
             f"With this session {terms.active} is answered with {after} independent sums of the columns of a "
             f"record, in all its sessions: {features} tell the whole record."
         )
-        if after > most and before:
+        if after > most and (before or self._refuses_first):
             raise OutOfOrder(
                 f"{told} No more than {limit} are answered. Go on with the model that is served, train with other "
                 f"records, or ask {self._name}'s owner."

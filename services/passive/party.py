@@ -117,7 +117,10 @@ class PassiveParty:
         self._session: _Session | None = None
         self._models = ServedModels(self.name, self._data, context.state)
         self._submissions = SeenSubmissions(context.state)
-        self._forms = FormCount(self.name, self._data, context.state, context.settings.most_forms)
+        settings = context.settings
+        self._forms = FormCount(
+            self.name, self._data, context.state, settings.most_forms, refuses_first=settings.guard == "refuse"
+        )
         # Models that were counted, by session and epochs.
         self._counted: set[tuple[str, int]] = set()
 

@@ -43,6 +43,23 @@ def test_sessions_add_up_to_the_owners_limit_and_the_first_is_never_refused(tmp_
         assert home.passive().holds_model(before)
 
 
+@pytest.mark.parametrize("guard", ["warn", "refuse"])
+def test_many_classes_pass_the_limit_at_once_and_are_told_or_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, guard: str
+) -> None:
+    """Three classes tell two sums of three columns."""
+    table = active_data(labels=[("no", "yes", "maybe")[row % 3] for row in range(60)])
+    with town(tmp_path, active=table, guard=guard, **LIMITED) as home:
+        if guard == "refuse":
+            with pytest.raises(OutOfOrder, match="No more than 1 of 3"):
+                home.train()
+            return
+        home.train()
+        assert "That is more than 1 of 3" in caplog.text
+        assert "a first session is answered all the same" in caplog.text
+        assert spent(home) == 2
+
+
 def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
     with town(tmp_path, **LIMITED) as home:
         home.train()
