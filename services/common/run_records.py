@@ -42,7 +42,7 @@ class EpochRecord:
 
     Attributes:
         epoch: number of the epoch, from 0.
-        validation_loss: mean log loss over the validation rows, in nats; NaN without any.
+        validation_loss: mean log loss over the validation rows, in nats; NaN where the epoch wasn't validated.
         seconds: duration.
     """
 

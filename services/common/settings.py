@@ -156,10 +156,14 @@ class Settings(BaseSettings):
     )
 
     alignments_per_day: int = Field(
-        100,
-        ge=1,
-        le=1_000_000,
-        description="Passive party: alignments that it answers an active party within 24 hours.",
+        5, ge=1, le=1_000_000, description="Passive party: alignments that it answers an active party within 24 hours."
+    )
+    most_forms: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="Passive party: independent sums of its columns that it answers an active party with about one "
+        "record, in all sessions, as a share of its columns; 1: counts, and refuses nothing.",
     )
 
     auxiliary: str = Field(
