@@ -106,11 +106,12 @@ def _tried_in_child(points: Sequence[EntryPoint], seconds: float) -> tuple[list[
 
 
 def _read(answer: str, status: int | None) -> tuple[list[str], str]:
-    lines = answer.splitlines()
-    found = []
-    with suppress(ValueError):  # from where something else than the child wrote
-        for line in lines:
-            found.append(str(json.loads(line)))
+    lines, found = answer.splitlines(), list[str]()
+    for line in lines:
+        # A plugin that forks has a second process answer beside the first.
+        with suppress(ValueError, TypeError):
+            number, words = json.loads(line)
+            found += [str(words)] if number == len(found) else []
     if found[:1] != [_READY]:
         return [], f"can't be tried, for Python doesn't start here (status {status})"
     late = f"takes longer than {_SECONDS:.0f} s to import"
@@ -134,18 +135,18 @@ def try_here(asked: dict[str, Any]) -> None:
         os.dup2(nothing, standard)
     sys.argv[:] = asked["arguments"]
     _limit_memory()
-    _write(answer, _READY)
-    for name, value, group in asked["points"]:
+    _write(answer, 0, _READY)
+    for number, (name, value, group) in enumerate(asked["points"], start=1):
         # Its thread needs no interpreter: it ends a loop in C as well.
         faulthandler.dump_traceback_later(asked["seconds"], exit=True, file=answer)
         problem = _problem(EntryPoint(name, value, group))
         faulthandler.cancel_dump_traceback_later()
-        _write(answer, problem)
+        _write(answer, number, problem)
     os._exit(0)
 
 
-def _write(answer: int, words: str) -> None:
-    os.write(answer, json.dumps(words).encode() + b"\n")
+def _write(answer: int, number: int, words: str) -> None:
+    os.write(answer, json.dumps([number, words]).encode() + b"\n")
 
 
 def _limit_memory() -> None:
