@@ -216,7 +216,7 @@ def sees_scores(outcome: PredictionAttackOutcome) -> bool:
 def _spec_of(outcome: PredictionAttackOutcome) -> attacks.AttackSpec:
     try:
         return attacks.spec_of(outcome.attack.partition("(")[0])
-    except attacks.UnknownAttack:  # another package's, which isn't installed here: the least is assumed of it
+    except ValueError:  # another package's, which isn't installed here, or broken: the least is assumed of it
         return attacks.AttackSpec(adversary="active", phase="prediction", knowledge="agnostic", needs=(), source="")
 
 
