@@ -1,0 +1,87 @@
+"""A party's side of its dialogue with one worker: nothing here waits for ever, whoever is stopped."""
+
+import os
+import pickle
+import signal
+import socket
+from contextlib import suppress
+from multiprocessing.connection import wait
+from pathlib import Path
+
+from vfl.cores.worker import Outcome, receive, send, work
+
+_LOADS = 2  # patiences: a server that has just been started loads its modules first
+_SERVER_LOST = 255  # what multiprocessing calls the exit status of a process that it can't know
+
+
+class WorkerLink:
+    """A worker process, and the pipe to it. One thread uses it at a time.
+
+    Attributes:
+        session: whose secrets it may remember.
+    """
+
+    def __init__(self, session: int, patience: float) -> None:
+        """Start a worker.
+
+        Args:
+            session: number of the party's present session.
+            patience: seconds without a sign of life after which it counts as stopped; its start may take two.
+
+        Raises:
+            OSError, EOFError, RuntimeError: when none can be had.
+        """
+        from vfl.cores.fork_server import start_worker
+
+        self.session = session
+        self._patience = patience
+        self._pipe, others = socket.socketpair()
+        with others:
+            try:
+                self._process = start_worker(work, others, _LOADS * patience)
+            except BaseException:
+                self._pipe.close()
+                raise
+        self._pipe.settimeout(patience)
+
+    def send(self, packed: bytes) -> None:
+        """Give it a packed (function, task); raises OSError when it has died, or doesn't take it."""
+        send(self._pipe, packed)
+
+    def has_answered(self, seconds: float = 0) -> bool:
+        """Whether an answer begins, or its end, within a time."""
+        return bool(wait([self._pipe], seconds))
+
+    def stands_still(self) -> bool:
+        """Wait for its answer. Whether none came, and it computed nothing, in a whole patience."""
+        spent, before = self._processor_time(), None
+        while not self.has_answered(self._patience):
+            before, spent = spent, self._processor_time()
+            if before == spent:
+                return True
+        return False
+
+    def receive(self) -> Outcome:
+        """What its task gave, or what that raised; raises OSError or EOFError when it dies or stops meanwhile."""
+        outcome: Outcome = pickle.loads(receive(self._pipe))  # noqa: S301 - of our own child
+        return outcome
+
+    def end(self) -> None:
+        """End it at once, whatever it is at."""
+        from vfl.cores.fork_server import end_server
+
+        self._pipe.close()
+        if self._process.exitcode in (None, _SERVER_LOST):
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid or 0, signal.SIGKILL)
+        self._process.join(self._patience)
+        if self._process.is_alive():  # nobody tells of its end
+            end_server()
+            self._process.join()
+
+    def _processor_time(self) -> list[str]:
+        """What Linux counts of it; nothing elsewhere, where a worker that computes looks like one that is stopped."""
+        try:
+            return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        except OSError:
+            return []
