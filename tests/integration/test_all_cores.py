@@ -24,11 +24,11 @@ SECRET = "correct-horse-battery"
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
 
 
-Strike = Callable[[int, set[int]], Iterable[int]]
+Strike = Callable[[set[int], set[int]], Iterable[int]]
 
 
 class Stranger:
-    """Watches a job, and sends a signal to some of a party's processes, once: a server, or forks of it, the workers.
+    """Watches a job, and sends a signal to some of a party's processes, once: children, or theirs, the workers.
 
     Attributes:
         victims: who got the signal.
@@ -47,24 +47,24 @@ class Stranger:
 
     def __call__(self, event: active_pb2.JobEvent) -> None:
         started = {helper: children_of(helper) for helper in children_of(self._party)}
-        self.seen |= started.keys() | set().union(*started.values())
+        workers = set().union(*started.values())
+        self.seen |= started.keys() | workers
         for process in self.seen - self.environments.keys():
             with suppress(OSError):  # it has ended, or lets nobody look
                 self.environments[process] = Path(f"/proc/{process}/environ").read_bytes()
         # Workers of an alignment end with it.
         self._is_training = self._is_training or event.stage == "training"
-        for server, workers in started.items():
-            if self._is_training and workers and not self.victims:
-                for victim in self._choose(server, workers):
-                    os.kill(victim, self._number)
-                    self.victims.append(victim)
+        if self._is_training and workers and not self.victims:
+            for victim in self._choose(set(started), workers):
+                os.kill(victim, self._number)
+                self.victims.append(victim)
 
 
 # What is sent, to whom, and what the log says of it.
 STRIKES: list[tuple[signal.Signals, Strike, str]] = [
     (signal.SIGKILL, lambda _, workers: [max(workers)], "A worker process has died"),
     (signal.SIGSTOP, lambda _, workers: [max(workers)], "A worker process stood still"),
-    (signal.SIGSTOP, lambda server, workers: [server, *workers], "A worker process "),
+    (signal.SIGSTOP, set.union, "A worker process "),
 ]
 
 

@@ -6,6 +6,7 @@ milliseconds and shares its memory. Where processes can't be forked this module 
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import subprocess
@@ -65,8 +66,16 @@ def end_server() -> None:
 
 
 if hasattr(os, "fork"):
-    from multiprocessing import forkserver
+    from multiprocessing import forkserver, resource_tracker
     from multiprocessing.context import ForkServerContext as _Context
+
+    @atexit.register
+    def _wake_stopped() -> None:
+        """Have the server, and the process that multiprocessing puts beside it, see that this one ends: so do they."""
+        for process in (forkserver._forkserver._forkserver_pid, resource_tracker._resource_tracker._pid):  # type: ignore[attr-defined]
+            if process is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
 
 
 def _start_bare(program: str, arguments: Sequence[str], descriptors: Sequence[int]) -> int:

@@ -54,7 +54,6 @@ class ProcessCores:
         self._session = 0
         self._deaths = 0
         self._closed = False
-        atexit.register(self.close)
         from vfl.cores.fork_server import start_server
 
         try:
@@ -62,6 +61,7 @@ class ProcessCores:
         except OSError as error:
             self._deaths = self._most_deaths
             _log.warning("No worker process can be had here, work goes on without them: %s.", error)
+        atexit.register(self.close)
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Run the tasks in worker processes, and give the results in order."""

@@ -71,9 +71,9 @@ class WorkerLink:
         from vfl.cores.fork_server import end_server
 
         self._pipe.close()
-        if self._process.exitcode in (None, _SERVER_LOST):
+        if self._process.exitcode in (None, _SERVER_LOST) and self._process.pid:
             with suppress(ProcessLookupError):
-                os.kill(self._process.pid or 0, signal.SIGKILL)
+                os.kill(self._process.pid, signal.SIGKILL)
         self._process.join(self._patience)
         if self._process.is_alive():  # nobody tells of its end
             end_server()
