@@ -18,6 +18,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from vfl.cores.child_environment import child_environment
+from vfl.cores.signs_of_life import processor_time, stands_still
 
 _PRELOADED = ["vfl.cores.worker", "vfl.crypto.engine", "vfl.crypto.curve25519"]
 # There are as many workers as cores: none needs threads for its linear algebra.
@@ -40,7 +41,7 @@ def start_worker(function: Callable[..., None], argument: object, patience: floa
     Args:
         function: what it runs.
         argument: of the function.
-        patience: seconds in which the server answers; one that doesn't is ended, and the next worker starts another.
+        patience: seconds in which the server answers or computes; else it is ended, and the next worker starts another.
 
     Raises:
         OSError, EOFError: when the server ends before it has answered, or can't be started.
@@ -51,7 +52,7 @@ def start_worker(function: Callable[..., None], argument: object, patience: floa
         _launching,
         _replaced(util, "spawnv_passfds", _start_bare),
         _replaced(spawn, "get_preparation_data", _without_main(spawn.get_preparation_data)),
-        _unless_done_in(patience, end_server),
+        _ended_at_standstill(patience),
     ):
         worker.start()
     return worker
@@ -59,10 +60,14 @@ def start_worker(function: Callable[..., None], argument: object, patience: floa
 
 def end_server() -> None:
     """End the server, if there is one. Its workers go on; who waits for it is told."""
-    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-    if server is not None:
+    if (server := _server()) is not None:
         with suppress(ProcessLookupError):
             os.kill(server, signal.SIGKILL)
+
+
+def _server() -> int | None:
+    number: int | None = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    return number
 
 
 if hasattr(os, "fork"):
@@ -72,7 +77,7 @@ if hasattr(os, "fork"):
     @atexit.register
     def _wake_stopped() -> None:
         """Have the server, and the process that multiprocessing puts beside it, see that this one ends: so do they."""
-        for process in (forkserver._forkserver._forkserver_pid, resource_tracker._resource_tracker._pid):  # type: ignore[attr-defined]
+        for process in (_server(), resource_tracker._resource_tracker._pid):  # type: ignore[attr-defined]
             if process is not None:
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGCONT)
@@ -107,12 +112,16 @@ def _replaced(module: Any, name: str, function: Callable[..., Any]) -> Iterator[
 
 
 @contextmanager
-def _unless_done_in(seconds: float, action: Callable[[], None]) -> Iterator[None]:
-    """Act when what is inside takes longer."""
-    timer = threading.Timer(seconds, action)
-    timer.daemon = True
-    timer.start()
+def _ended_at_standstill(patience: float) -> Iterator[None]:
+    """End the server when what is inside waits for one that is stopped; one that loads its modules is given time."""
+    done = threading.Event()
+
+    def watch() -> None:
+        if stands_still(done.wait, lambda: processor_time(_server()), patience):
+            end_server()
+
+    threading.Thread(target=watch, name="server watch", daemon=True).start()
     try:
         yield
     finally:
-        timer.cancel()
+        done.set()

@@ -43,7 +43,7 @@ class ProcessCores:
         Args:
             count: of processes.
             patience: seconds in which a worker with a task answers or computes at all. Then the same task is done here,
-                and a worker that is silent even then is ended. The start of a worker may take two patiences.
+                and a worker that is silent even then is ended. So is a server that starts none.
         """
         self.count = count
         self._patience = patience

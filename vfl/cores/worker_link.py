@@ -6,11 +6,10 @@ import signal
 import socket
 from contextlib import suppress
 from multiprocessing.connection import wait
-from pathlib import Path
 
+from vfl.cores.signs_of_life import processor_time, stands_still
 from vfl.cores.worker import Outcome, receive, send, work
 
-_LOADS = 2  # patiences: a server that has just been started loads its modules first
 _SERVER_LOST = 255  # what multiprocessing calls the exit status of a process that it can't know
 
 
@@ -26,7 +25,7 @@ class WorkerLink:
 
         Args:
             session: number of the party's present session.
-            patience: seconds without a sign of life after which it counts as stopped; its start may take two.
+            patience: seconds without a sign of life after which it, or what starts it, counts as stopped.
 
         Raises:
             OSError, EOFError, RuntimeError: when none can be had.
@@ -38,7 +37,7 @@ class WorkerLink:
         self._pipe, others = socket.socketpair()
         with others:
             try:
-                self._process = start_worker(work, others, _LOADS * patience)
+                self._process = start_worker(work, others, patience)
             except BaseException:
                 self._pipe.close()
                 raise
@@ -54,12 +53,7 @@ class WorkerLink:
 
     def stands_still(self) -> bool:
         """Wait for its answer. Whether none came, and it computed nothing, in a whole patience."""
-        spent, before = self._processor_time(), None
-        while not self.has_answered(self._patience):
-            before, spent = spent, self._processor_time()
-            if before == spent:
-                return True
-        return False
+        return stands_still(self.has_answered, lambda: processor_time(self._process.pid), self._patience)
 
     def receive(self) -> Outcome:
         """What its task gave, or what that raised; raises OSError or EOFError when it dies or stops meanwhile."""
@@ -78,10 +72,3 @@ class WorkerLink:
         if self._process.is_alive():  # nobody tells of its end
             end_server()
             self._process.join()
-
-    def _processor_time(self) -> list[str]:
-        """What Linux counts of it; nothing elsewhere, where a worker that computes looks like one that is stopped."""
-        try:
-            return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-        except OSError:
-            return []
