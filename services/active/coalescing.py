@@ -22,14 +22,10 @@ T = TypeVar("T")
 OnEnd = Callable[[Callable[[], None]], bool]
 
 _LONGEST_WAIT_SECONDS = 1.0
-# Of the last request in how long requests take.
-_WEIGHT_OF_LAST = 0.25
+# Requests that all have to be slow before the next one is expected to be.
+_LAST_REQUESTS = 8
 # Records that were refused alone: so many are remembered.
 _SET_APART = 1_024
-
-
-class _RefusedTogether(Exception):
-    """A request about several records was refused, which is no answer to any of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +35,13 @@ class _Waiting(Generic[T]):
     Attributes:
         record: its id.
         deadline: its caller's, in seconds of time.monotonic.
-        answer: to a request with this record in it. Cancelled when its caller leaves.
+        answer: to a request with this record in it; who didn't answer it; or None where several were refused together.
+            Cancelled when its caller leaves. Never an error that was raised: it would keep its callers' frames.
     """
 
     record: str
     deadline: float
-    answer: Future[T]
+    answer: Future[T | PeerVanished | None]
 
     def leave(self) -> None:
         """Wait no longer. A record that has been asked about stays so."""
@@ -77,8 +74,8 @@ class Coalescing(Generic[T]):
         self._apart: OrderedDict[str, None] = OrderedDict()
         self._is_closed = False
         self._begun: float | None = None
-        # Seconds that a request takes, as the last ones did.
-        self._usual = 0.0
+        # Seconds that the last requests took.
+        self._took = deque([0.0] * _LAST_REQUESTS, maxlen=_LAST_REQUESTS)
 
     def __call__(self, record: str, on_end: OnEnd = stays) -> T:
         """The answer to a request with this record in it, or about it alone.
@@ -116,12 +113,13 @@ class Coalescing(Generic[T]):
         self._thread.shutdown(wait=False)
 
     def _check_wait(self) -> None:
-        under_way = self._clock() - (self._begun or 0.0)
-        # A request that is late is expected to take as long again as it is late.
-        expected = abs(self._usual - under_way) + len(self._waiting) // self._most * self._usual
+        usual, under_way = min(self._took), self._clock() - (self._begun or 0.0)
+        # Of the request under way, which is expected to be late for as long again as it is, and of those in between.
+        expected = abs(usual - under_way) + len(self._waiting) // self._most * usual
         if expected > _LONGEST_WAIT_SECONDS:
+            waiting = sum(not one.answer.cancelled() for one in self._waiting)
             raise HoldsTooMuch(
-                f"The active party is busy: {len(self._waiting)} records wait for the end of a request that has taken "
+                f"The active party is busy: {waiting} records wait for the end of a request that has taken "
                 f"{under_way:.1f} s so far. Ask again in a few seconds. `plumbline status` says whether a party is "
                 "missing."
             )
@@ -130,16 +128,17 @@ class Coalescing(Generic[T]):
         if not on_end(one.leave):
             one.leave()
         try:
-            return one.answer.result()
+            answer = one.answer.result()
         except CancelledError:
             raise OutOfOrder("Nobody was asked: the caller has gone, or the active party is stopping.") from None
-        except _RefusedTogether:
-            return self._alone(one.record)
+        if isinstance(answer, PeerVanished):
+            raise PeerVanished(str(answer))
+        return self._alone(one.record) if answer is None else answer
 
     def _at_once(self, record: str) -> T:
         try:
             answer = self._alone(record)
-            self._learn_duration()
+            self._note_duration()
             return answer
         finally:
             with self._lock:
@@ -166,18 +165,21 @@ class Coalescing(Generic[T]):
 
     def _ask_those_who_wait(self) -> None:
         while group := self._next_group():
-            try:
-                # None of them has more time than the one who has most; the others leave.
-                with answering_within(max(one.deadline for one in group) - time.monotonic()):
-                    answer = self._ask(list(dict.fromkeys(one.record for one in group)))
-            except Exception as error:
-                is_everybodys = isinstance(error, PeerVanished)
-                for one in group:
-                    one.answer.set_exception(error if is_everybodys else _RefusedTogether())
-            else:
-                self._learn_duration()
-                for one in group:
-                    one.answer.set_result(answer)
+            answer = self._answer_of(group)
+            for one in group:
+                one.answer.set_result(answer)
+
+    def _answer_of(self, group: Sequence[_Waiting[T]]) -> T | PeerVanished | None:
+        try:
+            # None of them has more time than the one who has most; the others leave.
+            with answering_within(max(one.deadline for one in group) - time.monotonic()):
+                answer = self._ask(list(dict.fromkeys(one.record for one in group)))
+        except PeerVanished as vanished:
+            return PeerVanished(str(vanished))
+        except Exception:
+            return None
+        self._note_duration()
+        return answer
 
     def _next_group(self) -> list[_Waiting[T]]:
         """Those who are asked about next, without who has left; empty where nobody waits any more."""
@@ -190,6 +192,5 @@ class Coalescing(Generic[T]):
             self._begun = self._clock() if group else None
             return group
 
-    def _learn_duration(self) -> None:
-        took = self._clock() - (self._begun or 0.0)
-        self._usual += _WEIGHT_OF_LAST * (took - self._usual)
+    def _note_duration(self) -> None:
+        self._took.append(self._clock() - (self._begun or 0.0))

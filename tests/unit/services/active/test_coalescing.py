@@ -1,7 +1,9 @@
 """Records that wait are asked about together, and what each caller is told is what it would be told alone."""
 
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -297,7 +299,7 @@ def test_a_queue_longer_than_a_second_says_busy_and_answers_who_is_in_it(desk: D
         desk.coalescing("c")
     held.answered()
     together = desk.request()
-    # The next one has only just begun, and is as slow as the last ones: .75 s, the mean that weighs the last most.
+    # One that was slow is no reason to expect it of the next, which has just begun.
     later = desk.waits("c")
     together.answered()
     desk.request().answered()
@@ -339,6 +341,58 @@ def test_who_waits_when_the_party_stops_is_told_so(desk: Desk) -> None:
     assert first.result(SECONDS) == score("first")
     with pytest.raises(OutOfOrder, match="stopping"):
         desk.coalescing("b")
+
+
+class Context:
+    """Of a call: gRPC keeps a call's stream as long as somebody holds it, and a connection has few."""
+
+    def __init__(self, is_waiting: threading.Event) -> None:
+        self._is_waiting = is_waiting
+
+    def add_callback(self, _: Callable[[], None]) -> bool:
+        self._is_waiting.set()
+        return True
+
+
+@pytest.mark.parametrize("error", [None, NotAllowed("no"), PeerVanished("passive does not answer")])
+def test_a_call_that_is_over_is_held_by_nobody(desk: Desk, error: Exception | None) -> None:
+    """Once errors held the frames that they had passed, in circles: streams ran out, and the next callers hung."""
+    held_calls: list[weakref.ref[Context]] = []
+
+    def call(record: str, is_waiting: threading.Event) -> str:
+        context = Context(is_waiting)
+        held_calls.append(weakref.ref(context))
+        try:
+            return desk.coalescing(record, context.add_callback)[record]
+        except (NotAllowed, PeerVanished) as refused:
+            return str(refused)
+
+    desk.called("first")
+    held = desk.request()
+    calls = []
+    for record in ("a", "b"):
+        is_waiting = threading.Event()
+        calls.append(desk.pool.submit(call, record, is_waiting))
+        assert is_waiting.wait(SECONDS)
+    gc.collect()
+    gc.disable()
+    try:
+        held.answered()
+        together = desk.request()
+        if error is None:
+            together.answered()
+        else:
+            together.over.set_exception(error)
+        for alone in (desk.request() for _ in range(2) if isinstance(error, NotAllowed)):
+            alone.answered()
+        assert [one.result(SECONDS) for one in calls] == [
+            str(error) if isinstance(error, PeerVanished) else score(one) for one in ("a", "b")
+        ]
+        desk.pool.shutdown()
+        desk.coalescing._thread.shutdown()
+        assert [one() for one in held_calls] == [None, None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("seed", range(3))

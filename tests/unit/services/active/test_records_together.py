@@ -1,6 +1,7 @@
 """Single records that are asked about together by real parties: the same scores and the same refusals as alone."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 from defences import load
-from services.common.errors import FederationError, NotAllowed, UnknownRecord
+from services.common.errors import FederationError, NotAllowed, OutOfOrder, UnknownRecord
+from services.network.deadlines import answering_within, current_deadline
 from services.passive.party import PassiveParty
 from tests.harness.parties import ACTIVE, House, house, small_settings
 from vfl.arrays import FloatArray
@@ -148,3 +150,19 @@ def test_without_a_model_everybody_who_waited_is_told_so(tmp_path: Path, executo
         home.train()
         # What was refused then is answered now.
         assert all(len(scores) == 2 for scores in executor.map(home.active.predict_one, IDS, timeout=SECONDS))
+
+
+def test_a_passive_party_is_asked_within_the_callers_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it was waited for as long as a step may take: the caller's time was up, and nobody was named."""
+    deadlines: list[float] = []
+
+    def contribute(*_: Any) -> None:
+        deadlines.append(current_deadline())
+        raise OutOfOrder("not now")
+
+    with trained(tmp_path) as home:
+        monkeypatch.setattr(PassiveParty, "contribute_scores", contribute)
+        for seconds in (50.0, None):
+            with answering_within(seconds), pytest.raises(OutOfOrder, match="not now"):
+                home.active.predict_one(IDS[0])
+    assert deadlines == [pytest.approx(time.monotonic() + 50, abs=40), np.inf]
