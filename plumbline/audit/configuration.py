@@ -19,6 +19,7 @@ from plumbline.audit.request import AuditRequest
 from services.common.durable import write_durably
 from services.common.settings import Settings
 from vfl.plugin_registry import fits, in_words
+from vfl.source_words import LEFT_OUT
 from vfl.suggestions import did_you_mean
 
 FILE = "audit.toml"
@@ -43,6 +44,9 @@ _HEADER = """\
 # {run}: repeat it with
 #   plumbline audit --config {path}
 # An option on the command line wins over this file.
+"""
+_PASSWORDS = f"""\
+# But first write the password in place of each {LEFT_OUT}: no file of a run holds one.
 """
 _FRAMES = """\
 # But first save {tables}: no file is left of a data frame. Then name the
@@ -140,13 +144,15 @@ def write_configuration(folder: Path, request: AuditRequest, settings: Mapping[s
     header = _HEADER.format(run=folder.name, path=path)
     if request.frames:
         header += _FRAMES.format(tables=" and ".join(f"the table of {name}" for name in request.frames))
+    if request != request.without_passwords():
+        header += _PASSWORDS
     write_durably(path, (header + "\n" + tomli_w.dumps(repeating(request, settings))).encode())
     return path
 
 
 def repeating(request: AuditRequest, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that make this request, without those that have their default; paths are absolute."""
-    defaults = AuditRequest.__dataclass_fields__
+    """The options that make this request, without passwords and what has its default; paths are absolute."""
+    request, defaults = request.without_passwords(), AuditRequest.__dataclass_fields__
     # Where all runs go by default is a place that another folder doesn't have.
     asked = {
         name: value

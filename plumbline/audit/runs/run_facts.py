@@ -25,7 +25,8 @@ def new_run(plan: AuditPlan) -> AuditFolder:
 
 def write_plan(run: AuditFolder, plan: AuditPlan) -> None:
     """Write the request, the plan and the versions, before anything is run, and the file that repeats it."""
-    request = {key: str(one) if isinstance(one, Path) else one for key, one in asdict(plan.request).items()}
+    asked = asdict(plan.request.without_passwords())
+    request = {key: str(one) if isinstance(one, Path) else one for key, one in asked.items()}
     facts = {
         "request": request,
         "plan": plan_facts(plan),
