@@ -1,5 +1,6 @@
 """From a run's findings to the page: everything that its templates show, computed once."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -92,7 +93,7 @@ def _listed(value: Any) -> str:
 
 def _loss_chart(summary: RunSummary) -> Chart | None:
     losses = tuple(epoch.validation_loss for epoch in summary.epochs)
-    if len(losses) < 2 or any(loss != loss for loss in losses):
+    if len(losses) < 2 or not all(map(math.isfinite, losses)):
         return None
     epochs = tuple(map(float, range(1, len(losses) + 1)))
     kept = float(summary.kept_epoch + 1)
