@@ -11,10 +11,10 @@ from typing import Any
 from plumbline.audit.request import AuditRequest
 from plumbline.recipe import own_tables
 from vfl.data import TableError, TypedTable
-from vfl.data.databases import without_password
 from vfl.data.faults import Problems
 from vfl.data.selection import Selection, looks_like_data, matches
 from vfl.data.typed_tables import read_selected
+from vfl.source_words import without_password
 from vfl.suggestions import did_you_mean
 
 # What two forms of the same id may differ by, and how the difference goes away.
@@ -47,7 +47,8 @@ class ExaminedTables:
 
 def short_name(source: str) -> str:
     """Name a file without its folders, or a database without its password."""
-    return without_password(source) if "://" in source else Path(source).name
+    shown = without_password(source)
+    return shown if "://" in source else Path(shown).name
 
 
 def examine_tables(request: AuditRequest) -> ExaminedTables | None:

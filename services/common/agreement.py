@@ -220,6 +220,13 @@ class Agreement:
     wants_parameter_gram: bool = False
     announced: tuple[AnnouncedDefence, ...] = ()
 
+    def check_all(self) -> None:
+        """Check the plan and every party's description as well: all that messages check one by one."""
+        self.plan.check()
+        for one in (*self.parties, *self.announced):
+            one.check()
+        self.check()
+
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first term that no session has."""
         limits.check_session_id(self.session_id)

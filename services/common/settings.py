@@ -48,7 +48,8 @@ def _term(name: str) -> Any:
 class Settings(BaseSettings):
     """Settings of one process. Each field is the environment variable PLUMBLINE_<NAME IN CAPITALS>."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True)
+    # Inputs stay out of errors' own texts, which may reach a log: a database's URL has a password in it.
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True, hide_input_in_errors=True)
 
     name: str = Field("", description="This party's name; default: its role.")
     listen: str = Field("127.0.0.1:50051", min_length=1, description="Address to serve on, HOST:PORT.")

@@ -5,11 +5,13 @@ Ids are personal data and so are cell values: no message of this module shows on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vfl.data.faults import TableError
+from vfl.source_words import LEFT_OUT, without_password
 from vfl.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -38,9 +40,15 @@ def read_database(source: str, choose: Callable[[Sequence[str]], list[str]]) -> 
             f"Cannot read the database URL {shown}: write DIALECT://USER:PASSWORD@HOST/DATABASE?table=NAME, "
             "with special characters in the password percent-encoded."
         ) from None
-    if "@" in (url.host or ""):
+    if "@" in f"{url.host}{url.database}" and url.get_backend_name() != "sqlite":
         # What follows the first @ would be taken for the host and shown: it is the end of the password.
-        raise TableError(f"The password in {shown} contains @: write it as %40.")
+        raise TableError(
+            f"The password in {shown} contains @: write it as %40, and / as %2F. A colon stands between user and it."
+        )
+    if LEFT_OUT in (url.password, *url.query.values()):
+        raise TableError(
+            f"In {shown} the password is left out, as in every file that a run leaves: write it in place of {LEFT_OUT}."
+        )
     table_name = url.query.get("table")
     if not isinstance(table_name, str) or not table_name:
         raise TableError(f"The database URL {shown} names no table: end it in ?table=NAME.")
@@ -71,7 +79,7 @@ def read_database(source: str, choose: Callable[[Sequence[str]], list[str]]) -> 
         ) from None
     except sa.exc.SQLAlchemyError as error:
         raise TableError(
-            f"Cannot read table {table_name!r} from {shown}: {_driver_message(error, url)}. "
+            f"Cannot read table {without_password(table_name)!r} from {shown}: {_driver_message(error, url)}. "
             "Check the address, the user's rights and the table name."
         ) from None
     finally:
@@ -91,22 +99,14 @@ def _reflected(connection: Any, table_name: str) -> Any:
     if not inspector.has_table(name, schema=schema):
         present = [*inspector.get_table_names(), *inspector.get_view_names()]
         hint = did_you_mean(table_name, present) or " Check the name and the user's rights."
-        raise TableError(f"The database has no table {table_name!r} ({len(present)} others).{hint}")
+        raise TableError(f"The database has no table {without_password(table_name)!r} ({len(present)} others).{hint}")
     return sa.Table(name, sa.MetaData(), schema=schema, autoload_with=connection, resolve_fks=False)
 
 
 def _check_sqlite_file(url: URL) -> None:
     database = url.database or ""
     if not database.startswith("file:") and not Path(database).is_file():
-        raise TableError(f"There is no file {database!r}: check the path in the sqlite URL.")
-
-
-def without_password(source: str) -> str:
-    """The URL for people: user and host stay; the password and the query, which may hold one too, do not."""
-    scheme, rest = source.split("://", 1)
-    credentials, at, place = rest.rpartition("@")
-    user = f"{credentials.split(':', 1)[0]}:***@" if at else ""
-    return f"{scheme}://{user}{place.split('?', 1)[0]}"
+        raise TableError(f"There is no file {without_password(database)!r}: check the path in the sqlite URL.")
 
 
 def _driver_message(error: Exception, url: URL) -> str:
@@ -114,6 +114,8 @@ def _driver_message(error: Exception, url: URL) -> str:
     lines = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
     message = lines[0].rstrip(".") if lines else type(error).__name__
     secrets = [url.password, *(url.query.get(key) for key in ("password", "sslpassword"))]
+    if not re.fullmatch(r"[\w.+-]*", url.username or ""):  # USER;PASSWORD, or the like
+        secrets.append(url.username)
     for secret in secrets:
         if secret:
             message = message.replace(str(secret), "***")

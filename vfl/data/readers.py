@@ -17,11 +17,15 @@ from vfl.data.databases import read_database
 from vfl.data.faults import TableError
 from vfl.data.selection import Selection, strict_features
 from vfl.data.tables import Table, table_from_frame
+from vfl.source_words import without_password
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMATS = "a path ending in .csv, .csv.gz, .tsv, .txt, .parquet or .xlsx, or a database URL ending in ?table=NAME"
+FORMATS = (
+    "a path ending in .csv, .csv.gz, .tsv, .txt, .parquet or .xlsx, or a database URL that begins with DIALECT:// "
+    "and ends in ?table=NAME"
+)
 _PANDAS_INDEX_COLUMN = re.compile(r"__index_level_\d+__")
 _TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 # Says which of a source's columns to read.
@@ -84,14 +88,14 @@ def read_raw(source: str, choose: Chooser) -> Raw:
     reader = next((read for endings, read in _READERS if path.name.lower().endswith(endings)), None)
     if reader is None:
         old = " Excel's old .xls can't be read: save it as .xlsx." if path.suffix.lower() == ".xls" else ""
-        raise TableError(f"Cannot tell the format of {source!r}: give {FORMATS}.{old}")
-    if not path.is_file():
-        raise TableError(f"There is no file {source!r}: check the path.")
+        raise TableError(f"Cannot tell the format of {without_password(source)!r}: give {FORMATS}.{old}")
     try:
+        if not path.is_file():
+            raise TableError(f"There is no file {without_password(source)!r}: check the path.")
         return reader(path, choose)
     except OSError as error:
         raise TableError(
-            f"Cannot read {source!r} ({error.strerror or type(error).__name__}): check its rights."
+            f"Cannot read {without_password(source)!r} ({error.strerror or type(error).__name__}): check its rights."
         ) from None
 
 

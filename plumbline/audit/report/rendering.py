@@ -92,7 +92,7 @@ def _listed(value: Any) -> str:
 
 
 def _loss_chart(summary: RunSummary) -> Chart | None:
-    validated = [epoch for epoch in summary.epochs if not math.isnan(epoch.validation_loss)]
+    validated = [epoch for epoch in summary.epochs if math.isfinite(epoch.validation_loss)]
     if len(validated) < 2:
         return None
     losses = tuple(epoch.validation_loss for epoch in validated)
