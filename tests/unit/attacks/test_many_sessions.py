@@ -54,6 +54,17 @@ def test_one_session_is_posterior(prior: str) -> None:
     np.testing.assert_array_equal(found, attacks.load("posterior", prior=prior).reconstruct(view))
 
 
+@pytest.mark.parametrize("records", [6, 60])
+def test_as_many_known_records_as_features_stand_in_for_disclosure(records: int) -> None:
+    view, truth = drawn(k=4, d=6)
+    sessions = in_sessions(view, truth, 2)
+    closed = [
+        replace(one, weights_passive=None, passive_features=6, earlier=()) for one in (sessions, *sessions.earlier)
+    ]
+    attack = attacks.load("many_sessions", prior="imputation", records=records)
+    np.testing.assert_allclose(attack.reconstruct(replace(closed[0], earlier=tuple(closed[1:]))), truth, atol=1e-7)
+
+
 def test_every_session_tells_more() -> None:
     view, truth = drawn(n=200, k=2, d=6)
     attack = attacks.load("many_sessions", prior="covariance")
