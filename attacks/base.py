@@ -48,6 +48,7 @@ NEEDS: Mapping[Phase, Mapping[str, str]] = {
         "record_labels": "give the labels of the attacked records, where the active party has them",
         "disclosure": "this attack is on disclosed parameters that a defence changed: say how",
         "own_shift": "this attack is by who added something to its own share: say what",
+        "earlier": "train and predict in more than one session",
     },
     "training": {
         "equations": "run training and record its answers",

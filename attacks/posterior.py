@@ -14,6 +14,7 @@ from attacks.bayes.parameters import Settled, settle
 from attacks.bayes.prior import Belief, GaussianPrior, Posterior, from_covariance, from_marginals, from_nothing
 from attacks.bayes.records import from_records
 from attacks.bayes.sampling import SampledPosterior, sampled_posterior
+from attacks.bayes.stacking import stacked
 from attacks.bayes.support import condition_on_supports
 from attacks.imputation import check_records
 from attacks.linear_system import check_option
@@ -89,7 +90,7 @@ class BayesianAdversary:
         check_records(self.name, self.records)
         if self.draws < 1 or self.seed < 0:
             raise ValueError(
-                f"posterior can't take draws={self.draws}, seed={self.seed}: draws are 1 or more, seeds 0."
+                f"{self.name} can't take draws={self.draws}, seed={self.seed}: draws are 1 or more, seeds 0."
             )
 
     @property
@@ -108,12 +109,14 @@ class BayesianAdversary:
     def reconstruct_with_notes(self, view: PredictionView) -> Reconstruction:
         """The estimate of ``reconstruct``, with intervals, and notes on what was known beforehand."""
         belief = self._belief(view)
-        settled = settle(view, belief.gaussian, self._own_records(view))
+        sessions = self._sessions(view)
+        settled = [settle(one, belief.gaussian, self._own_records(one), own_bias=len(sessions) > 1) for one in sessions]
         found, how = self._found(belief, settled)
         mean, low, high = found.mean, found.low, found.high
         if self.box:
             mean, low, high = (np.clip(part, 0.0, 1.0) for part in (mean, low, high))
-        return Reconstruction(mean, (self._knew(view), *settled.notes, *how), low, high)
+        notes = dict.fromkeys(note for one in settled for note in one.notes)
+        return Reconstruction(mean, (self._knew(view), *notes, *how), low, high)
 
     def without_scores(self, view: PredictionView) -> FloatArray:
         """The mean of the prior, (n, d): what it would estimate without a score. Raises ViewError."""
@@ -140,15 +143,21 @@ class BayesianAdversary:
         own, passive = known.features_active[: self.records], known.features_passive[: self.records]
         return AuxiliaryRows(own, passive, known.scores[: self.records], labels)
 
-    def _found(self, belief: Belief, settled: Settled) -> tuple[Posterior, tuple[str, ...]]:
+    def _sessions(self, view: PredictionView) -> tuple[PredictionView, ...]:
+        """The sessions whose answers it reads: one."""
+        return (view,)
+
+    def _found(self, belief: Belief, settled: Sequence[Settled]) -> tuple[Posterior, tuple[str, ...]]:
         """The posterior, and notes on how it was found."""
-        view = settled.view
-        if view is None:
+        seen = [(one.view, one.error) for one in settled if one.view is not None]
+        if not seen:
             return self._alone(belief), ()
-        observation = observe(view, settled.error)
+        view = seen[0][0]
+        observation = stacked([observe(*one) for one in seen])
         linear = isinstance(observation.model, np.ndarray) and observation.error is None
-        if linear and (belief.categories or not self.box):
-            if not view.channel and view.network is None:
+        determined = len(seen) > 1 and observation.is_linear and len(np.asarray(observation.model)) > view.d
+        if linear and (belief.categories or not self.box or determined):
+            if len(seen) == 1 and not view.channel and view.network is None:
                 return _in_closed_form(belief, list(exact_equations(view)))
             if observation.is_linear:
                 return _in_closed_form(belief, [Equations(np.arange(view.n), *observation.linear_equations())])

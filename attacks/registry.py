@@ -28,6 +28,7 @@ _BUILT_IN = {
     "shadow": "attacks.shadow:ShadowModel",
     "agnostic": "attacks.agnostic:Agnostic",
     "posterior": "attacks.posterior:BayesianAdversary",
+    "many_sessions": "attacks.many_sessions:ManySessions",
     "feature_order": "attacks.feature_order:FeatureOrder",
     "label_recovery": "attacks.label_recovery:LabelRecovery",
     "averaged_products": "attacks.averaged_products:AveragedProducts",

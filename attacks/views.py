@@ -93,6 +93,8 @@ class PredictionView:
         channel: what defences let pass of the scores, in their order; empty for scores as they are.
         disclosure: how the disclosed parameters differ from those that scores follow from; None when they don't.
         own_shift: (n, k), what the adversary added to its own share of the attacked records' logits; None for nothing.
+        earlier: the same records in the same order, as the same active party saw them in earlier sessions, each with
+            its own model; the oldest first.
 
     Raises ViewError when the pieces don't fit each other, hold NaN or infinity, or features leave [0, 1].
     """
@@ -113,6 +115,7 @@ class PredictionView:
     channel: tuple[ScoreChannel, ...] = ()
     disclosure: ParameterChannel | None = None
     own_shift: FloatArray | None = None
+    earlier: "tuple[PredictionView, ...]" = ()
 
     def __post_init__(self) -> None:
         _own_arrays(self)
@@ -162,6 +165,11 @@ class PredictionView:
             and (self.labels.shape != (len(self.features_train),) or self.features_train.shape[1] != d_active)
         ):
             raise ViewError("labels must be (m,) and features_train (m, d_a), with the d_a of features_active.")
+        if any((one.n, one.d) != (n, self.d) for one in self.earlier):
+            raise ViewError(
+                f"Each earlier session must be of the same {n} records and {self.d} passive features: give those that "
+                "all sessions have in common, in one order."
+            )
 
     @property
     def n(self) -> int:

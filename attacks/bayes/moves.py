@@ -12,6 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from attacks.bayes.frame import Frame
 from attacks.bayes.observation import Observation
+from attacks.bayes.stacking import Together
 from attacks.bayes.told import Exactly
 from vfl.arrays import FloatArray, IntArray
 
@@ -80,9 +81,13 @@ class Target:
         r = told.shape[1]
         if isinstance(self.observation.told, Exactly):
             return np.zeros((len(rows), r, r))
-        precision = self.observation.told.precision(self.log_scores(told, rows), rows, slack)
-        slopes = self.observation.forward.jacobian(self.frame.logits(told, rows)) @ self.frame.slopes(told, rows)
-        posterior = np.eye(r) + np.swapaxes(slopes, 1, 2) @ precision @ slopes
+        logits, slopes = self.frame.logits(told, rows), self.frame.slopes(told, rows)
+        if isinstance(self.observation.told, Together):
+            posterior = np.eye(r) + self.observation.told.precision_along(logits, slopes, rows, slack)
+        else:
+            precision = self.observation.told.precision(self.log_scores(told, rows), rows, slack)
+            slopes = self.observation.forward.jacobian(logits) @ slopes
+            posterior = np.eye(r) + np.swapaxes(slopes, 1, 2) @ precision @ slopes
         values, vectors = np.linalg.eigh((posterior + np.swapaxes(posterior, 1, 2)) / 2)
         root: FloatArray = vectors / np.sqrt(np.maximum(values, 1.0))[:, None, :]
         return root

@@ -18,6 +18,7 @@ from attacks.bayes.frame import Frame, frame_of
 from attacks.bayes.moves import Target, Walkers, box_moves, slice_moves
 from attacks.bayes.observation import Observation
 from attacks.bayes.prior import GaussianPrior, Posterior
+from attacks.bayes.stacking import Together
 from attacks.bayes.told import Differences, Exactly, Intervals
 from attacks.box_projection import project_onto_solutions
 from vfl.arrays import BoolArray, FloatArray, IntArray
@@ -158,6 +159,8 @@ def _started(target: Target, rows: IntArray, *, box: bool) -> tuple[Walkers, Boo
     unsolved: BoolArray = np.zeros(len(rows), dtype=np.bool_)
     if isinstance(told, Exactly):
         coordinates, unsolved = _solved(target, rows, coordinates, told.logits[rows], box=box)
+    elif isinstance(told, Together):
+        coordinates[:, :r] = _guessed(frame, rows, told)
     elif isinstance(told, Intervals | Differences):
         for _ in range(_PROJECTIONS):
             log_scores = target.log_scores(coordinates[:, :r], rows)
@@ -172,6 +175,16 @@ def _started(target: Target, rows: IntArray, *, box: bool) -> tuple[Walkers, Boo
         coordinates = _coordinates(frame, rows, columns)
     told_part, untold_part = coordinates[:, :r].copy(), coordinates[:, r:].copy()
     return Walkers(rows, told_part, untold_part, np.zeros(len(rows)), np.zeros((len(rows), r, r))), unsolved
+
+
+def _guessed(frame: Frame, rows: IntArray, told: Together) -> FloatArray:
+    """The posterior mean of a, were logits Gaussian about where several sessions put them: (m, r)."""
+    assert frame.effect is not None  # noqa: S101 - for the type checker
+    slopes = frame.effect - frame.effect[:1]
+    weighted = slopes.T * told.certainty[rows][:, None, :]
+    known = frame.known[rows] - frame.known[rows, :1]
+    sides = weighted @ (told.guess[rows] - known)[:, :, None]
+    return np.asarray(np.linalg.solve(np.eye(slopes.shape[1]) + weighted @ slopes, sides)[:, :, 0], dtype=np.float64)
 
 
 def _solved(

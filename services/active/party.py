@@ -253,7 +253,10 @@ class ActiveParty:
         parts = [party.disclose_parameters(model.session_id) for party in self._passive_parties.values()]
         disclosed = tuple(part for part in parts if part is not None)
         known = Knowledge(
-            model.model, disclosed if len(disclosed) == len(parts) else None, moments=self._beforehand.moments
+            model.model,
+            disclosed if len(disclosed) == len(parts) else None,
+            moments=self._beforehand.moments,
+            order=model.kept.order,
         )
         _log.info("White box." if known.disclosed is not None else "Black box: nothing is disclosed.")
         if self._beforehand.records is None:

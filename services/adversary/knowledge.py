@@ -41,6 +41,7 @@ class Knowledge:
         auxiliary: complete records that this party holds besides, with the scores that it got for them.
         auxiliary_rows: which records these are, as rows of the common order, (t,); None for none.
         moments: what it knows beforehand of the passive columns.
+        order: which rows of its own table the common order's are; None where no other order is ever met.
     """
 
     model: PartyModel
@@ -48,6 +49,7 @@ class Knowledge:
     auxiliary: attacks.AuxiliaryRows | None = None
     auxiliary_rows: IntArray | None = None
     moments: attacks.PassiveMoments | None = None
+    order: IntArray | None = None
 
     @cached_property
     def channel(self) -> tuple[ScoreChannel, ...]:

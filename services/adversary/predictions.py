@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import attacks
 from attacks.base import BaselinedAttack
 from attacks.undone import Undone, highest, undo
+from services.adversary.earlier_sessions import EarlierSessions
 from services.adversary.knowledge import Knowledge
 from services.adversary.load import labelled
 from services.adversary.watching import TellsAttack, nobody_watches
@@ -35,6 +37,7 @@ class AttackHost:
 
     An attack that can't be mounted is reported as not applicable, with the reason. The federation goes on. Where the
     session has defences, those that read no channel run once more on what knowing the defences makes of the view.
+    What was seen in sessions before is part of each view, as long as this process lives.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class AttackHost:
         self._folder = RunFolder(folder) if folder is not None else None
         self._outcomes: list[PredictionAttackOutcome] = []
         self._batch = 0
+        self._earlier = EarlierSessions()
 
     @property
     def is_idle(self) -> bool:
@@ -59,7 +63,8 @@ class AttackHost:
         return not self._mounted
 
     def begin(self) -> None:
-        """Forget what belonged to the session before."""
+        """Begin another session; what was seen in the one before has become an earlier one."""
+        self._earlier.begin()
         self._outcomes = []
         self._batch = 0
 
@@ -82,11 +87,15 @@ class AttackHost:
         indices = np.asarray(rows, dtype=np.int64)
         batch = _Batch(self._batch, len(indices))
         self._batch += 1
+        records = indices if knowledge.order is None else knowledge.order[indices]
+
+        def view() -> attacks.PredictionView:
+            seen = knowledge.view(indices, scores)
+            return replace(seen, earlier=self._earlier.of(records, seen.d))
+
         # A view for each: an attack is a guest, and may write into its own.
-        mounted = [
-            _Mounted(label, attack, lambda: knowledge.view(indices, scores)) for label, attack in self._mounted.items()
-        ]
-        if (knowing := _knowing(knowledge, lambda: knowledge.view(indices, scores))) is not None:
+        mounted = [_Mounted(label, attack, view) for label, attack in self._mounted.items()]
+        if (knowing := _knowing(knowledge, view)) is not None:
             defences, undone = knowing
             mounted += [
                 _Mounted(labelled(one.label, knowing=defences), one.attack, lambda: replace(undone.view), undone.level)
@@ -97,6 +106,8 @@ class AttackHost:
             tell(number, len(mounted), one.label)
             batch.mount(one)
         tell(len(mounted), len(mounted), "")
+        with suppress(attacks.ViewError):  # each attack has said why there is no view
+            self._earlier.remember(records, knowledge.view(indices, scores))
         self._outcomes += batch.outcomes
         if self._folder is not None:
             with self._lost.noting("What attacks on predictions found"):

@@ -45,6 +45,7 @@ class OneView:
 
     is_defended = False
     auxiliary_rows = None
+    order = None
 
     def view(self, rows: Any, scores: Any) -> attacks.PredictionView:
         return attacks.PredictionView(features_active=np.zeros((2, 1)), scores=scores, passive_features=3)

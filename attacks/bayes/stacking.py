@@ -1,0 +1,200 @@
+"""Puts what several sessions told of the same records together: more classes of one model, as far as a prior sees it.
+
+Each session's logits count from its first class, and these differences stand side by side behind a class whose logit is
+0. So m sessions of k classes look like one of 1 + m (k - 1) classes. Exact sessions of linear models are equations, of
+which only independent ones are kept; what others tell is a likelihood each.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from attacks.bayes.forward import Forward
+from attacks.bayes.observation import Observation
+from attacks.bayes.soft_logits import soft_logits
+from attacks.bayes.told import NARROWEST, Differences, Exactly, Told
+from attacks.views import ViewError
+from vfl.arrays import FloatArray, IntArray
+from vfl.channels import StrongestDirection
+
+# Directions with less than this part of the largest weight drown in float64's own error of the scores.
+_LEAST_WEIGHT = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Sessions whose answers are read in the same way, all at once: a row for each session and record.
+
+    Attributes:
+        told: what the delivered rows tell, s n rows of s sessions and n records.
+        forward: what stands between the logits and ``told``.
+        columns: (s, k), where each session's logits stand among all.
+    """
+
+    told: Told
+    forward: Forward
+    columns: IntArray
+
+    def rows(self, rows: IntArray, records: int) -> IntArray:
+        """Of m records among so many the rows of each session: (s m,)."""
+        return (np.arange(len(self.columns))[:, None] * records + rows).ravel()
+
+    def own(self, values: FloatArray) -> FloatArray:
+        """Of (m, all, ...) values the sessions' own: (s m, k, ...)."""
+        own = np.swapaxes(values[:, self.columns], 0, 1)
+        return own.reshape(-1, *own.shape[2:])
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """What several sessions tell of their logits side by side; ``Told`` of these.
+
+    Attributes:
+        parts: sessions that are read alike.
+        records: n.
+        guess: (n, all) logits about where the answers put them; 0 where they say nothing.
+        certainty: (n, all), the inverse of the squared width of that guess.
+    """
+
+    parts: tuple[Alike, ...]
+    records: int
+    guess: FloatArray
+    certainty: FloatArray
+
+    def log_density(self, logits: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """Sessions are independent given the record."""
+        total: FloatArray = np.zeros(len(rows))
+        for part, each, scores in self._each(logits, rows):
+            total += part.told.log_density(scores, each, _repeated(slack, part)).reshape(-1, len(rows)).sum(axis=0)
+        return total
+
+    def distance(self, logits: FloatArray, rows: IntArray) -> FloatArray:
+        """From where the session furthest away is possible."""
+        furthest: FloatArray = np.zeros(len(rows))
+        for part, each, scores in self._each(logits, rows):
+            furthest = np.maximum(furthest, part.told.distance(scores, each).reshape(-1, len(rows)).max(axis=0))
+        return furthest
+
+    def precision_along(self, logits: FloatArray, slopes: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """Roughly what is told, as an inverse covariance of coordinates that logits have (m, all, r) slopes by."""
+        total = np.zeros((len(rows), slopes.shape[2], slopes.shape[2]))
+        for part, each, scores in self._each(logits, rows):
+            precision = part.told.precision(scores, each, _repeated(slack, part))
+            own = part.forward.jacobian(part.own(logits)) @ part.own(slopes)
+            told = np.swapaxes(own, 1, 2) @ precision @ own
+            total += told.reshape(-1, len(rows), *told.shape[1:]).sum(axis=0)
+        return total
+
+    def precision(self, logits: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """That of all logits, (m, all, all)."""
+        every = np.broadcast_to(np.eye(logits.shape[1]), (len(rows), logits.shape[1], logits.shape[1]))
+        return self.precision_along(logits, every, rows, slack)
+
+    def _each(self, logits: FloatArray, rows: IntArray) -> Iterator[tuple[Alike, IntArray, FloatArray]]:
+        """Each part with its rows and log scores."""
+        for part in self.parts:
+            yield part, part.rows(rows, self.records), part.forward.log_scores(part.own(logits))
+
+
+def stacked(observations: Sequence[Observation]) -> Observation:
+    """What sessions tell of the same records together; one session alone is left as it is."""
+    if len(observations) == 1:
+        return observations[0]
+    exact = [one for one in observations if one.is_linear]
+    others = [one for one in observations if not one.is_linear]
+    if not others:
+        return _independent(exact)
+    return _side_by_side([*([_narrow(_independent(exact))] if exact else []), *others])
+
+
+# --- equations ----------------------------------------------------------------------------------------------------
+
+
+def _independent(exact: Sequence[Observation]) -> Observation:
+    """Orthonormal equations V^T x = t that say what all of the sessions' say."""
+    parts = [one.linear_equations() for one in exact]
+    matrix, sides = np.vstack([part[0] for part in parts]), np.hstack([part[1] for part in parts])
+    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    kept = values > _LEAST_WEIGHT * max(values.max(initial=0.0), 1e-300)
+    coordinates = sides @ (left[:, kept] / values[kept])
+    model = np.vstack([np.zeros(matrix.shape[1]), right[kept]])
+    logits = np.hstack([np.zeros((len(sides), 1)), coordinates])
+    return Observation(np.zeros_like(logits), model, Exactly(logits))
+
+
+def _narrow(exact: Observation) -> Observation:
+    """The same with intervals, as narrow as float64 tells, for standing beside likelihoods."""
+    return replace(exact, told=_as_intervals(exact.told))
+
+
+def _as_intervals(told: Told | Exactly) -> Told:
+    if not isinstance(told, Exactly):
+        return told
+    lead = told.logits - told.logits[:, :1]
+    return Differences(np.zeros(len(lead), dtype=np.int64), lead - NARROWEST, lead + NARROWEST)
+
+
+# --- likelihoods --------------------------------------------------------------------------------------------------
+
+
+def _side_by_side(sessions: Sequence[Observation]) -> Observation:
+    known, models, errors, columns = [np.zeros((len(sessions[0].known), 1))], [], [], []
+    end = 1
+    for one in sessions:
+        if not isinstance(one.model, np.ndarray):
+            raise ViewError("many_sessions puts linear models together, and this one is a network.")
+        k = len(one.model)
+        known.append(one.known[:, 1:] - one.known[:, :1])
+        models.append(one.model[1:] - one.model[:1])
+        lead = np.hstack([-np.ones((k - 1, 1)), np.eye(k - 1)])
+        errors.append(np.zeros((k - 1, k - 1)) if one.error is None else lead @ one.error @ lead.T)
+        columns.append(np.append(0, np.arange(end, end + k - 1)))
+        end += k - 1
+    model = np.vstack([np.zeros((1, models[0].shape[1])), *models])
+    error = None if all(one.error is None for one in sessions) else block_diag(0.0, *errors)
+    told = _together(sessions, columns, end)
+    return Observation(np.hstack(known), model, told, Forward(), error)
+
+
+def _together(sessions: Sequence[Observation], columns: Sequence[IntArray], count: int) -> Together:
+    n = len(sessions[0].known)
+    guess, certainty = np.zeros((n, count)), np.zeros((n, count))
+    alike: dict[Hashable, list[tuple[Told, Forward, IntArray]]] = {}
+    for place, (one, own) in enumerate(zip(sessions, columns, strict=True)):
+        if (soft := soft_logits(one.forward, one.told)) is not None:
+            guess[:, own[1:]] = soft.middle[:, 1:] - soft.middle[:, :1]
+            certainty[:, own[1:]] = 1.0 / (soft.variance[:, 1:] + soft.variance[:, :1])
+        told = _as_intervals(one.told)
+        # v_1 is each model's own.
+        turned = any(isinstance(stage, StrongestDirection) for stage in one.forward.stages)
+        key = (place if turned else None, type(told), one.forward.stages, len(own), *_scalars(told))
+        alike.setdefault(key, []).append((told, one.forward, own))
+    parts = [
+        Alike(_joined([told for told, _, _ in group]), group[0][1], np.array([own for _, _, own in group]))
+        for group in alike.values()
+    ]
+    return Together(tuple(parts), n, guess, certainty)
+
+
+def _joined(kinds: Sequence[Any]) -> Told:
+    """Told of one kind, below each other."""
+    values = {field.name: [getattr(one, field.name) for one in kinds] for field in fields(kinds[0])}
+    joined: Told = type(kinds[0])(
+        **{
+            name: np.concatenate(column) if isinstance(column[0], np.ndarray) else column[0]
+            for name, column in values.items()
+        }
+    )
+    return joined
+
+
+def _scalars(told: Any) -> tuple[Hashable, ...]:
+    values = (getattr(told, field.name) for field in fields(told))
+    return tuple(value for value in values if not isinstance(value, np.ndarray))
+
+
+def _repeated(slack: FloatArray, part: Alike) -> FloatArray:
+    return np.tile(slack, len(part.columns))
