@@ -160,7 +160,7 @@ class Settings(BaseSettings):
         5, ge=1, le=1_000_000, description="Passive party: alignments that it answers an active party within 24 hours."
     )
     most_forms: float = Field(
-        0.5,
+        0.25,
         gt=0,
         le=1,
         description="Passive party: independent sums of its columns that it answers an active party with about one "
