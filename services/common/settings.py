@@ -20,6 +20,7 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role, role_of
 from vfl.data.columns import ENCODINGS, Encoding
+from vfl.data.table_limits import TableLimits
 from vfl.suggestions import did_you_mean, nearest
 
 PREFIX = "PLUMBLINE_"
@@ -90,6 +91,15 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="What columns become, where it isn't what they look like: zip=onehot,age=number, or a JSON object; "
         f"{', '.join(ENCODINGS)}.",
+    )
+    table_megabytes: int = Field(
+        TableLimits.megabytes,
+        ge=1,
+        description="A larger table of this party's isn't read: megabytes when unpacked; a workbook's count 4 times.",
+    )
+    table_columns: int = Field(TableLimits.columns, ge=1, description="As many columns are read of a table.")
+    table_cells: int = Field(
+        TableLimits.cells, ge=1, description="As many cells are read of a table; a workbook's count 25 times."
     )
     encoder: Literal["minmax", "standardise", "unit_norm", "none"] = Field(
         "minmax", description="How this party scales its own columns."
@@ -291,6 +301,11 @@ class Settings(BaseSettings):
     def installed_model(self) -> bool:
         """Whether this party brings its part of a model."""
         return self.model is not None
+
+    @property
+    def table_limits(self) -> TableLimits:
+        """How large a table of this party's may be."""
+        return TableLimits(self.table_megabytes, self.table_columns, self.table_cells)
 
     def plan(self) -> TrainingPlan:
         """The training plan that these settings propose; raises InvalidMessage when it can't work."""

@@ -5,27 +5,40 @@ Ids are personal data and so are cell values: no message of this module shows on
 
 from __future__ import annotations
 
+import itertools
+import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vfl.data.faults import TableError
+from vfl.data.faults import TableError, quoted, quoted_path
+from vfl.data.table_limits import TableLimits
 from vfl.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
     from sqlalchemy.engine import URL
 
+# Rows that are fetched together, and instructions of SQLite between two looks.
+_PART, _STEPS = 1_000, 10_000
+_UNREADABLE = (
+    "A row of the table can't be read ({}): check that every cell is of its column's type and in the database's "
+    "encoding, and, of a view, that it ends."
+)
 
-def read_database(source: str, choose: Callable[[Sequence[str]], list[str]]) -> pd.DataFrame:
+
+def read_database(
+    source: str, choose: Callable[[Sequence[str]], list[str]], limits: TableLimits | None = None
+) -> pd.DataFrame:
     """Read columns of a database's table, with values as the driver gives them.
 
     Args:
         source: a SQLAlchemy URL that ends in `?table=NAME`.
         choose: says which of the table's columns to read.
+        limits: how large the table may be.
 
     Raises:
-        TableError: for a URL that can't be used, and a database that doesn't answer.
+        TableError: for a URL that can't be used, a database that doesn't answer, and a table that is too large.
     """
     import pandas as pd
     import sqlalchemy as sa
@@ -55,8 +68,9 @@ def read_database(source: str, choose: Callable[[Sequence[str]], list[str]]) -> 
         with engine.connect() as connection:
             table = _reflected(connection, table_name)
             present = [column.name for column in table.columns]
+            (limits := limits or TableLimits()).check_columns(len(present))
             wanted = choose(present)
-            rows = [tuple(row) for row in connection.execute(sa.select(*(table.c[name] for name in wanted)))]
+            rows = _rows(connection, sa.select(*(table.c[name] for name in wanted)), limits)
             # dtype=object: pandas would turn whole-number ids with gaps, and NUMERIC ids, into floats.
             return pd.DataFrame(rows, columns=pd.Index(wanted), dtype=object)
     except ModuleNotFoundError as error:
@@ -71,12 +85,41 @@ def read_database(source: str, choose: Callable[[Sequence[str]], list[str]]) -> 
         ) from None
     except sa.exc.SQLAlchemyError as error:
         raise TableError(
-            f"Cannot read table {table_name!r} from {shown}: {_driver_message(error, url)}. "
+            f"Cannot read table {quoted(table_name)} from {shown}: {_driver_message(error, url)}. "
             "Check the address, the user's rights and the table name."
         ) from None
     finally:
         if engine is not None:
             engine.dispose()
+
+
+def _rows(connection: Any, query: Any, limits: TableLimits) -> list[tuple[Any, ...]]:
+    """Fetch a table's rows, counted as they come: a view may make any number of them, of any size."""
+    import sqlalchemy as sa
+
+    columns, rows, size = len(query.selected_columns), list[tuple[Any, ...]](), 0
+    raw = connection.connection.driver_connection
+    if isinstance(raw, sqlite3.Connection):
+        raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.bytes)
+        # Each instruction of a view's query that makes no row.
+        steps = itertools.count()
+        raw.set_progress_handler(lambda: next(steps) >= limits.cells // _STEPS, 4 * _STEPS)
+    try:
+        with connection.execution_options(stream_results=True).execute(query) as found:
+            for part in found.partitions(_PART):
+                rows.extend(map(tuple, part))
+                limits.check_cells(len(rows), columns)
+                size += sum(len(cell) for row in part for cell in row if isinstance(cell, (str, bytes)))
+                limits.check_bytes(size)
+    except sa.exc.DBAPIError as error:
+        state = str(getattr(error.orig, "sqlstate", None) or "")
+        # Of rights and names (SQL's class 42); any other message may quote a cell.
+        if state.startswith("42"):
+            raise
+        raise TableError(_UNREADABLE.format(type(error.orig).__name__)) from None
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise TableError(_UNREADABLE.format(type(error).__name__)) from None
+    return rows
 
 
 def _reflected(connection: Any, table_name: str) -> Any:
@@ -91,14 +134,14 @@ def _reflected(connection: Any, table_name: str) -> Any:
     if not inspector.has_table(name, schema=schema):
         present = [*inspector.get_table_names(), *inspector.get_view_names()]
         hint = did_you_mean(table_name, present) or " Check the name and the user's rights."
-        raise TableError(f"The database has no table {table_name!r} ({len(present)} others).{hint}")
+        raise TableError(f"The database has no table {quoted(table_name)} ({len(present)} others).{hint}")
     return sa.Table(name, sa.MetaData(), schema=schema, autoload_with=connection, resolve_fks=False)
 
 
 def _check_sqlite_file(url: URL) -> None:
     database = url.database or ""
     if not database.startswith("file:") and not Path(database).is_file():
-        raise TableError(f"There is no file {database!r}: check the path in the sqlite URL.")
+        raise TableError(f"There is no file {quoted_path(database)}: check the path in the sqlite URL.")
 
 
 def without_password(source: str) -> str:
