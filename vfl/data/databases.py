@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from sqlalchemy.engine import URL
 
-# Rows that are fetched together, and instructions of SQLite between two looks.
-_PART, _STEPS = 1_000, 10_000
+# Instructions of SQLite between two looks at it, and for a cell: a table takes two, a view some more.
+_STEPS, _STEPS_OF_A_CELL = 10_000, 16
+# A row of so few columns may have large cells.
+_FEW_COLUMNS = 64
 _UNREADABLE = (
     "A row of the table can't be read ({}): check that every cell is of its column's type and in the database's "
     "encoding, and, of a view, that it ends."
@@ -68,7 +70,8 @@ def read_database(
         with engine.connect() as connection:
             table = _reflected(connection, table_name)
             present = [column.name for column in table.columns]
-            (limits := limits or TableLimits()).check_columns(len(present))
+            limits = (limits or TableLimits()).of_database
+            limits.check_columns(len(present))
             wanted = choose(present)
             rows = _rows(connection, sa.select(*(table.c[name] for name in wanted)), limits)
             # dtype=object: pandas would turn whole-number ids with gaps, and NUMERIC ids, into floats.
@@ -94,30 +97,32 @@ def read_database(
 
 
 def _rows(connection: Any, query: Any, limits: TableLimits) -> list[tuple[Any, ...]]:
-    """Fetch a table's rows, counted as they come: a view may make any number of them, of any size."""
+    """Fetch a table's rows, counted before and as they come: a view may make any number of them, of any size."""
     import sqlalchemy as sa
 
     columns, rows, size = len(query.selected_columns), list[tuple[Any, ...]](), 0
     raw = connection.connection.driver_connection
     if isinstance(raw, sqlite3.Connection):
-        raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.bytes)
-        # Each instruction of a view's query that makes no row.
-        steps = itertools.count()
-        raw.set_progress_handler(lambda: next(steps) >= limits.cells // _STEPS, 4 * _STEPS)
+        raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.bytes // max(columns, _FEW_COLUMNS))
+        # A view may work without an end, and without a row.
+        looks = itertools.count()
+        raw.set_progress_handler(lambda: next(looks) * _STEPS > _STEPS_OF_A_CELL * limits.cells, _STEPS)
     try:
-        with connection.execution_options(stream_results=True).execute(query) as found:
-            for part in found.partitions(_PART):
-                rows.extend(map(tuple, part))
-                limits.check_cells(len(rows), columns)
-                size += sum(len(cell) for row in part for cell in row if isinstance(cell, (str, bytes)))
-                limits.check_bytes(size)
+        count = sa.select(sa.func.count()).select_from(query.get_final_froms()[0])
+        limits.check_cells(connection.execute(count).scalar_one(), columns)
+        for row in connection.execution_options(stream_results=True).execute(query):
+            rows.append(tuple(row))
+            limits.check_cells(len(rows), columns)
+            size += sum(len(cell) for cell in row if isinstance(cell, (str, bytes)))
+            limits.check_bytes(size)
     except sa.exc.DBAPIError as error:
-        state = str(getattr(error.orig, "sqlstate", None) or "")
         # Of rights and names (SQL's class 42); any other message may quote a cell.
-        if state.startswith("42"):
+        if str(getattr(error.orig, "sqlstate", None)).startswith("42"):
             raise
         raise TableError(_UNREADABLE.format(type(error.orig).__name__)) from None
     except (ValueError, TypeError, ArithmeticError) as error:
+        if isinstance(error, TableError):
+            raise
         raise TableError(_UNREADABLE.format(type(error).__name__)) from None
     return rows
 

@@ -62,8 +62,8 @@ def label_array(values: Iterable[object], name: str) -> Labels:
             labels.append(classes.setdefault(known, known))
     if empty:
         raise TableError(
-            f"Label column {quoted(name)} is empty in {row_list(empty)} ({len(empty):,} in all): give every row a label "
-            "or remove it."
+            f"Label column {quoted(name)} is empty in {row_list(empty)} ({len(empty):,} in all): give every row a "
+            "label or remove it."
         )
     # "01" stays text: as a number it would merge with "1".
     if all(isinstance(label, str) and re.fullmatch(r"0|-?[1-9]\d{0,99}", label) for label in classes):

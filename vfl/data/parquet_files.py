@@ -68,10 +68,10 @@ def _column(path: Path, name: str, kind: pa.DataType, rows: int, limits: TableLi
 
     if not _is_plain(kind):
         return pd.Series([()] * rows, dtype=object)
-    texts = [name] if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
-    data = pq.read_table(path, columns=[name], pre_buffer=False, read_dictionary=texts)
-    if texts:
-        _check_spelled_out(data.column(0), limits)
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    data = pq.read_table(path, columns=[name], pre_buffer=False, read_dictionary=[name] if is_text else None)
+    _check_spelled_out(data.column(0), limits)
+    if is_text:
         data = data.cast(pa.schema([pa.field(name, kind)]))
     if pa.types.is_integer(data.schema.types[0]) and data.column(0).null_count:
         # A column of integers with gaps would come back from to_pandas as floats.
@@ -100,11 +100,14 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 
 def _check_spelled_out(column: pa.ChunkedArray, limits: TableLimits) -> None:
-    """Add up the lengths of a column of texts that is still a dictionary and numbers."""
+    """Add up the lengths of a column of texts that is a dictionary and numbers; any other is as large as it is."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     total = 0
-    for chunk in column.chunks:
+    for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
+        if not pa.types.is_string(column.type.value_type) and not pa.types.is_large_string(column.type.value_type):
+            return
         lengths = pc.binary_length(chunk.dictionary).cast("int64").take(chunk.indices)
         total += pc.sum(lengths).as_py() or 0
     limits.check_bytes(total)

@@ -150,8 +150,9 @@ def _matching(patterns: Sequence[str], present: Sequence[str], role: str, proble
 
 
 def looks_like_data(present: Sequence[str]) -> bool:
-    """Tell whether a header has so many numbers that it must be a row: years as names are few beside others."""
-    return sum(reads_as_number(name) for name in present) >= _NUMBERS_OF_A_ROW * len(present)
+    """Tell whether a header has such numbers that it must be a row: years as names are few beside others, and whole."""
+    numbers = [name for name in present if reads_as_number(name)]
+    return len(numbers) >= _NUMBERS_OF_A_ROW * len(present) or not all(name.strip().isdigit() for name in numbers)
 
 
 def _what_there_is(name: str, present: Sequence[str]) -> str:

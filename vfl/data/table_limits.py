@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vfl.data.faults import TableError, counted
 
 _MEGABYTE = 1 << 20
-# A workbook's cells are read one by one, in Python: each takes as long as 25 of a text file, and 4 times its bytes.
-_WORKBOOK_CELLS, _WORKBOOK_BYTES = 25, 4
+# A workbook's cells are read one by one, in Python: each takes as long as 25 of a text file, and 4 times its bytes; one
+# of a database takes 4 times both.
+_WORKBOOK_CELLS, _WORKBOOK_BYTES, _DATABASE_CELLS = 25, 4, 4
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class TableLimits:
             max(1, self.cells // _WORKBOOK_CELLS),
             "save a large workbook as CSV or Parquet, delete what stands far from the table",
         )
+
+    @property
+    def of_database(self) -> TableLimits:
+        """The same for a database, whose values are Python objects."""
+        return replace(self, cells=max(1, self.cells // _DATABASE_CELLS))
 
     def check_bytes(self, size: int) -> None:
         """Raises TableError for a table of more bytes."""

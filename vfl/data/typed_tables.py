@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# Columns of which a message says why they are left out.
+_MOST_LEFT_OUT = 3
+
+
 @dataclass(frozen=True, eq=False)
 class TypedTable:
     """One party's rows, typed and not yet encoded.
@@ -111,7 +115,8 @@ def _read(source: str, select: Callable[[Sequence[str]], Selection], limits: Tab
     if plans and all(plan.encoding == "drop" for plan in plans):
         problems.add(
             "No column is left to learn from: "
-            + "; ".join(f"{quoted(plan.name)} ({plan.becomes})" for plan in plans[:20])
+            + "; ".join(f"{quoted(plan.name)} ({plan.becomes})" for plan in plans[:_MOST_LEFT_OUT])
+            + (f" and {len(plans) - _MOST_LEFT_OUT:,} more" if len(plans) > _MOST_LEFT_OUT else "")
             + ". Name what a column should become with --encode."
         )
     problems.tell()
