@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
 # Instructions of SQLite between two looks at it, and for a cell: a table takes two, a view some more.
-_STEPS, _STEPS_OF_A_CELL = 10_000, 16
+_STEPS, _STEPS_OF_A_CELL = 10_000, 8
 # A row of so few columns may have large cells.
 _FEW_COLUMNS = 64
 _UNREADABLE = (

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vfl.data.faults import TableError, quoted_path, row_list
+from vfl.data.selection import check_header
 from vfl.data.table_limits import TableLimits
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def read_delimited(path: Path, limits: TableLimits | None = None) -> tuple[pd.Da
             f"A name in the first line of {quoted_path(path)} has more than {_MOST_OF_A_NAME:,} letters: check that "
             "quotes are closed there, and that the file is whole."
         )
+    check_header(header)
     _check_size(content, separator, len(header), limits)
     return _cells(content, start, separator, len(header), path).set_axis(header, axis="columns"), encoding, separator
 

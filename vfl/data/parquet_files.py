@@ -70,6 +70,8 @@ def _column(path: Path, name: str, kind: pa.DataType, rows: int, limits: TableLi
         return pd.Series([()] * rows, dtype=object)
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     data = pq.read_table(path, columns=[name], pre_buffer=False, read_dictionary=[name] if is_text else None)
+    # Text that isn't Unicode would be quoted by whoever stumbles over it later.
+    data.validate(full=True)
     _check_spelled_out(data.column(0), limits)
     if is_text:
         data = data.cast(pa.schema([pa.field(name, kind)]))

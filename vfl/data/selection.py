@@ -151,8 +151,24 @@ def _matching(patterns: Sequence[str], present: Sequence[str], role: str, proble
 
 def looks_like_data(present: Sequence[str]) -> bool:
     """Tell whether a header has such numbers that it must be a row: years as names are few beside others, and whole."""
-    numbers = [name for name in present if reads_as_number(name)]
-    return len(numbers) >= _NUMBERS_OF_A_ROW * len(present) or not all(name.strip().isdigit() for name in numbers)
+    return sum(reads_as_number(name) for name in present) >= _NUMBERS_OF_A_ROW * len(present) or _fractions(present) > 0
+
+
+def check_header(names: Sequence[str]) -> None:
+    """Raises TableError for a first line that a row of data has run into, as its fractions among the names tell.
+
+    Where most names are fractions, they are names, such as the wavelengths of a spectrum.
+    """
+    if 0 < _fractions(names) < len(names) / 2:
+        raise TableError(
+            "The first line looks like a row of data, or one has run into it: put a line with the columns' names above "
+            "the rows, and no numbers with decimals among the names."
+        )
+
+
+def _fractions(names: Sequence[str]) -> int:
+    """How many names are numbers with decimals, or below 0."""
+    return sum(reads_as_number(name) and not name.strip().isdigit() for name in names)
 
 
 def _what_there_is(name: str, present: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from openpyxl.reader.excel import ExcelReader
 from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
 from vfl.data.faults import TableError, quoted, quoted_path
+from vfl.data.selection import check_header
 from vfl.data.table_limits import TableLimits
 
 # Bytes that are looked at together, and of one tag.
@@ -174,6 +175,7 @@ def _rows(sheet: Any, limits: TableLimits) -> list[tuple[Any, ...]]:
 def _frame_of(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
     width = max(map(len, rows))
     header = [*("" if name is None else str(name).strip() for name in rows[0]), *[""] * (width - len(rows[0]))]
+    check_header(header)
     columns = {
         at: pd.Series([_cell(row[at]) if at < len(row) else "" for row in rows[1:]], dtype=object)
         for at in range(width)
