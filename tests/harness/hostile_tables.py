@@ -56,28 +56,36 @@ TEXTS: dict[str, Callable[[], bytes]] = {
     "a cell of megabytes": lambda: _PLAIN + b"q," + CELL.encode() * _MEGABYTE + b",z\n",
     "a number of a million digits": lambda: _NUMBERS.encode() + b"900," + b"1" * 900_000 + b",1\n",
     "an id of ten thousand letters": lambda: _PLAIN + CELL.encode() * 2_000 + b",a,b\n",
-    "labels of five thousand digits": lambda: b"id,x,label\n" + b"".join(b"%d,%d,%s%d\n" % (at, at, b"7" * 5_000, at % 2) for at in range(60)),
-    "a hundred thousand columns": lambda: ",".join(["id", *(f"c{at}" for at in range(100_000))]).encode() + b"\n" + b"1," * 100_000 + b"1\n",
+    "labels of five thousand digits": lambda: (
+        b"id,x,label\n" + b"".join(b"%d,%d,%s%d\n" % (at, at, b"7" * 5_000, at % 2) for at in range(60))
+    ),
+    "a hundred thousand columns": lambda: (
+        ",".join(["id", *(f"c{at}" for at in range(100_000))]).encode() + b"\n" + b"1," * 100_000 + b"1\n"
+    ),
     "a million names in one line": lambda: b"id," * _MEGABYTE + b"\n1\n",
-    "all columns of one name": lambda: b"id" + b",x" * 9_000 + b"\n" + (b"1" + b",2" * 9_000 + b"\n") * 3,
+    "all columns of one name": lambda: b"id" + b",x" * 4_000 + b"\n" + (b"1" + b",2" * 4_000 + b"\n") * 3,
     "long names": lambda: ",".join(f"name{at}" * 90 for at in range(1_000)).encode() + b"\n" + b"a," * 999 + b"b\n",
     "rows of any length": lambda: b"id,a,b\n" + (b"1,2\n" + b"1,2,3,4\n") * 200_000,
     "rows of nothing": lambda: _PLAIN + b",,\n" * 2_000_000,
     "lines of nothing": lambda: _PLAIN + b"\n" * 60_000_000,
-    "separators alone": lambda: b"," * 9_000 + b"\n" + (b"," * 9_000 + b"\n") * 20,
+    "separators alone": lambda: b"," * 4_000 + b"\n" + (b"," * 4_000 + b"\n") * 20,
     "a quote for a separator": lambda: b'sep="\n' + _PLAIN,
     "a separator of two bytes": lambda: "sep=é\n".encode() + _PLAIN,
     "no header": lambda: "".join(f"{row},{CELL}{row},{row}.25\n" for row in range(99)).encode(),
     "no header and few numbers": lambda: "".join(f"{CELL}{row},a,b,c,d,e,f,{row}.25\n" for row in range(99)).encode(),
     "names that move a cursor": lambda: _at(_PLAIN, 3, b"\x1b[2J\x1b]0;x\x07"),
-    "a text of another century": lambda: "id,when\n".encode() + b"".join(b"%d,0000-00-%02d 99:99\n" % (at, at % 90) for at in range(5_000)),
+    "a text of another century": lambda: (
+        b"id,when\n" + b"".join(b"%d,0000-00-%02d 99:99\n" % (at, at % 90) for at in range(5_000))
+    ),
+    "dates of the Middle Ages": lambda: (
+        b"id,when\n" + b"".join(b"%d,%02d.03.1%03d\n" % (at, at % 28 + 1, at) for at in range(900))
+    ),
 }
 PACKED: dict[str, Callable[[], bytes]] = {
     "two megabytes that unpack to four gigabytes": lambda: _packed(b"1,1,1\n" * 700_000, 1_000, b"id,x,y\n"),
     "one cell that unpacks to gigabytes": lambda: _packed(b"a" * 4 * _MEGABYTE, 500, b"id,x\n1,"),
     "a cell that just fits": lambda: _packed(b"a" * 4 * _MEGABYTE, 62, b"id,x\n1,"),
     "cells of one letter": lambda: _packed(b"1,1,1\n" * 700_000, 30, b"id,x,y\n"),
-    "zero bytes": lambda: _packed(b"\x00" * _MEGABYTE, 300),
     "packed twice": lambda: gzip.compress(_packed(b"1" * _MEGABYTE, 500)),
     "an archive within": lambda: gzip.compress(workbook("")),
     "cut off": lambda: gzip.compress(_PLAIN * 50)[:-40],
@@ -98,7 +106,9 @@ _TABLE = (
 )
 
 
-def workbook(rows: str | bytes, parts: dict[str, str | bytes] | None = None, sheets: int = 1, before: str = "") -> bytes:
+def workbook(
+    rows: str | bytes, parts: dict[str, str | bytes] | None = None, sheets: int = 1, before: str = ""
+) -> bytes:
     """A workbook whose first sheet has this XML for rows; further parts replace those that it has."""
     body = rows if isinstance(rows, bytes) else rows.encode()
     named = "".join(f'<sheet name="S{at}" sheetId="{at + 1}" r:id="r1"/>' for at in range(sheets))
@@ -155,13 +165,11 @@ WORKBOOKS: dict[str, Callable[[], bytes]] = {
         "".join(f'<row r="{at}"><c r="XFD{at}"><v>1</v></c></row>' for at in range(1, 20_000))
     ),
     "rows of one letter": lambda: workbook(b"<row><c><v>1</v></c><c><v>1</v></c></row>" * 3_000_000),
-    "empty rows": lambda: workbook(b"<row/>" * 9_000_000),
     "one row of cells": lambda: workbook(b"<row>" + b"<c/>" * 9_000_000 + b"</row>"),
     "one cell of parts": lambda: workbook(b"<row><c>" + b"<v/>" * 3_000_000 + b"</c></row>"),
     "a row that goes backwards": lambda: workbook(_TABLE + '<row r="-5"><c r="A1"><v>1</v></c></row>'),
     "a row of a number that is none": lambda: workbook(_TABLE + '<row r="x"><c r="7"><v>1</v></c></row>'),
     "zero bytes in place of a sheet": lambda: workbook(_TABLE, {"xl/worksheets/sheet1.xml": b"\x00" * 300 * _MEGABYTE}),
-    "a part of no use that is large": lambda: workbook(_TABLE, {"xl/media/x.png": b"\x00" * 300 * _MEGABYTE}),
     "shared texts": lambda: workbook(_TABLE, _shared("<si/>" * 3_000_000)),
     "one shared text of runs": lambda: workbook(_TABLE, _shared("<si>" + "<r><t>a</t></r>" * 900_000 + "</si>")),
     "words of its own": lambda: workbook(_cell("0", "s"), _doctype(_LAUGHS)),
@@ -172,7 +180,9 @@ WORKBOOKS: dict[str, Callable[[], bytes]] = {
     "many attributes": lambda: workbook(_TABLE, _styled("<a " + " ".join(f'a{at}=""' for at in range(500_000)) + "/>")),
     "a thousand sheets that are one part": lambda: workbook(_TABLE, before="<x/>" * 100_000, sheets=1_000),
     "a shared text that isn't there": lambda: workbook(_cell("77", "s")),
-    "a date beyond all": lambda: workbook(_cell("1e300", style=' s="0"'), _styled('<cellXfs><xf numFmtId="14"/></cellXfs>')),
+    "a date beyond all": lambda: workbook(
+        _cell("1e300", style=' s="0"'), _styled('<cellXfs><xf numFmtId="14"/></cellXfs>')
+    ),
     "a number of four thousand digits": lambda: workbook(_cell("9" * 4_000)),
     "a number of a million digits in a workbook": lambda: workbook(_cell("9" * 1_000_000)),
     "a date that is none": lambda: workbook(_cell(CELL, "d")),
@@ -182,7 +192,9 @@ WORKBOOKS: dict[str, Callable[[], bytes]] = {
     "no parts": lambda: workbook(_TABLE, {"[Content_Types].xml": "<Types/>"}),
     "an archive that ends": lambda: workbook(_TABLE)[:-30],
     "an archive that is damaged": lambda: _at(workbook(_TABLE * 50), 900, b"\xff" * 60, 60),
-    "an archive with a password": lambda: workbook(_TABLE).replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"),
+    "an archive with a password": lambda: workbook(_TABLE).replace(
+        b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"
+    ),
     "a part that says less than it holds": lambda: _understated(workbook(b"<row><c/></row>" * 900_000)),
 }
 
@@ -211,13 +223,15 @@ def _repeated(value: Any, rows: int) -> pa.DictionaryArray:
 
 _IDS = [f"p{row}" for row in range(1_000)]
 PARQUET: dict[str, Callable[[], bytes]] = {
-    "one value in a hundred million rows": lambda: _parquet(id=_repeated(1, 60_000_000)),
+    "one value in thirty million rows": lambda: _parquet(id=_repeated(1, 30_000_000)),
     "a text of a megabyte in every row": lambda: _parquet(id=_IDS, x=_repeated(CELL * 200_000, 1_000)),
     "ids of a megabyte": lambda: _parquet(id=_repeated(CELL * 200_000, 1_000), x=list(range(1_000))),
-    "lists of nothing": lambda: _parquet(id=_IDS, x=pa.ListArray.from_arrays([0, *[20_000_000] * 1_000], pa.nulls(20_000_000, pa.int8()))),
+    "lists of nothing": lambda: _parquet(
+        id=_IDS, x=pa.ListArray.from_arrays([0, *[20_000_000] * 1_000], pa.nulls(20_000_000, pa.int8()))
+    ),
     "types within types": lambda: _parquet(id=_IDS, x=pa.array([{"a": {"b": [{"c": CELL}]}}] * 1_000)),
     "bytes": lambda: _parquet(id=_IDS, x=[CELL.encode()] * 1_000),
-    "a hundred thousand columns of Parquet": lambda: _parquet(**{f"c{at}": [1] for at in range(17_000)}),
+    "many columns of Parquet": lambda: _parquet(**{f"c{at}": [1] for at in range(6_000)}),
     "Parquet that ends": lambda: _parquet(id=_IDS, x=_IDS)[:-20],
     "Parquet whose footer is damaged": lambda: _at(_parquet(id=_IDS, x=_IDS), -60, b"\xff" * 9, 9),
     "Parquet whose pages are damaged": lambda: _at(_parquet(id=_IDS, x=_IDS), 30, b"\xff" * 90, 90),
@@ -229,16 +243,16 @@ PARQUET: dict[str, Callable[[], bytes]] = {
 
 _COUNT = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
 DATABASES: dict[str, str] = {
-    "a view without an end": f"CREATE VIEW t AS {_COUNT} SELECT x AS id, x AS y FROM n",
-    "a view without a row": f"CREATE VIEW t AS {_COUNT} SELECT x AS id, x AS y FROM n WHERE x < 0",
-    "a view of large cells": f"CREATE VIEW t AS {_COUNT} SELECT x AS id, hex(zeroblob(9000000)) AS y FROM n LIMIT 999",
+    "a view without an end": "CREATE VIEW t AS COUNT SELECT x AS id, x AS y FROM n",
+    "a view without a row": "CREATE VIEW t AS COUNT SELECT x AS id, x AS y FROM n WHERE x < 0",
+    "a view of large cells": "CREATE VIEW t AS COUNT SELECT x AS id, hex(zeroblob(9000000)) AS y FROM n LIMIT 999",
     "a cell of a gigabyte": "CREATE VIEW t AS SELECT 1 AS id, zeroblob(999999999) AS y",
-    "a text that isn't Unicode": f"CREATE TABLE t (id, y); INSERT INTO t VALUES (1, CAST(x'ff' || '{CELL}' AS TEXT))",
-    "a date that is text": f"CREATE TABLE t (id, y DATE); INSERT INTO t VALUES (1, '{CELL}')",
-    "a number that is text": f"CREATE TABLE t (id, y NUMERIC); INSERT INTO t VALUES (1, '{CELL}')",
-    "a time that is text": f"CREATE TABLE t (id, y DATETIME); INSERT INTO t VALUES (1, '{CELL}')",
+    "a text that isn't Unicode": "CREATE TABLE t (id, y); INSERT INTO t VALUES (1, CAST(x'ff' || 'CELL' AS TEXT))",
+    "a date that is text": "CREATE TABLE t (id, y DATE); INSERT INTO t VALUES (1, 'CELL')",
+    "a number that is text": "CREATE TABLE t (id, y NUMERIC); INSERT INTO t VALUES (1, 'CELL')",
+    "a time that is text": "CREATE TABLE t (id, y DATETIME); INSERT INTO t VALUES (1, 'CELL')",
     "a view of a table that is gone": "CREATE TABLE s (id); CREATE VIEW t AS SELECT * FROM s; DROP TABLE s",
-    "a view that stumbles over a cell": f"CREATE VIEW t AS SELECT 1 AS id, json_extract('{CELL}', '$') AS y",
+    "a view that stumbles over a cell": "CREATE VIEW t AS SELECT 1 AS id, json_extract('CELL', '$') AS y",
 }
 
 
@@ -246,7 +260,7 @@ def _database(statements: str, folder: Path) -> str:
     path = folder / "t.db"
     path.unlink(missing_ok=True)
     connection = sqlite3.connect(path)
-    connection.executescript(statements)
+    connection.executescript(statements.replace("COUNT", _COUNT).replace("CELL", CELL))
     connection.close()
     return f"sqlite:///{path}?table=t"
 

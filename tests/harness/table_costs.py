@@ -2,13 +2,14 @@
 
     python -m tests.harness.table_costs FOLDER
 
-A line of JSON for each of `tests.harness.hostile_tables.TABLES`. One interpreter imports the libraries for all; no other
-thread runs in it.
+A line of JSON for each of `tests.harness.hostile_tables.TABLES`. One interpreter imports the libraries for all, and has
+one thread.
 """
 
 import json
 import logging
 import os
+import resource
 import sys
 import traceback
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from pathlib import Path
 # What a party reads a table with, so that no fork imports it anew.
 import openpyxl  # noqa: F401
 import pyarrow.csv
-import pyarrow.parquet
+import pyarrow.parquet  # noqa: F401
 import sqlalchemy  # noqa: F401
 
 import vfl.data.inference
@@ -78,6 +79,9 @@ def _forked(work: Callable[[], object], told: Path) -> tuple[int, float, float]:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
         configure_log(Settings(), "passive")
+        # Whoever fails doesn't take the machine down.
+        resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
         status = 0
         try:
             work()

@@ -112,7 +112,13 @@ def typed_columns(
     """
     import pandas as pd
 
-    cells = {name: cells_of(frame[name]) for name in frame.columns}
+    cells = {}
+    for name in frame.columns:
+        try:
+            cells[name] = cells_of(frame[name])
+        except (ValueError, ArithmeticError):
+            # A moment or a number beyond all that pandas and numpy have.
+            cells[name] = Cells("other")
     typed, plans = {}, []
     decimals = _decimal_marks(cells, separator)
     for name, column in cells.items():
