@@ -25,7 +25,7 @@ import sqlalchemy  # noqa: F401
 import vfl.data.inference
 import vfl.data.workbooks  # noqa: F401
 from services.common.logs import configure_log
-from services.common.settings import Settings
+from services.common.settings import Settings, settings_of
 from services.party.features import load_party_data
 from tests.harness.hostile_tables import TABLES
 
@@ -59,7 +59,7 @@ def read_as_a_party(settings: Settings) -> str:
 
 
 def _settings(source: str, name: str) -> Settings:
-    return Settings(data=source, label_column="label" if name.startswith("labels") else "")
+    return settings_of({"data": source, "label_column": "label" if name.startswith("labels") else ""})
 
 
 def _outcome(name: str, folder: Path) -> Outcome:
@@ -78,7 +78,7 @@ def _forked(work: Callable[[], object], told: Path) -> tuple[int, float, float]:
         with told.open("wb") as output:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
-        configure_log(Settings(), "passive")
+        configure_log(settings_of({}), "passive")
         # Whoever fails doesn't take the machine down.
         resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
         resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))

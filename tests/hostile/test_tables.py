@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from services.common.settings import Settings
+from services.common.settings import settings_of
 from tests.harness.hostile_tables import CELL, TABLES
 from tests.harness.table_costs import Outcome, read_as_a_party
 
@@ -133,7 +133,7 @@ def test_no_cell_of_a_damaged_table_is_told(
     source = f"sqlite:///{path}?table=t" if ending == "db" else str(path)
     for number in range(MUTATIONS):
         path.write_bytes(mutated(content, draw))
-        refused = read_as_a_party(Settings(data=source))
+        refused = read_as_a_party(settings_of({"data": source}))
         told = "".join([refused, log.getvalue(), *capfd.readouterr()])
         assert [cell for cell in cells if cell in told] == [], (number, told)
         assert max(map(len, refused.split("\n"))) <= MOST_LETTERS
