@@ -75,7 +75,9 @@ def known_beforehand(settings: Settings) -> Beforehand:
     """What the settings let this party's adversary know before any session; raises ValueError for a broken file."""
     table, moments = settings.auxiliary, settings.prior_knowledge
     return Beforehand(
-        load_table(table, id_column=settings.id_column, label_column=None) if table else None,
+        load_table(table, id_column=settings.id_column, label_column=None, limits=settings.table_limits)
+        if table
+        else None,
         read_moments(moments) if moments else None,
     )
 
