@@ -109,7 +109,8 @@ class BayesianAdversary:
     def reconstruct_with_notes(self, view: PredictionView) -> Reconstruction:
         """The estimate of ``reconstruct``, with intervals, and notes on what was known beforehand."""
         belief = self._belief(view)
-        settled = [settle(one, belief.gaussian, self._own_records(one)) for one in self._sessions(view)]
+        sessions = self._sessions(view)
+        settled = [settle(one, belief.gaussian, self._own_records(one), own_bias=len(sessions) > 1) for one in sessions]
         found, how = self._found(belief, settled)
         mean, low, high = found.mean, found.low, found.high
         if self.box:

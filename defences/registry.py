@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from defences.base import DECLARATIONS, METHODS, Defence
+from defences.base import DECLARATIONS, METHODS, Defence, DefenceSpec
 from vfl.plugin_registry import PluginRegistry
 
 
@@ -38,9 +38,14 @@ def load(name: str, /, **options: Any) -> Any:
 
     Raises:
         UnknownDefence: for a name that no defence has.
-        ValueError: for options that it doesn't take, or where it lacks a method that its stages call for.
+        ValueError: for options that it doesn't take, and where it declares nothing or lacks a method that its stages
+            call for.
     """
     defence = REGISTRY.load(name, **options)
+    if not isinstance(getattr(defence, "spec", None), DefenceSpec) or not isinstance(
+        getattr(defence, "name", None), str
+    ):
+        raise ValueError(f"{name} is no defence: give its class a spec, a defences.DefenceSpec, and a name.")
     called = [method for stage in defence.spec.stages for method in METHODS.get(stage, ())]
     if lacking := [method for method in called if not callable(getattr(defence, method, None))]:
         raise ValueError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 _START_SECONDS = 60.0
 # For what the active party answers by itself.
 _ANSWER_SECONDS = 10.0
+# An active party that starts again, perhaps with other classes, takes longer before it serves.
+_CLASS_NAMES_SECONDS = 0.5
 _HANGS = f"active has not answered for {_ANSWER_SECONDS:g} s: it hangs, or its machine is overloaded. See its log."
 _NO_BLOCK = (
     "active answers with other scores than those that were asked for: install the same release of Plumbline at the "
@@ -95,6 +99,9 @@ class Federation:
         self._processes = processes
         self._address = address
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._naming = threading.Lock()
+        self._named: list[str] = []
+        self._named_at = -math.inf
 
     @classmethod
     def local(
@@ -306,6 +313,13 @@ class Federation:
     def _class_names(self) -> list[str]:
         return list(self.status(quick=True).class_names)
 
+    def _recent_class_names(self) -> list[str]:
+        """The class names, without a question for every single record."""
+        with self._naming:
+            if time.monotonic() - self._named_at > _CLASS_NAMES_SECONDS:
+                self._named, self._named_at = self._class_names(), time.monotonic()
+            return self._named
+
     def predict(self, ids: Iterable[str]) -> pd.DataFrame:
         """Ask for confidence scores: a row per id, a column per class, and ``error``, empty where there are scores."""
         import pandas as pd
@@ -331,7 +345,7 @@ class Federation:
         """Ask for one record's confidence scores, by class; raises FederationFailed when it is not aligned."""
         with self._own_words():
             scores = self._stub.PredictOne(active_pb2.PredictOneRequest(id=id)).scores
-        return dict(zip(self._class_names(), scores, strict=True))
+        return dict(zip(self._recent_class_names(), scores, strict=True))
 
 
 def _take(block: active_pb2.ScoreBlock, values: FloatArray, errors: NDArray[np.object_]) -> None:

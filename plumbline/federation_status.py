@@ -41,7 +41,7 @@ class JobStatus:
         steps_planned: of the stage at work; 0 where it has none.
         epochs_done: trained epochs.
         epochs_planned: at most so many; 0 before the parties have agreed.
-        validation_loss: of the last epoch, in nats; None before its end, and without validation rows.
+        validation_loss: of the last epoch that was validated, in nats; None before its end.
         seconds_left: until the stage's end, at the pace of its steps so far; None before the first one.
         at_work: which attack is; empty elsewhere.
     """

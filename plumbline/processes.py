@@ -15,6 +15,7 @@ from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, Role, role_of
 from services.common.settings import PREFIX, Settings
 from vfl.cores import available_cores
+from vfl.plugin_trial import TRIED
 
 _STOP_SECONDS = 5.0
 # What a service's log says before a traceback (services.common.statuses, services.active.server).
@@ -83,7 +84,7 @@ class LocalProcesses:
             | ({} if self.settings[name].workers else {"workers": self.fair_share()})
         )
         environment = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
-        environment |= settings.environment()
+        environment |= settings.environment() | {TRIED: "1"}  # by this process, whose settings they are
         # One thread per party: three parties share this machine's cores.
         environment.setdefault("OMP_NUM_THREADS", "1")
         environment.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -52,6 +52,8 @@ _OF_ONE_PARTY = frozenset(
         "state_dir",
     }
 )
+# All tables are one person's: what sessions add up to is counted and told, and nothing is refused.
+_ONE_OWNER = {"most_forms": 1.0, "alignments_per_day": 1_000_000}
 # The prior of the Bayesian adversary at each level of what is known beforehand.
 PRIORS: Mapping[attack_plugins.Level, str] = {
     "nothing": "half",
@@ -117,7 +119,7 @@ class Recipe:
                 own["private_seed"] = seed
             if role_of(name) is Role.PASSIVE:
                 own["disclose"] = self.disclose
-            made[name] = checked(name, {**chosen, **own, **self.tables.get(name, {})})
+            made[name] = checked(name, {**_ONE_OWNER, **chosen, **own, **self.tables.get(name, {})})
         coordinator = made.pop(Role.COORDINATOR)
         return CheckedRecipe({str(Role.COORDINATOR): coordinator, **made}, loaded, asked)
 

@@ -1,20 +1,24 @@
 """Attacks and defences by name: those built in, and those that other packages install under an entry-point group."""
 
 import reprlib
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, fields
+import sys
+from collections.abc import Collection, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from vfl.installed_plugins import InstalledPlugins, error_line, installed_plugins, one_line, origin
 from vfl.suggestions import did_you_mean
 
 # No text for a number, no true for 1, no NaN or infinity.
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+_MOST_NAMES = 60  # in a message
 _WORDS = {
     int: "a whole number",
     float: "a finite number",
@@ -22,6 +26,20 @@ _WORDS = {
     str: "a text",
     NoneType: "none",
 }
+
+
+class UnusablePlugin(ValueError):
+    """Another package's plugin can't be imported, or made.
+
+    Attributes:
+        reason: why, in words that begin with the package.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(
+            f"{name} can't be used: {reason.rstrip('.')}. Mend or uninstall that package, or leave {name} out."
+        )
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -41,25 +59,62 @@ class PluginRegistry:
     unknown: type[ValueError]
 
     def names(self) -> tuple[str, ...]:
-        """List the names of all plugins, built in and installed, sorted."""
-        return tuple(sorted({*self.built_in, *(point.name for point in self._installed())}))
+        """List the names of all plugins, built in and installed, sorted; imports none of them."""
+        return tuple(sorted({*self.built_in, *self._installed().points}))
+
+    def usable(self) -> tuple[str, ...]:
+        """List the names of those that can be imported; the first time, other packages' are tried in a child."""
+        from vfl.plugin_trial import try_out
+
+        brought = self._brought()
+        try_out(points[0] for points in brought.values() if len(points) == 1)
+        return tuple(name for name in self.names() if name not in brought or not _problem(brought[name]))
+
+    def origins(self) -> Mapping[str, str]:
+        """Name those that other packages bring, with the package and the place in it; imports none of them."""
+        return {name: _origins(points) for name, points in self._brought().items()}
+
+    def left_out(self) -> tuple[str, ...]:
+        """Say, in sentences, what other packages bring that no name leads to."""
+        found = self._installed()
+        hidden = {name: points for name, points in found.points.items() if name in self.built_in}
+        return (
+            *(f"{name} of {_origins(points)}: Plumbline has one of this name." for name, points in hidden.items()),
+            *(
+                f"{one_line(point.name)!r} of {origin(point)}: a name has 100 letters, digits and . _ + - at most."
+                for point in found.misnamed
+            ),
+        )
 
     def class_of(self, name: str) -> Any:
-        """Find the class behind a name.
+        """Find the class behind a name. Another package's is tried in a child process before it is imported here.
 
         Raises:
             ValueError: of the type ``unknown``, for a name that no plugin has; it lists the known ones.
+            UnusablePlugin: where another package's can't be imported.
         """
         if name in self.built_in:
             module, _, attribute = self.built_in[name].partition(":")
             return getattr(import_module(module), attribute)
-        for point in self._installed():
-            if point.name == name:
-                return point.load()
-        raise self._unknown(name)
+        points = self._installed().points.get(name)
+        if points is None:
+            raise self._unknown(name)
+        if problem := _problem(points):
+            raise UnusablePlugin(name, f"{_origins(points)} {problem}")
+        try:
+            with redirect_stdout(sys.stderr):  # standard output has results, as JSON perhaps
+                return points[0].load()
+        except (Exception, SystemExit) as error:
+            raise self._unusable(name, error) from error
 
-    def _installed(self) -> Iterable[EntryPoint]:
-        return () if self.entry_point_group is None else entry_points(group=self.entry_point_group)
+    def _unusable(self, name: str, error: BaseException) -> UnusablePlugin:
+        return UnusablePlugin(name, f"{self.origins()[name]} fails here: {error_line(error)}")
+
+    def _installed(self) -> InstalledPlugins:
+        return installed_plugins(self.entry_point_group) if self.entry_point_group else InstalledPlugins({}, ())
+
+    def _brought(self) -> Mapping[str, tuple[EntryPoint, ...]]:
+        return {name: points for name, points in self._installed().points.items() if name not in self.built_in}
 
     def check(self, name: str) -> None:
         """Refuse a name that no plugin has, without importing one; raises ValueError of the type ``unknown``."""
@@ -68,7 +123,9 @@ class PluginRegistry:
 
     def _unknown(self, name: str) -> ValueError:
         known = self.names()
-        return self.unknown(f"Unknown {self.kind} {name!r}. Known: {', '.join(known)}.{did_you_mean(name, known)}")
+        more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
+        listed = f"{', '.join(known[:_MOST_NAMES])}{more}"
+        return self.unknown(f"Unknown {self.kind} {name!r}. Known: {listed}.{did_you_mean(name, known)}")
 
     def load(self, name: str, /, **options: Any) -> Any:
         """Make a plugin from its name and options.
@@ -76,24 +133,38 @@ class PluginRegistry:
         Raises:
             ValueError: of the type ``unknown`` for an unknown name; otherwise for an option that the plugin lacks, that
                 is not what its field's annotation says, or that the plugin itself refuses.
+            UnusablePlugin: where another package's can't be imported, or fails to be made.
         """
         chosen = self.class_of(name)
         misfit = _misfit(name, chosen, options)
         try:
-            loaded = chosen(**options)
+            with redirect_stdout(sys.stderr):
+                loaded = chosen(**options)
         except ValueError:
             raise  # the plugin knows its ranges, so its own sentence says more than the annotation does
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if misfit:
                 raise ValueError(misfit) from error
-            if not isinstance(error, TypeError):
+            if isinstance(error, TypeError):
+                known = [one.name for one in fields(chosen) if one.init] if is_dataclass(chosen) else []
+                raise ValueError(_refusal(name, known, options, error)) from error
+            if name in self.built_in:
                 raise
-            raise ValueError(
-                _refusal(name, [one.name for one in fields(chosen) if one.init], options, error)
-            ) from error
+            raise self._unusable(name, error) from error
         if misfit:
             raise ValueError(misfit)
         return loaded
+
+
+def _origins(points: tuple[EntryPoint, ...]) -> str:
+    return " and ".join(origin(point) for point in points)
+
+
+def _problem(points: tuple[EntryPoint, ...]) -> str:
+    """Why other packages' plugin of one name can't be imported; empty where it can."""
+    from vfl.plugin_trial import problem_of  # where there are any: it starts processes
+
+    return "both bring one of this name" if len(points) > 1 else problem_of(points[0])
 
 
 def _refusal(name: str, known: list[str], options: Mapping[str, Any], error: TypeError) -> str:
@@ -106,7 +177,7 @@ def _refusal(name: str, known: list[str], options: Mapping[str, Any], error: Typ
 
 def _misfit(name: str, chosen: Any, options: Mapping[str, Any]) -> str:
     """Say which option is the first that isn't what its field's annotation says; empty when all are."""
-    if not options:
+    if not options or not is_dataclass(chosen):
         return ""
     try:
         hints = get_type_hints(chosen)

@@ -39,13 +39,17 @@ class Settled:
     notes: tuple[str, ...] = ()
 
 
-def settle(view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows | None) -> Settled:
+def settle(
+    view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows | None, *, own_bias: bool = False
+) -> Settled:
     """Find parameters to go by.
 
     Args:
         view: of the attacked records.
         prior: about them.
         records: complete ones with their scores that the adversary holds; None at levels of knowledge without any.
+        own_bias: whether a regression takes the view's bias, where there is one and nothing is distorted, for all that
+            there is, as it is on the wire: only the active party has one. As many records as columns are enough then.
 
     Raises:
         ViewError: where there are no parameters and no records to find them from.
@@ -60,7 +64,7 @@ def settle(view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows | 
         note = "The disclosed parameters are those of -x: the adversary turned them back."
         return Settled(_negated(view, distortion.about), notes=(note,))
     if records is not None:
-        found = _regressed(view, prior, records)
+        found = _regressed(view, prior, records, has_bias=own_bias and view.bias is not None and distortion is None)
         if found is not None:
             return found
     if not disclosed:
@@ -74,7 +78,7 @@ def settle(view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows | 
 # --- from complete records ----------------------------------------------------------------------------------------
 
 
-def _regressed(view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows) -> Settled | None:
+def _regressed(view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows, *, has_bias: bool) -> Settled | None:
     """Class rows by regression; None where scores are only decisions, or come from a purifier."""
     channel, gram = view.channel, None
     if view.weights_passive is not None:
@@ -86,7 +90,7 @@ def _regressed(view: PredictionView, prior: GaussianPrior, records: AuxiliaryRow
         soft = soft_logits(*told_by(records.scores, channel, gram))
         if soft is None:
             return None
-        found, error = _with_class_rows(view, prior, records, soft)
+        found, error = _with_class_rows(view, prior, records, soft, None if not has_bias else view.bias)
         weights = np.asarray(found.weights_passive)
         gram, channel = weights @ weights.T, view.channel
     note = f"The class rows were regressed from {len(records.scores)} complete records with their scores."
@@ -94,10 +98,14 @@ def _regressed(view: PredictionView, prior: GaussianPrior, records: AuxiliaryRow
 
 
 def _with_class_rows(
-    view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows, soft: SoftLogits
+    view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows, soft: SoftLogits, bias: FloatArray | None
 ) -> tuple[PredictionView, FloatArray]:
-    """A view with class rows that fit the records, the first one 0, and the covariance of logits' errors, (k, k)."""
-    ones, sides = np.ones((len(records.scores), 1)), np.diff(soft.middle, axis=1)
+    """A view with class rows that fit the records, the first one 0, and the covariance of logits' errors, (k, k).
+
+    Where no bias is given it is a column of ones' weight; else that column is 0.
+    """
+    constant, given = (1.0, np.zeros(soft.middle.shape[1])) if bias is None else (0.0, bias)
+    ones, sides = np.full((len(records.scores), 1), constant), np.diff(soft.middle - given, axis=1)
     columns, attacked = [records.features_passive], [prior.mean]
     if view.weights_active is None:  # black box: its own class rows are unknown to it as well
         columns, attacked = [*columns, records.features_active], [*attacked, view.features_active]
@@ -106,13 +114,13 @@ def _with_class_rows(
     variances = soft.variance[:, 1:] + soft.variance[:, :-1]
     design = np.hstack([*columns, ones])
     fits = [_weighted_fit(design, side, variance) for side, variance in zip(sides.T, variances.T, strict=True)]
-    moment = _second_moment(np.hstack([*attacked, np.ones((view.n, 1))]), prior.covariance)
+    moment = _second_moment(np.hstack([*attacked, np.full((view.n, 1), constant)]), prior.covariance)
     errors = np.array([np.sum(covariance * moment) for _, covariance in fits])
     slopes = np.array([slope for slope, _ in fits])
     rows, summed = _summed(slopes), _summed(np.eye(len(errors)))
     d = prior.mean.shape[1]
     own = rows[:, d:-1] if view.weights_active is None else view.weights_active
-    found = replace(view, weights_active=own, weights_passive=rows[:, :d], bias=rows[:, -1], disclosure=None)
+    found = replace(view, weights_active=own, weights_passive=rows[:, :d], bias=rows[:, -1] + given, disclosure=None)
     return found, (summed * errors) @ summed.T
 
 

@@ -6,6 +6,7 @@ where labels leaked to who replaces ciphertexts are there ciphertexts again, or 
 """
 
 import json
+import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -31,6 +32,7 @@ from plumbline.judge.wording import listed
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
 from services.common.identity import Role
+from services.common.run_files import parsed, read_json
 
 BLACK_BOX = "black box"
 # The settings that say which data is a party's.
@@ -200,14 +202,9 @@ def _unmet(before: Findings, after: Findings) -> str:
 
 
 def read_trials(run: AuditFolder) -> tuple[DefenceTrial, ...]:
-    """Read what was tried; nothing where ``--try-defences`` wasn't asked for. Raises ValueError for a broken file."""
+    """Read what was tried; nothing where ``--try-defences`` wasn't asked for. Raises RunFolderError."""
     file = _file(run)
-    if not file.exists():
-        return ()
-    try:
-        return tuple(DefenceTrial(**one) for one in json.loads(file.read_text()))
-    except TypeError as error:
-        raise ValueError(f"{file} is not of this version of Plumbline: run the audit again.") from error
+    return parsed(tuple[DefenceTrial, ...], read_json(file), file) if os.path.lexists(file) else ()
 
 
 def _file(run: AuditFolder) -> Path:

@@ -19,6 +19,7 @@ from plumbline.audit.request import AuditRequest
 from services.common.durable import write_durably
 from services.common.settings import Settings
 from vfl.plugin_registry import fits, in_words
+from vfl.source_words import LEFT_OUT
 from vfl.suggestions import did_you_mean
 
 FILE = "audit.toml"
@@ -34,6 +35,8 @@ _OF_REQUEST = {
     if name not in ("settings", "encode", "verbosity", "frames")
 }
 _NAMES = {field: key for key, field in _FIELDS.items()}
+# Of a file of options, and of one key in it.
+_MOST_BYTES, _MOST_KEYS = 16 << 20, 100
 # In place of names of attacks.
 NO_ATTACKS = "none"
 # How the terminal is spoken to.
@@ -43,6 +46,9 @@ _HEADER = """\
 # {run}: repeat it with
 #   plumbline audit --config {path}
 # An option on the command line wins over this file.
+"""
+_PASSWORDS = f"""\
+# But first write the password in place of each {LEFT_OUT}: no file of a run holds one.
 """
 _FRAMES = """\
 # But first save {tables}: no file is left of a data frame. Then name the
@@ -107,11 +113,7 @@ def read_configuration(path: Path) -> Asked:
         ConfigurationError: for what is no TOML, a key that no option has, or a value that an option doesn't take.
         OSError: where it can't be read.
     """
-    text = _text_of(path)
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path} is no TOML: {str(error)[:1].lower()}{str(error)[1:]}.") from None
+    text, content = read_options(path)
     place = _Place(path, text)
     given = {key.replace("_", "-"): value for key, value in content.items()}
     for key, value in given.items():
@@ -128,6 +130,20 @@ def read_configuration(path: Path) -> Asked:
         raise ConfigurationError(f"{path}: {error}") from error
 
 
+def read_options(path: Path) -> tuple[str, dict[str, Any]]:
+    """Read a TOML file: its text and what it holds, unchecked. Raises ConfigurationError and OSError."""
+    if (path.exists() and not path.is_file()) or (path.is_file() and path.stat().st_size > _MOST_BYTES):
+        raise ConfigurationError(f"{path} is no file of options: give one that `plumbline audit` wrote, or your own.")
+    text = _text_of(path)
+    # Its parser takes time that grows with the square of a key's parts, and no option has more than a few.
+    if any(len(line.partition("=")[0].split(".")) > _MOST_KEYS for line in text.splitlines()):
+        raise ConfigurationError(f"{path} is no TOML with options: a key has too many parts.")
+    try:
+        return text, tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{path} is no TOML: {str(error)[:1].lower()}{str(error)[1:]}.") from None
+
+
 def write_configuration(folder: Path, request: AuditRequest, settings: Mapping[str, Any]) -> Path:
     """Write the file that repeats this request from anywhere.
 
@@ -140,13 +156,15 @@ def write_configuration(folder: Path, request: AuditRequest, settings: Mapping[s
     header = _HEADER.format(run=folder.name, path=path)
     if request.frames:
         header += _FRAMES.format(tables=" and ".join(f"the table of {name}" for name in request.frames))
+    if request != request.without_passwords():
+        header += _PASSWORDS
     write_durably(path, (header + "\n" + tomli_w.dumps(repeating(request, settings))).encode())
     return path
 
 
 def repeating(request: AuditRequest, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that make this request, without those that have their default; paths are absolute."""
-    defaults = AuditRequest.__dataclass_fields__
+    """The options that make this request, without passwords and what has its default; paths are absolute."""
+    request, defaults = request.without_passwords(), AuditRequest.__dataclass_fields__
     # Where all runs go by default is a place that another folder doesn't have.
     asked = {
         name: value

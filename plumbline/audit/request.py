@@ -1,7 +1,7 @@
 """What an audit is asked to run, and the recipe for it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -12,6 +12,7 @@ from plumbline.audit.planning.applicable import ALL
 from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
 from services.common.identity import Role
 from vfl.data import DATASETS, column_blocks, dataset
+from vfl.source_words import recorded, without_password
 
 # Which cipher trains; auto lets the plan decide.
 CipherChoice = Literal["auto", "paillier", "plain"]
@@ -118,8 +119,8 @@ class AuditRequest:
             raise ValueError("--passive-columns splits one table: give it with --data FILE and --active-columns.")
         if self.data and not self.splits and "." in self.data:
             raise ValueError(
-                f"--data {self.data} is a file: say which of its columns are the active party's with --active-columns, "
-                "and name the label with --label; the rest is the passive party's."
+                f"--data {without_password(self.data)} is a file: say which of its columns are the active party's with "
+                "--active-columns, and name the label with --label; the rest is the passive party's."
             )
         if (self.columns or self.drop or self.encode) and not self.has_tables:
             raise ValueError(
@@ -185,6 +186,12 @@ class AuditRequest:
     def levels(self) -> tuple[Level, ...]:
         """What adversaries of predictions may know beforehand: complete records only where they are asked for."""
         return LEVELS if self.auxiliary else LEVELS[:-1]
+
+    def without_passwords(self) -> "AuditRequest":
+        """The same request as a run records it: with no password in a database's URL."""
+        return replace(
+            self, data=recorded(self.data), active=recorded(self.active), passive=tuple(map(recorded, self.passive))
+        )
 
     def recipe(self, tables: Mapping[str, Mapping[str, Any]] | None = None) -> Recipe:
         """The federation that this request asks for; ``tables``: settings of each party's data, as examined before."""

@@ -1,13 +1,14 @@
 """What is judged of an audit's folder and written into it: when the run ends, and when its report is made again."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from defences import defence_class
 from plumbline.audit.candidates import read_trials
-from plumbline.audit.configuration import FILE, read_configuration
+from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.runs.folder import AuditFolder
@@ -58,9 +59,14 @@ def report_again(run: AuditFolder) -> Findings:
     """
     if not (run.path / FILE).exists():
         raise ValueError(f"{run.path} has no {FILE}, which says what to judge: run the audit again.")
-    if not run.config.exists() or "seconds" not in read_facts(run):
+    if not os.path.lexists(run.config) or "seconds" not in read_facts(run):
         raise ValueError(f"{run.path} has no results to report on: it didn't get as far. `plumbline runs` says why.")
-    request = read_configuration(run.path / FILE).request()
+    try:
+        request = read_configuration(run.path / FILE).request()
+    except ConfigurationError:
+        raise
+    except ValueError as error:
+        raise ConfigurationError(f"{run.path / FILE} asks for no audit that can be: {error} Run it again.") from error
     findings = judged(run, request)
     write_findings(run, findings, read_facts(run))
     return findings

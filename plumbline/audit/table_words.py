@@ -14,6 +14,7 @@ from plumbline.terminal import shown_text
 from plumbline.width_words import digits_words
 from services.common.settings import environment_values, settings_of
 from vfl.data import ColumnPlan, EncoderKind, TypedTable, grids_by_column
+from vfl.data.faults import bounded
 
 # Rows of a table; what is plain is left out first.
 _MOST_COLUMNS = 40
@@ -47,9 +48,11 @@ def print_tables(console: Console, examined: ExaminedTables, encoder: EncoderKin
         grids = {} if encoder is None else grids_by_column(table, encoder)
         digits = {name: digits_words(of_column) for name, of_column in grids.items()}
         console.print(_table_of(party, examined.source(party), table, digits))
-        for plan in table.plans:
-            if plan.warning:
-                console.print(shown_text(f"{plan.name}: {plan.warning}"), style="yellow")
+        warned = [plan for plan in table.plans if plan.warning]
+        for plan in warned[:_MOST_COLUMNS]:
+            console.print(shown_text(f"{bounded(plan.name)}: {plan.warning}"), style="yellow")
+        if len(warned) > _MOST_COLUMNS:
+            console.print(f"And {len(warned) - _MOST_COLUMNS:,} more columns with a warning.", style="yellow")
     console.print(f"{examined.shared:,} records are in all tables.", highlight=False)
 
 
@@ -61,7 +64,7 @@ def _table_of(party: str, source: str, table: TypedTable, digits: Mapping[str, s
     plans = _most_telling(table.plans)
     for plan in plans:
         shown.add_row(
-            shown_text(plan.name),
+            shown_text(bounded(plan.name)),
             shown_text(plan.found),
             shown_text(plan.becomes),
             "" if _is_out(plan) else digits.get(plan.name, "full"),

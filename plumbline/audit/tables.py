@@ -10,13 +10,16 @@ from typing import Any
 
 from plumbline.audit.request import AuditRequest
 from plumbline.recipe import own_tables
+from services.common.settings import environment_values, settings_of
 from vfl.data import TableError, TypedTable
-from vfl.data.databases import without_password
-from vfl.data.faults import Problems
+from vfl.data.faults import Problems, quoted
 from vfl.data.selection import Selection, looks_like_data, matches
 from vfl.data.typed_tables import read_selected
+from vfl.source_words import without_password
 from vfl.suggestions import did_you_mean
 
+# Settings that say how large a table may be.
+_OF_TABLES = ("table_megabytes", "table_columns", "table_cells")
 # What two forms of the same id may differ by, and how the difference goes away.
 _FORMS: Mapping[str, Callable[[str], str]] = {
     "leading zeros": lambda value: value.lstrip("0"),
@@ -47,7 +50,8 @@ class ExaminedTables:
 
 def short_name(source: str) -> str:
     """Name a file without its folders, or a database without its password."""
-    return without_password(source) if "://" in source else Path(source).name
+    shown = without_password(source)
+    return shown if "://" in source else Path(shown).name
 
 
 def examine_tables(request: AuditRequest) -> ExaminedTables | None:
@@ -60,10 +64,12 @@ def examine_tables(request: AuditRequest) -> ExaminedTables | None:
         return None
     settings = own_tables(request.files, label=request.label, id_column=request.id_column)
     wishes = _Wishes(request, tuple(settings))
+    said = {**environment_values(), **request.settings}
+    limits = settings_of({name: said[name] for name in _OF_TABLES if name in said}).table_limits
     problems, tables = Problems(), {}
     for party, own in settings.items():
         try:
-            tables[party] = read_selected(own["data"], wishes.of(party))
+            tables[party] = read_selected(own["data"], wishes.of(party), limits)
         except TableError as error:
             told = {one.partition(": ")[2] for one in problems.found} if request.splits else set()
             new = [one for one in error.problems if one not in told]
@@ -132,15 +138,15 @@ class _Wishes:
                 if not any(self._matching([pattern], party) for party in self.parties):
                     known = [name for names in self.present.values() for name in names]
                     meant = did_you_mean(self._split(pattern)[1], known) or " Check the headers of the tables."
-                    found.append(f"No table has a column {pattern!r}, which {option} names.{meant}")
+                    found.append(f"No table has a column {quoted(pattern)}, which {option} names.{meant}")
         return found
 
     def labels_elsewhere(self) -> list[str]:
         """Sentences on passive parties whose features would be the label itself."""
         label = self.request.label
         return [
-            f"{party} has the label column {label!r} too, so that there is nothing to learn with others: leave it out "
-            f"with --drop {party}:{label}, or rename it if it is something else."
+            f"{party} has the label column {quoted(label)} too, so that there is nothing to learn with others: "
+            f"leave it out with --drop {party}:{label}, or rename it if it is something else."
             for party, selection in self.chosen.items()
             if party != self.parties[0] and not self.request.splits
             if label in self.present[party] and label not in selection.drop

@@ -147,7 +147,7 @@ def federation(
 def predict(
     records: Annotated[int, typer.Option(min=100, help="Of one request in bulk.")] = 100_000,
     columns: Annotated[int, typer.Option(min=1, help="Columns of each party.")] = 10,
-    rate: Annotated[int, typer.Option(min=1, max=2_000, help="Requests of one record a second.")] = 200,
+    rate: Annotated[int, typer.Option(min=1, max=2_000, help="Requests of one record a second.")] = 500,
     seconds: Annotated[float, typer.Option(min=0.1, help="For how long these keep coming.")] = 5.0,
     repetitions: Repetitions = 3,
     out: Out = None,

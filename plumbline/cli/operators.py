@@ -98,6 +98,7 @@ def predict(
     Example: plumbline predict r000001 r000005 --address localhost:50051 --certs certs
     """
     from plumbline.federation import Federation
+    from plumbline.spreadsheets import write_csv
 
     with plain_errors(), Federation.connect(address, certs) as federation:
         wanted = ids or [line.strip() for line in sys.stdin if line.strip()]
@@ -108,7 +109,7 @@ def predict(
         scores.columns = scores.columns.map(shown)
         scores.index = scores.index.map(shown)
         scores["error"] = scores["error"].map(shown)
-        scores.to_csv(sys.stdout)
+        write_csv(scores.reset_index(allow_duplicates=True), sys.stdout)
 
 
 def _scores_of(scores: DataFrame) -> list[dict[str, Any]]:

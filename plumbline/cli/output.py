@@ -25,11 +25,18 @@ def print_json(facts: Any) -> None:
     typer.echo(json.dumps(facts, indent=1, default=str))
 
 
+class EndedEarly(RuntimeError):
+    """Something that a command called, another package's code perhaps, was about to end it as if it were done."""
+
+
 @contextmanager
 def plain_errors(say: Callable[[str], object] | None = None) -> Iterator[None]:
     """Ends the command with one sentence for errors that the user can mend, and status 2.
 
     ``say`` tells the sentence; by default standard error has it.
+
+    Raises:
+        EndedEarly: where something would end the command as if it were done before it has come to its end.
     """
     from plumbline.federation import FederationFailed
     from plumbline.processes import ProcessFailed
@@ -41,6 +48,10 @@ def plain_errors(say: Callable[[str], object] | None = None) -> Iterator[None]:
         words = _system_words(error) if isinstance(error, OSError) else str(error)
         (say or _say)(words)
         raise typer.Exit(MENDABLE) from error
+    except (SystemExit, typer.Exit) as early:
+        if early.exit_code if isinstance(early, typer.Exit) else early.code:
+            raise  # nobody takes it for done
+        raise EndedEarly("The command was ended before its work was done.") from early
 
 
 def _say(words: str) -> None:

@@ -15,6 +15,7 @@ from attacks.registry import REGISTRY as ATTACKS
 from attacks.registry import spec_of
 from defences.base import DefenceSpec
 from defences.registry import REGISTRY as DEFENCES
+from defences.registry import load as load_defence
 from plumbline.cli.completion import attack_names, defence_names
 from plumbline.cli.output import AsJson, plain_errors, print_json
 from vfl.plugin_options import PluginOption, first_line, options_of
@@ -54,12 +55,12 @@ def attacks(
         if name:
             _show_one(ATTACKS, name, _attack_facts, as_json)
         elif as_json:
-            print_json([_attack_facts(one) for one in ATTACKS.names()])
+            print_json(_listed(ATTACKS, _attack_facts))
         else:
-            found = [_attack_facts(one) for one in ATTACKS.names()]
+            found = _listed(ATTACKS, _attack_facts)
             for phase, title in _PHASES.items():
-                _print_table(title, [one for one in found if one["phase"] == phase])
-            _print_unusable(one for one in found if not one["phase"])
+                _print_table(title, [one for one in found if one.get("phase") == phase])
+            _print_untold(one for one in found if "phase" not in one)
 
 
 def defences(
@@ -77,20 +78,33 @@ def defences(
         if name:
             _show_one(DEFENCES, name, _defence_facts, as_json)
             return
-        found = [_defence_facts(one) for one in DEFENCES.names()]
+        found = _listed(DEFENCES, _defence_facts)
         if as_json:
             print_json(found)
             return
-        _print_table("Defences", [one for one in found if one["sits"]])
-        _print_unusable(one for one in found if not one["sits"])
+        _print_table("Defences", [one for one in found if "sits" in one])
+        _print_untold(one for one in found if "sits" not in one)
+
+
+def _listed(registry: PluginRegistry, facts_of: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a list says of each plugin. Other packages' aren't imported for it: their code may do anything."""
+    for words in registry.left_out():
+        typer.echo(f"Left out: {words}", err=True)
+    origins = registry.origins()
+    return [
+        {"name": name, "summary": f"of {origins[name]}; `plumbline {registry.kind}s {name}` imports it and says more"}
+        if name in origins
+        else facts_of(name)
+        for name in registry.names()
+    ]
 
 
 def _attack_facts(name: str) -> dict[str, Any]:
-    """What a list says of an attack; its phase is empty where its library isn't installed."""
+    """What a list says of an attack; without a phase where its library isn't installed."""
     try:
         spec = spec_of(name)
     except ImportError:
-        return {"name": name, "phase": "", "summary": _MISSING_LIBRARY}
+        return {"name": name, "summary": _MISSING_LIBRARY}
     return {
         **vars(spec),
         "name": name,
@@ -100,12 +114,14 @@ def _attack_facts(name: str) -> dict[str, Any]:
 
 
 def _defence_facts(name: str) -> dict[str, Any]:
-    """What a list says of a defence; nowhere does one sit whose library isn't installed."""
+    """What a list says of a defence; not where it sits where its library isn't installed."""
     try:
         chosen = DEFENCES.class_of(name)
     except ImportError:
-        return {"name": name, "sits": [], "summary": _MISSING_LIBRARY}
-    spec = chosen.spec if isinstance(chosen.spec, DefenceSpec) else DEFENCES.load(name).spec
+        return {"name": name, "summary": _MISSING_LIBRARY}
+    spec = getattr(chosen, "spec", None)
+    if not isinstance(spec, DefenceSpec):  # options decide
+        spec = load_defence(name).spec
     return {
         "name": name,
         "summary": _summary(spec, chosen),
@@ -150,7 +166,7 @@ def _terms(one: dict[str, Any]) -> Iterator[str]:
     yield f"cost: {one['cost']}" if one["cost"] else ""
 
 
-def _print_unusable(found: Iterable[dict[str, Any]]) -> None:
+def _print_untold(found: Iterable[dict[str, Any]]) -> None:
     for one in found:
         typer.echo(f"{one['name']}: {one['summary']}")
 

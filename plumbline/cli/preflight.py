@@ -13,11 +13,13 @@ from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 from plumbline.terminal import shown
 from services.common.settings import environment_values, settings_of
 from vfl.arrays import FloatArray
-from vfl.data.faults import counted
+from vfl.data.faults import bounded, counted
 from vfl.data.typed_tables import TypedTable
 from vfl.learning.forms import most_forms
 from vfl.theory.prediction import Interval, PreflightBounds, preflight_bounds
 
+# Columns of a table of any width, those first that hide least; --json has all.
+_MOST_SHOWN = 100
 _ASSUMPTIONS = (
     "Columns are scaled to [0, 1] by their own smallest and largest values (PLUMBLINE_ENCODER=minmax, the default).",
     "The active party gets exact scores of a linear model and all of its parameters. With complete records of other "
@@ -127,18 +129,21 @@ def preflight(
 
     Example: plumbline preflight laboratory.csv --classes 2 --id patient
     """
+    from services.common.settings import load_settings
     from vfl.data import read_table
 
     with plain_errors():
-        typed = read_table(table, id_column=id_column, label_column=None)
+        typed = read_table(table, id_column=id_column, label_column=None, limits=load_settings().table_limits)
         found = _examined(typed, classes)
     if as_json:
         print_json(_facts(found))
     else:
         _print(found)
-        for plan in typed.plans:
-            if plan.encoding == "drop":
-                console_out.print(shown(f"Column {plan.name} is {plan.becomes}."))
+        left_out = [plan for plan in typed.plans if plan.encoding == "drop"]
+        for plan in left_out[:_MOST_SHOWN]:
+            console_out.print(f"Column {shown(bounded(plan.name))} is {plan.becomes}.")
+        if len(left_out) > _MOST_SHOWN:
+            console_out.print(f"And {counted(len(left_out) - _MOST_SHOWN, 'more column')} left out.")
 
 
 def _examined(table: TypedTable, classes: int) -> Preflight:
@@ -186,7 +191,9 @@ def _print(found: Preflight) -> None:
     columns.add_column("column", overflow="fold")
     for heading in ("one half", "its mean"):
         columns.add_column(heading, justify="right")
-    for column in sorted(found.columns, key=lambda one: one.mean):
-        columns.add_row(Text(shown(column.name)), f"{column.half:.4f}", f"{column.mean:.4f}")
+    for column in sorted(found.columns, key=lambda one: one.mean)[:_MOST_SHOWN]:
+        columns.add_row(Text(shown(bounded(column.name))), f"{column.half:.4f}", f"{column.mean:.4f}")
+    if len(found.columns) > _MOST_SHOWN:
+        columns.add_row(f"and {len(found.columns) - _MOST_SHOWN:,} more", "", "")
     console.print(columns)
     console.print("Assumed:", *_ASSUMPTIONS, sep="\n- ")

@@ -17,7 +17,7 @@ _Folder = Annotated[Path | None, typer.Option("--dir", help="The folder; default
 
 @app.command()
 def show(folder: _Folder = None, as_json: AsJson = False) -> None:
-    """Show whose state it is and which models are in it; never a weight, a key or an answer.
+    """Show whose state it is, which models are in it and how much records were answered about; never a weight or a key.
 
     Example: PLUMBLINE_STATE_DIR=/var/lib/plumbline plumbline state show
     """
@@ -30,7 +30,7 @@ def show(folder: _Folder = None, as_json: AsJson = False) -> None:
             print_json(_facts(path))
             return
         console_out.print(f"{path}: state of {owner.name} ({owner.role}), version {SCHEMA}")
-        lines = [*_models_in(path), *_sessions_in(path)]
+        lines = [*_models_in(path), *_sessions_in(path), *_answered_in(path)]
         for line in lines or ["no model"]:
             console_out.print(f"  {line}")
 
@@ -42,7 +42,8 @@ def clear(
 ) -> None:
     """Forget the models and the answers of a party whose service is stopped; the federation then has to train again.
 
-    The secret of its defences stays: drawn anew, it would tell more. To forget that too, delete the folder.
+    The secret of its defences stays: drawn anew, it would tell more. So does the count of what records were answered
+    about. To forget these too, delete the folder.
 
     Example: plumbline state clear --dir /var/lib/plumbline --yes
     """
@@ -71,8 +72,10 @@ def _facts(path: Path) -> dict[str, Any]:
     from services.coordinator.kept_sessions import DATABASE, look_into
     from services.party.model_file import summary_of
     from services.party.served_models import CANDIDATE, SERVED
+    from services.passive.form_count import FORMS, spent_in
 
     owner = owner_of(path)
+    forms = read_state(path, FORMS)
     contents = {"served": read_state(path, SERVED), "next": read_state(path, CANDIDATE)}
     sessions = look_into(path / DATABASE) if (path / DATABASE).exists() else []
     return {
@@ -81,6 +84,7 @@ def _facts(path: Path) -> dict[str, Any]:
         "role": str(owner.role),
         "version": SCHEMA,
         "models": {what: asdict(summary_of(content)) for what, content in contents.items() if content is not None},
+        "answered": [] if forms is None else [asdict(one) for one in spent_in(forms)],
         "sessions": [
             {
                 "session_id": kept.agreement.session_id,
@@ -143,3 +147,16 @@ def _sessions_in(path: Path) -> Iterator[str]:
             f"{', '.join(party.name for party in terms.parties)}, {kept.kept_at}: {terms.active.aligned_rows} aligned "
             f"records, {terms.classes} classes{answers}"
         )
+
+
+def _answered_in(path: Path) -> Iterator[str]:
+    """What each active party was answered about a passive party's records, a line each."""
+    from services.common.state_folder import read_state
+    from services.passive.form_count import FORMS, spent_in
+
+    if (content := read_state(path, FORMS)) is not None:
+        for one in spent_in(content):
+            yield (
+                f"{one.active} was answered about {one.records} records, most about row {one.row + 1}: {one.most} "
+                f"of the {one.features} independent sums of its columns that tell the whole record"
+            )

@@ -13,7 +13,9 @@ from plumbline.judge.how_far import Progress, silent
 from plumbline.judge.measures import Interval, covered, misses, mse_per_feature, r_squared
 from plumbline.judge.truth import Truth
 from plumbline.judge.verdicts import CategoryVerdict, ColumnVerdict, Evidence, SourceVerdict
-from services.common.run_folder import RunFolder, RunFolderError
+from services.common.limits import LARGEST_SHARE
+from services.common.run_files import RunFolderError
+from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, PredictionAttackOutcome, SessionLimit
 from vfl.arrays import FloatArray
 
@@ -183,9 +185,11 @@ def read_prediction_findings(
 
 def _without_unusable(outcome: PredictionAttackOutcome, arrays: Mapping[str, FloatArray]) -> PredictionAttackOutcome:
     """The outcome of an attack, failed where its estimates hold what is no number."""
-    if not outcome.is_done or np.isfinite(arrays[outcome.attack]).all():
+    # The square of what is larger is no number either.
+    usable = np.abs(arrays[outcome.attack]) <= LARGEST_SHARE if outcome.is_done else np.True_
+    if usable.all():
         return outcome
-    broken = 1 - np.isfinite(arrays[outcome.attack]).mean()
+    broken = 1 - usable.mean()
     reason = f"{outcome.attack} gave estimates that are no numbers, {broken:.0%} of them: it counts as failed"
     return replace(outcome, status=FAILED, reason=reason)
 
@@ -222,7 +226,7 @@ def sees_scores(outcome: PredictionAttackOutcome) -> bool:
 def _spec_of(outcome: PredictionAttackOutcome) -> attacks.AttackSpec:
     try:
         return attacks.spec_of(outcome.attack.partition("(")[0])
-    except attacks.UnknownAttack:  # another package's, which isn't installed here: the least is assumed of it
+    except ValueError:  # another package's, which isn't installed here, or broken: the least is assumed of it
         return attacks.AttackSpec(adversary="active", phase="prediction", knowledge="agnostic", needs=(), source="")
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role
-from services.common.run_folder import RunFolder, RunFolderError
+from services.common.run_files import RunFolderError
+from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES, ChannelRecord, DefencePrediction, EpochRecord, PartyRecord, StepRecord
 from vfl.learning.score_quality import accuracy, area_under_curve
 
@@ -144,7 +145,8 @@ def expectations(prediction: DefencePrediction) -> list[tuple[str, str]]:
         numbers += [
             (name.replace("_", " "), f"{number:.4g}")
             for name, number in inner.items()
-            if isinstance(number, int | float) and not isinstance(number, bool)
+            # A whole number may be beyond what can be written as a fraction.
+            if isinstance(number, float) or (type(number) is int and abs(number) < 1 << 1_000)
         ]
     return numbers
 

@@ -16,6 +16,7 @@ from plumbline.judge.measures import (
 )
 from plumbline.judge.sources import TOLERANCE, Source, sources_of
 from services.common.identity import Role
+from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import Estimates
 from vfl.arrays import FloatArray
@@ -34,6 +35,8 @@ class Truth:
     def __init__(self, folder: RunFolder, passive_parties: Sequence[str], estimates: Estimates) -> None:
         """Read all parties' features; raises RunFolderError for a file that is missing or broken."""
         written = {party: folder.features(party) for party in passive_parties}
+        if len({len(own.features) for own in written.values()} - {0}) != 1:
+            raise RunFolderError(f"{folder.path} has parties of no or other records: run it again, into a new folder.")
         self._passive = np.hstack([own.features for own in written.values()])
         self.owners = [party for party, own in written.items() for _ in own.names]
         self.names = [str(name) for own in written.values() for name in own.names]
@@ -46,6 +49,11 @@ class Truth:
         self._active, self._labels = folder.features(Role.ACTIVE).features, folder.labels()
         known = estimates.auxiliary_rows
         self._rows, self._known = estimates.rows, np.empty(0, dtype=np.int64) if known is None else known
+        records = {len(one) for one in (self._passive, self._active, self._labels)}
+        if len(records) > 1 or max(self._rows.max(initial=0), self._known.max(initial=0)) >= len(self._passive):
+            raise RunFolderError(
+                f"{folder.path} has features, labels and estimates of other records: run it again, into a new folder."
+            )
         self.cells = self._passive[self._rows]
 
     @property

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plumbline.notebook.frames import frame_of
+from plumbline.spreadsheets import write_csv
 
 if TYPE_CHECKING:
     from plumbline.judge.findings import Findings
@@ -61,7 +62,7 @@ def _log_files(findings: Findings) -> None:
 
     with tempfile.TemporaryDirectory(prefix="plumbline-") as folder:
         columns = Path(folder) / "columns.csv"
-        frame_of(findings, "columns").to_csv(columns, index=False)
+        write_csv(frame_of(findings, "columns"), columns)
         mlflow.log_artifact(str(columns))
         if findings.folder is not None and findings.folder.path.exists():
             mlflow.log_artifact(str(findings.report(Path(folder) / "report.html")))

@@ -16,6 +16,7 @@ from plumbline.sweep.jobs import Result, Task, quieted, run_task
 from plumbline.sweep.keys import versions_of, versions_of_model
 from plumbline.sweep.parcels import Content
 from plumbline.sweep.store import SweepStopped
+from vfl.source_words import without_password
 
 _BACKEND = "plumbline-dask"
 # Of anything else Dask's client makes a traceback when it is taken away.
@@ -39,7 +40,9 @@ def cluster_crew(address: str) -> Iterator[Crew]:
             are no workers.
     """
     if not re.fullmatch(_ADDRESS, address):
-        raise SweepStopped(f"{address!r} is no address of a Dask scheduler: give it as tcp://host:port.")
+        raise SweepStopped(
+            f"{without_password(address)!r} is no address of a Dask scheduler: give it as tcp://host:port."
+        )
     try:
         import dask
         from distributed import Client

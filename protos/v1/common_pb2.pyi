@@ -161,6 +161,7 @@ class PartyDescription(_message.Message):
     DISCLOSURE_DEFENCES_FIELD_NUMBER: _builtins.int
     BINARY_FEATURES_FIELD_NUMBER: _builtins.int
     BYTE_FEATURES_FIELD_NUMBER: _builtins.int
+    VALIDATED_EPOCHS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     feature_count: _builtins.int
     feature_integer_bits: _builtins.int
@@ -175,6 +176,8 @@ class PartyDescription(_message.Message):
     fixed point. Features travel in this order.
     """
     byte_features: _builtins.int
+    validated_epochs: _builtins.int
+    """A passive party's: in so many epochs, spread evenly, it scores validation records; 0 for every epoch."""
     @_builtins.property
     def disclosure_defences(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnnouncedDefence]:
         """A passive party's defences that change what its parameters mean when it discloses them, in order."""
@@ -191,10 +194,11 @@ class PartyDescription(_message.Message):
         disclosure_defences: _abc.Iterable[Global___AnnouncedDefence] | None = ...,
         binary_features: _builtins.int = ...,
         byte_features: _builtins.int = ...,
+        validated_epochs: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "binary_features", b"binary_features", "byte_features", b"byte_features", "disclosure_defences", b"disclosure_defences", "feature_count", b"feature_count", "feature_integer_bits", b"feature_integer_bits", "features_signed", b"features_signed", "name", b"name", "truncates_answers", b"truncates_answers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aligned_rows", b"aligned_rows", "binary_features", b"binary_features", "byte_features", b"byte_features", "disclosure_defences", b"disclosure_defences", "feature_count", b"feature_count", "feature_integer_bits", b"feature_integer_bits", "features_signed", b"features_signed", "name", b"name", "truncates_answers", b"truncates_answers", "validated_epochs", b"validated_epochs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

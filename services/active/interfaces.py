@@ -55,7 +55,7 @@ class EpochOutcome:
 
     Attributes:
         epoch: from 0.
-        validation_loss: in nats; NaN without validation rows.
+        validation_loss: in nats; NaN where the epoch wasn't validated.
         seconds: of the training steps, by the wall clock.
     """
 

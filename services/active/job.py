@@ -233,17 +233,19 @@ class Job:
     def _train_epochs(self, training: PartyTraining) -> JobOutcome:
         plan = training.agreement.plan
         outcomes: list[EpochOutcome] = []
-        best = 0
+        best: int | None = None
         for epoch in range(plan.epochs):
             outcome = self._train_epoch(training, epoch)
             outcomes.append(outcome)
             self._observer.epoch(outcome)
-            if outcome.validation_loss < outcomes[best].validation_loss:
+            if math.isnan(outcome.validation_loss):
+                continue
+            if best is None or outcome.validation_loss < outcomes[best].validation_loss:
                 best = epoch
             if plan.patience and epoch - best >= plan.patience:
                 _log.info("No better validation loss for %d epochs: stopping.", plan.patience)
                 break
-        kept = best if plan.patience else len(outcomes) - 1
+        kept = best if plan.patience and best is not None else len(outcomes) - 1
         self._for_all_passive(lambda party: party.finish_training(self.session_id, kept))
         self._ending.check()
         training.keep_epoch(kept)
@@ -279,7 +281,8 @@ class Job:
         training.run_epoch(epoch, on_step)
         first_failure(others)
         seconds = time.perf_counter() - start
-        return EpochOutcome(epoch, self._validation_loss(training), seconds)
+        is_validated = training.agreement.validates(epoch)
+        return EpochOutcome(epoch, self._validation_loss(training) if is_validated else math.nan, seconds)
 
     def _validation_loss(self, training: PartyTraining) -> float:
         rows = training.rows.validation

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from attacks import AuxiliaryRows
+from services.active.coalescing import Coalescing, OnEnd, stays
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.job import Job, Labels
 from services.active.model import TrainedModel
@@ -28,6 +29,7 @@ from services.common.errors import (
     log_failure,
     told,
 )
+from services.common.limits import PREDICTION_ROWS
 from services.party.context import PartyContext
 from services.party.model_file import KeptModel
 from services.party.served_models import ServedModels
@@ -98,6 +100,7 @@ class ActiveParty:
         self._asking = ThreadPoolExecutor(_PREDICTIONS_AT_ONCE, thread_name_prefix="predictions")
         self._prediction_scoring = Scoring(context.coordinator, passive_parties, self._asking)
         self._predicting = threading.BoundedSemaphore(_PREDICTIONS_AT_ONCE)
+        self._one_by_one = Coalescing(self.predict, most=PREDICTION_ROWS)
         self._job_lock = threading.Lock()
         self._job: Job | None = None
         self._meter = ProgressMeter()
@@ -324,6 +327,7 @@ class ActiveParty:
         if self._session is not None:
             self._session.training.exchange.end("the active party is stopping.")
         self._serving.close()
+        self._one_by_one.close()
         for threads in (self._attacking, self._asking):
             threads.shutdown(wait=False, cancel_futures=True)
 
@@ -362,9 +366,12 @@ class ActiveParty:
         attack.add_done_callback(log_failure)
         return Predictions(known, scores)
 
-    def predict_one(self, record: str) -> FloatArray:
-        """Confidence scores of one record; raises UnknownRecord."""
-        scores = self.predict([record])
+    def predict_one(self, record: str, on_end: OnEnd = stays) -> FloatArray:
+        """Confidence scores of one record, asked about with others that come meanwhile (``Coalescing``).
+
+        Raises UnknownRecord for one that isn't aligned.
+        """
+        scores = self._one_by_one(record, on_end)
         if record not in scores:
             raise UnknownRecord(UNKNOWN_RECORD)
         return scores[record]

@@ -17,7 +17,7 @@ class JobProgress:
         steps_done: of the stage at work: ids while aligning, attacks while attacking.
         steps_planned: of the stage at work; 0 where it has none.
         epochs_done: trained epochs.
-        validation_loss: of the last epoch, in nats; None before its end, and without validation rows.
+        validation_loss: of the last epoch that was validated, in nats; None before its end.
         seconds_left: until the stage's end; None before its first step.
         at_work: which attack is; empty elsewhere.
     """
@@ -53,9 +53,10 @@ class ProgressMeter:
 
     def epoch(self, outcome: EpochOutcome) -> None:
         """An epoch is over."""
-        loss = None if math.isnan(outcome.validation_loss) else outcome.validation_loss
         with self._lock:
-            self._progress = replace(self._progress, epochs_done=outcome.epoch + 1, validation_loss=loss)
+            self._progress = replace(self._progress, epochs_done=outcome.epoch + 1)
+            if not math.isnan(outcome.validation_loss):
+                self._progress = replace(self._progress, validation_loss=outcome.validation_loss)
 
     def now(self) -> JobProgress:
         """How far the job is now."""

@@ -15,6 +15,7 @@ from services.active.waiting import first_failure
 from services.common.agreement import Agreement
 from services.common.limits import PREDICTION_ROWS
 from services.common.scores import check_confidence_scores
+from services.network.deadlines import carrying_the_deadline
 from services.party.context import Coordinator
 from vfl.arrays import FloatArray, IntArray
 
@@ -97,7 +98,7 @@ class Scoring:
         # Not counted: the coordinator may remember requests from before this process began.
         request_id = secrets.randbits(63)
         sending = [
-            self._executor.submit(party.contribute_scores, session_id, request_id, rows)
+            self._executor.submit(carrying_the_deadline(party.contribute_scores, session_id, request_id, rows))
             for party in self._passive_parties
         ]
         return _Part(rows, request_id, sending)

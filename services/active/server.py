@@ -1,6 +1,7 @@
 """The active party as a process."""
 
 import logging
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -55,7 +56,8 @@ class _LogObserver:
         self._twentieths = twentieths
 
     def epoch(self, outcome: EpochOutcome) -> None:
-        _log.info("Epoch %d: validation loss %.4f, %.1f s.", outcome.epoch, outcome.validation_loss, outcome.seconds)
+        loss = "" if math.isnan(outcome.validation_loss) else f"validation loss {outcome.validation_loss:.4f}, "
+        _log.info("Epoch %d: %s%.1f s.", outcome.epoch, loss, outcome.seconds)
 
 
 def train_unasked(party: ActiveParty, plan: TrainingPlan, await_others: Callable[[], None]) -> None:
@@ -73,7 +75,9 @@ def known_beforehand(settings: Settings) -> Beforehand:
     """What the settings let this party's adversary know before any session; raises ValueError for a broken file."""
     table, moments = settings.auxiliary, settings.prior_knowledge
     return Beforehand(
-        load_table(table, id_column=settings.id_column, label_column=None) if table else None,
+        load_table(table, id_column=settings.id_column, label_column=None, limits=settings.table_limits)
+        if table
+        else None,
         read_moments(moments) if moments else None,
     )
 

@@ -119,7 +119,8 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
     ) -> active_pb2.RecordPrediction:
         """Answer with one record's confidence scores."""
         _check_lengths([request.id])
-        return active_pb2.RecordPrediction(id=request.id, scores=self._party.predict_one(request.id))
+        scores = self._party.predict_one(request.id, context.add_callback)
+        return active_pb2.RecordPrediction(id=request.id, scores=scores)
 
 
 def _block(found: Predictions, ids: Sequence[str]) -> active_pb2.ScoreBlock:

@@ -179,7 +179,7 @@ class AttackedBatch:
         except ValueError as error:  # a ViewError, or a problem that the attack can't solve: its text says which
             status, reason = NOT_APPLICABLE, str(error)
             _log.warning("Attack %s is not applicable: %s", label, error)
-        except Exception as error:  # an attack is a guest: its bugs are reported and the federation goes on
+        except (Exception, SystemExit) as error:  # a guest's bugs are reported and the federation goes on
             status, reason = FAILED, f"{label} failed with {type(error).__name__}: {error}"
             _log.exception("Attack %s failed.", label)
         self.outcomes.append(
@@ -208,7 +208,7 @@ class AttackedBatch:
         if isinstance(attack, BaselinedAttack):
             try:
                 self.arrays[f"withheld: {label}"] = attack.without_scores(view())
-            except Exception as error:  # a guest's; its estimate stands
+            except (Exception, SystemExit) as error:  # a guest's; its estimate stands
                 _log.exception("Attack %s can't say what it would estimate without scores.", label)
                 return (f"What it would estimate without scores is unknown: {type(error).__name__}: {error}",)
         return ()

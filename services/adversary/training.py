@@ -73,7 +73,7 @@ class TrainingAdversary:
         self._transcript = Transcript()
         # Of the session at work: how each attack comes to its result, or why it can't be mounted.
         self._conclude: dict[str, Callable[[TrainingView], TrainingResult]] = {}
-        self._refused: dict[str, Exception] = {}
+        self._refused: dict[str, Exception | SystemExit] = {}
 
     def cipher(self, agreement: Agreement, name: str) -> Cipher:
         """The cipher that this party trains with in one session."""
@@ -85,7 +85,7 @@ class TrainingAdversary:
                 try:
                     honest = partial(messages_by, self._arithmetic, agreement, name)
                     cipher, self._conclude[one] = _replaced(one, attack, agreement, name, honest)
-                except Exception as error:  # a guest's, reported with all outcomes when training is over
+                except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
                     self._refused[one] = error
             elif listens(attack):
                 self._conclude[one] = attack.attack
@@ -126,7 +126,7 @@ class TrainingAdversary:
             except ValueError as error:
                 status, reason = NOT_APPLICABLE, str(error)
                 _log.warning("Attack %s is not applicable: %s", name, error)
-            except Exception as error:  # an attack is a guest: its bugs are reported and the federation goes on
+            except (Exception, SystemExit) as error:  # a guest's bugs are reported and the federation goes on
                 status, reason = FAILED, f"{name} failed with {type(error).__name__}: {error}"
                 _log.exception("Attack %s failed.", name)
             outcomes.append(

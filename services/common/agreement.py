@@ -147,6 +147,7 @@ class PartyDescription:
         disclosure_defences: what changes the meaning of the parameters that it discloses, in order.
         binary_features: features that travel as integers 0 or 1, first of all.
         byte_features: features that travel as integers 0 to 255, next; all others are in the session's fixed point.
+        validated_epochs: in so many epochs, spread evenly, it scores validation records; 0 for every epoch.
     """
 
     name: str
@@ -158,6 +159,7 @@ class PartyDescription:
     disclosure_defences: tuple[AnnouncedDefence, ...] = ()
     binary_features: int = 0
     byte_features: int = 0
+    validated_epochs: int = 0
 
     @property
     def widths(self) -> ColumnWidths:
@@ -178,6 +180,7 @@ class PartyDescription:
             raise InvalidMessage(
                 f"{self.name} has features up to 2^{self.feature_integer_bits}. Scale them first: encoder=minmax."
             )
+        limits.check_count(self.validated_epochs, limits.EPOCHS, f"validated epochs of {self.name}")
         check_announced(self.disclosure_defences, limits.DISCLOSURE_DEFENCES, f"defences of {self.name}'s parameters")
 
     def to_message(self) -> common_pb2.PartyDescription:
@@ -216,6 +219,13 @@ class Agreement:
     score_defences: tuple[str, ...] = ()
     wants_parameter_gram: bool = False
     announced: tuple[AnnouncedDefence, ...] = ()
+
+    def check_all(self) -> None:
+        """Check the plan and every party's description as well: all that messages check one by one."""
+        self.plan.check()
+        for one in (*self.parties, *self.announced):
+            one.check()
+        self.check()
 
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first term that no session has."""
@@ -261,6 +271,19 @@ class Agreement:
     def training_rows(self) -> int:
         """Aligned records that are trained on."""
         return self.row_counts.train
+
+    @property
+    def validated_epochs(self) -> int:
+        """In how many epochs every passive party scores validation records."""
+        return min([party.validated_epochs or self.plan.epochs for party in self.parties[1:]] + [self.plan.epochs])
+
+    def validates(self, epoch: int) -> bool:
+        """Whether validation records are scored after an epoch, from 0: after the last one, and others spread evenly.
+
+        Every validated epoch is one more answer about the same records.
+        """
+        count, epochs = self.validated_epochs, self.plan.epochs
+        return (epoch + 1) * count // epochs > epoch * count // epochs
 
     @property
     def total_features(self) -> int:

@@ -42,7 +42,7 @@ class NotAllowed(FederationError):
 
 
 class HoldsTooMuch(FederationError):
-    """The caller has too many calls at work here, or keeps one waiting for too long."""
+    """The caller has too many calls at work here, keeps one waiting for too long, or comes when too many wait."""
 
 
 class UnknownRecord(FederationError):

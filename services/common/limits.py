@@ -8,7 +8,8 @@ import re
 from collections.abc import Sized
 
 from services.common.errors import InvalidMessage
-from vfl.data.psi import MOST_ID_BYTES, MOST_IDS
+from vfl.data.id_array import MOST_ID_BYTES
+from vfl.data.psi import MOST_IDS
 
 # 8,192 bits take 25 s to generate and 300 MB of tables per session, 4,096 bits 1.5 s and 100 MB; 3,072 are as strong
 # as AES-128.

@@ -5,19 +5,28 @@ What the files hold are the types of ``run_records``; `docs/reference/run-folder
 """
 
 import json
-import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter, ValidationError
 
 from attacks.recovered_values import ROWS_OF, VALUES_OF
 from services.common.durable import write_durably
+from services.common.errors import FederationError, one_line
 from services.common.identity import Role
+from services.common.limits import ALIGNED_ROWS
+from services.common.run_files import (
+    AGAIN,
+    Holds,
+    RunFolderError,
+    arrays_as,
+    check_arrays,
+    parsed,
+    read_arrays,
+    read_json,
+)
 from services.common.run_records import (
     SCHEMA,
     DefencePrediction,
@@ -40,15 +49,19 @@ _ATTACKS = "attacks"
 _OUTCOMES = "outcomes.json"
 # An array of estimates: no attack's label has a colon.
 _KNOWN_ROWS = "known: rows"
-_AGAIN = "Run it again, into a new folder."
+_NO_RECORD = "its party writes it when training ends. See that party's log for why it did not."
+_NO_ARRAYS = "nobody asked for it, or its party stopped before. See that party's log."
+# What attacks' arrays hold; their values may be any, and none where there is no answer.
+_ROWS, _VALUES = Holds(kinds="iu", least=0, most=ALIGNED_ROWS), Holds(most=np.inf, gaps=True)
+_ESTIMATE = Holds("records features", most=np.inf, gaps=True)
+_OF_ESTIMATES = {
+    "rows": Holds("records", kinds="iu", least=0, most=ALIGNED_ROWS),
+    _KNOWN_ROWS: Holds("known", kinds="iu", least=0, most=ALIGNED_ROWS),
+}
 # What a disk must have room for at least: a record of a short session.
 _PROBED_BYTES = 64 << 10
 
 T = TypeVar("T")
-
-
-class RunFolderError(ValueError):
-    """A file of a run folder is missing or broken, or the folder can't be used; the text names it and what to do."""
 
 
 class RunFolder:
@@ -86,14 +99,19 @@ class RunFolder:
     def record(self, party: str) -> PartyRecord:
         """Read ``<party>.json``."""
         path = self._record_file(party)
-        content = _read_json(path)
+        content = read_json(path, _NO_RECORD)
         if isinstance(content, dict):
             content = content | {
                 key: [gathered(kind, one) for one in content[key]]
                 for key, kind in (("steps", StepRecord), ("predictions", DefencePrediction))
                 if isinstance(content.get(key), list)
             }
-        return _parsed(PartyRecord, content, path)
+        record = _parsed(PartyRecord, content, path)
+        try:
+            record.check()
+        except (ValueError, FederationError) as error:
+            raise RunFolderError(f"{path} is broken: {error} {AGAIN}") from error
+        return record
 
     def has_record(self, party: str) -> bool:
         """Whether ``<party>.json`` is there."""
@@ -112,7 +130,7 @@ class RunFolder:
 
     def weights(self, party: str) -> PartyWeights:
         """Read ``<party>-weights.npz``."""
-        return _arrays_as(PartyWeights, self._weights_file(party))
+        return arrays_as(PartyWeights, self._weights_file(party), _NO_ARRAYS)
 
     def _weights_file(self, party: str) -> Path:
         return self.path / f"{party}-weights.npz"
@@ -124,13 +142,13 @@ class RunFolder:
 
     def features(self, party: str) -> PartyFeatures:
         """Read ``<party>-features.npz``, which parties write when they are told to (PLUMBLINE_RECORD_FEATURES)."""
-        return _arrays_as(PartyFeatures, self._features_file(party))
+        return arrays_as(PartyFeatures, self._features_file(party), _NO_ARRAYS)
 
     def labels(self) -> IntArray:
         """Read the true classes, (n,), from the active party's features file."""
         labels = self.features(Role.ACTIVE).labels
         if labels is None:
-            raise RunFolderError(f"{self._features_file(Role.ACTIVE)} is broken: it lacks the array labels. {_AGAIN}")
+            raise RunFolderError(f"{self._features_file(Role.ACTIVE)} is broken: it lacks the array labels. {AGAIN}")
         return labels
 
     def _features_file(self, party: str) -> Path:
@@ -146,9 +164,10 @@ class RunFolder:
     def estimates(self, batch: int) -> Estimates:
         """Read ``attacks/estimates-<batch>.npz``."""
         path = self._estimates_file(batch)
-        arrays = _read_arrays(path)
+        arrays = read_arrays(path, _NO_ARRAYS)
         if "rows" not in arrays:
-            raise RunFolderError(f"{path} is broken: it lacks the array rows. {_AGAIN}")
+            raise RunFolderError(f"{path} is broken: it lacks the array rows. {AGAIN}")
+        check_arrays(arrays, {name: _OF_ESTIMATES.get(name, _ESTIMATE) for name in arrays}, path)
         return Estimates(arrays.pop("rows"), arrays, auxiliary_rows=arrays.pop(_KNOWN_ROWS, None))
 
     def _estimates_file(self, batch: int) -> Path:
@@ -195,11 +214,13 @@ class RunFolder:
 
     def found_labels(self, party: str, attack: str) -> FoundLabels:
         """Read ``attacks/training-<party>-<attack>.npz`` of an attack of the kind ``labels``."""
-        return _arrays_as(FoundLabels, self._training_file(party, attack))
+        return arrays_as(FoundLabels, self._training_file(party, attack), _NO_ARRAYS)
 
     def found_values(self, party: str, attack: str) -> dict[str, FoundValues]:
         """Read the same file of an attack of the kind features, readings or products, by the peer's name."""
-        arrays = _read_arrays(self._training_file(party, attack))
+        path = self._training_file(party, attack)
+        arrays = read_arrays(path, _NO_ARRAYS)
+        check_arrays(arrays, {name: _ROWS if name.startswith(ROWS_OF) else _VALUES for name in arrays}, path)
         peers = [name.removeprefix(VALUES_OF) for name in arrays if name.startswith(VALUES_OF)]
         return {peer: FoundValues(arrays[VALUES_OF + peer], arrays.get(ROWS_OF + peer)) for peer in peers}
 
@@ -211,60 +232,24 @@ class RunFolder:
         write_durably(path, json.dumps(content, indent=1).encode())
 
 
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise RunFolderError(
-            f"{path} is missing: its party writes it when training ends. See that party's log for why it did not."
-        ) from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RunFolderError(f"{path} is broken: {error}. {_AGAIN}") from error
-
-
 def _parsed(kind: type[T], content: Any, path: Path) -> T:
     """An object of the file as its dataclass; raises RunFolderError naming the first thing that is wrong with it."""
     if not isinstance(content, dict) or "schema" not in content:
-        raise RunFolderError(f"{path} has no schema number: it is no file of a run, or an older one. {_AGAIN}")
+        raise RunFolderError(f"{path} has no schema number: it is no file of a run, or an older one. {AGAIN}")
     if content["schema"] != SCHEMA:
         raise RunFolderError(
-            f"{path} has schema {content['schema']!r} and this version of Plumbline reads {SCHEMA}: "
+            f"{path} has schema {one_line(repr(content['schema']))} and this version of Plumbline reads {SCHEMA}: "
             "read it with the version that wrote it, or run it again."
         )
-    try:
-        return TypeAdapter(kind).validate_python(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise RunFolderError(f"{path} is broken at {place}: {first['msg']}. {_AGAIN}") from error
+    return cast(T, parsed(kind, content, path))
 
 
 def _parsed_list(kind: type[T], path: Path) -> tuple[T, ...]:
-    content = _read_json(path)
+    content = read_json(path, _NO_RECORD)
     if not isinstance(content, list):
-        raise RunFolderError(f"{path} is broken: expected a list. {_AGAIN}")
+        raise RunFolderError(f"{path} is broken: expected a list. {AGAIN}")
     return tuple(_parsed(kind, gathered(kind, one), path) for one in content)
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     write_durably(path, lambda file: write_arrays(file, arrays))
-
-
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            return dict(content)
-    except FileNotFoundError as error:
-        raise RunFolderError(
-            f"{path} is missing: nobody asked for it, or its party stopped before. See that party's log."
-        ) from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise RunFolderError(f"{path} is broken: {error}. {_AGAIN}") from error
-
-
-def _arrays_as(kind: type[T], path: Path) -> T:
-    arrays = _read_arrays(path)
-    names = {one.name: one.default for one in fields(kind)}  # type: ignore[arg-type]
-    if lacking := [name for name, default in names.items() if default is not None and name not in arrays]:
-        raise RunFolderError(f"{path} is broken: it lacks the array {' and '.join(lacking)}. {_AGAIN}")
-    return kind(**{name: array for name, array in arrays.items() if name in names})

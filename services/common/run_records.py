@@ -6,21 +6,33 @@ readers of other languages in `docs/reference/run-folder.md`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from attacks import Level
+from services.common import limits
 from services.common.agreement import Agreement
+from services.common.run_files import Holds
 from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.data.columns import FeatureKind
+from vfl.data.grids import WIDTHS
 
 # Grows when a key or an array changes its name, its type or its meaning.
 SCHEMA = 1
 # Parts of a training step, in their order: keys of a step's seconds.
 STAGES = ("encrypt", "wait", "product", "mask", "decrypt", "update")
+_NAMES = Holds("d", "U")
 # What an attack's status says.
 DONE, NOT_APPLICABLE, FAILED = "done", "not applicable", "failed"
+
+# Of what a file says: no count is negative or beyond 64 bits, and no duration endless.
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Score = Annotated[float, Field(allow_inf_nan=False)]
+_Label = Annotated[str, Field(min_length=1, max_length=1_000, pattern=r"^[^/\\\x00]*$")]
 
 
 @dataclass(frozen=True)
@@ -32,8 +44,8 @@ class StepRecord:
         seconds: by stage, see STAGES; a stage that this party doesn't go through is absent. Inline.
     """
 
-    step: int
-    seconds: dict[str, float]
+    step: Count
+    seconds: dict[str, Seconds]
 
 
 @dataclass(frozen=True)
@@ -42,13 +54,13 @@ class EpochRecord:
 
     Attributes:
         epoch: number of the epoch, from 0.
-        validation_loss: mean log loss over the validation rows, in nats; NaN without any.
+        validation_loss: mean log loss over the validation rows, in nats; NaN where the epoch wasn't validated.
         seconds: duration.
     """
 
-    epoch: int
+    epoch: Count
     validation_loss: float
-    seconds: float
+    seconds: Seconds
 
 
 @dataclass(frozen=True)
@@ -71,15 +83,15 @@ class ChannelRecord:
 
     key_holder: str
     peer: str
-    rows: int
-    answers: int
-    answer_bits: int
-    sums: int
-    sum_bits: int
-    residual_bits: int
-    equations: int
-    spare_bits: int
-    spare_equations: int
+    rows: Count
+    answers: Count
+    answer_bits: Count
+    sums: Count
+    sum_bits: Count
+    residual_bits: Count
+    equations: Count
+    spare_bits: Count
+    spare_equations: Count
 
 
 @dataclass(frozen=True)
@@ -140,13 +152,33 @@ class PartyRecord:
     remarks: tuple[str, ...] | None = None
     discloses: bool | None = None
     epochs: tuple[EpochRecord, ...] | None = None
-    kept_epoch: int | None = None
-    validation_rows: int | None = None
-    test_rows: tuple[int, ...] | None = None
-    test_scores: tuple[tuple[float, ...], ...] | None = None
-    test_labels: tuple[int, ...] | None = None
-    bytes_by_message: dict[str, int]
-    peak_memory_bytes: int
+    kept_epoch: Count | None = None
+    validation_rows: Count | None = None
+    test_rows: tuple[Count, ...] | None = None
+    test_scores: tuple[tuple[_Score, ...], ...] | None = None
+    test_labels: tuple[Count, ...] | None = None
+    bytes_by_message: dict[str, Count]
+    peak_memory_bytes: Count
+
+    def check(self) -> None:
+        """Raises ValueError, a sentence, where terms can't be or what is said of test records contradicts itself."""
+        if self.agreement is None:
+            return
+        self.agreement.check_all()
+        if self.agreement.plan.batch_size == 0:
+            raise ValueError("Its session has no batch size.")
+        rows, classes = self.agreement.active.aligned_rows, self.agreement.classes
+        labels, scores = self.test_labels or (), self.test_scores or ()
+        if not len(labels) == len(scores) == len(self.test_rows or ()):
+            raise ValueError("It has other numbers of test records, of their scores and of their labels.")
+        if any(len(one) != classes for one in scores) or any(one >= classes for one in labels):
+            raise ValueError(f"Its test records have other classes than the session's {classes}.")
+        if any(one >= rows for one in self.test_rows or ()):
+            raise ValueError(f"It names test records beyond the {rows} aligned ones.")
+        if self.class_names is not None and len(self.class_names) != classes:
+            raise ValueError(f"It names {len(self.class_names)} classes, and the session has {classes}.")
+        if self.kept_epoch and self.kept_epoch >= len(self.epochs or ()):
+            raise ValueError("It kept an epoch that wasn't trained.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,15 +203,15 @@ class PredictionAttackOutcome:
 
     schema: int = SCHEMA
     attack: str
-    batch: int
-    records: int
-    status: str
+    batch: Count
+    records: Count
+    status: Literal["done", "not applicable", "failed"]
     reason: str | None = None
     level: Level | None = None
     sees_scores: bool | None = None
     notes: tuple[str, ...] | None = None
     sessions: int | None = None
-    seconds: float
+    seconds: Seconds
 
     @property
     def is_done(self) -> bool:
@@ -244,13 +276,13 @@ class TrainingAttackOutcome:
     """
 
     schema: int = SCHEMA
-    attack: str
-    party: str
+    attack: _Label
+    party: _Label
     kind: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
-    status: str
-    seconds: float
+    status: Literal["done", "not applicable", "failed"]
+    seconds: Seconds
 
     @property
     def is_done(self) -> bool:
@@ -267,8 +299,8 @@ class PartyWeights:
         features: (d,) names of the features; the active party's bias is the last.
     """
 
-    weights: FloatArray
-    features: NDArray[np.str_]
+    weights: Annotated[FloatArray, Holds("d columns")]
+    features: Annotated[NDArray[np.str_], _NAMES]
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,15 +319,15 @@ class PartyFeatures:
         steps: (d,) float64: each feature is a whole number times its step; likewise.
     """
 
-    features: FloatArray
-    names: NDArray[np.str_]
-    labels: IntArray | None = None
-    sources: NDArray[np.str_] | None = None
-    kinds: NDArray[np.str_] | None = None
-    offsets: FloatArray | None = None
-    scales: FloatArray | None = None
-    widths: NDArray[np.str_] | None = None
-    steps: FloatArray | None = None
+    features: Annotated[FloatArray, Holds("n d", most=2.0**limits.FEATURE_INTEGER_BITS)]
+    names: Annotated[NDArray[np.str_], _NAMES]
+    labels: Annotated[IntArray, Holds("n", "iu", 0, limits.CLASSES)] | None = None
+    sources: Annotated[NDArray[np.str_], _NAMES] | None = None
+    kinds: Annotated[NDArray[np.str_], Holds("d", "U", words=get_args(FeatureKind))] | None = None
+    offsets: Annotated[FloatArray, Holds("d")] | None = None
+    scales: Annotated[FloatArray, Holds("d", gaps=True)] | None = None
+    widths: Annotated[NDArray[np.str_], Holds("d", "U", words=WIDTHS)] | None = None
+    steps: Annotated[FloatArray, Holds("d", gaps=True)] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,11 +359,11 @@ class FoundLabels:
         guaranteed: (n,) whether the label is certain; absent where the attack doesn't say.
     """
 
-    labels: IntArray
-    step_epoch: IntArray
-    step_rows: IntArray
-    step_labels: IntArray
-    guaranteed: BoolArray | None = None
+    labels: Annotated[IntArray, Holds("n", "iu", -1, limits.CLASSES)]
+    step_epoch: Annotated[IntArray, Holds("m", "iu", 0, limits.EPOCHS)]
+    step_rows: Annotated[IntArray, Holds("m", "iu", 0, limits.ALIGNED_ROWS)]
+    step_labels: Annotated[IntArray, Holds("m", "iu", -1, limits.CLASSES)]
+    guaranteed: Annotated[BoolArray, Holds("n", "b")] | None = None
 
 
 @dataclass(frozen=True, eq=False)

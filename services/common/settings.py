@@ -1,8 +1,7 @@
 """Every setting of every service, in one place: environment variables with the prefix PLUMBLINE_."""
 
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -19,7 +18,9 @@ from pydantic_settings import (
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role, role_of
+from services.common.setting_texts import as_text, from_json, is_address, listed, pairs
 from vfl.data.columns import ENCODINGS, Encoding
+from vfl.data.table_limits import TableLimits
 from vfl.suggestions import did_you_mean, nearest
 
 PREFIX = "PLUMBLINE_"
@@ -48,7 +49,8 @@ def _term(name: str) -> Any:
 class Settings(BaseSettings):
     """Settings of one process. Each field is the environment variable PLUMBLINE_<NAME IN CAPITALS>."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True)
+    # Inputs stay out of errors' own texts, which may reach a log: a database's URL has a password in it.
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True, hide_input_in_errors=True)
 
     name: str = Field("", description="This party's name; default: its role.")
     listen: str = Field("127.0.0.1:50051", min_length=1, description="Address to serve on, HOST:PORT.")
@@ -90,6 +92,17 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="What columns become, where it isn't what they look like: zip=onehot,age=number, or a JSON object; "
         f"{', '.join(ENCODINGS)}.",
+    )
+    table_megabytes: int = Field(
+        TableLimits.megabytes,
+        ge=1,
+        description="A larger table of this party's isn't read: megabytes when unpacked; a workbook's count 4 times.",
+    )
+    table_columns: int = Field(TableLimits.columns, ge=1, description="As many columns are read of a table.")
+    table_cells: int = Field(
+        TableLimits.cells,
+        ge=1,
+        description="As many cells are read of a table; a workbook's count 20 times, a database's twice.",
     )
     encoder: Literal["minmax", "standardise", "unit_norm", "none"] = Field(
         "minmax", description="How this party scales its own columns."
@@ -159,7 +172,7 @@ class Settings(BaseSettings):
         5, ge=1, le=1_000_000, description="Passive party: alignments that it answers an active party within 24 hours."
     )
     most_forms: float = Field(
-        0.5,
+        0.25,
         gt=0,
         le=1,
         description="Passive party: independent sums of its columns that it answers an active party with about one "
@@ -203,7 +216,7 @@ class Settings(BaseSettings):
     @classmethod
     def _check_listen(cls, value: str) -> str:
         # gRPC takes a port modulo 2^16, and blames the certificates for what is no address.
-        if not _is_address(value, least_port=0):
+        if not is_address(value, least_port=0):
             raise ValueError(f"expected HOST:PORT, such as 0.0.0.0:50051, got {value!r}")
         return value
 
@@ -215,7 +228,7 @@ class Settings(BaseSettings):
         peers = {}
         for entry in filter(None, (part.strip() for part in value.split(","))):
             name, separator, address = entry.partition("=")
-            if not separator or not _is_address(address.strip(), least_port=1):
+            if not separator or not is_address(address.strip(), least_port=1):
                 raise ValueError(f"expected NAME=HOST:PORT, got {entry!r}")
             peers[name.strip()] = address.strip()
         return peers
@@ -223,22 +236,22 @@ class Settings(BaseSettings):
     @field_validator("attacks", "defences", mode="before")
     @classmethod
     def _parse_names(cls, value: Any) -> Any:
-        return _listed(value) if isinstance(value, str) else value
+        return listed(value) if isinstance(value, str) else value
 
     @field_validator("columns", "drop", mode="before")
     @classmethod
     def _parse_columns(cls, value: Any) -> Any:
         # A name may hold a comma: then the list is JSON.
         if isinstance(value, str) and value.lstrip().startswith("["):
-            return _from_json(value, 'a JSON list such as ["age", "c*"]')
-        return _listed(value) if isinstance(value, str) else value
+            return from_json(value, 'a JSON list such as ["age", "c*"]')
+        return listed(value) if isinstance(value, str) else value
 
     @field_validator("encode", mode="before")
     @classmethod
     def _parse_encode(cls, value: Any) -> Any:
         if isinstance(value, str):
             is_json = value.lstrip().startswith("{")
-            value = _from_json(value, 'a JSON object such as {"zip": "onehot"}') if is_json else _pairs(value)
+            value = from_json(value, 'a JSON object such as {"zip": "onehot"}') if is_json else pairs(value)
         for column, encoding in value.items() if isinstance(value, Mapping) else ():
             if encoding not in ENCODINGS:
                 known = ", ".join(ENCODINGS)
@@ -251,7 +264,7 @@ class Settings(BaseSettings):
     def _parse_options(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        return _from_json(value, 'JSON such as {"gia": {"init": "half"}}')
+        return from_json(value, 'JSON such as {"gia": {"init": "half"}}')
 
     @field_validator(*_TERMS)
     @classmethod
@@ -296,6 +309,11 @@ class Settings(BaseSettings):
         """Whether this party brings its part of a model."""
         return self.model is not None
 
+    @property
+    def table_limits(self) -> TableLimits:
+        """How large a table of this party's may be."""
+        return TableLimits(self.table_megabytes, self.table_columns, self.table_cells)
+
     def plan(self) -> TrainingPlan:
         """The training plan that these settings propose; raises InvalidMessage when it can't work."""
         plan = TrainingPlan(**{name: getattr(self, name) for name in TrainingPlan.__dataclass_fields__})
@@ -311,56 +329,11 @@ class Settings(BaseSettings):
 
         What is empty or was never given is left out: it is the default.
         """
-        return {PREFIX + name.upper(): text for name, value in self.given().items() if (text := _as_text(value))}
+        return {PREFIX + name.upper(): text for name, value in self.given().items() if (text := as_text(value))}
 
     def passive_peers(self) -> tuple[str, ...]:
         """Names of the passive parties among the peers, sorted."""
         return tuple(sorted(name for name in self.peers if role_of(name) is Role.PASSIVE))
-
-
-def _is_address(text: str, *, least_port: int) -> bool:
-    """Whether this is HOST:PORT."""
-    host, _, port = text.rpartition(":")
-    return bool(host) and port.isascii() and port.isdecimal() and least_port <= int(port) < 1 << 16
-
-
-def _listed(text: str) -> list[str]:
-    """Names of a comma-separated list."""
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """COLUMN=ENCODING, comma-separated."""
-    pairs = [entry.rpartition("=") for entry in _listed(text)]
-    if wrong := [encoding for column, _, encoding in pairs if not column.strip()]:
-        raise ValueError(f"expected COLUMN=ENCODING, such as zip=onehot, got {wrong[0]!r}")
-    return {column.strip(): encoding.strip() for column, _, encoding in pairs}
-
-
-def _from_json(text: str, expected: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"expected {expected}, got {text!r}") from error
-
-
-def _as_text(value: Any) -> str:
-    """A setting as one writes it into the environment; empty for None and for empty collections."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return _joined(value) or json.dumps(value) if value else ""
-    if isinstance(value, dict):
-        is_flat = all(isinstance(one, str) and name == name.strip() != "" for name, one in value.items())
-        pairs = [f"{name}={one}" for name, one in value.items()]
-        return (is_flat and _joined(pairs)) or json.dumps(value) if value else ""
-    return "" if value is None else str(value)
-
-
-def _joined(names: Sequence[str]) -> str:
-    """A comma-separated list, if it is read as these names: a column's name may hold anything. Else nothing."""
-    text = ",".join(names)
-    return text if _listed(text) == list(names) and not text.startswith(("[", "{")) else ""
 
 
 def load_settings(**overrides: Any) -> Settings:

@@ -108,7 +108,7 @@ def naming_the_party(link: type[T]) -> type[T]:
 
 
 def abort_with(
-    context: grpc.ServicerContext, error: Exception, call: str = "a call", *, is_logged: bool = True
+    context: grpc.ServicerContext, error: Exception | SystemExit, call: str = "a call", *, is_logged: bool = True
 ) -> NoReturn:
     """End the RPC with the status that belongs to ``error``.
 

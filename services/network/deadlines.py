@@ -27,6 +27,12 @@ def answering_within(seconds: float | None) -> Iterator[None]:
         _deadline.reset(token)
 
 
+def current_deadline() -> float:
+    """When calls on this thread have to be over, in seconds of time.monotonic; infinite without a deadline."""
+    deadline = _deadline.get()
+    return math.inf if deadline is None else deadline
+
+
 def inner_timeout(timeout: float | None) -> float | None:
     """A call's timeout, shortened so that it ends clearly before the deadline of the call that is being answered.
 

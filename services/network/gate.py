@@ -156,7 +156,7 @@ class _Door:
         except CallCut as cut:
             # Said and logged when it was done.
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(cut))
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # another package's code may ask to exit
             is_logged = self._admits_line(caller, type(error).__name__)
             abort_with(context, error, self._described(caller), is_logged=is_logged)
 

@@ -7,6 +7,9 @@ from services.common.errors import OutOfOrder
 from services.common.settings import Settings
 from services.protocol1.default_batch import with_batch_size
 
+# Learning rate times steps below which weights move by less than about a tenth of what they are.
+_STANDSTILL = 0.1
+
 
 def check_consent(agreement: Agreement, settings: Settings, own: PartyDescription) -> None:
     """Refuse terms that are weaker than this party's own settings allow, whoever proposed them.
@@ -25,6 +28,20 @@ def check_consent(agreement: Agreement, settings: Settings, own: PartyDescriptio
         # The guard counts rows by it.
         raise OutOfOrder(f"The agreement has another number of aligned records than {own.name} has aligned.")
     check_plan(agreement.plan, settings)
+    if settings.most_forms < 1:
+        _refuse_standstill(agreement)
+
+
+def _refuse_standstill(agreement: Agreement) -> None:
+    """Refuse a session that trains next to nothing, and would read one more sum of every record's columns."""
+    plan = agreement.plan
+    steps = plan.epochs * -(-agreement.training_rows // plan.batch_size)
+    if not plan.installed_model and plan.learning_rate * steps < _STANDSTILL:
+        raise OutOfOrder(
+            f"learning_rate={plan.learning_rate:g} over {steps} steps leaves the weights almost where they start: such "
+            "a session trains nothing, and its scores tell of records all the same. Choose a learning_rate of "
+            f"{_STANDSTILL / steps:.2g} or more, or more epochs."
+        )
 
 
 def check_as_opened(agreement: Agreement, terms: ProposedTerms) -> None:
@@ -99,6 +116,12 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
         ]
     if not agreement.plan.rerandomise:
         warnings.append("INSECURE: rerandomise=off, answers carry the key holder's randomness.")
+    if agreement.plan.patience and agreement.validated_epochs < agreement.plan.epochs:
+        warnings.append(
+            f"Early stopping chooses among {agreement.validated_epochs} of {agreement.plan.epochs} epochs: no more are "
+            "validated, since every validation is one more answer about the same records (PLUMBLINE_MOST_FORMS of the "
+            "passive party's owner)."
+        )
     if agreement.plan.patience and agreement.score_defences:
         warnings.append(
             f"Early stopping judges epochs by scores as {', '.join(agreement.score_defences)} leaves them and may keep "

@@ -37,11 +37,14 @@ from vfl.data import (
     typed_table_of,
 )
 from vfl.data.columns import EncodedColumn
+from vfl.data.faults import bounded, counted
 
 _log = logging.getLogger(__name__)
 
 # A million rows stand in memory as they are encoded and as they are aligned, and not once more between.
 _ROWS_AT_ONCE = 1 << 16
+# Columns that the log tells of.
+_MOST_LOGGED = 100
 # Of standardised columns, at least so many where the session's records could need them: 8 deviations.
 _SESSION_BITS = 3
 BIAS = EncodedColumn("(bias)", "(bias)", "bias")
@@ -142,11 +145,14 @@ class PartyData:
         return replace(self, defences=defences)
 
     def log_columns(self) -> None:
-        """Log what each column becomes, by its name alone, as a party does that starts to serve."""
-        for plan in self.table.plans:
-            _log.info("Column %s: %s.", plan.name, plan.becomes)
+        """Log what each column becomes, by its name alone, as a party does that starts to serve; of many the first."""
+        plans = self.table.plans
+        for plan in plans[:_MOST_LOGGED]:
+            _log.info("Column %s: %s.", bounded(plan.name), plan.becomes)
             if plan.warning:
-                _log.warning("Column %s: %s", plan.name, plan.warning)
+                _log.warning("Column %s: %s", bounded(plan.name), plan.warning)
+        if len(plans) > _MOST_LOGGED:
+            _log.info("And %s.", counted(len(plans) - _MOST_LOGGED, "more column"))
 
     def aligned(self, rows: IntArray, plan: TrainingPlan) -> AlignedFeatures:
         """Encode the aligned records for a session, fitted on those that it trains on.
@@ -275,6 +281,7 @@ def own_table(settings: Settings) -> TypedTable:
         columns=settings.columns or None,
         drop=settings.drop,
         encode=settings.encode,
+        limits=settings.table_limits,
     )
 
 

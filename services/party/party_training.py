@@ -18,7 +18,6 @@ from services.common.errors import Diverged, InvalidMessage, OutOfOrder, told
 from services.common.logs import log_context
 from services.common.meters import StageTimer
 from services.common.run_records import DefencePrediction
-from services.common.scores import PartialScores
 from services.network.deadlines import carrying_the_deadline
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
@@ -237,16 +236,21 @@ class PartyTraining:
         with self._lock:
             return self._model_for(rows).partial_scores(rows)
 
-    def share_of(self, rows: Sequence[int]) -> PartialScores:
-        """A passive party's ``partial_scores``, with what the session's score defences need besides."""
-        # Under one lock: all of it must be of the same parameters.
+    def model_for(self, rows: Sequence[int]) -> PartyModel:
+        """The model, as it stands, that ``partial_scores`` of these rows would be of; raises what that raises."""
         with self._lock:
-            return self._model_for(rows).share_of(rows)
+            return self._model_for(rows)
 
     def _model_for(self, rows: Sequence[int]) -> PartyModel:
         indices = checked_rows(rows, len(self._features))
-        if not self._trained and not np.isin(indices, self.rows.validation).all():
-            raise OutOfOrder("Training goes on: until it ends, only validation records are scored.")
+        if not self._trained:
+            if not np.isin(indices, self.rows.validation).all():
+                raise OutOfOrder("Training goes on: until it ends, only validation records are scored.")
+            if not self.agreement.validates(len(self._weights_after_epoch) - 1):
+                raise OutOfOrder(
+                    f"Validation records are scored in {self.agreement.validated_epochs} of "
+                    f"{self.agreement.plan.epochs} epochs, and not in this one."
+                )
         return self.model
 
     @property

@@ -15,7 +15,8 @@ from services.common.agreement import Agreement
 from services.common.errors import OutOfOrder
 from services.common.lost_records import LostRecords
 from services.common.meters import TrafficMeter
-from services.common.run_folder import RunFolder, RunFolderError
+from services.common.run_files import RunFolderError
+from services.common.run_folder import RunFolder
 from services.common.run_records import PartyFeatures, PartyRecord, PartyWeights, StepRecord
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures

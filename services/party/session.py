@@ -1,5 +1,6 @@
 """How a party enters a session: it joins, consents, gets ready to train, counts what its answers tell, and records."""
 
+import hashlib
 import logging
 from dataclasses import dataclass, replace
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms
 from services.common.errors import OutOfOrder
-from services.common.state_folder import check_room
+from services.common.state_folder import check_room, secret_of
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
@@ -26,10 +27,12 @@ class Joined:
     Attributes:
         agreement: the session's terms, as the coordinator stated them.
         aligned: the party's aligned records, encoded for this session.
+        described: how the party described itself.
     """
 
     agreement: Agreement
     aligned: AlignedFeatures
+    described: PartyDescription
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,13 @@ class PartySession:
 
     Attributes:
         training: the party's weights and its half of Protocol 1.
+        aligned: the records that it trains on.
         terms_warnings: what the session's terms leave unprotected.
         guard_warnings: what the party's own answers could tell its peers.
     """
 
     training: PartyTraining
+    aligned: AlignedFeatures
     terms_warnings: tuple[str, ...]
     guard_warnings: tuple[str, ...]
 
@@ -65,11 +70,12 @@ class PartySession:
         """
         agreement, aligned = joined.agreement, joined.aligned
         settings, defences = context.settings, context.defences
-        check_consent(agreement, settings, _description(context, aligned))
+        check_consent(agreement, settings, joined.described)
         training = _training_of(context, joined, labels)
         channels = channels_of(agreement, context.name)
         session = cls(
             training,
+            aligned,
             tuple(warnings_of(agreement, insecure_transport=settings.transport == "insecure")),
             tuple(guard(agreement, channels, settings.guard, noisy=defences.changes_residuals)),
         )
@@ -87,13 +93,14 @@ class PartySession:
         return session
 
 
-def join(context: PartyContext, terms: ProposedTerms, rows: IntArray) -> Joined:
+def join(context: PartyContext, terms: ProposedTerms, rows: IntArray, *, validated_epochs: int = 0) -> Joined:
     """Encode this party's aligned records for a session, and join it with a description of them.
 
     Args:
         context: what the party works with.
         terms: what the active party has opened the session with.
         rows: the party's own rows in the common order, (aligned rows,).
+        validated_epochs: in how many epochs the party scores validation records; 0 for all.
 
     Raises:
         FederationError: when the coordinator refuses, or when this party couldn't keep its model or its records, or
@@ -103,25 +110,27 @@ def join(context: PartyContext, terms: ProposedTerms, rows: IntArray) -> Joined:
     # A full disk is told before the work, not when a model is ready.
     check_room(context.state)
     aligned = context.data.aligned(rows, terms.plan)
-    agreement = context.coordinator.join_session(terms.session_id, _description(context, aligned))
+    described = replace(
+        aligned.describe(context.name, truncates_answers=context.settings.truncate_answers),
+        disclosure_defences=context.defences.announced,
+        validated_epochs=validated_epochs,
+    )
+    agreement = context.coordinator.join_session(terms.session_id, described)
     if strangers := {party.name for party in agreement.parties} - {context.name, *context.peers}:
         raise OutOfOrder(
             f"The agreement names {', '.join(sorted(strangers))}, whose address this party doesn't know: add it to "
             "PLUMBLINE_PEERS."
         )
-    return Joined(agreement, aligned)
-
-
-def _description(context: PartyContext, aligned: AlignedFeatures) -> PartyDescription:
-    described = aligned.describe(context.name, truncates_answers=context.settings.truncate_answers)
-    return replace(described, disclosure_defences=context.defences.announced)
+    return Joined(agreement, aligned, described)
 
 
 def _training_of(context: PartyContext, joined: Joined, labels: IntArray | None) -> PartyTraining:
     settings, agreement = context.settings, joined.agreement
     means = TrainingMeans(
         peers={peer.name: context.peers[peer.name] for peer in agreement.peers_of(context.name)},
-        generator=np.random.default_rng(settings.private_seed),
+        generator=np.random.default_rng(
+            _kept_seed(context, joined) if labels is None and settings.private_seed is None else settings.private_seed
+        ),
         timeout=settings.step_timeout,
         executor=context.executor,
         cipher=context.adversary.cipher,
@@ -130,3 +139,13 @@ def _training_of(context: PartyContext, joined: Joined, labels: IntArray | None)
     )
     installed = load_network(settings.model) if settings.model else None
     return PartyTraining(agreement, context.name, joined.aligned.gridded, labels, means, installed)
+
+
+def _kept_seed(context: PartyContext, joined: Joined) -> int:
+    """The seed of a passive party's start weights, the same whenever it trains these columns with this active party.
+
+    Drawn anew, each session's would be one more form of every record, without a single step.
+    """
+    columns = [one.name for one in joined.aligned.columns]
+    about = repr(("start weights", joined.agreement.active.name, columns)).encode()
+    return int.from_bytes(hashlib.blake2b(about, key=secret_of(context.state)).digest(), "big")

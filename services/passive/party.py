@@ -4,6 +4,9 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+
+import numpy as np
 
 from services.common import limits
 from services.common.agreement import Agreement, ProposedTerms
@@ -15,6 +18,7 @@ from services.network.deadlines import carrying_the_deadline
 from services.party.consent import check_as_opened, check_plan
 from services.party.context import PartyContext
 from services.party.ending import Ending
+from services.party.features import AlignedFeatures
 from services.party.model_file import KeptModel, TableChanged
 from services.party.party_model import PartyModel
 from services.party.party_training import PartyTraining
@@ -22,6 +26,7 @@ from services.party.peer_watch import PeerWatch
 from services.party.served_models import ServedModels
 from services.party.session import PartySession, join
 from services.passive.common_order import CommonOrder
+from services.passive.form_count import FormCount
 from services.passive.quota import AlignmentQuota
 from services.passive.submissions import SeenSubmissions
 from services.protocol1.exchange import GradientExchange
@@ -31,6 +36,9 @@ from vfl.data import BlindedIds, PsiServer
 from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
+
+# Stands for the number of epochs of a model whose training has ended.
+_FINISHED = -1
 
 
 class _Session:
@@ -45,7 +53,7 @@ class _Session:
         self.ending = Ending()
         self.order: CommonOrder | None = None
         self.joining = threading.Lock()
-        self.training: PartyTraining | None = None
+        self.joined: PartySession | None = None
 
     @property
     def ended(self) -> str | None:
@@ -109,6 +117,12 @@ class PassiveParty:
         self._session: _Session | None = None
         self._models = ServedModels(self.name, self._data, context.state)
         self._submissions = SeenSubmissions(context.state)
+        settings = context.settings
+        self._forms = FormCount(
+            self.name, self._data, context.state, settings.most_forms, refuses_first=settings.guard == "refuse"
+        )
+        # Models that were counted, by session and epochs.
+        self._counted: set[tuple[str, int]] = set()
 
     # -- alignment -------------------------------------------------------------------------------------------------
 
@@ -190,24 +204,26 @@ class PassiveParty:
         session = self._session_of(caller, session_id)
         rows = session.rows
         with session.joining:
-            if session.training is None:
-                session.training = self._join(caller, session, rows)
-            return session.training.agreement
+            if session.joined is None:
+                session.joined = self._join(caller, session, rows)
+            return session.joined.agreement
 
-    def _join(self, caller: Identity, session: _Session, rows: IntArray) -> PartyTraining:
+    def _join(self, caller: Identity, session: _Session, rows: IntArray) -> PartySession:
         # A coordinator that hangs must not keep this party's own sentence about it from the active party.
-        work = carrying_the_deadline(join, self._context, session.terms, rows)
+        validated = self._forms.room_for(session.terms, rows)
+        work = carrying_the_deadline(partial(join, validated_epochs=validated), self._context, session.terms, rows)
         joined = session.ending.for_result(self.executor, work)
         agreement = joined.agreement
         if agreement.active.name != caller.name:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
         check_as_opened(agreement, session.terms)
         session.watch.add(party.name for party in agreement.peers_of(self.name))
-        training = PartySession.open(self._context, joined).training
+        opened = PartySession.open(self._context, joined)
+        self._counted = {at for at in self._counted if at[0] in self._models.sessions}
         self._submissions.forget_all_but({*self._models.sessions, session.session_id})
         if agreement.plan.installed_model:
-            self._models.keep_candidate(KeptModel.of(training.model, rows))
-        return training
+            self._models.keep_candidate(KeptModel.of(opened.training.model, rows))
+        return opened
 
     def show_public_key(self, caller: Identity, session_id: str) -> None:
         """Show this session's public key to every peer. All of them have joined by now."""
@@ -238,7 +254,10 @@ class PassiveParty:
         if self._models.knows(session_id):
             return
         session = self._session_of(caller, session_id)
-        self._models.keep_candidate(KeptModel.of(training.model, session.rows))
+        kept = KeptModel.of(training.model, session.rows)
+        # An answer that can't be counted isn't given: any of these records may be asked about from now on.
+        self._count(kept, self._joined_of(caller, session_id).aligned)
+        self._models.keep_candidate(kept)
         # Whose model is complete waits for nobody, and serves a successor of the active party as well.
         session.watch.stop()
         self._record.note(remarks=training.remarks, discloses=self._context.settings.disclose)
@@ -250,34 +269,52 @@ class PassiveParty:
     def exchange_of(self, session_id: str) -> GradientExchange:
         """The session's Protocol 1 state, for messages of peers; raises OutOfOrder when there is none."""
         session = self._session
-        if session is None or session.session_id != session_id or session.training is None:
+        if session is None or session.session_id != session_id or session.joined is None:
             raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
-        return session.training.exchange
+        return session.joined.training.exchange
 
     # -- prediction ------------------------------------------------------------------------------------------------
 
     def contribute_scores(self, caller: Identity, session_id: str, request_id: int, rows: Sequence[int]) -> None:
         """Send this party's partial scores of some aligned rows to the coordinator."""
         limits.check_count(rows, limits.PREDICTION_ROWS, "rows per request")
-        share = self._answering(caller, session_id).share_of(rows)
+        model = self._answering(caller, session_id, rows)
         _log.info("Contributing to the scores of %d records.", len(rows))
-        share = replace(share, submissions_seen=self._submissions.of_session(session_id))
+        share = replace(model.share_of(rows), submissions_seen=self._submissions.of_session(session_id))
         submissions = self._context.coordinator.submit_partial_scores(session_id, request_id, share)
         self._submissions.note(session_id, submissions)
 
-    def _answering(self, caller: Identity, session_id: str) -> PartyModel | PartyTraining:
-        """What answers for a session: its finished model, or else its training."""
+    def _answering(self, caller: Identity, session_id: str, rows: Sequence[int]) -> PartyModel:
+        """What answers for rows of a session: its finished model, or its training's between epochs; it is counted."""
         kept = self._models.of_session(session_id, caller.name)
-        return self._training_of(caller, session_id) if kept is None else kept.model
+        if kept is not None:
+            self._count(kept)
+            return kept.model
+        joined = self._joined_of(caller, session_id)
+        model = joined.training.model_for(rows)
+        if (at := (session_id, model.epochs)) not in self._counted:
+            self._forms.count(model, joined.aligned, model.rows.validation)
+            self._counted.add(at)
+        return model
+
+    def _count(self, kept: KeptModel, aligned: AlignedFeatures | None = None) -> None:
+        """Count a finished model's forms of all of its records, once in a process; raises StateNotKept."""
+        if (at := (kept.session_id, _FINISHED)) not in self._counted:
+            aligned = aligned or self._data.aligned(kept.order, kept.model.agreement.plan)
+            self._forms.count(kept.model, aligned, np.arange(len(kept.order)))
+            self._counted.add(at)
 
     def disclose_parameters(self, caller: Identity, session_id: str) -> DenseNetwork:
         """White box: this party's share of the model; raises OutOfOrder when it discloses nothing."""
-        self._answering(caller, session_id)
+        kept = self._models.of_session(session_id, caller.name)
+        if kept is None:
+            self._training_of(caller, session_id)
         if not self._context.settings.disclose:
             raise OutOfOrder(f"{self.name} discloses no parameters (black box); its owner sets PLUMBLINE_DISCLOSE.")
         disclosed = self._models.disclosed(session_id, self._context.defences)
-        if disclosed is None:
+        if kept is None or disclosed is None:
             raise OutOfOrder("Training goes on: parameters are disclosed when it has ended.")
+        self._count(kept)
         return disclosed
 
     def serve_model(self, caller: Identity, session_id: str) -> None:
@@ -334,8 +371,8 @@ class PassiveParty:
         session.watch.stop()
         session.ending.end(error)
         session.psi.close()
-        if session.training is not None:
-            session.training.exchange.end(told(error))
+        if session.joined is not None:
+            session.joined.training.exchange.end(told(error))
         self._context.cores.forget()
         _log.info("Session ended: %s", error)
 
@@ -350,7 +387,10 @@ class PassiveParty:
         return session
 
     def _training_of(self, caller: Identity, session_id: str) -> PartyTraining:
-        training = self._session_of(caller, session_id).training
-        if training is None:
+        return self._joined_of(caller, session_id).training
+
+    def _joined_of(self, caller: Identity, session_id: str) -> PartySession:
+        joined = self._session_of(caller, session_id).joined
+        if joined is None:
             raise OutOfOrder("Join the session first.")
-        return training
+        return joined

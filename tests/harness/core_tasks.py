@@ -5,8 +5,14 @@ import multiprocessing
 import os
 import resource
 import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.harness.children import await_states
+from vfl.crypto.kernels import PortableKernel, ProductTask
 
 _PR_GET_DUMPABLE = 3
 
@@ -23,6 +29,20 @@ class Dying(NamedTuple):
     number: int
     deaths: int
     folder: str
+
+
+class Stopping(NamedTuple):
+    """A number to square.
+
+    Attributes:
+        number: what to square.
+        mark: a file; the worker that makes it stops.
+        continues: whether it goes on as soon as its work is done elsewhere.
+    """
+
+    number: int
+    mark: str
+    continues: bool
 
 
 def square(number: int) -> int:
@@ -46,11 +66,48 @@ def square_where_there_is_memory(number: int) -> int:
     return square(number)
 
 
-def stop_then_square(number: int) -> int:
-    """Square a number; a worker stops before it has."""
+def stop_once_then_square(task: Stopping) -> int:
+    """Square a number; the first worker that does so stops before it has."""
+    _stop_once(task.mark)
+    if task.continues and not is_worker():
+        # While its work is done here the worker goes on, and sleeps when it has answered.
+        worker = int(Path(task.mark).read_text())
+        os.kill(worker, signal.SIGCONT)
+        await_states("S", worker)
+    return square(task.number)
+
+
+@dataclass(frozen=True)
+class StoppingKernel(PortableKernel):
+    """The portable kernel; the first worker that begins a product stops there.
+
+    Attributes:
+        mark: a file that tells whether one has.
+    """
+
+    mark: str = ""
+
+    def product(self, ciphertexts: Sequence[int], task: ProductTask, modulus: int) -> list[int]:
+        _stop_once(self.mark)
+        return super().product(ciphertexts, task, modulus)
+
+
+def _stop_once(mark: str) -> None:
     if is_worker():
+        try:
+            with Path(mark).open("x") as file:
+                file.write(str(os.getpid()))
+        except FileExistsError:
+            return
         os.kill(os.getpid(), signal.SIGSTOP)
-    return square(number)
+
+
+def compute_for(seconds: float) -> float:
+    """Use so many seconds of a processor, however long that takes."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+    return seconds
 
 
 def refuse(number: int) -> int:

@@ -1,7 +1,8 @@
-"""Installs the plugins that a page of docs shows, as other packages would be."""
+"""Installs plugins as other packages would be, those that a page of docs shows among them."""
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,19 @@ def install(page: str, module: str, folder: Path, monkeypatch: pytest.MonkeyPatc
     (code,) = [
         block for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) if f"class {attribute}:" in block
     ]
+    lay_out(folder, module, code, {group: f"{name} = {module}:{attribute}"})
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, module, raising=False)
+
+
+def lay_out(
+    folder: Path, module: str, code: str, entry_points: Mapping[str, str], metadata: bytes | None = None
+) -> None:
+    """Leave a distribution of one module as pip would, with lines of entry points by their group."""
     (folder / f"{module}.py").write_text(code)
     information = folder / f"{module}-1.0.dist-info"
     information.mkdir()
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(f"[{group}]\n{name} = {module}:{attribute}\n")
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, module, raising=False)
+    stated = f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n".encode()
+    (information / "METADATA").write_bytes(stated if metadata is None else metadata)
+    groups = [f"[{group}]\n{lines}\n" for group, lines in entry_points.items()]
+    (information / "entry_points.txt").write_text("".join(groups))

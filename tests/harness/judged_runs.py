@@ -64,7 +64,7 @@ def write_run(
     labels = np.arange(count) % 2
     parties = tuple(PartyDescription(name, 2, 0, False, count) for name in ("active", *passive))
     record = PartyRecord(
-        agreement=Agreement("session", TrainingPlan(cipher=cipher, batch_size=8), 2, parties),
+        agreement=Agreement("5e55104e" * 4, TrainingPlan(cipher=cipher, batch_size=8), 2, parties),
         class_names=("no", "yes"),
         transport="mtls",
         bytes_by_message={},

@@ -269,5 +269,8 @@ def test_a_worker_of_another_version_computes_nothing(jobs: list[ProductJob]) ->
 
 def test_the_process_in_between_gets_no_settings_of_the_party(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLUMBLINE_DATA", "postgresql://party:password@host/table")
+    monkeypatch.setenv("PGPASSWORD", "password")
+    monkeypatch.setenv("DASK_CONFIG", "folder")
     environment = dialogue._environment()
     assert not [name for name, value in environment.items() if "PLUMBLINE" in name or "password" in value]
+    assert environment["DASK_CONFIG"] == "folder"

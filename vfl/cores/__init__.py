@@ -3,17 +3,17 @@
 from vfl.cores.available import available_cores
 from vfl.cores.cores import Cores, OneCore
 from vfl.cores.own_children import OwnChildrenOnly
-from vfl.cores.processes import ProcessCores
+from vfl.cores.processes import PATIENCE_SECONDS, ProcessCores
 from vfl.cores.threads import ThreadCores
 
 __all__ = ["Cores", "OneCore", "OwnChildrenOnly", "ProcessCores", "ThreadCores", "available_cores", "cores_for"]
 
 
-def cores_for(count: int, *, releases_gil: bool) -> Cores:
+def cores_for(count: int, *, releases_gil: bool, patience: float = PATIENCE_SECONDS) -> Cores:
     """Make some cores of this machine: threads for work that releases the interpreter's lock, otherwise processes.
 
-    Make processes before other threads run (see `ProcessCores`).
+    Make processes before other threads run. They get the ``patience``, in seconds (see `ProcessCores`).
     """
     if count == 1:
         return OneCore()
-    return ThreadCores(count) if releases_gil else ProcessCores(count)
+    return ThreadCores(count) if releases_gil else ProcessCores(count, patience)

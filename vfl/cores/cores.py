@@ -18,7 +18,7 @@ class Cores(Protocol):
         """Run a function over tasks and give the results in order.
 
         Tasks are drawn a few per core ahead of the results, so that neither is ever in memory whole. A task whose
-        worker dies is run again elsewhere, at last here. What the function raises is raised here.
+        worker dies or stands still is run again elsewhere, at last here. What the function raises is raised here.
 
         Args:
             function: of a module, pure: a task may run twice.

@@ -4,27 +4,28 @@ A party has threads and, when gRPC runs, native ones: a fork of it would not be 
 inherit its sockets. Workers are forks of a small server process instead, which is started before all that, has loaded
 what workers need, and never holds a secret (`multiprocessing`'s forkserver).
 
-What a task takes along reaches a worker through a pipe of this process and its workers: `vfl.cores.own_children` says
-which secrets may.
+What a task takes along reaches a worker through a pipe of this process and that worker: `vfl.cores.own_children` says
+which secrets may. Each worker has a pipe of its own: one that is stopped holds up no other, and an answer that comes
+late is nobody's.
 """
 
+import atexit
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, wait
-from typing import Any, Generic, NamedTuple, cast
+from functools import partial
+from typing import cast
 
 from vfl.cores.cores import Result, Task
-from vfl.cores.in_order import in_order
 from vfl.cores.own_children import packed_for_child
-from vfl.cores.worker import prepare, run_packed
+from vfl.cores.threads import ThreadCores
+from vfl.cores.worker import Outcome, tried
+from vfl.cores.worker_link import WorkerLink
 
 _log = logging.getLogger(__name__)
-_UNDER_WAY = 2  # tasks per core: one runs, one waits
 _ATTEMPTS = 2  # by workers; then a task is run here
-_MOST_DEATHS = 3  # of pools in a row, without a result in between
-_TASK_SECONDS = 600.0  # a worker that is stopped, or stuck, is ended; so is a slow one, and its work is done here
-_END_SECONDS = 5.0  # for workers to finish what they have when nobody waits for it any more
+_MOST_DEATHS = 3  # of each worker, without a result in between; one that can't be started stands for all
+PATIENCE_SECONDS = 10.0
 
 
 class ProcessCores:
@@ -36,164 +37,121 @@ class ProcessCores:
         count: of processes.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, patience: float = PATIENCE_SECONDS) -> None:
+        """Start the server, and no worker yet.
+
+        Args:
+            count: of processes.
+            patience: seconds in which a worker with a task answers or computes at all. Then the same task is done here,
+                and a worker that is silent even then is ended. So is a server that starts none.
+        """
         self.count = count
+        self._patience = patience
+        self._threads = ThreadCores(count)  # each waits for one worker
         self._lock = threading.Lock()
-        self._pool: ProcessPoolExecutor | None = None
+        self._here = threading.Lock()
+        self._idle: list[WorkerLink] = []
+        self._session = 0
         self._deaths = 0
         self._closed = False
-        self._ending: list[tuple[threading.Thread, ProcessPoolExecutor]] = []
         from vfl.cores.fork_server import start_server
 
         try:
             start_server()
         except OSError as error:
-            self._do_without(error)
+            self._deaths = self._most_deaths
+            _log.warning("No worker process can be had here, work goes on without them: %s.", error)
+        atexit.register(self.close)
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Run the tasks in worker processes, and give the results in order."""
-        return in_order(lambda task: _Errand(self, function, task), tasks, _UNDER_WAY * self.count)
+        return self._threads.map(partial(self._run, function), tasks)
 
     def forget(self) -> None:
         """End the workers, and what they remember of keys, when their tasks are done; the next task starts new ones."""
         with self._lock:
-            pool, self._pool, self._deaths = self._pool, None, 0
-        if pool is not None:
-            self._end(pool)
+            idle, self._idle, self._deaths = self._idle, [], 0
+            self._session += 1
+        for worker in idle:
+            worker.end()
 
     def close(self) -> None:
-        """End the workers, within seconds. What is mapped afterwards runs in the calling process."""
+        """End the workers when their tasks are done. What is mapped afterwards runs in the calling process."""
         self._closed = True
+        self._threads.close()
         self.forget()
-        for thread, pool in self._ending:
-            thread.join(_END_SECONDS)
-            if thread.is_alive():
-                _kill(pool)
-                thread.join()
+        atexit.unregister(self.close)
 
-    def submit(self, packed: bytes) -> "_Sent | None":
-        """Give a packed (function, task) to a worker; None where no worker can be had."""
+    @property
+    def _most_deaths(self) -> int:
+        return _MOST_DEATHS * self.count
+
+    def _run(self, function: Callable[[Task], Result], task: Task) -> Result:
+        """Have a task run by a worker, by another when that one dies, at last here."""
+        packed = packed_for_child((function, task))
         for _ in range(_ATTEMPTS):
-            pool = self._running_pool()
-            if pool is None:
-                return None
-            try:
-                return _Sent(pool, pool.submit(run_packed, packed))
-            except (RuntimeError, OSError, EOFError):
-                # A worker has died, or it or the pool's own thread could not be started: what has no thread answers
-                # nobody. If another thread has ended this pool there is nothing to bury, and the next one is new.
-                self.bury(pool)
-        return None
-
-    def bury(self, pool: ProcessPoolExecutor) -> None:
-        """Put aside a pool that has lost a worker: the executor ends the others, whose tasks are run again as well."""
-        with self._lock:
-            if self._pool is not pool:
-                return
-            self._pool = None
-            self._deaths += 1
-            deaths = self._deaths
-        self._end(pool)
-        if deaths < _MOST_DEATHS:
-            _log.warning("A worker process has died: its work is done again.")
-        else:
-            _log.warning("Worker processes keep dying, for lack of memory perhaps: work goes on without them.")
-
-    def praise(self) -> None:
-        """Note that a worker has delivered."""
-        self._deaths = 0
-
-    def _end(self, pool: ProcessPoolExecutor) -> None:
-        """Let a pool finish what it has, and end. Nobody waits for that but `close`."""
-        # Found: a pool that ends while the interpreter does leaves a traceback.
-        thread = threading.Thread(target=_shut_down, args=[pool], name="end of workers")
-        try:
-            thread.start()
-        except RuntimeError:  # no more threads
-            _kill(pool)
-            pool.shutdown(wait=False)
-            return
-        self._ending = [one for one in self._ending if one[0].is_alive()] + [(thread, pool)]
-
-    def _running_pool(self) -> ProcessPoolExecutor | None:
-        with self._lock:
-            if self._closed or self._deaths >= _MOST_DEATHS:
-                return None
-            if self._pool is None:
-                from vfl.cores.fork_server import context
-
-                try:
-                    self._pool = ProcessPoolExecutor(self.count, mp_context=context(), initializer=prepare)
-                except (OSError, ImportError, NotImplementedError) as error:  # a system without semaphores
-                    self._do_without(error)
-            return self._pool
-
-    def _do_without(self, error: Exception) -> None:
-        """Start no workers until the next session."""
-        self._deaths = _MOST_DEATHS
-        _log.warning("No worker process can be had here, work goes on without them: %s.", error)
-
-
-def _kill(pool: ProcessPoolExecutor) -> None:
-    """End the workers of a pool whatever they are at; the executor notices."""
-    for worker in list((pool._processes or {}).values()):
-        worker.kill()
-
-
-def _shut_down(pool: ProcessPoolExecutor) -> None:
-    try:
-        pool.shutdown()
-    except RuntimeError:  # its own thread could not be started, which would have told them
-        _kill(pool)
-
-
-def _awaited(sent: "_Sent") -> Any:
-    """A worker's result; raises BrokenExecutor, or what the task raised."""
-    wait([sent.future], _TASK_SECONDS)
-    if not sent.future.done():
-        _log.warning("A worker process has not answered for %d s: it is ended.", _TASK_SECONDS)
-        _kill(sent.pool)
-    return sent.future.result()
-
-
-class _Sent(NamedTuple):
-    """Work that a pool has."""
-
-    pool: ProcessPoolExecutor
-    future: Future[Any]
-
-
-class _Errand(Generic[Task, Result]):
-    """One task on its way: to a worker, to another when that one dies, at last done here."""
-
-    def __init__(self, cores: ProcessCores, function: Callable[[Task], Result], task: Task) -> None:
-        self._cores = cores
-        self._function = function
-        self._task = task
-        self._sent = self._send()
-
-    def _send(self) -> _Sent | None:
-        return self._cores.submit(packed_for_child((self._function, self._task)))
-
-    def result(self) -> Result:
-        """Wait for the result, wherever it comes from."""
-        for attempt in range(_ATTEMPTS):
-            if self._sent is None:
+            if (worker := self._worker()) is None:
                 break
             try:
-                result = cast(Result, _awaited(self._sent))
-            except BrokenExecutor:
-                self._cores.bury(self._sent.pool)
-                self._sent = self._send() if attempt + 1 < _ATTEMPTS else None
-            except MemoryError:
+                worker.send(packed)
+                result, error = self._outcome(worker, function, task)
+            except Exception:  # of its pipe, or of what can't be read
+                self._bury(worker, "A worker process has died: its work is done again.")
+                continue
+            if isinstance(error, MemoryError):
                 _log.warning("A worker process has run out of memory: its work is done again in this one.")
                 break
-            else:
-                self._cores.praise()
-                return result
-        return self._function(self._task)
+            if error is not None:
+                raise error
+            return cast(Result, result)
+        return function(task)
 
-    def cancel(self) -> None:
-        """Don't begin it where no worker has."""
-        if self._sent is not None:
-            self._sent.future.cancel()
+    def _outcome(self, worker: WorkerLink, function: Callable[[Task], Result], task: Task) -> Outcome:
+        """What a worker's task gave; raises what its pipe does when it dies.
+
+        It counts as stopped when it is silent for a patience, and for the time that the same work takes here.
+        """
+        if worker.stands_still():
+            with self._here:  # one after the other: workers that are slow answer meanwhile
+                outcome = None if worker.has_answered() else tried(function, task)
+            if outcome is not None and not worker.has_answered():
+                self._bury(worker, "A worker process stood still: its work was done here, and it was ended.")
+                return outcome
+        outcome = worker.receive()
+        self._release(worker)
+        return outcome
+
+    def _worker(self) -> WorkerLink | None:
+        """A worker that waits for a task; None where there is none and none can be started."""
+        with self._lock:
+            if self._closed or self._deaths >= self._most_deaths:
+                return None
+            if self._idle:
+                return self._idle.pop()
+            session = self._session
+        try:
+            return WorkerLink(session, self._patience)
+        except (OSError, EOFError, RuntimeError):
+            self._note_deaths(self.count, "A worker process could not be started: its work is done here.")
+            return None
+
+    def _release(self, worker: WorkerLink) -> None:
+        """Let a worker that has delivered wait for the next task, if that may know what this one knew."""
+        with self._lock:
+            self._deaths = 0
+            if worker.session == self._session and not self._closed:
+                self._idle.append(worker)
+                return
+        worker.end()
+
+    def _bury(self, worker: WorkerLink, words: str) -> None:
+        worker.end()
+        self._note_deaths(1, words)
+
+    def _note_deaths(self, count: int, words: str) -> None:
+        with self._lock:
+            before, self._deaths = self._deaths, self._deaths + count
+        if self._deaths < self._most_deaths:
+            _log.warning(words)
+        elif before < self._most_deaths:
+            _log.warning("Worker processes keep dying, for lack of memory perhaps: work goes on without them.")

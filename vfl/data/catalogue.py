@@ -28,6 +28,7 @@ from vfl.data.loaders import (
     load_mnist01,
     load_sklearn,
 )
+from vfl.source_words import without_password
 from vfl.suggestions import did_you_mean
 
 WHOLE_ROW_UNIT_NORM = (
@@ -49,7 +50,8 @@ def dataset(name: str) -> Dataset:
     """
     if name not in DATASETS:
         raise DatasetNotFound(
-            f"There is no data set {name!r}; the known ones are {', '.join(DATASETS)}.{did_you_mean(name, DATASETS)}"
+            f"There is no data set {without_password(name)!r}; the known ones are {', '.join(DATASETS)}."
+            f"{did_you_mean(name, DATASETS)}"
         )
     return DATASETS[name]
 

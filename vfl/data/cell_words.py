@@ -194,7 +194,8 @@ def days_since_1970(moments: pd.Series[pd.Timestamp]) -> FloatArray:
     import pandas as pd
 
     zoned = moments if getattr(moments.dtype, "tz", None) is not None else moments.dt.tz_localize("UTC")
-    days = (zoned - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    # In nanoseconds there is no year 1000.
+    days = (zoned.dt.as_unit("us") - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
     return np.asarray(days, dtype=np.float64)
 
 

@@ -5,27 +5,44 @@ Ids are personal data and so are cell values: no message of this module shows on
 
 from __future__ import annotations
 
+import itertools
+import re
+import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vfl.data.faults import TableError
+from vfl.data.faults import TableError, quoted, quoted_path
+from vfl.data.table_limits import TableLimits
+from vfl.source_words import LEFT_OUT, without_password
 from vfl.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
     from sqlalchemy.engine import URL
 
+# Instructions of SQLite between two looks at it, and for a cell: a table takes two, a view some more.
+_STEPS, _STEPS_OF_A_CELL = 10_000, 8
+# A row of so few columns may have large cells.
+_FEW_COLUMNS = 64
+_UNREADABLE = (
+    "A row of the table can't be read ({}): check that every cell is of its column's type and in the database's "
+    "encoding, and, of a view, that it ends."
+)
 
-def read_database(source: str, choose: Callable[[Sequence[str]], list[str]]) -> pd.DataFrame:
+
+def read_database(
+    source: str, choose: Callable[[Sequence[str]], list[str]], limits: TableLimits | None = None
+) -> pd.DataFrame:
     """Read columns of a database's table, with values as the driver gives them.
 
     Args:
         source: a SQLAlchemy URL that ends in `?table=NAME`.
         choose: says which of the table's columns to read.
+        limits: how large the table may be.
 
     Raises:
-        TableError: for a URL that can't be used, and a database that doesn't answer.
+        TableError: for a URL that can't be used, a database that doesn't answer, and a table that is too large.
     """
     import pandas as pd
     import sqlalchemy as sa
@@ -38,9 +55,15 @@ def read_database(source: str, choose: Callable[[Sequence[str]], list[str]]) -> 
             f"Cannot read the database URL {shown}: write DIALECT://USER:PASSWORD@HOST/DATABASE?table=NAME, "
             "with special characters in the password percent-encoded."
         ) from None
-    if "@" in (url.host or ""):
+    if "@" in f"{url.host}{url.database}" and url.get_backend_name() != "sqlite":
         # What follows the first @ would be taken for the host and shown: it is the end of the password.
-        raise TableError(f"The password in {shown} contains @: write it as %40.")
+        raise TableError(
+            f"The password in {shown} contains @: write it as %40, and / as %2F. A colon stands between user and it."
+        )
+    if LEFT_OUT in (url.password, *url.query.values()):
+        raise TableError(
+            f"In {shown} the password is left out, as in every file that a run leaves: write it in place of {LEFT_OUT}."
+        )
     table_name = url.query.get("table")
     if not isinstance(table_name, str) or not table_name:
         raise TableError(f"The database URL {shown} names no table: end it in ?table=NAME.")
@@ -55,8 +78,10 @@ def read_database(source: str, choose: Callable[[Sequence[str]], list[str]]) -> 
         with engine.connect() as connection:
             table = _reflected(connection, table_name)
             present = [column.name for column in table.columns]
+            limits = (limits or TableLimits()).of_database
+            limits.check_columns(len(present))
             wanted = choose(present)
-            rows = [tuple(row) for row in connection.execute(sa.select(*(table.c[name] for name in wanted)))]
+            rows = _rows(connection, sa.select(*(table.c[name] for name in wanted)), limits)
             # dtype=object: pandas would turn whole-number ids with gaps, and NUMERIC ids, into floats.
             return pd.DataFrame(rows, columns=pd.Index(wanted), dtype=object)
     except ModuleNotFoundError as error:
@@ -71,12 +96,43 @@ def read_database(source: str, choose: Callable[[Sequence[str]], list[str]]) -> 
         ) from None
     except sa.exc.SQLAlchemyError as error:
         raise TableError(
-            f"Cannot read table {table_name!r} from {shown}: {_driver_message(error, url)}. "
+            f"Cannot read table {quoted(without_password(table_name))} from {shown}: {_driver_message(error, url)}. "
             "Check the address, the user's rights and the table name."
         ) from None
     finally:
         if engine is not None:
             engine.dispose()
+
+
+def _rows(connection: Any, query: Any, limits: TableLimits) -> list[tuple[Any, ...]]:
+    """Fetch a table's rows, counted before and as they come: a view may make any number of them, of any size."""
+    import sqlalchemy as sa
+
+    columns, rows, size = len(query.selected_columns), list[tuple[Any, ...]](), 0
+    raw = connection.connection.driver_connection
+    if isinstance(raw, sqlite3.Connection):
+        raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.bytes // max(columns, _FEW_COLUMNS))
+        # A view may work without an end, and without a row.
+        looks = itertools.count()
+        raw.set_progress_handler(lambda: next(looks) * _STEPS > _STEPS_OF_A_CELL * limits.cells, _STEPS)
+    try:
+        count = sa.select(sa.func.count()).select_from(query.get_final_froms()[0])
+        limits.check_cells(connection.execute(count).scalar_one(), columns)
+        for row in connection.execution_options(stream_results=True).execute(query):
+            rows.append(tuple(row))
+            limits.check_cells(len(rows), columns)
+            size += sum(len(cell) for cell in row if isinstance(cell, (str, bytes)))
+            limits.check_bytes(size)
+    except sa.exc.DBAPIError as error:
+        # Of rights and names (SQL's class 42); any other message may quote a cell.
+        if str(getattr(error.orig, "sqlstate", None)).startswith("42"):
+            raise
+        raise TableError(_UNREADABLE.format(type(error.orig).__name__)) from None
+    except (ValueError, TypeError, ArithmeticError) as error:
+        if isinstance(error, TableError):
+            raise
+        raise TableError(_UNREADABLE.format(type(error).__name__)) from None
+    return rows
 
 
 def _reflected(connection: Any, table_name: str) -> Any:
@@ -91,22 +147,18 @@ def _reflected(connection: Any, table_name: str) -> Any:
     if not inspector.has_table(name, schema=schema):
         present = [*inspector.get_table_names(), *inspector.get_view_names()]
         hint = did_you_mean(table_name, present) or " Check the name and the user's rights."
-        raise TableError(f"The database has no table {table_name!r} ({len(present)} others).{hint}")
+        raise TableError(
+            f"The database has no table {quoted(without_password(table_name))} ({len(present)} others).{hint}"
+        )
     return sa.Table(name, sa.MetaData(), schema=schema, autoload_with=connection, resolve_fks=False)
 
 
 def _check_sqlite_file(url: URL) -> None:
     database = url.database or ""
     if not database.startswith("file:") and not Path(database).is_file():
-        raise TableError(f"There is no file {database!r}: check the path in the sqlite URL.")
-
-
-def without_password(source: str) -> str:
-    """The URL for people: user and host stay; the password and the query, which may hold one too, do not."""
-    scheme, rest = source.split("://", 1)
-    credentials, at, place = rest.rpartition("@")
-    user = f"{credentials.split(':', 1)[0]}:***@" if at else ""
-    return f"{scheme}://{user}{place.split('?', 1)[0]}"
+        raise TableError(
+            f"There is no file {quoted_path(without_password(database))}: check the path in the sqlite URL."
+        )
 
 
 def _driver_message(error: Exception, url: URL) -> str:
@@ -114,6 +166,8 @@ def _driver_message(error: Exception, url: URL) -> str:
     lines = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
     message = lines[0].rstrip(".") if lines else type(error).__name__
     secrets = [url.password, *(url.query.get(key) for key in ("password", "sslpassword"))]
+    if not re.fullmatch(r"[\w.+-]*", url.username or ""):  # USER;PASSWORD, or the like
+        secrets.append(url.username)
     for secret in secrets:
         if secret:
             message = message.replace(str(secret), "***")

@@ -10,12 +10,18 @@ import csv
 import gzip
 import io
 import itertools
+import string
 import zlib
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vfl.data.faults import TableError, row_list
+import numpy as np
+
+from vfl.data.faults import TableError, quoted_path, row_list
+from vfl.data.selection import check_header
+from vfl.data.table_limits import TableLimits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +37,14 @@ _BYTE_ORDER_MARKS = {
 }
 _OTHER_FORMATS = {b"PK\x03\x04": ("an Excel workbook or another archive", ".xlsx"), b"PAR1": ("Parquet", ".parquet")}
 _GZIP = b"\x1f\x8b"
-# Letters and rows that a separator is guessed from.
+# Bytes and rows that a separator is guessed from.
 _SAMPLE, _SAMPLE_ROWS = 1_000_000, 100
+# Bytes of a file that are looked at together.
+_PART = 1 << 20
+# Letters of a name and of a cell; longer ones are what an open quote has swallowed.
+_MOST_OF_A_NAME, _MOST_OF_A_CELL = 1_000, 1_000_000
+# Rows that don't fit the header, from which on nothing is read.
+_MOST_UNEVEN = 100_000
 
 
 def separator_words(separator: str) -> str:
@@ -40,72 +52,134 @@ def separator_words(separator: str) -> str:
     return _SEPARATORS.get(separator, repr(separator))
 
 
-def read_delimited(path: Path) -> tuple[pd.DataFrame, str, str]:
+def read_delimited(path: Path, limits: TableLimits | None = None) -> tuple[pd.DataFrame, str, str]:
     """Read a file of separated cells: a frame of text without blanks around it, its encoding and its separator.
 
     The encoding (UTF-8, UTF-16, UTF-32, else Windows-1252) and the separator are found out. Columns without a name in
     the header are called as pandas calls them, `Unnamed: 0`; rows at the end without anything in them are left out.
 
     Raises:
-        TableError: for a file that is empty, damaged or of another format, and lines that don't fit the header.
+        TableError: for a file that is empty, damaged, too large or of another format, and lines that don't fit the
+            header.
     """
-    content = _content(path)
-    text, encoding = _decoded(content, path)
-    text, separator = _separated(text, path)
-    header = _first_rows(text, separator)[0]
-    frame = _cells(text, separator, len(header), path).set_axis(_names(header), axis="columns")
-    return _without_empty_end(frame), encoding, separator
+    limits = limits or TableLimits()
+    content, encoding = _as_utf8(_content(path, limits), path)
+    limits.check_bytes(len(content))
+    sample = content[:_SAMPLE].decode("utf-8", errors="ignore")
+    start, separator = _separated(sample, path)
+    rows = _first_rows(sample[start:], separator)
+    if len(rows) == 1 and len(content) > _SAMPLE:
+        raise TableError(
+            f"The first line of {quoted_path(path)} is too long for a header: put the columns' names there, a line end "
+            "behind them, and check that quotes are closed."
+        )
+    header = _names(rows[0])
+    if max(map(len, header)) > _MOST_OF_A_NAME:
+        raise TableError(
+            f"A name in the first line of {quoted_path(path)} has more than {_MOST_OF_A_NAME:,} letters: check that "
+            "quotes are closed there, and that the file is whole."
+        )
+    check_header(header)
+    _check_size(content, separator, len(header), limits)
+    return _cells(content, start, separator, len(header), path).set_axis(header, axis="columns"), encoding, separator
 
 
-def _content(path: Path) -> bytes:
-    content = path.read_bytes()
-    if content.startswith(_GZIP):
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error):
-            raise TableError(f"Cannot unpack {str(path)!r}: check that the file is complete.") from None
-    for start, (what, ending) in _OTHER_FORMATS.items():
-        if content.startswith(start):
-            raise TableError(f"The file {str(path)!r} is {what}, whatever its name: rename it to end in {ending}.")
+def _content(path: Path, limits: TableLimits) -> bytes:
+    with path.open("rb") as file:
+        start = file.read(4)
+    for beginning, (what, ending) in _OTHER_FORMATS.items():
+        if start.startswith(beginning):
+            raise TableError(
+                f"The file {quoted_path(path)} is {what}, whatever its name: rename it to end in {ending}."
+            )
+    if not start.startswith(_GZIP):
+        limits.check_bytes(path.stat().st_size)
+        return path.read_bytes()
+    try:
+        # Counted before it is kept.
+        with gzip.open(path) as file:
+            unpacked = 0
+            while part := file.read(_PART):
+                unpacked += len(part)
+                limits.check_bytes(unpacked)
+        with gzip.open(path) as file:
+            content = file.read()
+    except (OSError, EOFError, zlib.error):
+        raise TableError(f"Cannot unpack {quoted_path(path)}: check that the file is complete.") from None
+    if content.startswith((_GZIP, *_OTHER_FORMATS)):
+        raise TableError(
+            f"What {quoted_path(path)} unpacks to is packed again: unpack it once, and give what is inside."
+        )
     return content
 
 
-def _decoded(content: bytes, path: Path) -> tuple[str, str]:
-    """The text and the name of its encoding."""
+def _as_utf8(content: bytes, path: Path) -> tuple[bytes | bytearray, str]:
+    """The text in UTF-8, and the name of the encoding that it was in."""
     for mark, (codec, name) in _BYTE_ORDER_MARKS.items():
         if content.startswith(mark):
-            try:
-                return content[len(mark) :].decode(codec), name
-            except UnicodeDecodeError:
-                raise TableError(
-                    f"The file {str(path)!r} begins as {name} text and isn't: save it again, as UTF-8."
-                ) from None
-    if b"\x00" in content[:1000]:
-        # Of plain letters in UTF-16 every other byte is 0.
-        codec = "utf-16-le" if content[1:2] == b"\x00" else "utf-16-be"
-        try:
-            return content.decode(codec), "UTF-16"
-        except UnicodeDecodeError:
-            raise TableError(f"The file {str(path)!r} isn't text: check the path, or save the table as CSV.") from None
-    try:
-        return content.decode("utf-8"), "UTF-8"
-    except UnicodeDecodeError:
+            return _recoded_wide(content[len(mark) :], codec, name, path), name
+    if codec := _wide_codec(content):
+        return _recoded_wide(content, codec, "UTF-16", path), "UTF-16"
+    zero = content.find(0)
+    if zero >= 0:
+        line = content.count(b"\n", 0, zero) + 1
+        raise TableError(
+            f"The file {quoted_path(path)} isn't text: line {line:,} has a zero byte, which is in no text. Export the "
+            "table again, as CSV in UTF-8."
+        )
+    for codec, name in (("utf-8", "UTF-8"), ("cp1252", "Windows-1252")):
         # Five bytes mean nothing in Windows-1252; in Latin-1 every byte is a letter.
-        try:
-            return content.decode("cp1252"), "Windows-1252"
-        except UnicodeDecodeError:
-            return content.decode("latin-1"), "Latin-1"
+        with suppress(UnicodeDecodeError):
+            return _recoded(content, codec), name
+    return _recoded(content, "latin-1"), "Latin-1"
 
 
-def _separated(text: str, path: Path) -> tuple[str, str]:
-    """The text from its header on, and what separates its cells."""
-    text = text.lstrip("\r\n")
-    if not text.strip():
-        raise TableError(f"The file {str(path)!r} is empty: check the path.")
+def _recoded(content: bytes, codec: str) -> bytes | bytearray:
+    """The same text in UTF-8, a part at a time: as a Python string it may take four times as much."""
+    decoder, made = codecs.getincrementaldecoder(codec)(), bytearray()
+    for at in range(0, len(content) + 1, _PART):
+        letters = decoder.decode(content[at : at + _PART], at + _PART > len(content))
+        if codec != "utf-8":
+            made += letters.encode()
+    return content if codec == "utf-8" else made
+
+
+def _recoded_wide(content: bytes, codec: str, name: str, path: Path) -> bytes | bytearray:
+    """The same for text that says it is of this encoding: what else it is would be one name of wild letters."""
+    with suppress(UnicodeDecodeError):
+        made = _recoded(content, codec)
+        if 0 not in made and (not made or b"\n" in made or b"\r" in made):
+            return made
+    raise TableError(f"The file {quoted_path(path)} begins as {name} text and isn't: save it again, as UTF-8.")
+
+
+def _wide_codec(content: bytes) -> str:
+    """The form of UTF-16 of text without a byte order mark, told by its header; empty for all else.
+
+    The header's letters are mostly Latin: the zero bytes are the high halves of letters, and no low half.
+    """
+    for high, codec in ((1, "utf-16-le"), (0, "utf-16-be")):
+        highs, lows = content[high:_SAMPLE:2], content[1 - high : _SAMPLE : 2]
+        letters = next((at for at in (lows.find(b"\n"), lows.find(b"\r")) if at >= 0), 0)
+        zeros = highs[: letters + 1].count(0)
+        if letters and 0 not in lows[:letters] and highs[letters : letters + 1] == b"\x00" and 2 * zeros > letters:
+            header = content[: 2 * letters].decode(codec, errors="replace")
+            return codec if all(letter.isprintable() or letter in "\t\r" for letter in header) else ""
+    return ""
+
+
+def _separated(text: str, path: Path) -> tuple[int, str]:
+    """Where the header begins, and what separates its cells."""
+    header = text.lstrip("\r\n")
+    if not header.strip():
+        raise TableError(f"The file {quoted_path(path)} is empty: check the path.")
     # Excel writes this line, and reads it.
-    if text[:4].lower() == "sep=" and text[5:6] in ("\r", "\n"):
-        return text[5:].lstrip("\r\n"), text[4]
-    return text, max(_SEPARATORS, key=lambda separator: _fit(text, separator))
+    if header[:4].lower() == "sep=" and header[4:5] in string.punctuation + "\t" and header[5:6] in ("\r", "\n"):
+        separator, header = header[4], header[5:].lstrip("\r\n")
+    else:
+        separator = max(_SEPARATORS, key=lambda one: _fit(header, one))
+    # What was left out is one byte a letter.
+    return len(text) - len(header), separator
 
 
 def _fit(text: str, separator: str) -> tuple[float, int]:
@@ -122,14 +196,22 @@ def _fit(text: str, separator: str) -> tuple[float, int]:
 
 def _first_rows(text: str, separator: str) -> list[list[str]]:
     # newline: old line ends are ends too.
-    lines = csv.reader(io.StringIO(text[:_SAMPLE], newline=None), delimiter=separator)
+    lines = csv.reader(io.StringIO(text, newline=None), delimiter=separator)
     try:
         return list(itertools.islice(lines, _SAMPLE_ROWS)) or [[""]]
     except csv.Error:
         raise TableError("The file's first lines are no table: check that quotes are closed.") from None
 
 
-def _cells(text: str, separator: str, cells: int, path: Path) -> pd.DataFrame:
+def _check_size(content: bytes | bytearray, separator: str, columns: int, limits: TableLimits) -> None:
+    """Count cells before any is built; those within quotes count as well where there are so many that it matters."""
+    limits.check_columns(columns)
+    rows = max(content.count(b"\n"), content.count(b"\r")) + 1
+    if rows + content.count(separator.encode()) > limits.cells:
+        limits.check_cells(rows, columns)
+
+
+def _cells(content: bytes | bytearray, start: int, separator: str, columns: int, path: Path) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import csv as arrow_csv
@@ -138,13 +220,12 @@ def _cells(text: str, separator: str, cells: int, path: Path) -> pd.DataFrame:
 
     def note(row: Any) -> str:
         uneven.append(row.number - 1)
-        return "skip"
+        return "skip" if len(uneven) < _MOST_UNEVEN else "error"
 
-    names = [str(at) for at in range(cells)]
-    content = text.encode("utf-8", errors="replace")
+    names = [str(at) for at in range(columns)]
     try:
         read = arrow_csv.read_csv(
-            pa.BufferReader(content),
+            pa.BufferReader(pa.py_buffer(content).slice(start)),
             # One thread: only then rows have numbers. One block: no row is longer.
             arrow_csv.ReadOptions(use_threads=False, block_size=len(content) + 1, column_names=names, skip_rows=0),
             arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=note),
@@ -152,30 +233,34 @@ def _cells(text: str, separator: str, cells: int, path: Path) -> pd.DataFrame:
         )
     except pa.ArrowException as error:
         # Only the kind of fault: a parser's message may quote a cell.
-        raise TableError(
-            f"Cannot read {str(path)!r} as text with cells separated by {separator_words(separator)} "
-            f"({type(error).__name__}): check that every line has as many cells as the header and that quotes are "
-            "closed."
-        ) from None
+        if not uneven:
+            raise TableError(
+                f"Cannot read {quoted_path(path)} as text with cells separated by {separator_words(separator)} "
+                f"({type(error).__name__}): check that every line has as many cells as the header and that quotes are "
+                "closed."
+            ) from None
     if uneven:
         rows = "1 row has" if len(uneven) == 1 else f"{len(uneven):,} rows have"
         raise TableError(
-            f"In {str(path)!r}, {rows} more or fewer cells than the header's {cells} ({row_list(uneven)}): a separator "
-            "within a number or a text needs quotes around the cell."
+            f"In {quoted_path(path)}, {rows} more or fewer cells than the header's {columns} ({row_list(uneven)}): a "
+            "separator within a number or a text needs quotes around the cell."
         )
-    # The first row is the header.
-    trimmed = [pc.utf8_trim_whitespace(column) for column in read.slice(1).columns]
-    frame: pd.DataFrame = pa.table(trimmed, names=names).to_pandas()
+    # The first row is the header. What isn't trimmed is given back column by column.
+    cells, filled = read.slice(1).columns, 0
+    del read
+    for at, column in enumerate(cells):
+        cells[at] = column = pc.utf8_trim_whitespace(column)
+        lengths = pc.binary_length(column).to_numpy()
+        if len(lengths) and lengths.max() > _MOST_OF_A_CELL:
+            raise TableError(
+                f"In {quoted_path(path)}, a cell of column {at + 1:,} has more than {_MOST_OF_A_CELL:,} letters: check "
+                "that quotes are closed, or leave the column out of the file."
+            )
+        filled = max(filled, int(np.flatnonzero(lengths).max(initial=-1)) + 1)
+    # Spreadsheets write rows of separators below the table.
+    frame: pd.DataFrame = pa.table(cells, names=names).slice(0, filled).to_pandas(self_destruct=True)
     return frame
 
 
 def _names(header: list[str]) -> list[str]:
     return [name.strip() or f"Unnamed: {at}" for at, name in enumerate(header)]
-
-
-def _without_empty_end(frame: pd.DataFrame) -> pd.DataFrame:
-    """Spreadsheets write rows of separators below the table."""
-    rows = len(frame)
-    while rows and not any(frame.iloc[rows - 1]):
-        rows -= 1
-    return frame.iloc[:rows]

@@ -9,20 +9,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-# Names of columns that a message lists.
-_MOST_NAMES = 20
+# Names that a message lists, and letters of a name, of all names in a list, and of a path.
+_MOST_NAMES, _MOST_OF_A_NAME, _MOST_OF_A_LIST, _MOST_OF_A_PATH = 20, 60, 240, 160
+# Letters of a fault, and faults of a message: whatever a sentence holds, no file goes through it.
+_MOST_OF_A_FAULT, _MOST_FAULTS = 500, 20
 
 
 class TableError(ValueError):
     """A table cannot be used as it is; the message has a line for each fault, with where it is and what to do.
 
     Attributes:
-        problems: the lines.
+        problems: the lines: at most twenty of 500 letters, and how many more there are.
     """
 
     def __init__(self, *problems: str) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
+        told = [_cut(problem, _MOST_OF_A_FAULT) for problem in problems[:_MOST_FAULTS]]
+        if len(problems) > _MOST_FAULTS:
+            told.append(f"And {counted(len(problems) - _MOST_FAULTS, 'more fault')}.")
+        super().__init__("\n".join(told))
+        self.problems = tuple(told)
 
 
 @dataclass
@@ -64,7 +69,33 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def bounded(name: str) -> str:
+    """A column's name for a message: the beginning of its first line. What follows may be cells, of an open quote."""
+    line = name.strip().partition("\n")[0].partition("\r")[0]
+    return _cut(line if line == name.strip() else f"{line}…", _MOST_OF_A_NAME)
+
+
+def quoted(name: str) -> str:
+    """A column's name, bounded and between quotes."""
+    return repr(bounded(name))
+
+
+def quoted_path(path: object) -> str:
+    """A path between quotes; of a long one its end."""
+    text = str(path)
+    return repr(text if len(text) <= _MOST_OF_A_PATH else f"…{text[1 - _MOST_OF_A_PATH :]}")
+
+
 def name_list(names: Sequence[str]) -> str:
-    """List names of columns, up to twenty."""
-    shown = ", ".join(repr(name) for name in names[:_MOST_NAMES]) or "none"
-    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"
+    """List names of columns: up to twenty, and no more letters than a line has."""
+    shown: list[str] = []
+    for name in names[:_MOST_NAMES]:
+        if shown and sum(map(len, shown)) + len(name) > _MOST_OF_A_LIST:
+            break
+        shown.append(quoted(name))
+    listed = ", ".join(shown) or "none"
+    return listed if len(names) <= len(shown) else f"{listed} and {len(names) - len(shown):,} more"
+
+
+def _cut(words: str, most: int) -> str:
+    return words if len(words) <= most else f"{words[: most - 1]}…"

@@ -13,6 +13,8 @@ from vfl.arrays import BoolArray, IntArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# UTF-8 bytes of one id: what a peer sends as one is no longer than that either.
+MOST_ID_BYTES = 1_024
 # Ids that are Python strings at a time.
 _PART = 4096
 

@@ -17,7 +17,7 @@ from vfl.arrays import FloatArray
 from vfl.data.cell_words import Dates, DecimalMark, leads_with_zeros, notation_of, read_dates, read_numbers, yes_or_no
 from vfl.data.cells import Cells, cells_of
 from vfl.data.columns import ColumnPlan, Encoding
-from vfl.data.faults import Problems, TableError, counted
+from vfl.data.faults import Problems, TableError, bounded, counted, quoted
 from vfl.data.selection import is_nameless
 
 if TYPE_CHECKING:
@@ -112,7 +112,13 @@ def typed_columns(
     """
     import pandas as pd
 
-    cells = {name: cells_of(frame[name]) for name in frame.columns}
+    cells = {}
+    for name in frame.columns:
+        try:
+            cells[name] = cells_of(frame[name])
+        except (ValueError, ArithmeticError):
+            # A moment or a number beyond all that pandas and numpy have.
+            cells[name] = Cells("other")
     typed, plans = {}, []
     decimals = _decimal_marks(cells, separator)
     for name, column in cells.items():
@@ -167,7 +173,7 @@ def _read(name: str, cells: Cells, decimal: tuple[DecimalMark, str], asked: str)
         why = "It has no name in the header, as a row number saved with the data: name it if it is needed."
         return ColumnPlan(name, "a column without a name", "drop", "left out", why)
     if cells.kind == "other":
-        why = f"Column {name!r} holds neither numbers, text nor dates: make it one of these if it is needed."
+        why = f"Column {quoted(name)} holds neither numbers, text nor dates: make it one of these if it is needed."
         return ColumnPlan(name, "neither numbers, text nor dates", "drop", "left out", why)
     reading = _text(name, cells, decimal) if cells.kind == "text" else _values(cells.kind, cells.values)
     return _kept(name, reading)
@@ -183,7 +189,7 @@ def _kept(name: str, reading: Reading) -> Reading | ColumnPlan:
     if reading.cells is None or reading.encoding == "onehot" or reading.distinct <= _ITS_OWN * present:
         return reading
     found = f"text, {reading.distinct:,} different values in {counted(present, 'row')}"
-    why = f"Hardly a value occurs twice: to keep it as a code all the same, use --encode {name}=ordinal."
+    why = f"Hardly a value occurs twice: to keep it as a code all the same, use --encode {bounded(name)}=ordinal."
     return ColumnPlan(name, found, "drop", "left out: most rows have a text of their own", why)
 
 
@@ -195,7 +201,9 @@ def _text(name: str, cells: Cells, decimal: tuple[DecimalMark, str]) -> Reading:
     if booleans is not None:
         return _values("boolean", cells.of_texts(booleans))
     if leads_with_zeros(cells.texts):
-        warning = f"Digits with leading zeros are taken for codes: if they are numbers, use --encode {name}=number."
+        warning = (
+            f"Digits with leading zeros are taken for codes: if they are numbers, use --encode {bounded(name)}=number."
+        )
         return _categories(name, cells, warning)
     return _numbers(name, cells, decimal) or _dates(name, cells) or _categories(name, cells)
 
@@ -243,7 +251,7 @@ def _unread(cells: Cells, read: FloatArray, what: str, name: str) -> str:
         return ""
     return (
         f"{counted(len(rows), 'cell')} (first in row {rows[0]:,}) held no {what} and count as missing: mend them, or "
-        f"use --encode {name}=onehot for categories."
+        f"use --encode {bounded(name)}=onehot for categories."
     )
 
 
@@ -254,7 +262,7 @@ def _categories(name: str, cells: Cells, warning: str = "") -> Reading:
         return Reading("onehot", "1 category" if count == 1 else f"{count} categories", cells=cells, warnings=warnings)
     many = (
         f"{count:,} categories become one number, which tells little of them: group them, or use --encode "
-        f"{name}=onehot for a feature each."
+        f"{bounded(name)}=onehot for a feature each."
     )
     return Reading("ordinal", f"{count:,} categories", cells=cells, warnings=(*warnings, many))
 
@@ -302,14 +310,14 @@ def _day(days: float) -> str:
 
 def _asked(name: str, cells: Cells, decimal: tuple[DecimalMark, str], asked: str) -> Reading:
     if cells.kind == "other":
-        raise TableError(f"Column {name!r} holds neither numbers, text nor dates: it can only be left out.")
+        raise TableError(f"Column {quoted(name)} holds neither numbers, text nor dates: it can only be left out.")
     if asked in ("onehot", "ordinal"):
         return _asked_categories(name, _as_categories(cells, decimal[0]), asked)
     made = _asked_numbers(name, cells, decimal) if asked == "number" else _asked_dates(name, cells)
     if made is None:
         raise TableError(
-            f"Column {name!r} can't become a {asked}, no cell of it reads as one: mend it, or use --encode "
-            f"{name}=ordinal."
+            f"Column {quoted(name)} can't become a {asked}, no cell of it reads as one: mend it, or use --encode "
+            f"{bounded(name)}=ordinal."
         )
     return made
 
@@ -328,8 +336,8 @@ def _asked_categories(name: str, cells: Cells, asked: str) -> Reading:
         return reading
     if len(cells.texts) > _MOST_ASKED:
         raise TableError(
-            f"Column {name!r} has {len(cells.texts):,} categories, and a feature each would be too many: group them, "
-            f"or use --encode {name}=ordinal."
+            f"Column {quoted(name)} has {len(cells.texts):,} categories, and a feature each would be too many: group "
+            f"them, or use --encode {bounded(name)}=ordinal."
         )
     return replace(reading, encoding="onehot")
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vfl.arrays import IntArray
-from vfl.data.faults import TableError, row_list
+from vfl.data.faults import TableError, quoted, row_list
 from vfl.data.record_ids import is_missing
 
 Labels = npt.NDArray[np.object_]
@@ -62,14 +62,14 @@ def label_array(values: Iterable[object], name: str) -> Labels:
             labels.append(classes.setdefault(known, known))
     if empty:
         raise TableError(
-            f"Label column {name!r} is empty in {row_list(empty)} ({len(empty):,} in all): give every row a label or "
-            "remove it."
+            f"Label column {quoted(name)} is empty in {row_list(empty)} ({len(empty):,} in all): give every row a "
+            "label or remove it."
         )
     # "01" stays text: as a number it would merge with "1".
-    if all(isinstance(label, str) and re.fullmatch(r"0|-?[1-9]\d*", label) for label in classes):
+    if all(isinstance(label, str) and re.fullmatch(r"0|-?[1-9]\d{0,99}", label) for label in classes):
         numbers_of = {label: int(label) for label in classes}
         labels = [numbers_of[label] for label in labels]
-    _check_classes(class_names(classes), f"Label column {name!r}")
+    _check_classes(class_names(classes), f"Label column {quoted(name)}")
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
     return array

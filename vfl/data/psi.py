@@ -41,13 +41,11 @@ from vfl.crypto.curve25519 import (
     check_coordinate,
     coordinates,
 )
-from vfl.data.id_array import IdArray
+from vfl.data.id_array import MOST_ID_BYTES, IdArray
 from vfl.data.point_set import PointSet
 
 # An upper limit of either table, so that a peer's declaration bounds this party's memory.
 MOST_IDS = 8_000_000
-# UTF-8 bytes of one id: what a peer sends as one is no longer than that either.
-MOST_ID_BYTES = 1_024
 # 64 kB on the wire, a tenth of a second of work, and a peer's chunk is no larger.
 CHUNK_IDS = 2048
 

@@ -15,7 +15,7 @@ from decimal import Decimal
 import numpy as np
 
 from vfl.data.faults import TableError, counted, row_list
-from vfl.data.id_array import IdArray
+from vfl.data.id_array import MOST_ID_BYTES, IdArray
 
 # How programs write whole numbers that they keep as floats: 12.0 and, of R, 1e+05.
 _WHOLE_FLOAT = re.compile(r"(-?(?:0|[1-9]\d*))\.0*|(-?[1-9])(?:\.(\d+))?e\+?(\d{1,2})", re.IGNORECASE)
@@ -87,6 +87,11 @@ def _id_text(value: object, row: int) -> str:
     if is_missing(value):
         return ""
     if isinstance(value, str):
+        if len(value) > MOST_ID_BYTES:
+            raise TableError(
+                f"The id in row {row:,} has more than {MOST_ID_BYTES:,} letters: check the separator and the quotes, "
+                "or choose another id column."
+            )
         return value.strip()
     if isinstance(value, uuid.UUID):
         return str(value)

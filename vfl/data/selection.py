@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vfl.data.columns import ENCODINGS
-from vfl.data.faults import Problems, TableError, name_list
+from vfl.data.faults import Problems, TableError, name_list, quoted
 from vfl.data.labels import reads_as_number
 from vfl.suggestions import did_you_mean
 
@@ -62,10 +63,10 @@ class Selection:
             # Only this: a message that lists the columns would show a person's cells.
             raise TableError(
                 "The first line looks like a row of data: put a line with the columns' names above it, or check the "
-                f"name of the id column, {self.id_column!r}."
+                f"name of the id column, {quoted(self.id_column)}."
             )
         if len(set(present)) < len(present):
-            twice = sorted({name for name in present if present.count(name) > 1})
+            twice = sorted(name for name, count in Counter(present).items() if count > 1)
             problems.add(f"Two columns have the same name ({name_list(twice)}): rename one of them.")
         self._check_exact(present, problems)
         others = [name for name in present if name not in self.exact]
@@ -81,30 +82,30 @@ class Selection:
         """The columns that are asked for; a pattern never means the id or the label."""
         for name in self.columns or ():
             if name in self.exact:
-                problems.add(f"Column {name!r} is the id or the label: take it off the list of features.")
+                problems.add(f"Column {quoted(name)} is the id or the label: take it off the list of features.")
         found = _matching(self.columns or (), present, "feature column", problems)
         return [name for name in found if name not in self.exact]
 
     def _check_exact(self, present: Sequence[str], problems: Problems) -> None:
         if self.label_column == self.id_column:
-            problems.add(f"Column {self.id_column!r} cannot be both the id and the label: name two columns.")
+            problems.add(f"Column {quoted(self.id_column)} cannot be both the id and the label: name two columns.")
         for name, role in zip(self.exact, ("id", "label"), strict=False):
             if name not in present:
-                problems.add(f"There is no {role} column {name!r}{_what_there_is(name, present)}")
+                problems.add(f"There is no {role} column {quoted(name)}{_what_there_is(name, present)}")
 
     def _check_encode(self, features: Sequence[str], present: Sequence[str], problems: Problems) -> None:
         for name, encoding in self.encode.items():
             if encoding not in ENCODINGS:
                 problems.add(
-                    f"Column {name!r} can't be encoded as {encoding!r}: choose one of {', '.join(ENCODINGS)}."
-                    + did_you_mean(encoding, ENCODINGS)
+                    f"Column {quoted(name)} can't be encoded as {quoted(encoding)}: choose one of "
+                    f"{', '.join(ENCODINGS)}." + did_you_mean(encoding, ENCODINGS)
                 )
             if name in self.exact:
-                problems.add(f"Column {name!r} is the id or the label and isn't encoded: take it out of encode.")
+                problems.add(f"Column {quoted(name)} is the id or the label and isn't encoded: take it out of encode.")
             elif name not in present:
-                problems.add(f"There is no column {name!r} to encode{_what_there_is(name, present)}")
+                problems.add(f"There is no column {quoted(name)} to encode{_what_there_is(name, present)}")
             elif name not in features and encoding != "drop":
-                problems.add(f"Column {name!r} is left out and encoded: say one of both.")
+                problems.add(f"Column {quoted(name)} is left out and encoded: say one of both.")
 
 
 def matches(pattern: str, names: Iterable[str]) -> list[str]:
@@ -143,14 +144,31 @@ def _matching(patterns: Sequence[str], present: Sequence[str], role: str, proble
     for pattern in patterns:
         named = matches(pattern, present)
         if not named:
-            problems.add(f"There is no {role} {pattern!r}{_what_there_is(pattern, present)}")
+            problems.add(f"There is no {role} {quoted(pattern)}{_what_there_is(pattern, present)}")
         found.extend(named)
     return found
 
 
 def looks_like_data(present: Sequence[str]) -> bool:
-    """Tell whether a header has so many numbers that it must be a row: years as names are few beside others."""
-    return sum(reads_as_number(name) for name in present) >= _NUMBERS_OF_A_ROW * len(present)
+    """Tell whether a header has such numbers that it must be a row: years as names are few beside others, and whole."""
+    return sum(reads_as_number(name) for name in present) >= _NUMBERS_OF_A_ROW * len(present) or _fractions(present) > 0
+
+
+def check_header(names: Sequence[str]) -> None:
+    """Raises TableError for a first line that a row of data has run into, as its fractions among the names tell.
+
+    Where most names are fractions, they are names, such as the wavelengths of a spectrum.
+    """
+    if 0 < _fractions(names) < len(names) / 2:
+        raise TableError(
+            "The first line looks like a row of data, or one has run into it: put a line with the columns' names above "
+            "the rows, and no numbers with decimals among the names."
+        )
+
+
+def _fractions(names: Sequence[str]) -> int:
+    """How many names are numbers with decimals, or below 0."""
+    return sum(reads_as_number(name) and not name.strip().isdigit() for name in names)
 
 
 def _what_there_is(name: str, present: Sequence[str]) -> str:

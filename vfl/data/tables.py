@@ -16,7 +16,7 @@ import numpy as np
 
 from vfl.arrays import FloatArray
 from vfl.data.cells import cells_in_parts
-from vfl.data.faults import TableError
+from vfl.data.faults import TableError, quoted
 from vfl.data.labels import Labels, class_names, label_array, reads_as_number
 from vfl.data.record_ids import check_ids, id_array, is_missing, record_ids
 from vfl.data.selection import Selection, strict_features
@@ -95,7 +95,8 @@ def _check_finite(values: Features, name: str) -> None:
         if at.any():
             rows = np.flatnonzero(at) + 1
             raise TableError(
-                f"Column {name!r} {fault} in row {rows[0]} ({len(rows)} in all): {advice}, or leave the column out."
+                f"Column {quoted(name)} {fault} in row {rows[0]} ({len(rows)} in all): {advice}, or leave the "
+                "column out."
             )
 
 
@@ -105,7 +106,7 @@ def _numeric_column(column: pd.Series[Any], name: str) -> Features:
 
     advice = "encode it as numbers first, or leave the column out"
     if isinstance(column.dtype, pd.CategoricalDtype):
-        raise TableError(f"Column {name!r} is categorical: {advice}.")
+        raise TableError(f"Column {quoted(name)} is categorical: {advice}.")
     if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     values = np.empty(len(column))
@@ -122,5 +123,5 @@ def _numeric_column(column: pd.Series[Any], name: str) -> Features:
         # number.
         words = (row for row in not_numbers if not reads_as_number(column.iloc[row]))
         row = next(words, not_numbers[0]) + 1
-        raise TableError(f"Column {name!r} holds text, not a number, in row {row}: {advice}.")
+        raise TableError(f"Column {quoted(name)} holds text, not a number, in row {row}: {advice}.")
     return values

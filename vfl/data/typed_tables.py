@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 
 from vfl.data.cells import cells_in_parts
 from vfl.data.columns import ColumnPlan
-from vfl.data.faults import Problems
+from vfl.data.faults import Problems, quoted
 from vfl.data.labels import Labels, label_array
 from vfl.data.record_ids import record_ids
 from vfl.data.selection import Selection
+from vfl.data.table_limits import TableLimits, in_memory
 from vfl.data.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Columns of which a message says why they are left out.
+_MOST_LEFT_OUT = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +56,7 @@ def read_table(
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     encode: Mapping[str, str] | None = None,
+    limits: TableLimits | None = None,
 ) -> TypedTable:
     """Read a party's table and decide what each column is.
 
@@ -61,20 +67,28 @@ def read_table(
         columns: names and patterns such as ``c*`` of the columns to use; None takes every column besides id and label.
         drop: names and patterns of columns to leave out.
         encode: what a column becomes, by its name, instead of what would be decided: see `vfl.data.columns.ENCODINGS`.
+        limits: how large a table may be.
 
     Raises:
         TableError: lists everything that has to be mended before the table can be used.
     """
     selection = Selection(id_column, label_column, columns, drop, dict(encode or {}))
-    return read_selected(source, lambda _: selection)
+    return read_selected(source, lambda _: selection, limits)
 
 
-def read_selected(source: str, select: Callable[[Sequence[str]], Selection]) -> TypedTable:
+def read_selected(
+    source: str, select: Callable[[Sequence[str]], Selection], limits: TableLimits | None = None
+) -> TypedTable:
     """Read a table of which somebody who sees the names of its columns says what is used.
 
     Raises:
         TableError: as `read_table`.
     """
+    with in_memory():
+        return _read(source, select, limits)
+
+
+def _read(source: str, select: Callable[[Sequence[str]], Selection], limits: TableLimits | None) -> TypedTable:
     from vfl.data.inference import typed_columns
     from vfl.data.readers import read_raw
 
@@ -84,7 +98,7 @@ def read_selected(source: str, select: Callable[[Sequence[str]], Selection]) -> 
         chosen.append(select(present))
         return chosen[0].read(present, problems)
 
-    raw = read_raw(source, choose)
+    raw = read_raw(source, choose, limits)
     selection = chosen[0]
     if not len(raw.frame):
         problems.add("The table has no rows: check the file or the query.")
@@ -101,7 +115,8 @@ def read_selected(source: str, select: Callable[[Sequence[str]], Selection]) -> 
     if plans and all(plan.encoding == "drop" for plan in plans):
         problems.add(
             "No column is left to learn from: "
-            + "; ".join(f"{plan.name!r} ({plan.becomes})" for plan in plans[:20])
+            + "; ".join(f"{quoted(plan.name)} ({plan.becomes})" for plan in plans[:_MOST_LEFT_OUT])
+            + (f" and {len(plans) - _MOST_LEFT_OUT:,} more" if len(plans) > _MOST_LEFT_OUT else "")
             + ". Name what a column should become with --encode."
         )
     problems.tell()

@@ -1,8 +1,149 @@
-"""What several models tell of a record together: each that a party answers with is one more linear form of it."""
+"""What several models tell of a record together: each that a party answers with is one more linear form of it.
+
+A party's share of a record's score is a linear form of its features. Who is given d independent ones, and knows their
+coefficients or d complete records, solves for the record.
+"""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vfl.arrays import FloatArray, IntArray
+
+# What rounding leaves of a form that others make up. Scores are exact to as much: a smaller difference tells nothing.
+_ROUNDING = 1e-13
 
 
 def most_forms(share: float, features: int) -> int:
     """How many independent forms of a record may be answered: this share of a party's features, at least one."""
     return max(1, math.floor(share * features))
+
+
+def forms_per_model(classes: int) -> int:
+    """How many forms of a record one model's scores tell: a constant added to all classes' logits shows in none."""
+    return classes - 1
+
+
+def forms_of_weights(weights: FloatArray) -> FloatArray:
+    """Give what scores tell of a record's (d,) features by weights (d, columns): (columns, d) forms."""
+    rows: FloatArray = weights.T
+    return rows if len(rows) == 1 else rows - rows.mean(axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class AnsweredForms:
+    """Which forms of which records were answered; it never changes: counting gives another one.
+
+    Attributes:
+        coordinates: names of what forms are of: D features, in a unit that is the same for all models.
+        forms: (m, D) coefficients.
+        bases: linearly independent forms, by their numbers; a record's is what it was answered with.
+        records: (n,) keys of records, rising.
+        of_record: (n,) the number of each one's basis.
+    """
+
+    coordinates: tuple[str, ...]
+    forms: FloatArray
+    bases: tuple[tuple[int, ...], ...]
+    records: NDArray[np.uint64]
+    of_record: IntArray
+
+    @classmethod
+    def none(cls) -> "AnsweredForms":
+        """No form of any record."""
+        return cls((), np.zeros((0, 0)), (), np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
+
+    def ranks(self, records: NDArray[np.uint64]) -> IntArray:
+        """Count the independent forms that each of these records was answered with, (len(records),)."""
+        ranks = np.array([len(basis) for basis in self.bases], dtype=np.int64)
+        places, known = self._places(records)
+        found = np.zeros(len(records), dtype=np.int64)
+        found[known] = ranks[self.of_record[places[known]]]
+        return found
+
+    def answered(self, records: NDArray[np.uint64], coordinates: Sequence[str], forms: FloatArray) -> "AnsweredForms":
+        """Count further forms of some records.
+
+        Args:
+            records: keys, each once.
+            coordinates: names of what the forms are of, (d,).
+            forms: (c, d) coefficients.
+
+        Returns:
+            This count, where they follow from what these records were answered with before.
+        """
+        names = (*self.coordinates, *(name for name in coordinates if name not in self.coordinates))
+        places = {name: at for at, name in enumerate(names)}
+        added = np.zeros((len(forms), len(names)))
+        added[:, [places[name] for name in coordinates]] = forms
+        before = np.pad(self.forms, ((0, 0), (0, len(names) - self.forms.shape[1])))
+        # The empty basis is of records that are new here.
+        found = _Bases([*self.bases, ()], np.vstack([before, added]))
+        keys = np.union1d(self.records, records)
+        of_record = np.full(len(keys), len(self.bases), dtype=np.int64)
+        of_record[np.searchsorted(keys, self.records)] = self.of_record
+        touched = np.searchsorted(keys, records)
+        kinds, kind_of = np.unique(of_record[touched], return_inverse=True)
+        extended = np.array([found.extended(kind, len(added)) for kind in kinds.tolist()], dtype=np.int64)
+        if np.array_equal(extended, kinds):
+            return self
+        of_record[touched] = extended[kind_of]
+        return AnsweredForms(names, found.forms, tuple(found.bases), keys, of_record)._without_unused()
+
+    def _places(self, records: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.bool_]]:
+        """Where records stand among those that were answered, and which do."""
+        places = np.searchsorted(self.records, records)
+        known = places < len(self.records)
+        known[known] = self.records[places[known]] == records[known]
+        return places, known
+
+    def _without_unused(self) -> "AnsweredForms":
+        """The same count without what no record's basis has any more."""
+        kinds, of_record = np.unique(self.of_record, return_inverse=True)
+        bases = [self.bases[kind] for kind in kinds.tolist()]
+        used = sorted({form for basis in bases for form in basis})
+        numbers = {form: number for number, form in enumerate(used)}
+        renumbered = tuple(tuple(numbers[form] for form in basis) for basis in bases)
+        return AnsweredForms(self.coordinates, self.forms[used], renumbered, self.records, of_record.astype(np.int64))
+
+
+@dataclass
+class _Bases:
+    """Bases among some forms, the last of which are new."""
+
+    bases: list[tuple[int, ...]]
+    forms: FloatArray
+
+    def extended(self, number: int, added: int) -> int:
+        """The number of a basis with those of the last ``added`` forms that it doesn't span; its own for none."""
+        basis = self.bases[number]
+        new = range(len(self.forms) - added, len(self.forms))
+        extended = basis + tuple(_independent(self.forms, basis, new))
+        if extended == basis:
+            return number
+        if extended not in self.bases:
+            self.bases.append(extended)
+        return self.bases.index(extended)
+
+
+def _independent(forms: FloatArray, basis: Sequence[int], candidates: Sequence[int]) -> list[int]:
+    """Those of the candidates that no combination of the basis and the candidates before them gives."""
+    rows = forms[[*basis, *candidates]]
+    # Units of features differ by orders of magnitude; neither they nor a form's length matter to a rank.
+    rows = rows / np.maximum(np.abs(rows).max(axis=0, initial=0), np.finfo(np.float64).tiny)
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    spanned = np.linalg.qr(rows[: len(basis)].T)[0]
+    found = []
+    for candidate, row in zip(candidates, rows[len(basis) :], strict=True):
+        rest = row
+        # Twice: what rounding leaves of the first projection would count as a direction.
+        for _ in range(2):
+            rest = rest - spanned @ (spanned.T @ rest)
+        length = np.linalg.norm(rest)
+        if length > _ROUNDING:
+            found.append(candidate)
+            spanned = np.column_stack([spanned, rest / length])
+    return found

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import attacks
 from attacks.base import AttackSpec
+from attacks.registry import REGISTRY
+from vfl.plugin_registry import UnusablePlugin
 
 # In place of names: every attack that can apply.
 ALL = "all"
@@ -59,12 +61,12 @@ class LeftOut:
 
 
 def installed(options: Collection[str] = ()) -> tuple[str, ...]:
-    """Names of the attacks that this installation can load.
+    """Names of the attacks that this installation can load; other packages' are tried once in a child process.
 
     Args:
         options: names of the attacks that were given options: one that has no default for its own needs them.
     """
-    return tuple(name for name in attacks.names() if _specification(name) is not None and _is_ready(name, options))
+    return tuple(name for name in REGISTRY.usable() if not _unloaded(name, options))
 
 
 def applicable(scene: Scene) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
@@ -73,7 +75,7 @@ def applicable(scene: Scene) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
     for name in attacks.names():
         if name == MANY_SESSIONS:
             continue
-        obstacle = next(_obstacles(name, _specification(name), scene), None)
+        obstacle = next(_obstacles(name, scene), None)
         if obstacle is None:
             chosen.append(name)
         else:
@@ -126,37 +128,40 @@ def attack_seconds(label: str, records: int, features: int, steps: int) -> float
     return costs.get(name, 0.2)
 
 
-def _specification(name: str) -> AttackSpec | None:
-    """What an attack declares; None where it can't be imported here."""
+def _unloaded(name: str, options: Collection[str]) -> str:
+    """Why an attack can't be made here, with the options that it was given or without any; empty where it can."""
     try:
-        return attacks.spec_of(name)
+        attacks.spec_of(name)
     except ImportError:
-        return None
-
-
-def _is_ready(name: str, options: Collection[str]) -> bool:
-    """Whether an attack can be made with the options that it was given, or without any."""
+        return "needs an extra: pip install 'plumbline[lab]'"
+    except UnusablePlugin as error:
+        return error.reason
+    except ValueError as error:
+        return str(error)
     if name in options:
-        return True
+        return ""
     try:
         attacks.load(name)
+    except UnusablePlugin as error:
+        return error.reason
     except ValueError:
-        return False
-    return True
+        return "has no default for an option: name it with attack_options"
+    return ""
 
 
 def _needs_ciphertexts(name: str) -> bool:
-    spec = _specification(name)
-    return spec is not None and spec.conduct == "replaces_messages"
+    try:
+        return attacks.spec_of(name).conduct == "replaces_messages"
+    except (ImportError, ValueError):
+        return False
 
 
-def _obstacles(name: str, spec: AttackSpec | None, scene: Scene) -> Iterator[LeftOut]:
+def _obstacles(name: str, scene: Scene) -> Iterator[LeftOut]:
     """Why an attack can't apply: the first is said."""
-    if spec is None:
-        yield LeftOut(name, "needs an extra: pip install 'plumbline[lab]'", is_safe=False)
+    if unloaded := _unloaded(name, scene.options):
+        yield LeftOut(name, unloaded, is_safe=False)
         return
-    if not _is_ready(name, scene.options):
-        yield LeftOut(name, "has no default for an option: name it with attack_options", is_safe=False)
+    spec = attacks.spec_of(name)
     needs = set(spec.needs)
     if spec.phase == "training":
         yield from _obstacles_in_training(name, spec, scene)

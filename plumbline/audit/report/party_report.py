@@ -14,7 +14,8 @@ from plumbline.html import template
 from plumbline.judge.summary import assumptions, expectations
 from services.common.agreement import Agreement
 from services.common.durable import write_durably
-from services.common.run_folder import RunFolder, RunFolderError
+from services.common.run_files import RunFolderError
+from services.common.run_folder import RunFolder
 from services.common.run_records import (
     ChannelRecord,
     PartyRecord,

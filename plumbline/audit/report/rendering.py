@@ -1,5 +1,6 @@
 """From a run's findings to the page: everything that its templates show, computed once."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -91,14 +92,15 @@ def _listed(value: Any) -> str:
 
 
 def _loss_chart(summary: RunSummary) -> Chart | None:
-    losses = tuple(epoch.validation_loss for epoch in summary.epochs)
-    if len(losses) < 2 or any(loss != loss for loss in losses):
+    validated = [epoch for epoch in summary.epochs if math.isfinite(epoch.validation_loss)]
+    if len(validated) < 2:
         return None
-    epochs = tuple(map(float, range(1, len(losses) + 1)))
+    losses = tuple(epoch.validation_loss for epoch in validated)
+    epochs = tuple(float(epoch.epoch + 1) for epoch in validated)
     kept = float(summary.kept_epoch + 1)
     low, high = min(losses), max(losses)
     margin = max(high - low, 1e-9) * 0.05
-    across, upward = Axis(1, len(losses), "epoch", WHOLE), Axis(low - margin, high + margin, "nats")
+    across, upward = Axis(1, len(summary.epochs), "epoch", WHOLE), Axis(low - margin, high + margin, "nats")
     series = [
         Series("validation loss", epochs, losses, "s1"),
         Series(f"kept: epoch {kept:.0f}", (kept, kept), (low - margin, high + margin), "guess"),

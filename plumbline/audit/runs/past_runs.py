@@ -1,18 +1,23 @@
 """The runs in a folder: when each was, what it asked, how it ended and what it found."""
 
-import json
-import tomllib
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from plumbline.audit.configuration import FILE, NO_ATTACKS
+from pydantic import ConfigDict
+from typing_extensions import TypedDict
+
+from plumbline.audit.configuration import FILE, NO_ATTACKS, read_options
 from plumbline.audit.runs.folder import AuditFolder
+from services.common.run_files import parsed, read_json
 from vfl.suggestions import did_you_mean
 
+T = TypeVar("T")
 LATEST = "latest"
+_REPEAT = "`plumbline report` with the run's folder writes it again."
 # What the name of a run's folder begins with.
 _TIME, _TIME_LENGTH = "%Y%m%d-%H%M%S", 15
 
@@ -70,31 +75,66 @@ def find_run(text: str, folder: Path) -> AuditFolder:
     return AuditFolder(meant[0].folder)
 
 
+class _Part(TypedDict):
+    mean: float
+
+
+class _Level(TypedDict):
+    level: str
+    part: _Part | None
+
+
+class _Column(TypedDict):
+    party: str
+    column: str
+    levels: list[_Level]
+
+
+class _Answer(TypedDict, total=False):
+    sentence: str
+    columns: list[_Column]
+
+
+class Results(TypedDict, total=False):
+    """What is read again of results.json; the rest of it is as the run wrote it."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+    answer: _Answer
+    accuracy: float | None
+    auc: float | None
+
+
 def asked_in(folder: Path) -> dict[str, Any]:
-    """What a run was asked, as options; empty where nothing readable says so."""
-    try:
-        return tomllib.loads((folder / FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+    """What a run was asked, as options; empty where nothing says so. Raises ValueError for a broken file."""
+    return read_options(folder / FILE)[1] if os.path.lexists(folder / FILE) else {}
 
 
-def results_in(folder: Path) -> dict[str, Any]:
-    """Every number of a run's report; empty before there are any."""
-    try:
-        results = json.loads(AuditFolder(folder).results.read_text())
-    except (OSError, ValueError):
-        return {}
-    return results if isinstance(results, dict) else {}
+def results_in(folder: Path) -> Results:
+    """Every number of a run's report; empty before there are any. Raises RunFolderError for a broken file."""
+    file = AuditFolder(folder).results
+    return parsed(Results, read_json(file, _REPEAT), file, _REPEAT) if os.path.lexists(file) else {}
 
 
 def _run_in(folder: Path) -> PastRun:
-    asked, results, status = asked_in(folder), results_in(folder), AuditFolder(folder).status
+    faults: list[str] = []
+    asked = _unless_broken(lambda: what_was_asked(asked_in(folder)), faults)
+    results = _unless_broken(lambda: results_in(folder), faults)
+    status = _unless_broken(lambda: AuditFolder(folder).status, faults)
     when = _time_of(folder)
-    headline = status.reason if status is not None and status.reason else _verdict(results)
+    headline = status.reason if status is not None and status.reason else _verdict(results or {})
     # Before runs said of themselves how they ended, results were the last that they wrote.
     ended = status.status if status is not None else "finished" if results else "unknown"
     name = folder.name[_TIME_LENGTH + 1 :] if when else folder.name
-    return PastRun(folder, when, name, what_was_asked(asked), ended, headline)
+    return PastRun(folder, when, name, asked or "", ended, " ".join([*faults, headline]).strip())
+
+
+def _unless_broken(read: Callable[[], T], faults: list[str]) -> T | None:
+    """What is read; None for a broken file, of which the faults say more: other runs are listed all the same."""
+    try:
+        return read()
+    except ValueError as error:
+        faults.append(str(error))
+        return None
 
 
 def _time_of(folder: Path) -> str:
@@ -105,8 +145,7 @@ def _time_of(folder: Path) -> str:
 
 
 def _verdict(results: Mapping[str, Any]) -> str:
-    answer = results.get("answer")
-    return str(answer.get("sentence", "")) if isinstance(answer, dict) else ""
+    return str(results.get("answer", {}).get("sentence", ""))
 
 
 def what_was_asked(asked: Mapping[str, Any]) -> str:

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from services.common.durable import write_durably
+from services.common.run_files import parsed, read_json
 from services.common.words import escaped
 
 State = Literal["running", "finished", "failed", "stopped"]
@@ -19,6 +20,7 @@ _FILE = "status.json"
 # Where in the program a run failed.
 ERROR_FILE = "error.txt"
 _MOST_SAID = 2_000
+_REPEAT = "What became of the run is lost: `plumbline report` makes its report again."
 _INTERRUPTED = "It was interrupted."
 _KILLED = "Its process has ended without a word: it was killed, or the machine went down."
 
@@ -65,14 +67,14 @@ def run_at_work(folder: Path) -> Iterator[None]:
 
 
 def read_status(folder: Path) -> RunStatus | None:
-    """What became of the run in this folder; None where no run has said so. One whose process is gone has stopped."""
-    try:
-        content = json.loads((folder / _FILE).read_text())
-        status = RunStatus(**{name: str(content[name]) for name in RunStatus.__dataclass_fields__})  # type: ignore[arg-type]
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+    """What became of the run in this folder; None where no run has said so. One whose process is gone has stopped.
+
+    Raises RunFolderError for a broken file.
+    """
+    file = folder / _FILE
+    if not os.path.lexists(file):
         return None
-    if status.status not in get_args(State):
-        return None
+    status: RunStatus = parsed(RunStatus, read_json(file, _REPEAT), file, _REPEAT)
     if status.status == "running" and not _is_held(folder):
         return replace(status, status="stopped", reason=_KILLED)
     return status

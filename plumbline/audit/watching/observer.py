@@ -24,6 +24,7 @@ from plumbline.federation_status import FederationStatus
 from plumbline.status_words import StatusNews, status_lines, trouble_lines
 from services.adversary.load import load_attacks
 from services.common.identity import Role, role_of
+from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.settings import load_settings
 from services.common.words import escaped
@@ -121,9 +122,13 @@ def joined(runs: Sequence[Path], into: Path) -> RunFolder:
         for place in ("", "attacks"):
             (into / place).mkdir(exist_ok=True)
             for file in (run / place).glob("[!.]*.*"):
+                if file.is_symlink() or not file.is_file():
+                    raise RunFolderError(f"{file} is no ordinary file: remove it, and train again.")
                 link = into / place / file.name
+                if link.is_symlink() and link.readlink() != file.absolute():
+                    raise RunFolderError(f"{file} is in another party's folder as well: remove the wrong one.")
                 link.unlink(missing_ok=True)
-                link.symlink_to(file.resolve())
+                link.symlink_to(file.absolute())
     return RunFolder(into)
 
 

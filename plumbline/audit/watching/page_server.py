@@ -42,12 +42,22 @@ class PageHandler(SimpleHTTPRequestHandler):
         if name not in _HOSTS:
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "Ask for 127.0.0.1 or localhost")
             return None
-        # As it will be opened: an encoded dot is a dot.
-        asked = Path(self.translate_path(self.path)).relative_to(self.directory)
-        if any(part.startswith(".") for part in asked.parts):
+        if not self._is_shown():
             self.send_error(HTTPStatus.NOT_FOUND)
             return None
         return super().send_head()
+
+    def _is_shown(self) -> bool:
+        """Whether what would be opened lies in the folder, wherever links lead, and is neither hidden nor a pipe."""
+        # As it will be opened: an encoded dot is a dot, and of a folder its first page.
+        asked = Path(self.translate_path(self.path))
+        try:
+            found = [one.resolve() for one in (asked, asked / "index.html", asked / "index.htm")]
+            within = [one.relative_to(Path(self.directory).resolve()) for one in found]
+            is_readable = all(one.is_file() or one.is_dir() or not one.exists() for one in found)
+        except (OSError, RuntimeError, ValueError):  # a name that no file has, a link in a circle, one that leads out
+            return False
+        return is_readable and not any(part.startswith(".") for one in within for part in one.parts)
 
     def list_directory(self, path: Any) -> BytesIO | None:
         """Refuse: what there is to see, the first page links to."""

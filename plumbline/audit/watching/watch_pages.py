@@ -7,6 +7,7 @@ from pathlib import Path
 
 from plumbline.html import template
 from services.common.durable import make_folder, write_durably
+from services.common.run_files import RunFolderError, parsed, read_json
 
 _INDEX, _STATUS, _RUN, _REPORT = "index.html", "status.json", "run.json", "report.html"
 
@@ -47,6 +48,15 @@ class RunEntry:
     accuracy: float | None
 
 
+def _entry(file: Path) -> RunEntry | None:
+    """A run's entry; None where there is none that can be read: its report is made again."""
+    try:
+        entry: RunEntry = parsed(RunEntry, read_json(file), file)
+    except RunFolderError:
+        return None
+    return entry
+
+
 class WatchPages:
     """Writes the folder that a page server shows: a first page, its status, and a report per session."""
 
@@ -71,7 +81,7 @@ class WatchPages:
 
     def has_run(self, session_id: str) -> bool:
         """Whether a session's report is complete: its entry is written after it."""
-        return (self.run_folder(session_id) / _RUN).exists()
+        return _entry(self.run_folder(session_id) / _RUN) is not None
 
     def add(self, session_id: str, entry: RunEntry) -> None:
         """List a run whose report has been written."""
@@ -79,8 +89,8 @@ class WatchPages:
 
     def runs(self) -> list[RunEntry]:
         """Every run with a report, the newest first."""
-        files = (self._folder / "runs").glob(f"*/{_RUN}")
-        return sorted((RunEntry(**json.loads(file.read_text())) for file in files), key=lambda one: one.written)[::-1]
+        entries = map(_entry, (self._folder / "runs").glob(f"*/{_RUN}"))
+        return sorted((one for one in entries if one is not None), key=lambda one: one.written)[::-1]
 
     def show(self, lines: Sequence[str], trouble: Sequence[str] = (), *, is_over: bool = False) -> None:
         """Show what the federation is at; the list of runs goes with it."""

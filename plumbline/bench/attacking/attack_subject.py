@@ -10,6 +10,7 @@ import numpy as np
 
 import attacks
 from attacks import AuxiliaryRows, PassiveMoments, PredictionView, ViewError
+from attacks.registry import REGISTRY
 from plumbline.bench.attacking.judged_run import MadeRun, write_made_run
 from plumbline.bench.repetition import WrongResult, in_turns, timed
 from plumbline.bench.result import Cell, Progress, Result, ResultTable, Spread, columns_of, command_of, silent
@@ -55,7 +56,7 @@ def measure_attacks(asked: AttacksAsked, progress: Progress = silent) -> Result:
     Raises WrongResult for a solver that doesn't find the only solution, and for an attack or a judge that says
     something else the second time; ValueError for an unknown attack.
     """
-    names = asked.names or tuple(one for one in attacks.names() if _is_on_predictions(one))
+    names = asked.names or tuple(one for one in REGISTRY.usable() if _is_on_predictions(one))
     model = train(_STANDARD, None)
     _check_solvers(names)
     tables = [_attack_table(asked, names, model, progress), _judge_table(asked, progress)]
@@ -66,7 +67,7 @@ def measure_attacks(asked: AttacksAsked, progress: Progress = silent) -> Result:
 
 
 def _is_on_predictions(name: str) -> bool:
-    with suppress(attacks.UnknownAttack, ImportError):
+    with suppress(ValueError, ImportError):
         return attacks.spec_of(name).phase == "prediction"
     return False
 

@@ -19,6 +19,7 @@ import pandas as pd
 import defences
 from defences import NoiseSource, ScoreContext, TrainingTerms
 from defences.purification import fit_autoencoder, random_scores
+from defences.registry import REGISTRY
 from plumbline.audit.request import AuditRequest
 from plumbline.figures.page.elements import svg_text
 from plumbline.figures.page.section import Plot, Section
@@ -95,7 +96,7 @@ def _trials(bits: int) -> tuple[list[_Trial], list[_Trial]]:
     ]
     repeated = {trial.defence for trial in rounds}
     once = [_Trial("feature_transform", "feature_transform")]
-    once += [_Trial(name, name) for name in defences.names() if name not in repeated and _on_the_wire(name)]
+    once += [_Trial(name, name) for name in REGISTRY.usable() if name not in repeated and _on_the_wire(name)]
     return rounds, [_Trial(UNDEFENDED), *once, _Trial(UNDEFENDED)]
 
 

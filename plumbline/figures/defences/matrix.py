@@ -7,6 +7,8 @@ import pandas as pd
 
 import attacks
 import defences
+from attacks.registry import REGISTRY as ATTACKS
+from defences.registry import REGISTRY as DEFENCES
 from plumbline.figures.defences.advice import advice
 from plumbline.figures.defences.against_predictions import prediction_rows
 from plumbline.figures.defences.against_training import DATASET, training_rows
@@ -89,7 +91,7 @@ def _unmeasured(trained: pd.DataFrame) -> pd.DataFrame:
     measured = set(zip(trained["defence"], trained["attack"], strict=True))
     plain = trained[trained["defence"] == NONE].set_index("attack")
     rows = []
-    for defence in (PSI, *defences.names()):
+    for defence in (PSI, *DEFENCES.usable()):
         for attack in _training_attacks():
             if (defence, attack) in measured:
                 continue
@@ -105,7 +107,7 @@ def _unmeasured(trained: pd.DataFrame) -> pd.DataFrame:
 
 
 def _training_attacks() -> list[str]:
-    return [name for name in attacks.names() if attacks.load(name).spec.phase == "training"]
+    return [name for name in ATTACKS.usable() if attacks.load(name).spec.phase == "training"]
 
 
 def _why_not(defence: str) -> tuple[str, str]:

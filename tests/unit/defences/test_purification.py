@@ -14,7 +14,9 @@ import defences
 from defences import DefenceError, NoiseSource, ScoreContext
 from defences.purification import Purification, fit_autoencoder, random_scores
 from vfl.arrays import FloatArray
+from vfl.channels import Purifier
 from vfl.learning import confidence_scores
+from vfl.learning.networks import DenseNetwork
 
 CONTEXT = ScoreContext(NoiseSource(0))
 
@@ -43,6 +45,19 @@ def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(DefenceError, match=r"needs torch: pip install 'plumbline\[lab\]'"):
         fit_autoencoder(np.eye(3), None, 1, 0)
+
+
+@pytest.mark.parametrize("classes", [2, 10, 100])
+def test_a_records_scores_are_the_same_to_the_last_bit_whatever_is_purified_beside_it(classes: int) -> None:
+    draw = np.random.default_rng(classes)
+    hidden = classes // 2
+    weights = draw.normal(size=(classes, hidden)), draw.normal(size=(hidden, classes))
+    purifier = Purifier(DenseNetwork(weights, (np.zeros(hidden), np.zeros(classes))))
+    scores = confidence_scores(draw.normal(size=(300, classes)))
+    together = purifier.purify(scores)
+    for count in (1, 2, 3, 5, 17):
+        rows = draw.integers(len(scores), size=count)
+        np.testing.assert_array_equal(purifier.purify(scores[rows]), together[rows])
 
 
 class TestTrained:

@@ -138,3 +138,31 @@ def test_an_outcome_says_how_its_own_model_does_and_no_other(processes: LocalPro
     assert (outcome.aligned_rows, outcome.accuracy, outcome.auc) == (9, 0.75, 0.5)
     with federation(processes, Trained(serves="b" * 32)) as running:
         assert running.train().accuracy is None
+
+
+class Counting(active_pb2_grpc.ActiveServicer):
+    """An active party that answers with one record's scores, and counts how often it is asked for its class names."""
+
+    def __init__(self) -> None:
+        self.class_names = ["no", "yes"]
+        self.asked = 0
+
+    def Status(self, request: Any, context: grpc.ServicerContext) -> active_pb2.StatusReply:
+        self.asked += 1
+        return active_pb2.StatusReply(class_names=self.class_names, own_plan=TrainingPlan().to_message())
+
+    def PredictOne(self, request: Any, context: grpc.ServicerContext) -> active_pb2.RecordPrediction:
+        return active_pb2.RecordPrediction(id=request.id, scores=[0.25, 0.75])
+
+
+def test_class_names_are_not_asked_for_with_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once: two calls a record, a quarter of what one costs the active party."""
+    monkeypatch.setattr("plumbline.federation._CLASS_NAMES_SECONDS", 600.0)
+    party = Counting()  # type: ignore[abstract]
+    with federation(None, party) as running:
+        assert [running.predict_one("r1") for _ in range(20)] == [{"no": 0.25, "yes": 0.75}] * 20
+        assert party.asked == 1
+        # Started again, with other labels, which takes it longer than names are kept.
+        party.class_names = ["alive", "dead"]
+        monkeypatch.setattr("plumbline.federation._CLASS_NAMES_SECONDS", 0.0)
+        assert running.predict_one("r1") == {"alive": 0.25, "dead": 0.75}

@@ -10,6 +10,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import vfl
+from vfl.cores.child_environment import child_environment
 from vfl.cores.cluster.frames import Frame, Kind, read_frame, write_frame
 
 # What the other process says is a cluster's word, which may be anything.
@@ -141,7 +142,6 @@ def _printable(data: bytes) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """This process's, without settings of the party: a database's URL has a password in it."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PLUMBLINE_")}
+    """What a child gets, and what Dask is configured by."""
     places = [str(Path(vfl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    return {**child_environment("DASK_", "SSL_"), "PYTHONPATH": os.pathsep.join(filter(None, places))}

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from cryptography import x509
 
+from vfl.source_words import without_password
+
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):(\d{1,5})")
 _TLS = "distributed.comm.tls"
 _CERTIFICATES = ("ca-file", "client.cert", "client.key")
@@ -31,7 +33,9 @@ def check_cluster(address: str) -> None:
     """
     found = _ADDRESS.fullmatch(address)
     if found is None or not 0 < int(found[3]) < 1 << 16:
-        raise ClusterRefused(f"{address!r} is no address of a Dask scheduler: give it as tls://HOST:PORT.")
+        raise ClusterRefused(
+            f"{without_password(address)!r} is no address of a Dask scheduler: give it as tls://HOST:PORT."
+        )
     if not is_safe(address):
         raise ClusterRefused(
             f"{address} is reached without TLS, and Dask's messages are code: whoever is on the way would run theirs. "

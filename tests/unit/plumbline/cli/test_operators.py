@@ -31,7 +31,7 @@ class Party(active_pb2_grpc.ActiveServicer):
         self.cancelled = 0
 
     def Status(self, request: Any, context: grpc.ServicerContext) -> active_pb2.StatusReply:
-        return active_pb2.StatusReply(stage="idle", own_plan=OWN_PLAN.to_message())
+        return active_pb2.StatusReply(stage="idle", own_plan=OWN_PLAN.to_message(), class_names=["=cmd|'!A0", "id"])
 
     def Train(self, request: active_pb2.TrainRequest, context: Any) -> Iterator[active_pb2.JobEvent]:
         self.asked.append(request)
@@ -41,7 +41,10 @@ class Party(active_pb2_grpc.ActiveServicer):
         yield active_pb2.JobEvent(result=active_pb2.JobResult(aligned_rows=9, epochs_run=1, kept_epoch=0))
 
     def Predict(self, request_iterator: Any, context: grpc.ServicerContext) -> Iterator[active_pb2.PredictReply]:
-        return iter(())
+        for _ in request_iterator:
+            yield active_pb2.PredictReply(
+                block=active_pb2.ScoreBlock(columns=2, scores=[-0.5, 1.5], missing=[1], error="@gone")
+            )
 
     def PredictOne(self, request: Any, context: grpc.ServicerContext) -> active_pb2.RecordPrediction:
         return active_pb2.RecordPrediction()
@@ -70,7 +73,9 @@ def party() -> Party:
 @pytest.fixture
 def address(certificates: Path, party: Party) -> Iterator[str]:
     transport = Transport(Identity(Role.ACTIVE, "active"), CertificateFiles.of(certificates, "active"), TrafficMeter())
-    permissions = {f"/plumbline.v1.Active/{name}": frozenset({Role.OPERATOR}) for name in ("Status", "Train", "Cancel")}
+    permissions = {
+        f"/plumbline.v1.Active/{name}": frozenset({Role.OPERATOR}) for name in ("Status", "Train", "Cancel", "Predict")
+    }
     server, port = transport.serve(
         "127.0.0.1:0", [lambda server: active_pb2_grpc.add_ActiveServicer_to_server(party, server)], permissions, []
     )
@@ -114,6 +119,12 @@ def test_cancel_says_so_and_refuses_in_the_partys_own_words(address: str, certif
     where = ("--address", address, "--certs", str(certificates))
     assert run("cancel", *where) == (0, "The job is cancelled.")
     assert run("cancel", *where) == (2, "plumbline: No job is running (stage: idle): there is nothing to cancel.")
+
+
+def test_predictions_hold_no_formula_whoever_chose_the_names(address: str, certificates: Path) -> None:
+    where = ("--address", address, "--certs", str(certificates))
+    done = CliRunner().invoke(app, ["predict", *where, "--", "=1+1", "-x"])
+    assert done.stdout == "id,'=cmd|'!A0,id,error\n'=1+1,-0.5,1.5,\n'-x,,,'@gone\n"
 
 
 @pytest.mark.parametrize("command", [("status",), ("train",), ("cancel",), ("predict", "r1")])

@@ -9,7 +9,8 @@ import pytest
 from plumbline.judge.federation_part import LevelVerdict, at, halves
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.predictions import LEAST_RECORDS
-from services.common.run_folder import RunFolder, RunFolderError
+from services.common.run_files import RunFolderError
+from services.common.run_folder import RunFolder
 from services.common.run_records import FAILED, NOT_APPLICABLE, PartyFeatures
 from tests.harness.judged_runs import NAMES, Feature, add_label_attack, outcome, typed, write_run
 from vfl.arrays import FloatArray

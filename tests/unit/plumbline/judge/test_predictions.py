@@ -9,7 +9,8 @@ import pytest
 from attacks import LEVELS, Level
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
-from services.common.run_folder import RunFolder, RunFolderError
+from services.common.run_files import RunFolderError
+from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, Estimates, PartyFeatures, PredictionAttackOutcome
 from vfl.arrays import FloatArray, IntArray
 

@@ -21,7 +21,8 @@ from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import read_summary
 from plumbline.judge.training import TrainingFinding
 from plumbline.own_frames import write_frames
-from services.common.run_folder import RunFolder, RunFolderError
+from services.common.run_files import RunFolderError
+from services.common.run_folder import RunFolder
 from tests.harness.findings import attack, column
 from tests.harness.findings import findings as prediction_findings
 from tests.harness.parties import house, small_settings

@@ -32,6 +32,14 @@ class Broken:
         raise KeyError("bug")
 
 
+@dataclass(frozen=True)
+class Leaving(Broken):
+    """A third party's attack that would end the program."""
+
+    def reconstruct(self, view: attacks.PredictionView) -> Any:
+        raise SystemExit(0)
+
+
 class OneView:
     """Knowledge whose view is always the same two records of three passive features."""
 
@@ -50,9 +58,12 @@ def outcomes_of(folder: Path, names: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_a_broken_guest_is_reported_and_the_next_one_still_runs(tmp_path: Path) -> None:
-    broken, half = outcomes_of(tmp_path, {"broken": Broken(), "half": attacks.load("half")})
-    assert broken["status"] == "failed"
+    broken, leaving, half = outcomes_of(
+        tmp_path, {"broken": Broken(), "leaving": Leaving(), "half": attacks.load("half")}
+    )
+    assert broken["status"] == leaving["status"] == "failed"
     assert "broken failed with KeyError" in broken["reason"]
+    assert "leaving failed with SystemExit" in leaving["reason"]
     assert half["status"] == "done"
     assert "notes" not in half
     with np.load(tmp_path / "attacks" / "estimates-0.npz") as estimates:

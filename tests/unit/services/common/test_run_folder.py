@@ -14,7 +14,8 @@ import pytest
 from attacks.recovered_values import value_arrays
 from services.common import run_records
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.common.run_folder import RunFolder, RunFolderError
+from services.common.run_files import RunFolderError
+from services.common.run_folder import RunFolder
 from services.common.run_records import (
     SCHEMA,
     ChannelRecord,
@@ -39,7 +40,7 @@ TRAFFIC = PartyRecord(bytes_by_message={"Join: A": 3}, peak_memory_bytes=7)
 PARTIES = tuple(PartyDescription(name, 2, 0, False, 5) for name in ("active", "passive"))
 FULL = replace(
     TRAFFIC,
-    agreement=Agreement("session", TrainingPlan(epochs=2, l2=0.1), 2, PARTIES, ("class_label",)),
+    agreement=Agreement("5e55104e" * 4, TrainingPlan(epochs=2, batch_size=4, l2=0.1), 2, PARTIES, ("class_label",)),
     steps=(StepRecord(0, {"encrypt": 0.5, "wait": 0.25}), StepRecord(1, {})),
     warnings=("Look out.",),
     simulation=(),

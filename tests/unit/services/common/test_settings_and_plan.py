@@ -164,7 +164,7 @@ def test_every_plan_that_passes_its_check_makes_a_cipher_or_a_refusal_in_words(
     parties = (PartyDescription("active", 3, 0, False, 99), PartyDescription("passive", 2, 1, True, 99))
     with suppress(InvalidMessage):
         plan.check()
-        assert make_cipher(Agreement("s", plan, 3, parties), "active").public_key.key_id
+        assert make_cipher(Agreement("5e55104e" * 4, plan, 3, parties), "active").public_key.key_id
 
 
 def test_plans_and_agreements_survive_the_wire() -> None:
@@ -193,7 +193,7 @@ def test_a_description_that_cannot_work_is_refused_on_arrival(changes: dict[str,
 
 
 def _agreement(**plan: Any) -> Agreement:
-    return Agreement("s", TrainingPlan(**plan), 2, (PartyDescription("active", 1, 0, False, 9),))
+    return Agreement("5e55104e" * 4, TrainingPlan(**plan), 2, (PartyDescription("active", 1, 0, False, 9),))
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_an_agreement_that_gives_another_party_more_rows_is_refused_since_the_gu
 def test_terms_that_the_session_wasnt_opened_with_are_refused() -> None:
     opened = ProposedTerms("s", "active", ("passive",), TrainingPlan(), 2)
     rows = tuple(PartyDescription(name, 15, 0, False, 547) for name in ("active", "passive"))
-    agreement = with_batch_size(Agreement("s", opened.plan, 2, rows))
+    agreement = with_batch_size(Agreement("5e55104e" * 4, opened.plan, 2, rows))
     assert agreement.plan.batch_size == 128
     check_as_opened(agreement, opened)
     for changed in ({"batch_size": 64}, {"learning_rate": 1e-9}, {"epochs": 4000}):

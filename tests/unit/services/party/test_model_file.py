@@ -120,10 +120,11 @@ def test_nothing_of_protocol_1_is_in_the_state(tmp_path: Path) -> None:
         home.train()
         home.scores()
         secrets = []
-        for training in (home.active._trained, home.passive()._session):
-            assert training is not None
-            assert training.training is not None
-            key = training.training.exchange._cipher._messages.private_key  # type: ignore[attr-defined]
+        session = home.passive()._session
+        assert session is not None
+        for joined in (home.active._trained, session.joined):
+            assert joined is not None
+            key = joined.training.exchange._cipher._messages.private_key  # type: ignore[attr-defined]
             secrets += [int(key.p), int(key.q)]
         content = b"".join(file.read_bytes() for file in (tmp_path / "state").rglob("*") if file.is_file())
     assert len(content) > 5000

@@ -42,7 +42,7 @@ def test_an_order_that_repeats_a_record_is_refused(tmp_path: Path) -> None:
         aligned = context.data.aligned(np.arange(50), settings.plan())
         own = aligned.describe("passive", truncates_answers=True)
         agreement = Agreement("0" * 32, settings.plan(), 2, (replace(own, name="active"), own))
-        assert PartySession.open(context, Joined(agreement, aligned)).guard_warnings == ()
+        assert PartySession.open(context, Joined(agreement, aligned, own)).guard_warnings == ()
         terms = ProposedTerms("0" * 32, "active", ("passive",), settings.plan(), 2)
         with pytest.raises(InvalidMessage, match="names a record twice"):
             join(context, terms, np.zeros(50, dtype=np.int64))

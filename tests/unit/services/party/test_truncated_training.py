@@ -254,9 +254,10 @@ def test_what_truncation_doesnt_stop_the_first_batchs_labels_where_weights_start
         home.train()
         active, session = home.active_training, home.passive["passive"]._session
         assert session is not None
-        assert session.training is not None
+        assert session.joined is not None
+        training = session.joined.training
         batch = next(active.schedule.epoch(0))
-        matrix = session.training.gridded.integers_of(session.training.model.features_of(batch))
+        matrix = training.gridded.integers_of(training.model.features_of(batch))
         truth = np.where(active.model.labels_of(batch) == 1, 1.0, -1.0)
     assert matrix.shape == (19, 3)
     found = sign_solutions(matrix, sums[0][:, 0] / -2)

@@ -68,7 +68,7 @@ def described(split: Split) -> tuple[PartyDescription, ...]:
 @pytest.mark.parametrize("name", SPLITS)
 def test_the_default_plan_is_silent_on_the_table_at_both_parties(name: str) -> None:
     split = SPLITS[name]
-    agreement = with_batch_size(Agreement("session", settings_of({}).plan(), split.classes, described(split)))
+    agreement = with_batch_size(Agreement("5e55104e" * 4, settings_of({}).plan(), split.classes, described(split)))
     assert agreement.plan.batch_size == split.batch_size
     assert warnings_of(agreement, insecure_transport=False) == []
     for party in ("active", "passive"):

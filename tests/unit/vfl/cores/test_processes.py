@@ -8,13 +8,12 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
-from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 
+from tests.harness.children import await_end, children_of, fork_server, is_running, stop
 from tests.harness.core_tasks import (
     Dying,
     core_dumps,
@@ -25,7 +24,6 @@ from tests.harness.core_tasks import (
     refuse,
     square,
     square_where_there_is_memory,
-    stop_then_square,
 )
 from vfl.cores import Cores, OneCore, ProcessCores, ThreadCores, cores_for
 
@@ -47,26 +45,9 @@ def cores(request: pytest.FixtureRequest, processes: ProcessCores) -> Iterator[C
         made["threads"].close()
 
 
-def is_running(process: int) -> bool:
-    """Whether a process runs; one that has ended may wait for its parent to notice."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
-
-
 def children() -> set[int]:
     """The processes whose parent is the server that workers are forks of."""
-    server = str(forkserver._forkserver._forkserver_pid)  # type: ignore[attr-defined]
-    found = Path(f"/proc/{server}/task/{server}/children")
-    return set(map(int, found.read_text().split())) if found.exists() else set()
-
-
-def await_end(processes: list[int]) -> None:
-    deadline = time.monotonic() + 20
-    while any(map(is_running, processes)):
-        assert time.monotonic() < deadline, "workers outlive their party"
-        time.sleep(0.01)
+    return children_of(fork_server())
 
 
 def test_results_come_in_order_and_errors_as_they_were(cores: Cores) -> None:
@@ -165,22 +146,11 @@ def test_where_no_process_can_be_started_work_is_done_here(
     cores.close()
 
 
-def test_what_a_stuck_worker_had_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    cores = ProcessCores(2)
-    monkeypatch.setattr("vfl.cores.processes._TASK_SECONDS", 0.2)
-    workers = set(cores.map(process_id, range(8)))
-    assert list(cores.map(stop_then_square, range(4))) == [0, 1, 4, 9]
-    monkeypatch.undo()
-    await_end(sorted(workers - {os.getpid()}))
-    cores.close()
-
-
 @needs_proc
-def test_closing_ends_a_worker_that_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vfl.cores.processes._END_SECONDS", 0.2)
+def test_closing_ends_a_worker_that_is_stopped(processes: ProcessCores) -> None:
     cores = ProcessCores(1)
     (worker,) = cores.map(process_id, [0])
-    os.kill(worker, signal.SIGSTOP)
+    stop(worker)
     cores.close()
     await_end([worker])
 
@@ -199,8 +169,7 @@ def test_threads_that_cannot_be_started_are_done_without(monkeypatch: pytest.Mon
 
 
 @needs_proc
-@pytest.mark.parametrize("who", ["concurrent.futures.process._ExecutorManagerThread", "threading.Thread"])
-def test_where_no_thread_can_be_started_work_is_done_here(monkeypatch: pytest.MonkeyPatch, who: str) -> None:
+def test_where_no_thread_can_be_started_work_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A control group that limits processes counts threads."""
 
     def no_more_threads(*_: object) -> None:
@@ -209,7 +178,7 @@ def test_where_no_thread_can_be_started_work_is_done_here(monkeypatch: pytest.Mo
     cores = ProcessCores(2)
     before = children()
     with monkeypatch.context() as patched:
-        patched.setattr(f"{who}.start", no_more_threads)
+        patched.setattr("threading.Thread.start", no_more_threads)
         assert list(cores.map(process_id, range(9))) == [os.getpid()] * 9
     await_end(sorted(children() - before))
     cores.forget()
@@ -217,18 +186,14 @@ def test_where_no_thread_can_be_started_work_is_done_here(monkeypatch: pytest.Mo
     cores.close()
 
 
-@pytest.mark.parametrize("missing", ["semaphores", "a place for its socket"])
 def test_a_system_that_lacks_what_workers_need(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, missing: str
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse_to_make(*_: object, **__: object) -> None:
         raise OSError(38, "Function not implemented")
 
-    place = "multiprocessing.synchronize.SemLock.__init__"
-    if missing != "semaphores":
-        place = "multiprocessing.forkserver.ensure_running"
     with monkeypatch.context() as patched:
-        patched.setattr(place, refuse_to_make)
+        patched.setattr("multiprocessing.forkserver.ensure_running", refuse_to_make)
         cores = ProcessCores(2)
         assert list(cores.map(process_id, range(5))) == [os.getpid()] * 5
     assert [message[:40] for message in caplog.messages] == ["No worker process can be had here, work "]

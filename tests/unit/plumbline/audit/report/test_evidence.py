@@ -46,13 +46,14 @@ def answer(column: str, *features: int, kind: SourceKind = "number", party: str 
 def folder_of(path: Path, *tables: Table, estimate: FloatArray | None = None, described: bool = True) -> RunFolder:
     """A folder whose records are all judged; the attack ``x`` estimates this, or the truth."""
     folder = RunFolder(path)
-    folder.write_features("active", PartyFeatures(np.zeros((4, 1)), np.array(["bias"]), np.array([0, 1, 0, 1])))
     cells = np.hstack(
         [
             table.written(folder, f"passive-{number}", described=described)
             for number, table in enumerate(tables, start=1)
         ]
     )
+    labels = np.arange(len(cells)) % 2
+    folder.write_features("active", PartyFeatures(np.zeros((len(cells), 1)), np.array(["bias"]), labels))
     estimates = {"x": cells if estimate is None else estimate}
     folder.write_estimates(0, Estimates(np.arange(len(cells)), estimates))
     folder.write_prediction_outcomes(

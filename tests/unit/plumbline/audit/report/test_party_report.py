@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from plumbline.audit.report.party_report import PartyView, read_party, write_party_report
 from plumbline.cli import app
-from services.common.run_folder import RunFolder, RunFolderError
+from services.common.run_files import RunFolderError
+from services.common.run_folder import RunFolder
 from services.common.run_records import Estimates, PartyRecord, PartyWeights, PredictionAttackOutcome
 from tests.harness.parties import house, party_data, small_settings
 

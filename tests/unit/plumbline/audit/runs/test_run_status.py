@@ -11,6 +11,7 @@ import pytest
 
 from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.runs.run_status import read_status, run_at_work
+from services.common.run_files import RunFolderError
 
 
 def test_a_run_is_running_inside_and_finished_behind(tmp_path: Path) -> None:
@@ -65,9 +66,13 @@ def test_a_killed_run_has_stopped(tmp_path: Path) -> None:
     assert "killed" in status.reason
 
 
-@pytest.mark.parametrize("content", [None, "", "[]", "{}", json.dumps({"status": "asleep"} | dict.fromkeys("abc"))])
-def test_a_folder_without_a_status_has_none(tmp_path: Path, content: str | None) -> None:
-    if content is not None:
-        (tmp_path / "status.json").write_text(content)
+def test_a_folder_without_a_status_has_none(tmp_path: Path) -> None:
     assert read_status(tmp_path) is None
     assert read_status(tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", json.dumps({"status": "asleep"} | dict.fromkeys("abc"))])
+def test_a_broken_status_is_told(tmp_path: Path, content: str) -> None:
+    (tmp_path / "status.json").write_text(content)
+    with pytest.raises(RunFolderError, match=r"status\.json is broken"):
+        read_status(tmp_path)

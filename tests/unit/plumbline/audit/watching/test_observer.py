@@ -15,7 +15,7 @@ from plumbline.audit.watching.watch_pages import RunEntry, WatchPages
 from plumbline.federation import FederationFailed
 from plumbline.federation_status import FederationStatus, JobStatus
 from services.common.agreement import TrainingPlan
-from services.common.run_folder import RunFolderError
+from services.common.run_files import RunFolderError
 from tests.harness.parties import house, small_settings
 
 TRAINING = FederationStatus(

@@ -1,6 +1,7 @@
 """The page server: files of one folder for browsers of this machine, and a refusal for everything else."""
 
 import http.client
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,43 @@ def test_before_the_auditor_has_written_anything_the_reader_is_told_to_wait(port
 )
 def test_nothing_is_listed_and_nothing_hidden_or_outside_is_shown(port: int, path: str, status: int) -> None:
     assert ask(port, path)[0] == status
+
+
+@pytest.mark.parametrize(
+    "path", ["/index.html%00.txt", "/%00", "/runs/abc/report.html%00", "/%ed%a0%80", "/%ff%fe", f"/{'a' * 300}"]
+)
+def test_a_name_that_no_file_can_have_is_not_found(port: int, path: str) -> None:
+    assert ask(port, path)[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "path"),
+    [
+        ("secret.html", "../secret.txt", "/secret.html"),
+        ("out", "..", "/out/secret.txt"),
+        ("out", "..", "/out/"),
+        ("index.html", "../secret.txt", "/"),
+        ("runs/index.htm", "../../secret.txt", "/runs/"),
+        ("shown", "runs/.hidden", "/shown"),
+        ("circle", "circle", "/circle"),
+        ("dangling", "nowhere", "/dangling"),
+        ("zero", "/dev/zero", "/zero"),
+    ],
+)
+def test_a_link_that_leads_out_of_the_folder_or_to_what_is_hidden_is_not_found(
+    port: int, folder: Path, link: str, target: str, path: str
+) -> None:
+    (folder / link).symlink_to(target)
+    status, content, _ = ask(port, path)
+    assert status == 404
+    assert content != "no"
+
+
+def test_a_link_within_the_folder_is_followed_and_a_pipe_holds_nobody_up(port: int, folder: Path) -> None:
+    (folder / "latest").symlink_to("runs/abc")
+    os.mkfifo(folder / "pipe")
+    assert ask(port, "/latest/report.html")[:2] == (200, "<p>A report.</p>")
+    assert ask(port, "/pipe")[0] == 404
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "active:8080"])

@@ -1,0 +1,259 @@
+"""How many independent forms of each record an active party was answered with, in all its sessions. Knows no network.
+
+    a session is joined      room_for   refused where it would pass the owner's limit; a first one is let be
+    an epoch is validated    count      of the validation records, before the first of them is answered
+    training ends            count      of all aligned records: any of them may be asked about from now on
+
+What can't be written is not answered.
+"""
+
+import hashlib
+import io
+import json
+import logging
+import threading
+import zipfile
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.agreement import ProposedTerms
+from services.common.errors import OutOfOrder
+from services.common.state_folder import State, StateError, StateInMemory, secret_of
+from services.party.features import AlignedFeatures, PartyData
+from services.party.party_model import PartyModel
+from services.party.table_hash import hash_of_features
+from vfl.arrays import FloatArray, IntArray, write_arrays
+from vfl.learning.forms import AnsweredForms, forms_of_weights, forms_per_model, most_forms
+from vfl.learning.networks import DenseNetwork
+
+_log = logging.getLogger(__name__)
+
+FORMS = "forms.npz"
+_HEADER = "header"
+_VERSION = 1
+_KEY_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What one active party was answered with.
+
+    Attributes:
+        active: its name.
+        records: how many records it was answered about.
+        most: forms of the record that it was answered most about.
+        row: that record's row in the table of then, from 0: ids stay in the table.
+        features: this party's features then.
+    """
+
+    active: str
+    records: int
+    most: int
+    row: int
+    features: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Account:
+    """The count of one active party."""
+
+    forms: AnsweredForms
+    spent: Spent
+
+
+class FormCount:
+    """Counts the forms of a party's records by active party; safe to call from any thread.
+
+    The count is by record and by column's name, whatever becomes of the table: who appends rows forgets nothing.
+    """
+
+    def __init__(self, name: str, data: PartyData, state: State, share: float, *, refuses_first: bool = False) -> None:
+        """Take up what ``state`` holds.
+
+        Args:
+            name: the party's.
+            data: its table.
+            state: where the count is kept.
+            share: of the party's features, so many forms of a record may be answered; 1 for all of them.
+            refuses_first: whether a first session is refused that passes the limit by itself.
+
+        Raises:
+            StateError: for a broken file.
+        """
+        self._name = name
+        self._data = data
+        self._state = state
+        self._share = share
+        self._refuses_first = refuses_first
+        self._lock = threading.Lock()
+        content = state.read(FORMS)
+        self._accounts = {} if content is None else _unpacked(content)
+        if isinstance(state, StateInMemory) and share < 1:
+            _log.warning(
+                "How often records were answered is counted since this start only: set PLUMBLINE_STATE_DIR, or every "
+                "restart begins anew."
+            )
+
+    def room_for(self, terms: ProposedTerms, rows: IntArray) -> int:
+        """Tell what a session adds to the forms of its records, and let it be where that is too much.
+
+        Args:
+            terms: what the session was opened with.
+            rows: this party's row numbers of the session's records.
+
+        Returns:
+            In how many epochs its validation records may be scored; 0 for all. Half of what is left is kept for
+            sessions to come.
+
+        Raises:
+            OutOfOrder: where the session would pass the limit, and isn't the first about these records.
+        """
+        features, added = len(self._data.grids), forms_per_model(terms.classes)
+        most = most_forms(self._share, features)
+        with self._lock:
+            account = self._accounts.get(terms.active)
+            before = 0 if account is None else int(account.forms.ranks(self._keys(rows)).max(initial=0))
+        after = min(before + added, features)
+        limit = (
+            f"{most} of {features}, which is as many as {self._name}'s owner allows (PLUMBLINE_MOST_FORMS="
+            f"{self._share:g})"
+        )
+        told = (
+            f"With this session {terms.active} is answered with {after} independent sums of the columns of a "
+            f"record, in all its sessions: {features} tell the whole record."
+        )
+        if after > most and (before or self._refuses_first):
+            raise OutOfOrder(
+                f"{told} No more than {limit} are answered. Go on with the model that is served, train with other "
+                f"records, or ask {self._name}'s owner."
+            )
+        if after > most:
+            _log.warning("%s That is more than %s; a first session is answered all the same.", told, limit)
+        else:
+            _log.info("%s The limit is %s.", told, limit)
+        return 0 if self._share >= 1 else max(1, (most - before) // added // 2)
+
+    def count(self, model: PartyModel, aligned: AlignedFeatures, places: IntArray) -> None:
+        """Count a model's forms of some aligned records, on disk when this returns.
+
+        Args:
+            model: which is about to answer.
+            aligned: the records that it was made for.
+            places: which of them, as rows of the common order.
+
+        Raises:
+            StateNotKept: where it can't be written. Nothing has been counted then.
+        """
+        active = model.agreement.active.name
+        coordinates, forms = _forms_of(model.parameters, aligned)
+        rows = aligned.rows[places]
+        with self._lock:
+            account = self._accounts.get(active)
+            before = AnsweredForms.none() if account is None else account.forms
+            keys = self._keys(rows)
+            after = before.answered(keys, coordinates, forms)
+            if after is before:
+                return
+            ranks = after.ranks(keys)
+            most = int(ranks.max())
+            row = int(rows[ranks == most].min())
+            spent = Spent(active, len(after.records), most, row, len(self._data.grids))
+            if account is not None and account.spent.most > spent.most:
+                spent = Spent(active, spent.records, account.spent.most, account.spent.row, spent.features)
+            accounts = {**self._accounts, active: _Account(after, spent)}
+            self._state.write(FORMS, _packed(accounts))
+            self._accounts = accounts
+
+    def _keys(self, rows: IntArray) -> NDArray[np.uint64]:
+        """Stand for records whatever their place in the table, and tell nobody their ids."""
+        keys: NDArray[np.uint64] = self._keys_of_table[rows]
+        return keys
+
+    @cached_property
+    def _keys_of_table(self) -> NDArray[np.uint64]:
+        secret = secret_of(self._state)
+        digests = (hashlib.blake2b(one.encode(), digest_size=_KEY_BYTES, key=secret).digest() for one in self._data.ids)
+        return np.frombuffer(b"".join(digests), dtype=np.uint64)
+
+
+def spent_in(content: bytes) -> list[Spent]:
+    """What each active party was answered with, from a kept count; raises StateError for anything else."""
+    return [account.spent for account in _unpacked(content).values()]
+
+
+def _forms_of(parameters: DenseNetwork, aligned: AlignedFeatures) -> tuple[tuple[str, ...], FloatArray]:
+    """The forms that a model tells of a record, and what they are of, in the source's units."""
+    if not parameters.is_linear:
+        # No form of the features: each class's logit but one counts as a form of its own.
+        digest = hash_of_features(np.concatenate([layer.ravel() for layer in parameters.weights]))
+        count = forms_per_model(parameters.outputs)
+        return tuple(f"network {digest} {number}" for number in range(count)), np.eye(count)
+    weights = parameters.weights[0]
+    scales = np.array([one.scale for one in aligned.columns])
+    # A scale of 0 is a constant's, which is encoded as 0; rows that are scaled together have no scale of a column's.
+    factors = np.where(np.isnan(scales), 1.0, np.divide(1.0, scales, out=np.zeros_like(scales), where=scales != 0))
+    return _coordinates(aligned), forms_of_weights(weights * factors[:, None])
+
+
+def _coordinates(aligned: AlignedFeatures) -> tuple[str, ...]:
+    """Names of features; a code's meaning changes with the records that it was learned from, so it has one for each."""
+    return tuple(
+        f"{one.name} {hash_of_features(aligned.features[:, at])}" if one.kind == "code" else one.name
+        for at, one in enumerate(aligned.columns)
+    )
+
+
+def _packed(accounts: dict[str, _Account]) -> bytes:
+    header = {
+        "version": _VERSION,
+        "accounts": [
+            {
+                **vars(account.spent),
+                "coordinates": account.forms.coordinates,
+                "bases": account.forms.bases,
+            }
+            for account in accounts.values()
+        ],
+    }
+    arrays: dict[str, NDArray[Any]] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
+    for number, account in enumerate(accounts.values()):
+        forms = account.forms
+        arrays |= {
+            f"{number}_forms": forms.forms,
+            f"{number}_records": forms.records,
+            f"{number}_of_record": forms.of_record.astype(np.uint32),
+        }
+    file = io.BytesIO()
+    write_arrays(file, arrays)
+    return file.getvalue()
+
+
+def _unpacked(content: bytes) -> dict[str, _Account]:
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            header = json.loads(archive[_HEADER].tobytes())
+            if header["version"] != _VERSION:
+                raise ValueError(f"version {header['version']}")
+            return {
+                str(one["active"]): _Account(
+                    AnsweredForms(
+                        tuple(one["coordinates"]),
+                        archive[f"{number}_forms"],
+                        tuple(tuple(basis) for basis in one["bases"]),
+                        archive[f"{number}_records"],
+                        archive[f"{number}_of_record"].astype(np.int64),
+                    ),
+                    Spent(one["active"], one["records"], one["most"], one["row"], one["features"]),
+                )
+                for number, one in enumerate(header["accounts"])
+            }
+    except (ValueError, KeyError, EOFError, OSError, TypeError, zipfile.BadZipFile) as error:
+        # Not an empty count: who can break the file could ask without end.
+        raise StateError(
+            f"{FORMS} of this party's state is broken: put the folder back from a copy. Deleting it forgets what every "
+            "active party was answered."
+        ) from error

@@ -1,0 +1,71 @@
+"""An active party that opens session after session, at a passive party whose owner bounds what they add up to."""
+
+import signal
+from pathlib import Path
+
+import grpc
+import pytest
+
+from plumbline.federation import Federation, FederationFailed
+from protos.v1 import active_pb2
+from services.common.state_folder import read_state
+from services.passive.form_count import FORMS, spent_in
+from tests.harness.hostile import SEEDED, assert_sound, scores_of
+from tests.harness.processes import dial, local_processes
+
+# New start weights in each session, and small batches, so that a small part of the records is enough to train.
+DRAWN_ANEW = {**SEEDED, "private_seed": None, "batch_size": 32}
+
+
+def spent(federation: Federation) -> int:
+    """Forms of the record that was answered about most, as the passive party's state folder has them."""
+    content = read_state(federation.processes.state("passive"), FORMS)
+    return 0 if content is None else spent_in(content)[0].most
+
+
+def kill_and_restart(federation: Federation) -> None:
+    """Kill the passive party, start it again and wait for it."""
+    process = federation.processes.process("passive")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    federation.processes.start_party("passive")
+    with dial(federation.processes, "operator", "passive") as channel:
+        grpc.channel_ready_future(channel).result(60)
+
+
+def test_no_loop_over_sessions_passes_the_limit_whatever_is_killed_between(tmp_path: Path) -> None:
+    """Twenty sessions in eight seconds once read every cell of 15 columns."""
+    processes = local_processes(tmp_path, **{**DRAWN_ANEW, "most_forms": 0.14})
+    with Federation.start(processes) as federation:
+        with pytest.raises(FederationFailed, match="leaves the weights almost where they start"):
+            federation.train(learning_rate=1e-6)
+        for session in (1, 2):
+            federation.train(test_fraction=0.7, seed=session)
+            assert spent(federation) == session
+        expected = scores_of(federation)
+        for session in (3, 4):
+            kill_and_restart(federation)
+            with pytest.raises(FederationFailed, match="2 of 15, which is as many as passive's owner allows"):
+                federation.train(test_fraction=0.7, seed=session)
+        assert scores_of(federation).equals(expected)
+        assert spent(federation) == 2
+        assert_sound(processes)
+
+
+def test_a_kill_in_mid_training_frees_nothing(tmp_path: Path) -> None:
+    """What was answered before the kill is on disk; what is answered after it adds up to no more."""
+    processes = local_processes(tmp_path, **{**DRAWN_ANEW, "most_forms": 0.5})
+    with Federation.start(processes) as federation:
+        seen = [0]
+
+        def strike(event: active_pb2.JobEvent) -> None:
+            if event.WhichOneof("event") == "epoch" and event.epoch.epoch >= 1:
+                kill_and_restart(federation)
+
+        for session in (1, 2):
+            with pytest.raises(FederationFailed):
+                federation.train(watch=strike, epochs=6, seed=session)
+            seen.append(spent(federation))
+        # Three validations were planned of seven forms, and then half of what is left.
+        assert 1 <= seen[1] <= 3
+        assert seen[1] <= seen[2] <= 5

@@ -1,0 +1,232 @@
+"""What a passive party answers in all sessions together: counted, kept, and bounded by its owner."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from plumbline.cli import app
+from services.common.errors import OutOfOrder
+from services.common.state_folder import StateError, StateFolder, StateNotKept
+from services.passive.form_count import FORMS, spent_in
+from tests.harness.parties import ACTIVE, PASSIVE, Watcher, active_data, house, party_data, small_settings
+from tests.harness.processes import weights_of
+from tests.harness.restarts import Town, town
+from vfl.learning.networks import DenseNetwork
+
+# Of 3 columns: one form may be answered.
+LIMITED: dict[str, Any] = {"most_forms": 0.5, "validation_fraction": 0.0}
+EIGHT = 8
+
+
+def spent(home: Town) -> int:
+    content = home.states["passive"].read(FORMS)
+    return 0 if content is None else spent_in(content)[0].most
+
+
+def test_sessions_add_up_to_the_owners_limit_and_the_first_is_never_refused(tmp_path: Path) -> None:
+    with town(tmp_path, **LIMITED) as home:
+        before = home.train()
+        scores = home.scores()
+        assert spent(home) == 1
+        with pytest.raises(
+            OutOfOrder, match="is answered with 2 independent sums of the columns of a record"
+        ) as refused:
+            home.train()
+        assert "1 of 3, which is as many as passive's owner allows (PLUMBLINE_MOST_FORMS=0.5)" in str(refused.value)
+        # The model of before answers on.
+        assert home.scores().tolist() == scores.tolist()
+        assert home.passive().holds_model(before)
+
+
+@pytest.mark.parametrize("guard", ["warn", "refuse"])
+def test_many_classes_pass_the_limit_at_once_and_are_told_or_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, guard: str
+) -> None:
+    """Three classes tell two sums of three columns."""
+    table = active_data(labels=[("no", "yes", "maybe")[row % 3] for row in range(60)])
+    with town(tmp_path, active=table, guard=guard, **LIMITED) as home:
+        if guard == "refuse":
+            with pytest.raises(OutOfOrder, match="No more than 1 of 3"):
+                home.train()
+            return
+        home.train()
+        assert "That is more than 1 of 3" in caplog.text
+        assert "a first session is answered all the same" in caplog.text
+        assert spent(home) == 2
+
+
+def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
+    with town(tmp_path, **LIMITED) as home:
+        home.train()
+        home.restart(*home.names)
+        with pytest.raises(OutOfOrder, match="PLUMBLINE_MOST_FORMS"):
+            home.train()
+
+
+def test_records_that_were_never_answered_about_are_free(tmp_path: Path) -> None:
+    """By record and not by session: an active party with other customers may train."""
+    with town(tmp_path, active=active_data(rows=range(30)), **LIMITED) as home:
+        home.train()
+        home.data["active"] = active_data(rows=range(30, 60))
+        home.restart("active")
+        home.train()
+        home.data["active"] = active_data(rows=range(20, 40))
+        home.restart("active")
+        with pytest.raises(OutOfOrder, match="PLUMBLINE_MOST_FORMS"):
+            home.train()
+
+
+def test_another_order_and_further_rows_make_no_other_record(tmp_path: Path) -> None:
+    with town(tmp_path, **LIMITED) as home:
+        home.train()
+        home.data["passive"] = party_data(rows=range(90), seed=1)
+        home.restart("passive")
+        with pytest.raises(OutOfOrder, match="PLUMBLINE_MOST_FORMS"):
+            home.train()
+
+
+def test_a_share_of_one_counts_and_refuses_nothing(tmp_path: Path) -> None:
+    with town(tmp_path, most_forms=1.0, epochs=4) as home:
+        for _ in range(3):
+            home.train()
+        assert spent(home) == 3
+
+
+@pytest.mark.parametrize("patience", [0, 3])
+def test_validation_is_scored_within_the_limit(tmp_path: Path, patience: int) -> None:
+    """Each validated epoch is one more answer about the same records; half of what is left is kept."""
+    wide = [party_data(rows=range(59, 4, -1), columns=EIGHT)]
+    settings = small_settings(cipher="plain", private_seed=None, epochs=12, most_forms=0.5, patience=patience)
+    with house(tmp_path, settings=settings, passive=wide) as home:
+        seen = Watcher()
+        home.active.train(settings.plan(), seen)
+        validated = [one.epoch for one in seen.epochs if not np.isnan(one.validation_loss)]
+        assert validated == [5, 11]
+        account = home.passive["passive"]._forms._accounts["active"]
+        assert account.spent.most == 2
+        # Three are left of the four: one validation more, and then one form of each model.
+        home.active.train(settings.plan(), seen := Watcher())
+        assert [one.epoch for one in seen.epochs if not np.isnan(one.validation_loss)] == [11]
+
+
+def test_no_other_epoch_is_validated_whoever_asks(tmp_path: Path) -> None:
+    settings = small_settings(cipher="plain", epochs=4, most_forms=0.5)
+    with house(tmp_path, settings=settings) as home:
+
+        class Asks(Watcher):
+            def epoch(self, outcome: object) -> None:
+                party, training = home.passive["passive"], home.active._job.session.training  # type: ignore[union-attr]
+                rows, session = training.rows.validation.tolist(), training.agreement.session_id
+                with pytest.raises(OutOfOrder, match="scored in 1 of 4 epochs, and not in this one"):
+                    party.contribute_scores(ACTIVE, session, 99, rows)
+                raise OutOfOrder("enough")
+
+        with pytest.raises(OutOfOrder, match="enough"):
+            home.active.train(settings.plan(), Asks())
+
+
+def test_an_answer_that_cant_be_counted_isnt_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with town(tmp_path, epochs=3) as home:
+        write = StateFolder.write
+
+        def full(self: StateFolder, name: str, content: bytes) -> None:
+            if name == FORMS:
+                raise StateNotKept("passive can't write its state (No space left on device)")
+            write(self, name, content)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(StateFolder, "write", full)
+            with pytest.raises(OutOfOrder, match="No space left"):
+                home.train()
+            assert not home.sessions._sessions or spent(home) == 0
+        home.train()
+        assert spent(home) == 3
+
+
+def test_a_broken_count_stops_the_party(tmp_path: Path) -> None:
+    """It is not an empty one: who can break it could ask without end."""
+    with town(tmp_path, **LIMITED) as home:
+        home.train()
+        for content in (b"", b"no zip", home.states["passive"].read(FORMS)[:-30]):  # type: ignore[index]
+            home.states["passive"].write(FORMS, content)
+            home.kill("passive")
+            with pytest.raises(StateError, match=r"forms\.npz of this party's state is broken"):
+                home.start("passive")
+            home.kill("passive")
+            home.states["passive"] = StateFolder(tmp_path / "state" / "passive", PASSIVE)
+
+
+def test_a_model_from_before_the_count_is_counted_before_it_answers(tmp_path: Path) -> None:
+    with town(tmp_path, **LIMITED) as home:
+        home.train()
+        home.states["passive"].remove(FORMS)
+        home.restart("passive")
+        assert spent(home) == 0
+        home.scores(["id-10"])
+        assert spent(home) == 1
+
+
+def test_the_passive_party_starts_where_it_did_and_the_active_party_elsewhere(tmp_path: Path) -> None:
+    """Equal starts of the active party would let equations of its labels add up."""
+    with town(tmp_path, learning_rate=1e-9) as home:
+        found = []
+        for _ in range(2):
+            home.train()
+            found.append(weights_of(tmp_path, ["active", "passive"]))
+            home.restart("passive")
+        (active, passive), (active_again, passive_again) = found
+        assert np.allclose(passive, passive_again, atol=1e-6)
+        assert np.abs(active - active_again).max() > 1e-3
+
+
+@pytest.mark.parametrize("rate", [1e-6, 1e-3])
+def test_a_plan_whose_weights_hardly_move_is_refused_in_words(tmp_path: Path, rate: float) -> None:
+    with (
+        town(tmp_path, most_forms=0.9, learning_rate=rate) as home,
+        pytest.raises(OutOfOrder, match="leaves the weights almost where they start"),
+    ):
+        home.train()
+
+
+def test_an_installed_network_counts_a_form_for_each_class_but_one(tmp_path: Path) -> None:
+    with town(tmp_path, **LIMITED) as home:
+        session = home.train()
+        party = home.passive()
+        kept = party._models.of_session(session)
+        assert kept is not None
+        generator = np.random.default_rng(0)
+        network = DenseNetwork(
+            (generator.normal(size=(3, 4)), generator.normal(size=(4, 3))), (np.zeros(4), np.zeros(3)), "relu"
+        )
+        model = type(kept.model)(kept.model.agreement, "passive", kept.model.features, network, 0, b"k" * 32)
+        aligned = home.data["passive"].aligned(kept.order, kept.model.agreement.plan)
+        for _ in range(2):
+            party._forms.count(model, aligned, np.arange(5))
+            assert spent(home) == 3
+
+
+def test_who_starts_without_a_state_folder_says_what_that_forgets(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        caplog.at_level(logging.WARNING),
+        house(tmp_path, settings=small_settings(cipher="plain", most_forms=0.5)),
+    ):
+        assert "counted since this start only: set PLUMBLINE_STATE_DIR" in caplog.text
+
+
+def test_the_owner_sees_what_was_spent_and_for_which_record_most(tmp_path: Path) -> None:
+    with town(tmp_path, **LIMITED) as home:
+        home.train()
+    folder = ["--dir", str(tmp_path / "state" / "passive")]
+    shown = " ".join(CliRunner().invoke(app, ["state", "show", *folder]).output.split())
+    assert "active was answered about 55 records, most about row 1: 1 of the 3 independent sums" in shown
+    facts = json.loads(CliRunner().invoke(app, ["state", "show", "--json", *folder]).output)
+    assert facts["answered"] == [{"active": "active", "records": 55, "most": 1, "row": 0, "features": 3}]
+    CliRunner().invoke(app, ["state", "clear", "--yes", *folder])
+    assert (tmp_path / "state" / "passive" / FORMS).exists()

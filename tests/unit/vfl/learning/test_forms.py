@@ -1,0 +1,90 @@
+"""Counting forms: the numerical rank of all that a record was answered with, whatever the order and the units."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from vfl.arrays import FloatArray
+from vfl.learning import class_rows
+from vfl.learning.forms import AnsweredForms, forms_of_weights, forms_per_model, most_forms
+
+KEYS: NDArray[np.uint64] = np.arange(10, 30, dtype=np.uint64) ** 5
+NAMES = tuple("abcdef")
+
+
+def drawn(seed: int, rows: int = 1) -> FloatArray:
+    return np.random.default_rng(seed).normal(size=(rows, len(NAMES)))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2**20 - 1), st.integers(1, 3), st.integers(1, 3), st.booleans()), max_size=12),
+    st.integers(0, 9),
+)
+def test_a_records_count_is_the_rank_of_its_forms(answers: list[tuple[int, int, int, bool]], seed: int) -> None:
+    """Against numpy's rank of what each record was answered with, put together by hand."""
+    generator, count = np.random.default_rng(seed), AnsweredForms.none()
+    units = 10.0 ** generator.integers(-6, 6, size=len(NAMES))
+    told: list[list[FloatArray]] = [[] for _ in KEYS]
+    for members, rows, rank, is_repeated in answers:
+        chosen = [at for at in range(len(KEYS)) if members >> at & 1]
+        forms = generator.normal(size=(rows, rank)) @ generator.normal(size=(rank, len(NAMES)))
+        for _ in range(1 + is_repeated):
+            count = count.answered(KEYS[chosen], NAMES, forms * units)
+        for at in chosen:
+            told[at].append(forms)
+    expected = [np.linalg.matrix_rank(np.vstack(forms)) if forms else 0 for forms in told]
+    assert count.ranks(KEYS).tolist() == expected
+
+
+def test_what_follows_from_before_changes_nothing() -> None:
+    first = AnsweredForms.none().answered(KEYS, NAMES, drawn(1, 2))
+    assert first.answered(KEYS[3:9], NAMES, np.array([[3.0, -2.0]]) @ drawn(1, 2)) is first
+    assert first.answered(KEYS, NAMES, np.zeros((1, 6))) is first
+    assert first.answered(KEYS[:0], NAMES, drawn(2)) is first
+
+
+def test_the_least_difference_that_exact_scores_show_is_a_form() -> None:
+    """Sessions that hardly move weights would read a table otherwise: nothing is too near to count."""
+    count = AnsweredForms.none().answered(KEYS, NAMES, drawn(1))
+    for number in range(8):
+        count = count.answered(KEYS, NAMES, drawn(1) + 1e-11 * drawn(2 + number))
+    assert count.ranks(KEYS).tolist() == [6] * len(KEYS)
+
+
+def test_columns_that_come_and_go_are_told_apart_by_name() -> None:
+    count = AnsweredForms.none().answered(KEYS, ("age", "income"), np.array([[1.0, 2.0]]))
+    assert count.answered(KEYS, ("income", "age"), np.array([[2.0, 1.0]])) is count
+    count = count.answered(KEYS, ("income", "rent"), np.array([[2.0, 1.0]]))
+    assert count.coordinates == ("age", "income", "rent")
+    assert count.ranks(KEYS).tolist() == [2] * len(KEYS)
+
+
+def test_records_are_counted_one_by_one_and_strangers_have_none() -> None:
+    count = AnsweredForms.none()
+    for number in range(6):
+        count = count.answered(KEYS[number:8], NAMES, drawn(number))
+    assert count.ranks(KEYS[:9]).tolist() == [1, 2, 3, 4, 5, 6, 6, 6, 0]
+    assert count.ranks(np.array([0, 2**64 - 1], dtype=np.uint64)).tolist() == [0, 0]
+
+
+def test_what_no_record_is_counted_by_is_forgotten() -> None:
+    count = AnsweredForms.none()
+    for number in range(40):
+        count = count.answered(KEYS, NAMES, drawn(number))
+    assert count.forms.shape == (6, 6)
+    assert count.bases == ((0, 1, 2, 3, 4, 5),)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_a_model_tells_one_form_less_than_it_has_classes(classes: int) -> None:
+    weights = np.random.default_rng(0).normal(size=(6, 1 if classes == 2 else classes))
+    count = AnsweredForms.none().answered(KEYS, NAMES, forms_of_weights(weights))
+    assert count.ranks(KEYS[:1]).tolist() == [forms_per_model(classes)]
+    # By its class rows as well, as an installed model has them for two classes.
+    assert count.answered(KEYS, NAMES, forms_of_weights(class_rows(weights).T)) is count
+
+
+def test_the_limit_is_a_share_of_the_columns_and_never_nothing() -> None:
+    assert [most_forms(share, 15) for share in (0.01, 0.5, 0.99, 1.0)] == [1, 7, 14, 15]
