@@ -231,9 +231,9 @@ class AskedParty:
     """
 
     name: str
-    features: int
-    forms: int
-    sessions: int
+    features: Annotated[int, Field(ge=1, le=limits.FEATURES)]
+    forms: Annotated[int, Field(ge=1, le=limits.FEATURES)]
+    sessions: Annotated[int, Field(ge=1, le=limits.FEATURES)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,9 +249,9 @@ class SessionLimit:
     """
 
     schema: int = SCHEMA
-    share: float
-    parties: tuple[AskedParty, ...]
-    records: int = 0
+    share: Annotated[float, Field(gt=0, le=1)]
+    parties: Annotated[tuple[AskedParty, ...], Field(min_length=1)]
+    records: Annotated[int, Field(ge=0)] = 0
     reason: str | None = None
 
     @property
