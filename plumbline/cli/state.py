@@ -30,8 +30,8 @@ def show(folder: _Folder = None, as_json: AsJson = False) -> None:
             print_json(_facts(path))
             return
         console_out.print(f"{path}: state of {owner.name} ({owner.role}), version {SCHEMA}")
-        lines = [*_models_in(path), *_sessions_in(path), *_answered_in(path)]
-        for line in lines or ["no model"]:
+        models = [*_models_in(path), *_sessions_in(path)] or ["no model"]
+        for line in (*models, *_answered_in(path)):
             console_out.print(f"  {line}")
 
 

@@ -16,7 +16,8 @@ from plumbline.judge.verdicts import CategoryVerdict, ColumnVerdict, Evidence, S
 from services.common.limits import LARGEST_SHARE
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
-from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, PredictionAttackOutcome, SessionLimit
+from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, PredictionAttackOutcome
+from services.common.session_limit import SessionLimit
 from vfl.arrays import FloatArray
 
 # Fewer records than this are too few to judge: half of them choose an attack, and what the others say is chance.

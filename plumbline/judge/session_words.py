@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from plumbline.judge.answer import ColumnAnswer
 from plumbline.judge.lights import light_of
 from plumbline.judge.wording import short
-from services.common.run_records import SessionLimit
+from services.common.session_limit import SessionLimit
 from vfl.data.faults import counted
 
 

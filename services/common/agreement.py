@@ -278,10 +278,7 @@ class Agreement:
         return min([party.validated_epochs or self.plan.epochs for party in self.parties[1:]] + [self.plan.epochs])
 
     def validates(self, epoch: int) -> bool:
-        """Whether validation records are scored after an epoch, from 0: after the last one, and others spread evenly.
-
-        Every validated epoch is one more answer about the same records.
-        """
+        """Whether validation records are scored after an epoch, from 0: the last one, and others spread evenly."""
         count, epochs = self.validated_epochs, self.plan.epochs
         return (epoch + 1) * count // epochs > epoch * count // epochs
 

@@ -37,12 +37,12 @@ from services.common.run_records import (
     PartyRecord,
     PartyWeights,
     PredictionAttackOutcome,
-    SessionLimit,
     StepRecord,
     TrainingAttackOutcome,
     content_of,
     gathered,
 )
+from services.common.session_limit import SessionLimit
 from vfl.arrays import IntArray, write_arrays
 
 _ATTACKS = "attacks"

@@ -120,7 +120,7 @@ class RunRecord:
 
     @property
     def _names(self) -> NDArray[np.str_]:
-        return np.array([one.name for one in self._columns])
+        return np.array([one.name for one in self._columns], dtype=np.str_)
 
     def write(self) -> None:
         """Write the record as it stands, with the traffic and peak memory so far, if that can be done."""

@@ -8,7 +8,7 @@ from plumbline.audit.planning.applicable import MANY_SESSIONS
 from plumbline.recipe import PRIORS
 from services.adversary.load import labelled
 from services.common.agreement import Agreement
-from services.common.run_records import AskedParty, SessionLimit
+from services.common.session_limit import AskedParty, SessionLimit
 from services.common.settings import settings_of
 from vfl.learning.forms import most_forms
 

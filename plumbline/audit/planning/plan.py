@@ -26,7 +26,7 @@ from plumbline.recipe import CheckedRecipe
 from services.adversary.load import load_attacks
 from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role, role_of
-from services.common.run_records import SessionLimit
+from services.common.session_limit import SessionLimit
 from services.common.settings import environment_values
 from services.protocol1.default_batch import with_batch_size
 

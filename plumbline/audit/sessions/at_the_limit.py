@@ -20,7 +20,8 @@ from services.adversary.predictions import AttackedBatch, Mounted
 from services.adversary.prior_knowledge import read_moments
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
-from services.common.run_records import Estimates, SessionLimit
+from services.common.run_records import Estimates
+from services.common.session_limit import SessionLimit
 from vfl.arrays import FloatArray, IntArray
 from vfl.data.faults import counted
 

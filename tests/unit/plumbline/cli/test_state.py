@@ -71,7 +71,13 @@ def test_clear_asks_and_forgets_models_but_no_secret(tmp_path: Path) -> None:
             assert "Nothing was changed." in run("clear", "--dir", str(folder), said="n\n")[1]
             assert names_in(folder) == before
             assert run("clear", "--dir", str(folder), said="y\n")[0] == 0
-            assert {one.name for one in folder.iterdir()} <= {"lock", "owner.json", "secret", "alignments.json"}
+            assert {one.name for one in folder.iterdir()} <= {
+                "lock",
+                "owner.json",
+                "secret",
+                "alignments.json",
+                "forms.npz",
+            }
             assert (folder / "secret").read_bytes() == secret
             assert "no model" in run("show", "--dir", str(folder))[1]
         home.start(*home.names)

@@ -9,7 +9,8 @@ from plumbline.judge.answer import Answer
 from plumbline.judge.findings import read_findings
 from plumbline.judge.lights import light_of
 from services.common.run_folder import RunFolder
-from services.common.run_records import NOT_APPLICABLE, AskedParty, SessionLimit
+from services.common.run_records import NOT_APPLICABLE
+from services.common.session_limit import AskedParty, SessionLimit
 from tests.harness.judged_runs import NAMES, Feature, add_attempts_on_ciphertexts, outcome, typed, write_run
 
 COUNT = 100

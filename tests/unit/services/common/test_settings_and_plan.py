@@ -193,7 +193,9 @@ def test_a_description_that_cannot_work_is_refused_on_arrival(changes: dict[str,
 
 
 def _agreement(**plan: Any) -> Agreement:
-    return Agreement("5e55104e" * 4, TrainingPlan(**plan), 2, (PartyDescription("active", 1, 0, False, 9),))
+    return Agreement(
+        "5e55104e" * 4, TrainingPlan(**{"batch_size": 4, **plan}), 2, (PartyDescription("active", 1, 0, False, 9),)
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+"""After how many sessions an audit looks at what predictions gave away: the auditor's record of it."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from services.common import limits
+from services.common.run_records import SCHEMA
+
+
+@dataclass(frozen=True)
+class AskedParty:
+    """How much a passive party's owner lets an active party be answered of a record.
+
+    Attributes:
+        name: the passive party's.
+        features: d, its columns as they are encoded.
+        forms: how many linear forms of a record's features may be answered over all sessions.
+        sessions: how many sessions these are enough for; 1 at least, which no owner refuses.
+    """
+
+    name: str
+    features: Annotated[int, Field(ge=1, le=limits.FEATURES)]
+    forms: Annotated[int, Field(ge=1, le=limits.FEATURES)]
+    sessions: Annotated[int, Field(ge=1, le=limits.FEATURES)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionLimit:
+    """After how many sessions an audit looks at what predictions gave away; an auditor's.
+
+    Attributes:
+        schema: version of this format.
+        share: the share of a record's forms that owners are thought to let be answered (``most_forms``).
+        parties: what that means for each passive party, in the agreement's order.
+        records: how many records each further session was trained on, in the clear; 0 for none.
+        reason: why there is no further session where the limit allows some; a sentence.
+    """
+
+    schema: int = SCHEMA
+    share: Annotated[float, Field(gt=0, le=1)]
+    parties: Annotated[tuple[AskedParty, ...], Field(min_length=1)]
+    records: Annotated[int, Field(ge=0)] = 0
+    reason: str | None = None
+
+    @property
+    def sessions(self) -> int:
+        """The most sessions with any passive party."""
+        return max(one.sessions for one in self.parties)
