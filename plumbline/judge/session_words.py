@@ -50,10 +50,10 @@ def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], 
         return ""
     if limit.reason:
         return f"The lights of columns are for one session. {limit.reason}"
-    each = f"a session of {classes} classes takes {classes - 1} of them"
-    most = f"the most that PLUMBLINE_MOST_FORMS={limit.share:g} allows ({_forms(limit)}; {each})"
+    share, each = f"PLUMBLINE_MOST_FORMS={limit.share:g}", f"a session of {classes} classes takes {classes - 1} of them"
     if limit.sessions == 1:
-        return f"The lights of columns are for one session, {most}."
+        return f"The lights of columns are for one session: {share} allows no second ({_forms(limit)}; {each})."
+    most = f"the most that {share} allows ({_forms(limit)}; {each})"
     if is_untried(limit, columns):
         return f"The lights of columns are for one session: what {limit.sessions} tell, {most}, was not measured."
     lights = [light_of(one.one_session) for one in columns]

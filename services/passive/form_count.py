@@ -27,6 +27,7 @@ from services.party.features import AlignedFeatures, PartyData
 from services.party.party_model import PartyModel
 from services.party.table_hash import hash_of_features
 from vfl.arrays import FloatArray, IntArray, write_arrays
+from vfl.data.faults import counted
 from vfl.learning.forms import AnsweredForms, forms_of_weights, forms_per_model, most_forms
 from vfl.learning.networks import DenseNetwork
 
@@ -123,8 +124,8 @@ class FormCount:
             f"{self._share:g})"
         )
         told = (
-            f"With this session {terms.active} is answered with {after} independent sums of the columns of a "
-            f"record, in all its sessions: {features} tell the whole record."
+            f"With this session {terms.active} is answered with {counted(after, 'independent sum')} of the columns "
+            f"of a record, in all its sessions: {features} tell the whole record."
         )
         if after > most and (before or self._refuses_first):
             raise OutOfOrder(

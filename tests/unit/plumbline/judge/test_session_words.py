@@ -52,7 +52,7 @@ def test_lights_are_of_the_limit_and_one_session_stands_beside(tmp_path: Path) -
 def test_one_session_is_said_where_the_limit_allows_no_more(tmp_path: Path) -> None:
     answer = judged(tmp_path, replace(LIMIT, parties=(AskedParty("passive", 2, 1, 1),)))
     assert answer.sentence.startswith("If fintech joins")
-    assert answer.sessions.startswith("The lights of columns are for one session, the most that")
+    assert answer.sessions.startswith("The lights of columns are for one session: PLUMBLINE_MOST_FORMS=")
 
 
 def test_a_reason_is_told(tmp_path: Path) -> None:
