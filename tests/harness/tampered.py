@@ -84,8 +84,13 @@ _ANY: Mapping[str, Change] = {
 
 # -- JSON --------------------------------------------------------------------------------------------------------------
 
+
+def _misencoded(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"', b'"\xff', 1))
+
+
 _ANY_JSON: Mapping[str, Change] = {
-    "not UTF-8": lambda path: path.write_bytes(path.read_bytes().replace(b'"', b'"\xff', 1)) and None,
+    "not UTF-8": _misencoded,
     "null": partial(_written, "null"),
     "a number": partial(_written, "5"),
     "a text": partial(_written, '"schema"'),
