@@ -65,7 +65,7 @@ def report_again(run: AuditFolder) -> Findings:
         request = read_configuration(run.path / FILE).request()
     except ConfigurationError:
         raise
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise ConfigurationError(f"{run.path / FILE} asks for no audit that can be: {error} Run it again.") from error
     findings = judged(run, request)
     write_findings(run, findings, read_facts(run))

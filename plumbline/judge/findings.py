@@ -12,8 +12,10 @@ from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.judge.trials import DefenceTrial
+from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import content_of
+from services.common.words import escaped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,5 +140,10 @@ def read_findings(
     told = progress or silent
     predictions = read_prediction_findings(folder, passive_names, progress=told)
     training = tuple(read_training_findings(folder, progress=told))
+    names = {party.name for party in summary.parties}
+    if strangers := [escaped(one.party, 200) for one in training if one.party not in names]:
+        raise RunFolderError(
+            f"{folder.path} has a file training-{strangers[0]}.json, of a party that wasn't in the session: remove it."
+        )
     answer = answer_of(summary, predictions, training, titles or {})
     return Findings(summary, predictions, training, answer, folder=folder)

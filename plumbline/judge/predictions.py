@@ -16,7 +16,7 @@ from plumbline.judge.verdicts import CategoryVerdict, ColumnVerdict, Evidence, S
 from services.common.limits import LARGEST_SHARE
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
-from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, PredictionAttackOutcome
+from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, PredictionAttackOutcome
 from services.common.session_limit import SessionLimit
 from vfl.arrays import FloatArray
 
@@ -195,7 +195,7 @@ def _without_unusable(outcome: PredictionAttackOutcome, arrays: Mapping[str, Flo
     return replace(outcome, status=FAILED, reason=reason)
 
 
-def _none_judged(outcome: PredictionAttackOutcome) -> str:
+def _none_judged(outcome: PredictionAttackOutcome) -> AttackStatus:
     return NOT_APPLICABLE if outcome.is_done else outcome.status
 
 

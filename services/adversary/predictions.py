@@ -18,7 +18,7 @@ from services.adversary.load import labelled
 from services.adversary.watching import TellsAttack, nobody_watches
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
-from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, Estimates, PredictionAttackOutcome
+from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, Estimates, PredictionAttackOutcome
 from vfl.arrays import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -170,7 +170,8 @@ class AttackedBatch:
         """Run an attack, and keep what becomes of it."""
         label, attack, view = mounted.label, mounted.attack, mounted.view
         start = time.perf_counter()
-        status, reason, notes = DONE, None, tuple[str, ...]()
+        status: AttackStatus = DONE
+        reason, notes = None, tuple[str, ...]()
         try:
             found = attacks.reconstruct(attack, view())
             self._keep(label, found)

@@ -19,7 +19,7 @@ from services.adversary.watching import TellsAttack, nobody_watches
 from services.common.agreement import Agreement
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
-from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, TrainingAttackOutcome
+from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, TrainingAttackOutcome
 from services.party.party_training import PartyTraining
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
@@ -116,7 +116,8 @@ class TrainingAdversary:
             tell(number, len(self._mounted), name)
             start = time.perf_counter()
             found: dict[str, Any] = {}
-            status, reason = DONE, None
+            status: AttackStatus = DONE
+            reason = None
             try:
                 if name in self._refused:
                     raise self._refused[name]

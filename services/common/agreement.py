@@ -223,8 +223,8 @@ class Agreement:
     def check_all(self) -> None:
         """Check the plan and every party's description as well: all that messages check one by one."""
         self.plan.check()
-        for one in (*self.parties, *self.announced):
-            one.check()
+        for party in self.parties:
+            party.check()
         self.check()
 
     def check(self) -> None:

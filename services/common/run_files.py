@@ -8,20 +8,21 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import SchemaValidator, from_json, to_json
 
 from services.common.words import escaped
 
 AGAIN = "Run it again, into a new folder."
-# A session of limits.STEPS steps leaves half as much, in fewer values.
-_MOST_JSON_BYTES, _MOST_JSON_VALUES = 1 << 30, 10_000_000
-_MOST_SAID = 200
+# 300,000 steps, or half a million test records: more of either, and what is read doesn't fit a gigabyte.
+_MOST_JSON_BYTES, _MOST_JSON_VALUES = 1 << 27, 3_000_000
+_MOST_NAMES, _MOST_SAID = 10_000, 200
 
 T = TypeVar("T")
 
@@ -82,26 +83,29 @@ def check_file(path: Path, missing: str) -> None:
         raise RunFolderError(f"{path} is broken: a folder, a pipe or a device stands in its place. {AGAIN}")
 
 
-def read_json(path: Path, missing: str = AGAIN) -> Any:
-    """Read a JSON file. Raises RunFolderError."""
+def read_json(path: Path, missing: str = AGAIN, again: str = AGAIN) -> Any:
+    """Read a JSON file; ``again`` says what to do where it is broken. Raises RunFolderError."""
     check_file(path, missing)
     try:
         if path.stat().st_size > _MOST_JSON_BYTES:
-            raise RunFolderError(f"{path} is broken: larger than any run writes. {AGAIN}")
+            raise RunFolderError(f"{path} is broken: larger than any run writes. {again}")
         content = path.read_bytes()
         if sum(map(content.count, (b",", b"[", b"{"))) > _MOST_JSON_VALUES:
-            raise RunFolderError(f"{path} is broken: more values than any run writes. {AGAIN}")
-        return from_json(content)
+            raise RunFolderError(f"{path} is broken: more values than any run writes. {again}")
+        values = from_json(content)
+        if isinstance(values, dict | list) and _most_names(values) > _MOST_NAMES:
+            raise RunFolderError(f"{path} is broken: an object of more entries than any run writes. {again}")
+        return values
     except RunFolderError:
         raise
     except (OSError, ValueError) as error:
-        raise RunFolderError(f"{path} is broken: {escaped(str(error), _MOST_SAID)}. {AGAIN}") from error
+        raise RunFolderError(f"{path} is broken: {escaped(str(error), _MOST_SAID)}. {again}") from error
 
 
 def parsed(kind: Any, content: Any, path: Path, again: str = AGAIN) -> Any:
     """What a file holds as its type, strictly: no text for a number. Raises RunFolderError naming the first fault."""
     try:
-        return TypeAdapter(kind).validate_json(to_json(content), strict=True)
+        return _validator(kind).validate_json(to_json(content), strict=True)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = escaped(".".join(str(part) for part in first["loc"]), _MOST_SAID)
@@ -109,6 +113,34 @@ def parsed(kind: Any, content: Any, path: Path, again: str = AGAIN) -> Any:
         raise RunFolderError(f"{path} is broken{at}: {escaped(first['msg'], _MOST_SAID)}. {again}") from error
     except (ValueError, RecursionError) as error:
         raise RunFolderError(f"{path} is broken: {escaped(str(error), _MOST_SAID)}. {again}") from error
+
+
+def _most_names(content: Any) -> int:
+    """Entries of the largest object: as many names as values take several times the memory."""
+    most, within = 0, [content]
+    while within:
+        one = within.pop()
+        if isinstance(one, dict):
+            most = max(most, len(one))
+        within += [
+            inner for inner in (one.values() if isinstance(one, dict) else one) if isinstance(inner, dict | list)
+        ]
+    return most
+
+
+@cache
+def _validator(kind: Any) -> SchemaValidator:
+    """What checks a type: a list ends at its first fault, of which a file may hold millions."""
+
+    def ending(schema: Any) -> Any:
+        if isinstance(schema, list):
+            return [ending(one) for one in schema]
+        if not isinstance(schema, dict):
+            return schema
+        ends = {"fail_fast": True} if schema.get("type") in ("list", "tuple") else {}
+        return {key: ending(one) for key, one in schema.items()} | ends
+
+    return SchemaValidator(ending(TypeAdapter(kind).core_schema))
 
 
 def read_arrays(path: Path, missing: str = AGAIN) -> dict[str, NDArray[Any]]:

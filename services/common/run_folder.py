@@ -5,6 +5,7 @@ What the files hold are the types of ``run_records``; `docs/reference/run-folder
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -122,7 +123,7 @@ class RunFolder:
         return {path.stem: self.record(path.stem) for path in sorted(self.path.glob("*.json"))}
 
     def _record_file(self, party: str) -> Path:
-        return self.path / f"{party}.json"
+        return self._at(f"{party}.json")
 
     def write_weights(self, party: str, weights: PartyWeights) -> None:
         """Write ``<party>-weights.npz``."""
@@ -133,7 +134,7 @@ class RunFolder:
         return arrays_as(PartyWeights, self._weights_file(party), _NO_ARRAYS)
 
     def _weights_file(self, party: str) -> Path:
-        return self.path / f"{party}-weights.npz"
+        return self._at(f"{party}-weights.npz")
 
     def write_features(self, party: str, features: PartyFeatures) -> None:
         """Write ``<party>-features.npz``."""
@@ -152,7 +153,7 @@ class RunFolder:
         return labels
 
     def _features_file(self, party: str) -> Path:
-        return self.path / f"{party}-features.npz"
+        return self._at(f"{party}-features.npz")
 
     # -- what attacks found --------------------------------------------------------------------------------------------
 
@@ -171,16 +172,16 @@ class RunFolder:
         return Estimates(arrays.pop("rows"), arrays, auxiliary_rows=arrays.pop(_KNOWN_ROWS, None))
 
     def _estimates_file(self, batch: int) -> Path:
-        return self.path / _ATTACKS / f"estimates-{batch}.npz"
+        return self._at(f"{_ATTACKS}/estimates-{batch}.npz")
 
     def write_prediction_outcomes(self, outcomes: Sequence[PredictionAttackOutcome]) -> None:
         """Write ``attacks/outcomes.json``."""
-        self._write_text(self.path / _ATTACKS / _OUTCOMES, content_of(outcomes))
+        self._write_text(self._at(f"{_ATTACKS}/{_OUTCOMES}"), content_of(outcomes))
 
     def prediction_outcomes(self) -> tuple[PredictionAttackOutcome, ...]:
         """Read ``attacks/outcomes.json``; empty when no attack was switched on."""
-        path = self.path / _ATTACKS / _OUTCOMES
-        return _parsed_list(PredictionAttackOutcome, path) if path.exists() else ()
+        path = self._at(f"{_ATTACKS}/{_OUTCOMES}")
+        return _parsed_list(PredictionAttackOutcome, path) if os.path.lexists(path) else ()
 
     def write_session_limit(self, limit: SessionLimit) -> None:
         """Write ``attacks/sessions.json``, as an auditor does."""
@@ -193,20 +194,27 @@ class RunFolder:
 
     @property
     def _limit_file(self) -> Path:
-        return self.path / _ATTACKS / "sessions.json"
+        return self._at(f"{_ATTACKS}/sessions.json")
 
     def write_training_outcomes(self, party: str, outcomes: Sequence[TrainingAttackOutcome]) -> None:
         """Write ``attacks/training-<party>.json``."""
-        self._write_text(self.path / _ATTACKS / f"training-{party}.json", content_of(outcomes))
+        self._write_text(self._outcomes_file(party), content_of(outcomes))
 
     def has_training_outcomes(self, party: str) -> bool:
         """Whether a party has written what its attacks on training found."""
-        return (self.path / _ATTACKS / f"training-{party}.json").exists()
+        return self._outcomes_file(party).exists()
 
     def training_outcomes(self) -> tuple[TrainingAttackOutcome, ...]:
         """Read ``attacks/training-<party>.json`` of every party; empty when no attack was switched on."""
-        paths = sorted((self.path / _ATTACKS).glob("training-*.json"))
-        return tuple(one for path in paths for one in _parsed_list(TrainingAttackOutcome, path))
+        found = list[TrainingAttackOutcome]()
+        for file in sorted((self.path / _ATTACKS).glob("training-*.json")):
+            party = file.stem.removeprefix("training-")
+            path = self._outcomes_file(party)
+            outcomes = _parsed_list(TrainingAttackOutcome, path)
+            if any(one.party != party for one in outcomes):
+                raise RunFolderError(f"{path} is broken: it tells of attacks of another party than {party}. {AGAIN}")
+            found += outcomes
+        return tuple(found)
 
     def write_training_arrays(self, party: str, attack: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write ``attacks/training-<party>-<attack>.npz``; its arrays depend on the outcome's kind."""
@@ -224,8 +232,15 @@ class RunFolder:
         peers = [name.removeprefix(VALUES_OF) for name in arrays if name.startswith(VALUES_OF)]
         return {peer: FoundValues(arrays[VALUES_OF + peer], arrays.get(ROWS_OF + peer)) for peer in peers}
 
+    def _outcomes_file(self, party: str) -> Path:
+        return self._at(f"{_ATTACKS}/training-{party}.json")
+
     def _training_file(self, party: str, attack: str) -> Path:
-        return self.path / _ATTACKS / f"training-{party}-{attack}.npz"
+        return self._at(f"{_ATTACKS}/training-{party}-{attack}.npz")
+
+    def _at(self, place: str) -> Path:
+        """The file that stands at a place of the folder."""
+        return self.path / place
 
     @staticmethod
     def _write_text(path: Path, content: Any) -> None:

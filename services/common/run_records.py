@@ -6,7 +6,7 @@ readers of other languages in `docs/reference/run-folder.md`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,10 @@ SCHEMA = 1
 STAGES = ("encrypt", "wait", "product", "mask", "decrypt", "update")
 _NAMES = Holds("d", "U")
 # What an attack's status says.
-DONE, NOT_APPLICABLE, FAILED = "done", "not applicable", "failed"
+DONE: Final = "done"
+NOT_APPLICABLE: Final = "not applicable"
+FAILED: Final = "failed"
+AttackStatus = Literal["done", "not applicable", "failed"]
 
 # Of what a file says: no count is negative or beyond 64 bits, and no duration endless.
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -205,7 +208,7 @@ class PredictionAttackOutcome:
     attack: str
     batch: Count
     records: Count
-    status: Literal["done", "not applicable", "failed"]
+    status: AttackStatus
     reason: str | None = None
     level: Level | None = None
     sees_scores: bool | None = None
@@ -240,7 +243,7 @@ class TrainingAttackOutcome:
     kind: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
-    status: Literal["done", "not applicable", "failed"]
+    status: AttackStatus
     seconds: Seconds
 
     @property

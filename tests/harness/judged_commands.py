@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 # A command that takes longer, of the processor or waiting, is ended by the kernel.
-_MOST_SECONDS, _MOST_WAITING = 30, 15
+_MOST_SECONDS, _MOST_WAITING = 30, 60
 
 _WARM = (
     "plumbline.audit.report.party_report",

@@ -14,6 +14,7 @@ from services.common.run_folder import RunFolder
 from services.common.run_records import (
     DONE,
     NOT_APPLICABLE,
+    AttackStatus,
     Estimates,
     FoundLabels,
     PartyFeatures,
@@ -83,7 +84,12 @@ def write_run(
 
 
 def outcome(
-    attack: str, status: str = DONE, *, reason: str | None = None, level: Level = "nothing", sees_scores: bool = True
+    attack: str,
+    status: AttackStatus = DONE,
+    *,
+    reason: str | None = None,
+    level: Level = "nothing",
+    sees_scores: bool = True,
 ) -> PredictionAttackOutcome:
     """How one attack on the first batch went."""
     return PredictionAttackOutcome(
@@ -120,7 +126,13 @@ def add_attempts_on_ciphertexts(run: RunFolder) -> RunFolder:
 
 
 def add_outcome(
-    run: RunFolder, party: str, attack: str, status: str = DONE, *, reason: str | None = None, kind: str | None = None
+    run: RunFolder,
+    party: str,
+    attack: str,
+    status: AttackStatus = DONE,
+    *,
+    reason: str | None = None,
+    kind: str | None = None,
 ) -> RunFolder:
     """Add how one attack on training went to what else a party tried."""
     one = TrainingAttackOutcome(attack=attack, party=party, kind=kind, status=status, reason=reason, seconds=0.1)

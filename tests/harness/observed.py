@@ -5,6 +5,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from plumbline.audit.watching import observer
 from plumbline.federation_status import FederationStatus
@@ -28,9 +29,9 @@ class _Serving:
 def observe(base: Path, run: Path, pages: Path) -> int:
     """Write the pages of a run's parties, as the auditor's process does; ``base`` is the run as it was."""
     agreement = json.loads((base / "parties" / "active.json").read_text())["agreement"]
-    observer.Federation = _Serving(agreement["session_id"])  # type: ignore[misc, assignment]
-    observer._PATIENCE = observer._SECONDS_BETWEEN_LOOKS = 0.0
-    status = observer.main(["--address", "127.0.0.1:1", "--pages", str(pages), str(run / "parties")])
+    serving = _Serving(agreement["session_id"])
+    with patch.multiple(observer, Federation=serving, _PATIENCE=0.0, _SECONDS_BETWEEN_LOOKS=0.0):
+        status = observer.main(["--address", "127.0.0.1:1", "--pages", str(pages), str(run / "parties")])
     # What a reader of the pages is told.
     sys.stdout.write((pages / "index.html").read_text())
     return status

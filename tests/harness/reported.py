@@ -14,6 +14,7 @@ from services.common.run_records import (
     DONE,
     FAILED,
     STAGES,
+    AttackStatus,
     EpochRecord,
     Estimates,
     PartyFeatures,
@@ -45,7 +46,7 @@ PLAIN = (MadeColumn("age", offset=18, scale=60), MadeColumn("income", offset=0, 
 
 
 def _outcome(
-    attack: str, status: str = DONE, level: Level = "nothing", reason: str | None = None
+    attack: str, status: AttackStatus = DONE, level: Level = "nothing", reason: str | None = None
 ) -> PredictionAttackOutcome:
     return PredictionAttackOutcome(
         attack=attack,

@@ -17,6 +17,8 @@ import numpy as np
 Change = Callable[[Path], None]
 HUGE = "9" * 10_000
 DEEP = "[" * 100_000 + "]" * 100_000
+# Of what a file may hold at most, or nearly: a reader may begin to check it.
+_ENTRIES, _LISTS = 2_900_000, 1_400_000
 PARTIES, ATTACKS = "parties/", "parties/attacks/"
 RECORDS = (f"{PARTIES}active.json", f"{PARTIES}passive.json")
 OUTCOMES = (f"{ATTACKS}outcomes.json", f"{ATTACKS}training-passive.json")
@@ -84,8 +86,13 @@ _ANY: Mapping[str, Change] = {
 
 # -- JSON --------------------------------------------------------------------------------------------------------------
 
+
+def _misencoded(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"', b'"\xff', 1))
+
+
 _ANY_JSON: Mapping[str, Change] = {
-    "not UTF-8": lambda path: path.write_bytes(path.read_bytes().replace(b'"', b'"\xff', 1)) and None,
+    "not UTF-8": _misencoded,
     "null": partial(_written, "null"),
     "a number": partial(_written, "5"),
     "a text": partial(_written, '"schema"'),
@@ -96,7 +103,8 @@ _ANY_JSON: Mapping[str, Change] = {
     "very deep": partial(_written, DEEP),
     "very deep objects": partial(_written, '{"schema": ' * 100_000 + "1" + "}" * 100_000),
     "a huge number": partial(_written, HUGE),
-    "many empty lists": partial(_written, "[" + "[]," * 20_000_000 + "[]]"),
+    "many empty lists": partial(_written, "[" + "[]," * _LISTS * 2 + "[]]"),
+    "a sparse file beyond memory": partial(os.truncate, length=1 << 40),
 }
 
 
@@ -123,6 +131,11 @@ def _every(key: str, value: Any) -> Change:
         path.write_text(json.dumps([one | {key: value} for one in json.loads(path.read_text())]))
 
     return change
+
+
+def _many_names(path: Path) -> None:
+    """As many names as a file may have values."""
+    _written('{"schema": 1, "bytes_by_message": {' + ",".join(f'"{one}":"x"' for one in range(_ENTRIES)) + "}}", path)
 
 
 _PLAN, _FIRST, _SECOND = ("agreement", "plan"), ("agreement", "parties", 0), ("agreement", "parties", 1)
@@ -167,6 +180,8 @@ _IN_RECORDS: Mapping[str, Change] = {
     "negative bytes": _set({"Join": -7}, "bytes_by_message"),
     "huge bytes": _set({"Join": "LARGE"}, "bytes_by_message"),
     "huge memory": _set("LARGE", "peak_memory_bytes"),
+    "a million steps that are lists": partial(_written, '{"schema": 1, "steps": [' + "[]," * _LISTS + "[]]}"),
+    "a million names": _many_names,
     "predictions that are none": _set([[]], "predictions"),
     "channels that are none": _set([{"key_holder": 3}], "channels"),
 }
@@ -416,17 +431,15 @@ _IN_ARRAYS: Mapping[tuple[str, str], Change] = {
     (_LABELS, "epochs in words"): _changed(lambda array: array.astype("U"), "step_epoch"),
     (_LABELS, "epochs beyond number"): _changed(lambda array: array + 2**62, "step_epoch"),
 }
-# What a run may have written, for all that a reader can know.
+# What a run may have written, for all that a reader can know: it is taken.
 _VALID = frozenset(
     {
         (_FEATURES, "one source of all"),
         (_ESTIMATES, "huge estimates"),
         (OUTCOMES[1], "an unknown kind"),
         (OUTCOMES[1], "huge facts"),
-        (RECORDS[0], "scores that are no numbers"),
-        (RECORDS[0], "no agreement"),
-        (RECORDS[1], "no agreement"),
-        (OUTCOMES[0], "an unknown attack"),
+        (RECORDS[0], "an endless loss"),
+        (OWN[3], "an endless change"),
     }
 )
 
@@ -454,4 +467,6 @@ def _pairs() -> Iterator[tuple[str, str, Change]]:
         yield file, name, change
 
 
+# What leaves nothing of a file that a reader could take.
+RUINED = {*_ANY, *_ANY_JSON} - {"an object of nothing"}
 TAMPERINGS = tuple(Tampering(name, file, change, (file, name) in _VALID) for file, name, change in _pairs())

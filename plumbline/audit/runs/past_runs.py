@@ -112,7 +112,7 @@ def asked_in(folder: Path) -> dict[str, Any]:
 def results_in(folder: Path) -> Results:
     """Every number of a run's report; empty before there are any. Raises RunFolderError for a broken file."""
     file = AuditFolder(folder).results
-    return parsed(Results, read_json(file, _REPEAT), file, _REPEAT) if os.path.lexists(file) else {}
+    return parsed(Results, read_json(file, _REPEAT, _REPEAT), file, _REPEAT) if os.path.lexists(file) else {}
 
 
 def _run_in(folder: Path) -> PastRun:
@@ -134,7 +134,9 @@ def _unless_broken(read: Callable[[], T], faults: list[str]) -> T | None:
         return read()
     except ValueError as error:
         faults.append(str(error))
-        return None
+    except TypeError:  # options of other types than any request has
+        faults.append(f"{FILE} is broken: what it asks for is of no type that it can be. {_REPEAT}")
+    return None
 
 
 def _time_of(folder: Path) -> str:

@@ -74,7 +74,7 @@ def read_status(folder: Path) -> RunStatus | None:
     file = folder / _FILE
     if not os.path.lexists(file):
         return None
-    status: RunStatus = parsed(RunStatus, read_json(file, _REPEAT), file, _REPEAT)
+    status: RunStatus = parsed(RunStatus, read_json(file, _REPEAT, _REPEAT), file, _REPEAT)
     if status.status == "running" and not _is_held(folder):
         return replace(status, status="stopped", reason=_KILLED)
     return status

@@ -110,10 +110,23 @@ def report(
     if not pages.has_run(status.session_id):
         pages.show([*lines, "The auditor is judging what leaked."], trouble)
         with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
-            folder = _complete(runs, Path(scratch), status.session_id, awaits_passive=awaits_passive)
-            _judge(folder, status.session_id, seconds, pages)
+            try:
+                folder = _complete(runs, Path(scratch), status.session_id, awaits_passive=awaits_passive)
+                _judge(folder, status.session_id, seconds, pages)
+            except RunFolderError as error:
+                # Nobody but the auditor knows its own folder.
+                said = str(error).replace(f"{scratch}/", "").replace(scratch, " with ".join(map(str, runs)))
+                raise RunFolderError(said) from error
     pages.show(lines, trouble, is_over=True)
     typer.echo(f"The report of session {status.session_id[:8]} is there.")
+
+
+class _Joined(RunFolder):
+    """All parties' folders as one; what is said of a file names the party's own."""
+
+    def _at(self, place: str) -> Path:
+        link = super()._at(place)
+        return link.readlink() if link.is_symlink() else link
 
 
 def joined(runs: Sequence[Path], into: Path) -> RunFolder:
@@ -129,7 +142,7 @@ def joined(runs: Sequence[Path], into: Path) -> RunFolder:
                     raise RunFolderError(f"{file} is in another party's folder as well: remove the wrong one.")
                 link.unlink(missing_ok=True)
                 link.symlink_to(file.absolute())
-    return RunFolder(into)
+    return _Joined(into)
 
 
 def _complete(runs: Sequence[Path], scratch: Path, session_id: str, *, awaits_passive: bool) -> RunFolder:

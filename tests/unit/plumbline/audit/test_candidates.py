@@ -120,6 +120,6 @@ def test_a_leak_of_ciphertexts_is_tried_on_ciphertexts(
 
 def test_nothing_was_tried_where_no_file_says_so_and_another_file_is_refused(tmp_path: Path) -> None:
     assert read_trials(AuditFolder(tmp_path)) == ()
-    (tmp_path / "candidates.json").write_text('[{"defence": "x", "other": 1}]')
-    with pytest.raises(ValueError, match="not of this version"):
+    (tmp_path / "candidates.json").write_text('[{"other": 1}]')
+    with pytest.raises(ValueError, match=r"candidates\.json is broken at 0\.defence"):
         read_trials(AuditFolder(tmp_path))

@@ -162,3 +162,9 @@ def test_judging_says_how_far_it_is(tmp_path: Path) -> None:
     names = [what for what, _, _ in told]
     assert names.index("half_star") < names.index("columns") < names.index("label_recovery")
     assert all(0 <= done < of for _, done, of in told)
+
+
+def test_outcomes_of_a_party_that_was_not_in_the_session_are_refused_by_their_file(tmp_path: Path) -> None:
+    run = add_label_attack(write_run(tmp_path, {"passive": COLUMNS}), 0, party="nobody")
+    with pytest.raises(RunFolderError, match=r"training-nobody\.json.*wasn't in the session: remove it"):
+        found(run)

@@ -11,7 +11,7 @@ from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
-from services.common.run_records import DONE, FAILED, Estimates, PartyFeatures, PredictionAttackOutcome
+from services.common.run_records import DONE, FAILED, AttackStatus, Estimates, PartyFeatures, PredictionAttackOutcome
 from vfl.arrays import FloatArray, IntArray
 
 LABELS = np.array([0, 1] * 10)
@@ -32,7 +32,7 @@ def folder(path: Path, *outcomes: PredictionAttackOutcome, **estimates: FloatArr
 
 
 def outcome(
-    attack: str, status: str = DONE, *, batch: int = 0, reason: str | None = None, level: Level | None = None
+    attack: str, status: AttackStatus = DONE, *, batch: int = 0, reason: str | None = None, level: Level | None = None
 ) -> PredictionAttackOutcome:
     return PredictionAttackOutcome(
         attack=attack, batch=batch, records=4, status=status, reason=reason, level=level, seconds=0.5

@@ -48,10 +48,13 @@ def test_what_a_session_violates_stands_before_what_is_assumed() -> None:
 
 
 def auc_of(folder: Path, scores: FloatArray, labels: list[int]) -> float:
-    parties = tuple(PartyDescription(name, 2, 0, False, 10) for name in ("active", "passive"))
+    parties = tuple(PartyDescription(name, 2, 0, False, len(labels)) for name in ("active", "passive"))
     record = PartyRecord(
-        agreement=Agreement("0123456789", TrainingPlan(cipher="plain", batch_size=8), scores.shape[1], parties),
+        agreement=Agreement(
+            "0123456789abcdef" * 2, TrainingPlan(cipher="plain", batch_size=8), scores.shape[1], parties
+        ),
         steps=(),
+        test_rows=tuple(range(len(labels))),
         test_labels=tuple(labels),
         test_scores=tuple(map(tuple, scores.tolist())),
         class_names=tuple("abc"),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from attacks.recovered_values import value_arrays
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder
-from services.common.run_records import DONE, FAILED, PartyFeatures, PartyWeights, TrainingAttackOutcome
+from services.common.run_records import DONE, FAILED, AttackStatus, PartyFeatures, PartyWeights, TrainingAttackOutcome
 
 LABELS = np.array([0, 1, 1, 0, 1])
 COLUMN = np.array([0.5, -0.25, 0.0, 1.0, 0.75])
@@ -21,7 +21,7 @@ def judged(
     path: Path,
     kind: str | None,
     arrays: Mapping[str, NDArray[Any]],
-    status: str = DONE,
+    status: AttackStatus = DONE,
     reason: str = "",
     active: PartyFeatures | None = None,
 ) -> TrainingFinding:
@@ -122,7 +122,7 @@ def test_products_count_by_the_variance_that_they_tell(tmp_path: Path, error: fl
     ],
 )
 def test_what_cannot_be_scored_has_no_number(
-    tmp_path: Path, kind: str | None, status: str, reason: str, words: str
+    tmp_path: Path, kind: str | None, status: AttackStatus, reason: str, words: str
 ) -> None:
     found = judged(tmp_path, kind, {"labels": np.array([0])}, status, reason)
     assert not found.is_scored
