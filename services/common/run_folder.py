@@ -190,7 +190,7 @@ class RunFolder:
     def session_limit(self) -> SessionLimit | None:
         """Read ``attacks/sessions.json``; None where no auditor looked beyond the run's own session."""
         path = self._limit_file
-        return _parsed(SessionLimit, read_json(path), path) if path.exists() else None
+        return _parsed(SessionLimit, read_json(path), path) if os.path.lexists(path) else None
 
     @property
     def _limit_file(self) -> Path:
