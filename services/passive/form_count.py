@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.common.agreement import ProposedTerms
-from services.common.errors import OutOfOrder
+from services.common.errors import Diverged, OutOfOrder
 from services.common.state_folder import State, StateError, StateInMemory, secret_of
 from services.party.features import AlignedFeatures, PartyData
 from services.party.party_model import PartyModel
@@ -146,10 +146,17 @@ class FormCount:
             places: which of them, as rows of the common order.
 
         Raises:
+            Diverged: for weights beyond numbers, whose forms can't be told.
+            OutOfOrder: where a record would pass the limit, which a session's first look at it can't have seen: what
+                another one was answered with may be counted after it.
             StateNotKept: where it can't be written. Nothing has been counted then.
         """
         active = model.agreement.active.name
         coordinates, forms = _forms_of(model.parameters, aligned)
+        if not np.isfinite(forms).all():
+            raise Diverged(f"{self._name}'s weights have grown beyond numbers: choose a smaller learning_rate or l2.")
+        # A first session may pass the owner's limit by itself, and by no more than one model.
+        allowed = max(most_forms(self._share, len(self._data.grids)), forms_per_model(model.agreement.classes))
         rows = aligned.rows[places]
         with self._lock:
             account = self._accounts.get(active)
@@ -160,6 +167,11 @@ class FormCount:
                 return
             ranks = after.ranks(keys)
             most = int(ranks.max())
+            if self._share < 1 and most > allowed:
+                raise OutOfOrder(
+                    f"This answer would be sum {most} of the columns of a record, and {self._name}'s owner allows "
+                    f"{allowed} (PLUMBLINE_MOST_FORMS={self._share:g})."
+                )
             row = int(rows[ranks == most].min())
             spent = Spent(active, len(after.records), most, row, len(self._data.grids))
             if account is not None and account.spent.most > spent.most:

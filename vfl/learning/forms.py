@@ -136,14 +136,37 @@ def _independent(forms: FloatArray, basis: Sequence[int], candidates: Sequence[i
     rows = rows / np.maximum(np.abs(rows).max(axis=0, initial=0), np.finfo(np.float64).tiny)
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
     spanned = np.linalg.qr(rows[: len(basis)].T)[0]
-    found = []
-    for candidate, row in zip(candidates, rows[len(basis) :], strict=True):
-        rest = row
+    found: list[int] = []
+    chosen = list(range(len(basis)))
+    for at, candidate in enumerate(candidates, start=len(basis)):
+        if len(chosen) == rows.shape[1]:
+            break
+        rest = row = rows[at]
         # Twice: what rounding leaves of the first projection would count as a direction.
         for _ in range(2):
             rest = rest - spanned @ (spanned.T @ rest)
         length = np.linalg.norm(rest)
-        if length > _ROUNDING:
+        if length > _ROUNDING or not _is_combination(rows[chosen], row):
             found.append(candidate)
-            spanned = np.column_stack([spanned, rest / length])
+            chosen.append(at)
+            spanned = np.column_stack([spanned, rest / length if length else rest])
     return found
+
+
+def _is_combination(basis: FloatArray, row: FloatArray) -> bool:
+    """Whether forms give another one in every coordinate to rounding, however much larger others are.
+
+    A record's score holds what a small weight tells to its last digit where the feature of a huge one is 0.
+    """
+    magnitudes = np.where(row != 0, np.abs(row), np.abs(basis).max(axis=0, initial=0))
+    sizes = np.where(magnitudes > 0, magnitudes, 1.0)
+    basis, row = basis / sizes, row / sizes
+    basis = basis / np.linalg.norm(basis, axis=1, keepdims=True)
+    if not np.isfinite(basis).all():
+        return False
+    factors = np.zeros(len(basis))
+    # Again, for what rounding leaves of the first solution.
+    for _ in range(3):
+        factors = factors + np.linalg.lstsq(basis.T, row - factors @ basis, rcond=None)[0]
+    rest = np.abs(row - factors @ basis)
+    return bool((rest <= _ROUNDING * (np.abs(row) + np.abs(factors) @ np.abs(basis))).all())

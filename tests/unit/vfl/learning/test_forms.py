@@ -88,3 +88,25 @@ def test_a_model_tells_one_form_less_than_it_has_classes(classes: int) -> None:
 
 def test_the_limit_is_a_share_of_the_columns_and_never_nothing() -> None:
     assert [most_forms(share, 15) for share in (0.01, 0.5, 0.99, 1.0)] == [1, 7, 14, 15]
+
+
+def test_a_huge_weight_hides_no_other() -> None:
+    """A record whose feature is 0 where the weight is huge shows the others to the last digit."""
+    generator = np.random.default_rng(0)
+    huge = [np.full(6, 1e16), *(np.r_[1e16, generator.normal(size=5)] for _ in range(5))]
+    count = AnsweredForms.none()
+    for form in [*huge, *huge]:
+        count = count.answered(KEYS, NAMES, form[None])
+    record = np.r_[0.0, generator.uniform(size=5)]
+    solved = np.linalg.lstsq(np.array(huge[1:])[:, 1:], np.array(huge[1:]) @ record, rcond=None)[0]
+    assert np.allclose(solved, record[1:], atol=1e-9)
+    assert count.ranks(KEYS[:1]).tolist() == [6]
+
+
+def test_huge_weights_told_again_are_no_further_forms() -> None:
+    generator = np.random.default_rng(0)
+    count = AnsweredForms.none()
+    forms = [np.full(6, 1e16), *(np.r_[1e16, generator.normal(size=5)] for _ in range(3))]
+    for form in [*forms, *forms, 3 * forms[1] - forms[2]]:
+        count = count.answered(KEYS, NAMES, form[None])
+    assert count.ranks(KEYS[:1]).tolist() == [4]
