@@ -162,7 +162,7 @@ class FormCount:
             account = self._accounts.get(active)
             before = AnsweredForms.none() if account is None else account.forms
             keys = self._keys(rows)
-            after = before.answered(keys, coordinates, forms)
+            after = before.answered(keys, coordinates, forms, len(self._data.grids))
             if after is before:
                 return
             ranks = after.ranks(keys)
@@ -198,23 +198,23 @@ def spent_in(content: bytes) -> list[Spent]:
 
 
 def _forms_of(parameters: DenseNetwork, aligned: AlignedFeatures) -> tuple[tuple[str, ...], FloatArray]:
-    """The forms that a model tells of a record, and what they are of, in the source's units."""
+    """The forms that a model tells of a record, and what they are of."""
     if not parameters.is_linear:
         # No form of the features: each class's logit but one counts as a form of its own.
         digest = hash_of_features(np.concatenate([layer.ravel() for layer in parameters.weights]))
         count = forms_per_model(parameters.outputs)
         return tuple(f"network {digest} {number}" for number in range(count)), np.eye(count)
-    weights = parameters.weights[0]
-    scales = np.array([one.scale for one in aligned.columns])
-    # A scale of 0 is a constant's, which is encoded as 0; rows that are scaled together have no scale of a column's.
-    factors = np.where(np.isnan(scales), 1.0, np.divide(1.0, scales, out=np.zeros_like(scales), where=scales != 0))
-    return _coordinates(aligned), forms_of_weights(weights * factors[:, None])
+    return _coordinates(aligned), forms_of_weights(parameters.weights[0])
 
 
 def _coordinates(aligned: AlignedFeatures) -> tuple[str, ...]:
-    """Names of features; a code's meaning changes with the records that it was learned from, so it has one for each."""
+    """Names of features as they are encoded, one for each scale and each meaning of a code.
+
+    A value is cut to the range of the records that a session trains on, which the active party chooses: of another
+    range, the same sum tells of a record on which side of it a value lies.
+    """
     return tuple(
-        f"{one.name} {hash_of_features(aligned.features[:, at])}" if one.kind == "code" else one.name
+        f"{one.name} {hash_of_features(aligned.features[:, at]) if one.kind == 'code' else (one.offset, one.scale)}"
         for at, one in enumerate(aligned.columns)
     )
 

@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 from plumbline.cli import app
 from services.active.interfaces import EpochOutcome
 from services.common.errors import Diverged, OutOfOrder
-from services.common.state_folder import StateError, StateFolder, StateNotKept
+from services.common.state_folder import StateError, StateFolder, StateInMemory, StateNotKept
+from services.party.party_model import rows_of_plan
 from services.passive.form_count import FORMS, FormCount, spent_in
-from tests.harness.parties import ACTIVE, PASSIVE, Watcher, active_data, house, party_data, small_settings
+from tests.harness.parties import ACTIVE, PASSIVE, Watcher, active_data, data_of, house, party_data, small_settings
 from tests.harness.processes import weights_of
 from tests.harness.restarts import Town, town
 from vfl.learning.networks import DenseNetwork
@@ -332,3 +333,25 @@ def test_the_owner_sees_what_was_spent_and_for_which_record_most(tmp_path: Path)
     assert facts["answered"] == [{"active": "active", "records": 55, "most": 1, "row": 0, "features": 3}]
     CliRunner().invoke(app, ["state", "clear", "--yes", *folder])
     assert (tmp_path / "state" / "passive" / FORMS).exists()
+
+
+def test_another_range_of_the_training_records_makes_another_form(tmp_path: Path) -> None:
+    """Values are cut to it: the same weights told of record 0, session by session, on which side of it they lie."""
+    values = np.array([[5, 7], [0, 0], [1, 1], [5, 0], [6, 1], [0, 7], [1, 8]], dtype=float)
+    data = data_of(np.tile(values, (1, 4)), encoder="minmax")
+    with town(tmp_path, most_forms=0.5, validation_fraction=0.0) as home:
+        kept = home.passive()._models.of_session(home.train())
+        assert kept is not None
+        model = replace(kept.model, parameters=DenseNetwork((np.ones((8, 1)),), (np.zeros(1),)))
+        count = FormCount("passive", data, StateInMemory(), 0.5)
+        answers = []
+        for trained in ([1, 2], [3, 4], [5, 6]):
+            plan = replace(model.agreement.plan, test_fraction=0.34)
+            split = rows_of_plan(plan, 3)
+            rows = np.zeros(3, dtype=np.int64)
+            rows[split.train] = trained
+            aligned = data.aligned(rows, plan)
+            count.count(model, aligned, split.test)
+            answers.append(float(aligned.features[split.test].sum()))
+        assert answers == [8.0, 4.0, 4.0]
+        assert count._accounts["active"].spent.most == 3
