@@ -28,7 +28,6 @@ from services.party.party_model import PartyModel
 from services.party.table_hash import hash_of_features
 from vfl.arrays import FloatArray, IntArray, write_arrays
 from vfl.learning.forms import AnsweredForms, forms_of_weights, forms_per_model, most_forms
-from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
 
@@ -152,7 +151,7 @@ class FormCount:
             StateNotKept: where it can't be written. Nothing has been counted then.
         """
         active = model.agreement.active.name
-        coordinates, forms = _forms_of(model.parameters, aligned)
+        coordinates, forms = _forms_of(model, aligned)
         if not np.isfinite(forms).all():
             raise Diverged(f"{self._name}'s weights have grown beyond numbers: choose a smaller learning_rate or l2.")
         # A first session may pass the owner's limit by itself, and by no more than one model.
@@ -197,24 +196,27 @@ def spent_in(content: bytes) -> list[Spent]:
     return [account.spent for account in _unpacked(content).values()]
 
 
-def _forms_of(parameters: DenseNetwork, aligned: AlignedFeatures) -> tuple[tuple[str, ...], FloatArray]:
+def _forms_of(model: PartyModel, aligned: AlignedFeatures) -> tuple[tuple[str, ...], FloatArray]:
     """The forms that a model tells of a record, and what they are of."""
+    parameters = model.parameters
     if not parameters.is_linear:
         # No form of the features: each class's logit but one counts as a form of its own.
         digest = hash_of_features(np.concatenate([layer.ravel() for layer in parameters.weights]))
         count = forms_per_model(parameters.outputs)
         return tuple(f"network {digest} {number}" for number in range(count)), np.eye(count)
-    return _coordinates(aligned), forms_of_weights(parameters.weights[0])
+    return _coordinates(aligned, model.agreement.plan.feature_fraction_bits), forms_of_weights(parameters.weights[0])
 
 
-def _coordinates(aligned: AlignedFeatures) -> tuple[str, ...]:
-    """Names of features as they are encoded, one for each scale and each meaning of a code.
+def _coordinates(aligned: AlignedFeatures, fraction_bits: int) -> tuple[str, ...]:
+    """Names of features as they are encoded, one for each range, rounding and meaning of a code.
 
     A value is cut to the range of the records that a session trains on, which the active party chooses: of another
     range, the same sum tells of a record on which side of it a value lies.
     """
     return tuple(
-        f"{one.name} {hash_of_features(aligned.features[:, at]) if one.kind == 'code' else (one.offset, one.scale)}"
+        f"{one.name} {hash_of_features(aligned.features[:, at])}"
+        if one.kind == "code"
+        else f"{one.name} {one.offset} {one.scale} {fraction_bits}"
         for at, one in enumerate(aligned.columns)
     )
 

@@ -121,7 +121,7 @@ class _Bases:
     forms: FloatArray
 
     def extended(self, number: int, added: int, most: int) -> int:
-        """Number a basis with those of the last ``added`` forms that it doesn't span, up to ``most``; its own for none."""
+        """Number a basis with what it doesn't span of the last ``added`` forms, up to ``most``; its own for none."""
         basis = self.bases[number]
         new = range(len(self.forms) - added, len(self.forms))
         extended = basis + tuple(_independent(self.forms, basis, new, most))

@@ -164,7 +164,8 @@ def test_no_other_epoch_is_kept_than_one_that_was_validated(tmp_path: Path) -> N
                 super().epoch(outcome)
                 if outcome.epoch < 3:
                     return
-                party, session = home.passive["passive"], home.active._job.session.training.agreement.session_id
+                training = home.active._job.session.training  # type: ignore[union-attr]
+                party, session = home.passive["passive"], training.agreement.session_id
                 for epoch in range(3):
                     with pytest.raises(OutOfOrder, match="none of those whose model may be kept"):
                         party.finish_training(ACTIVE, session, epoch)
@@ -355,3 +356,6 @@ def test_another_range_of_the_training_records_makes_another_form(tmp_path: Path
             answers.append(float(aligned.features[split.test].sum()))
         assert answers == [8.0, 4.0, 4.0]
         assert count._accounts["active"].spent.most == 3
+        rounded = replace(model.agreement, plan=replace(plan, feature_fraction_bits=4))
+        count.count(replace(model, agreement=rounded), data.aligned(rows, rounded.plan), split.test)
+        assert count._accounts["active"].spent.most == 4
