@@ -280,7 +280,7 @@ class Agreement:
     def validates(self, epoch: int) -> bool:
         """Whether validation records are scored after an epoch, from 0: the last one, and others spread evenly."""
         count, epochs = self.validated_epochs, self.plan.epochs
-        return (epoch + 1) * count // epochs > epoch * count // epochs
+        return epoch >= 0 and (epoch + 1) * count // epochs > epoch * count // epochs
 
     @property
     def total_features(self) -> int:

@@ -200,14 +200,17 @@ class PartyTraining:
 
         Raises:
             InvalidMessage: for an epoch that wasn't run.
-            OutOfOrder: while an epoch runs, and for another one than the first time. Scores and disclosed parameters
-                are of one model.
+            OutOfOrder: while an epoch runs, for one that isn't validated, and for another one than the first time.
+                Scores and disclosed parameters are of one model.
         """
         if self._epoch_runs:
             raise OutOfOrder("An epoch is being trained: training ends when it is over.")
         with self._lock:
             if not 0 <= epoch < len(self._weights_after_epoch):
                 raise InvalidMessage(f"Epoch {epoch} was not run: {len(self._weights_after_epoch)} were.")
+            if not self.agreement.validates(epoch):
+                # Another one would be one more answer about the validation records than was agreed on.
+                raise OutOfOrder(f"Epoch {epoch} is none of those whose model may be kept: they are validated.")
             if self._kept_epoch not in (None, epoch):
                 raise OutOfOrder(f"Training has ended with epoch {self._kept_epoch}: open another session.")
             self._kept_epoch = epoch
@@ -252,6 +255,11 @@ class PartyTraining:
                     f"{self.agreement.plan.epochs} epochs, and not in this one."
                 )
         return self.model
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the model of one epoch was kept, so that ``model_for`` gives it for any record."""
+        return self._kept_epoch is not None
 
     @property
     def predictions(self) -> list[DefencePrediction]:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.common.agreement import ProposedTerms
-from services.common.errors import OutOfOrder
+from services.common.errors import Diverged, OutOfOrder
 from services.common.state_folder import State, StateError, StateInMemory, secret_of
 from services.party.features import AlignedFeatures, PartyData
 from services.party.party_model import PartyModel
@@ -29,7 +29,6 @@ from services.party.table_hash import hash_of_features
 from vfl.arrays import FloatArray, IntArray, write_arrays
 from vfl.data.faults import counted
 from vfl.learning.forms import AnsweredForms, forms_of_weights, forms_per_model, most_forms
-from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
 
@@ -147,20 +146,32 @@ class FormCount:
             places: which of them, as rows of the common order.
 
         Raises:
+            Diverged: for weights beyond numbers, whose forms can't be told.
+            OutOfOrder: where a record would pass the limit, which a session's first look at it can't have seen: what
+                another one was answered with may be counted after it.
             StateNotKept: where it can't be written. Nothing has been counted then.
         """
         active = model.agreement.active.name
-        coordinates, forms = _forms_of(model.parameters, aligned)
+        coordinates, forms = _forms_of(model, aligned)
+        if not np.isfinite(forms).all():
+            raise Diverged(f"{self._name}'s weights have grown beyond numbers: choose a smaller learning_rate or l2.")
+        # A first session may pass the owner's limit by itself, and by no more than one model.
+        allowed = max(most_forms(self._share, len(self._data.grids)), forms_per_model(model.agreement.classes))
         rows = aligned.rows[places]
         with self._lock:
             account = self._accounts.get(active)
             before = AnsweredForms.none() if account is None else account.forms
             keys = self._keys(rows)
-            after = before.answered(keys, coordinates, forms)
+            after = before.answered(keys, coordinates, forms, len(self._data.grids))
             if after is before:
                 return
             ranks = after.ranks(keys)
             most = int(ranks.max())
+            if self._share < 1 and most > allowed:
+                raise OutOfOrder(
+                    f"This answer would be sum {most} of the columns of a record, and {self._name}'s owner allows "
+                    f"{allowed} (PLUMBLINE_MOST_FORMS={self._share:g})."
+                )
             row = int(rows[ranks == most].min())
             spent = Spent(active, len(after.records), most, row, len(self._data.grids))
             if account is not None and account.spent.most > spent.most:
@@ -186,24 +197,27 @@ def spent_in(content: bytes) -> list[Spent]:
     return [account.spent for account in _unpacked(content).values()]
 
 
-def _forms_of(parameters: DenseNetwork, aligned: AlignedFeatures) -> tuple[tuple[str, ...], FloatArray]:
-    """The forms that a model tells of a record, and what they are of, in the source's units."""
+def _forms_of(model: PartyModel, aligned: AlignedFeatures) -> tuple[tuple[str, ...], FloatArray]:
+    """The forms that a model tells of a record, and what they are of."""
+    parameters = model.parameters
     if not parameters.is_linear:
         # No form of the features: each class's logit but one counts as a form of its own.
         digest = hash_of_features(np.concatenate([layer.ravel() for layer in parameters.weights]))
         count = forms_per_model(parameters.outputs)
         return tuple(f"network {digest} {number}" for number in range(count)), np.eye(count)
-    weights = parameters.weights[0]
-    scales = np.array([one.scale for one in aligned.columns])
-    # A scale of 0 is a constant's, which is encoded as 0; rows that are scaled together have no scale of a column's.
-    factors = np.where(np.isnan(scales), 1.0, np.divide(1.0, scales, out=np.zeros_like(scales), where=scales != 0))
-    return _coordinates(aligned), forms_of_weights(weights * factors[:, None])
+    return _coordinates(aligned, model.agreement.plan.feature_fraction_bits), forms_of_weights(parameters.weights[0])
 
 
-def _coordinates(aligned: AlignedFeatures) -> tuple[str, ...]:
-    """Names of features; a code's meaning changes with the records that it was learned from, so it has one for each."""
+def _coordinates(aligned: AlignedFeatures, fraction_bits: int) -> tuple[str, ...]:
+    """Names of features as they are encoded, one for each range, rounding and meaning of a code.
+
+    A value is cut to the range of the records that a session trains on, which the active party chooses: of another
+    range, the same sum tells of a record on which side of it a value lies.
+    """
     return tuple(
-        f"{one.name} {hash_of_features(aligned.features[:, at])}" if one.kind == "code" else one.name
+        f"{one.name} {hash_of_features(aligned.features[:, at])}"
+        if one.kind == "code"
+        else f"{one.name} {one.offset} {one.scale} {fraction_bits}"
         for at, one in enumerate(aligned.columns)
     )
 

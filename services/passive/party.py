@@ -292,6 +292,9 @@ class PassiveParty:
             return kept.model
         joined = self._joined_of(caller, session_id)
         model = joined.training.model_for(rows)
+        if joined.training.is_over:
+            # It answers about all records, which are counted when it is kept: not before, nor where that has failed.
+            raise OutOfOrder("Training has ended and its model isn't kept yet: finish the training first.")
         if (at := (session_id, model.epochs)) not in self._counted:
             self._forms.count(model, joined.aligned, model.rows.validation)
             self._counted.add(at)

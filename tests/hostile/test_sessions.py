@@ -7,6 +7,8 @@ import grpc
 import pytest
 
 from plumbline.federation import Federation, FederationFailed
+from plumbline.processes import LocalProcesses
+from plumbline.recipe import changed
 from protos.v1 import active_pb2
 from services.common.state_folder import read_state
 from services.passive.form_count import FORMS, spent_in
@@ -15,6 +17,13 @@ from tests.harness.processes import dial, local_processes
 
 # New start weights in each session, and small batches, so that a small part of the records is enough to train.
 DRAWN_ANEW = {**SEEDED, "private_seed": None, "batch_size": 32}
+
+
+def owned_apart(folder: Path, share: float) -> LocalProcesses:
+    """Processes whose passive party answers with so large a share of its columns, as if its owner were another."""
+    processes = local_processes(folder, **DRAWN_ANEW)
+    limited = {name: changed(name, one, most_forms=share) for name, one in processes.settings.items()}
+    return LocalProcesses(folder, limited)
 
 
 def spent(federation: Federation) -> int:
@@ -35,7 +44,7 @@ def kill_and_restart(federation: Federation) -> None:
 
 def test_no_loop_over_sessions_passes_the_limit_whatever_is_killed_between(tmp_path: Path) -> None:
     """Twenty sessions in eight seconds once read every cell of 15 columns."""
-    processes = local_processes(tmp_path, **{**DRAWN_ANEW, "most_forms": 0.14})
+    processes = owned_apart(tmp_path, 0.14)
     with Federation.start(processes) as federation:
         with pytest.raises(FederationFailed, match="leaves the weights almost where they start"):
             federation.train(learning_rate=1e-6)
@@ -54,7 +63,7 @@ def test_no_loop_over_sessions_passes_the_limit_whatever_is_killed_between(tmp_p
 
 def test_a_kill_in_mid_training_frees_nothing(tmp_path: Path) -> None:
     """What was answered before the kill is on disk; what is answered after it adds up to no more."""
-    processes = local_processes(tmp_path, **{**DRAWN_ANEW, "most_forms": 0.5})
+    processes = owned_apart(tmp_path, 0.5)
     with Federation.start(processes) as federation:
         seen = [0]
 

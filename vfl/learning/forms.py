@@ -38,7 +38,7 @@ class AnsweredForms:
     """Which forms of which records were answered; it never changes: counting gives another one.
 
     Attributes:
-        coordinates: names of what forms are of: D features, in a unit that is the same for all models.
+        coordinates: names of what forms are of: D features, each in its own unit.
         forms: (m, D) coefficients.
         bases: linearly independent forms, by their numbers; a record's is what it was answered with.
         records: (n,) keys of records, rising.
@@ -64,13 +64,16 @@ class AnsweredForms:
         found[known] = ranks[self.of_record[places[known]]]
         return found
 
-    def answered(self, records: NDArray[np.uint64], coordinates: Sequence[str], forms: FloatArray) -> "AnsweredForms":
+    def answered(
+        self, records: NDArray[np.uint64], coordinates: Sequence[str], forms: FloatArray, most: int
+    ) -> "AnsweredForms":
         """Count further forms of some records.
 
         Args:
             records: keys, each once.
             coordinates: names of what the forms are of, (d,).
             forms: (c, d) coefficients.
+            most: so many forms tell the whole record: none is counted beyond them.
 
         Returns:
             This count, where they follow from what these records were answered with before.
@@ -87,7 +90,7 @@ class AnsweredForms:
         of_record[np.searchsorted(keys, self.records)] = self.of_record
         touched = np.searchsorted(keys, records)
         kinds, kind_of = np.unique(of_record[touched], return_inverse=True)
-        extended = np.array([found.extended(kind, len(added)) for kind in kinds.tolist()], dtype=np.int64)
+        extended = np.array([found.extended(kind, len(added), most) for kind in kinds.tolist()], dtype=np.int64)
         if np.array_equal(extended, kinds):
             return self
         of_record[touched] = extended[kind_of]
@@ -117,11 +120,11 @@ class _Bases:
     bases: list[tuple[int, ...]]
     forms: FloatArray
 
-    def extended(self, number: int, added: int) -> int:
-        """The number of a basis with those of the last ``added`` forms that it doesn't span; its own for none."""
+    def extended(self, number: int, added: int, most: int) -> int:
+        """Number a basis with what it doesn't span of the last ``added`` forms, up to ``most``; its own for none."""
         basis = self.bases[number]
         new = range(len(self.forms) - added, len(self.forms))
-        extended = basis + tuple(_independent(self.forms, basis, new))
+        extended = basis + tuple(_independent(self.forms, basis, new, most))
         if extended == basis:
             return number
         if extended not in self.bases:
@@ -129,21 +132,44 @@ class _Bases:
         return self.bases.index(extended)
 
 
-def _independent(forms: FloatArray, basis: Sequence[int], candidates: Sequence[int]) -> list[int]:
-    """Those of the candidates that no combination of the basis and the candidates before them gives."""
+def _independent(forms: FloatArray, basis: Sequence[int], candidates: Sequence[int], most: int) -> list[int]:
+    """Those of the candidates that no combination of the basis and the candidates before them gives, up to ``most``."""
     rows = forms[[*basis, *candidates]]
     # Units of features differ by orders of magnitude; neither they nor a form's length matter to a rank.
     rows = rows / np.maximum(np.abs(rows).max(axis=0, initial=0), np.finfo(np.float64).tiny)
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
     spanned = np.linalg.qr(rows[: len(basis)].T)[0]
-    found = []
-    for candidate, row in zip(candidates, rows[len(basis) :], strict=True):
-        rest = row
+    found: list[int] = []
+    chosen = list(range(len(basis)))
+    for at, candidate in enumerate(candidates, start=len(basis)):
+        if len(chosen) >= min(most, rows.shape[1]):
+            break
+        rest = row = rows[at]
         # Twice: what rounding leaves of the first projection would count as a direction.
         for _ in range(2):
             rest = rest - spanned @ (spanned.T @ rest)
         length = np.linalg.norm(rest)
-        if length > _ROUNDING:
+        if length > _ROUNDING or not _is_combination(rows[chosen], row):
             found.append(candidate)
-            spanned = np.column_stack([spanned, rest / length])
+            chosen.append(at)
+            spanned = np.column_stack([spanned, rest / length if length else rest])
     return found
+
+
+def _is_combination(basis: FloatArray, row: FloatArray) -> bool:
+    """Whether forms give another one in every coordinate to rounding, however much larger others are.
+
+    A record's score holds what a small weight tells to its last digit where the feature of a huge one is 0.
+    """
+    magnitudes = np.where(row != 0, np.abs(row), np.abs(basis).max(axis=0, initial=0))
+    sizes = np.where(magnitudes > 0, magnitudes, 1.0)
+    basis, row = basis / sizes, row / sizes
+    basis = basis / np.linalg.norm(basis, axis=1, keepdims=True)
+    if not np.isfinite(basis).all():
+        return False
+    factors = np.zeros(len(basis))
+    # Again, for what rounding leaves of the first solution.
+    for _ in range(3):
+        factors = factors + np.linalg.lstsq(basis.T, row - factors @ basis, rcond=None)[0]
+    rest = np.abs(row - factors @ basis)
+    return bool((rest <= _ROUNDING * (np.abs(row) + np.abs(factors) @ np.abs(basis))).all())

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from plumbline.cli import app
-from services.common.errors import OutOfOrder
-from services.common.state_folder import StateError, StateFolder, StateNotKept
-from services.passive.form_count import FORMS, spent_in
-from tests.harness.parties import ACTIVE, PASSIVE, Watcher, active_data, house, party_data, small_settings
+from services.active.interfaces import EpochOutcome
+from services.common.errors import Diverged, OutOfOrder
+from services.common.state_folder import StateError, StateFolder, StateInMemory, StateNotKept
+from services.party.party_model import rows_of_plan
+from services.passive.form_count import FORMS, FormCount, spent_in
+from tests.harness.parties import ACTIVE, PASSIVE, Watcher, active_data, data_of, house, party_data, small_settings
 from tests.harness.processes import weights_of
 from tests.harness.restarts import Town, town
 from vfl.learning.networks import DenseNetwork
@@ -130,6 +133,82 @@ def test_no_other_epoch_is_validated_whoever_asks(tmp_path: Path) -> None:
             home.active.train(settings.plan(), Asks())
 
 
+def test_start_weights_answer_about_nothing(tmp_path: Path) -> None:
+    """They would be one more sum of the validation records in each session, which may end there."""
+    settings = small_settings(cipher="plain", epochs=4, most_forms=0.5, validation_fraction=0.5)
+    with house(tmp_path, settings=settings) as home:
+
+        class Asks(Watcher):
+            def stage(self, name: str) -> None:
+                super().stage(name)
+                if name != "training":
+                    return
+                training = home.active._job.session.training  # type: ignore[union-attr]
+                rows, session = training.rows.validation.tolist(), training.agreement.session_id
+                with pytest.raises(OutOfOrder, match="and not in this one"):
+                    home.passive["passive"].contribute_scores(ACTIVE, session, 99, rows)
+                raise OutOfOrder("enough")
+
+        with pytest.raises(OutOfOrder, match="enough"):
+            home.active.train(settings.plan(), Asks())
+        assert home.passive["passive"]._forms._accounts == {}
+
+
+def test_no_other_epoch_is_kept_than_one_that_was_validated(tmp_path: Path) -> None:
+    """The model of another one would be one more sum of the validation records than the limit has."""
+    settings = small_settings(cipher="plain", epochs=4, most_forms=0.5)
+    with house(tmp_path, settings=settings) as home:
+
+        class Keeps(Watcher):
+            def epoch(self, outcome: EpochOutcome) -> None:
+                super().epoch(outcome)
+                if outcome.epoch < 3:
+                    return
+                training = home.active._job.session.training  # type: ignore[union-attr]
+                party, session = home.passive["passive"], training.agreement.session_id
+                for epoch in range(3):
+                    with pytest.raises(OutOfOrder, match="none of those whose model may be kept"):
+                        party.finish_training(ACTIVE, session, epoch)
+
+        home.active.train(settings.plan(), Keeps())
+        assert home.passive["passive"]._forms._accounts["active"].spent.most == 1
+
+
+def test_a_model_that_couldnt_be_counted_answers_about_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its validation records were counted, and no others."""
+    with town(tmp_path, most_forms=0.5) as home:
+        write = StateFolder.write
+        asked: list[str] = []
+
+        def full(self: StateFolder, name: str, content: bytes) -> None:
+            session = home.passive()._session
+            training = session.joined.training if session is not None and session.joined is not None else None
+            if name == FORMS and training is not None and training._kept_epoch is not None:
+                asked.append(training.agreement.session_id)
+                raise StateNotKept("passive can't write its state (No space left on device)")
+            write(self, name, content)
+
+        monkeypatch.setattr(StateFolder, "write", full)
+
+        class Asks(Watcher):
+            def epoch(self, outcome: EpochOutcome) -> None:
+                if outcome.epoch < 1:
+                    return
+                party, training = home.passive(), home.active._job.session.training  # type: ignore[union-attr]
+                session = training.agreement.session_id
+                with pytest.raises(OutOfOrder, match="No space left"):
+                    party.finish_training(ACTIVE, session, 1)
+                with pytest.raises(OutOfOrder, match="finish the training first"):
+                    party.contribute_scores(ACTIVE, session, 99, training.rows.train.tolist())
+                raise OutOfOrder("enough")
+
+        with pytest.raises(OutOfOrder, match="enough"):
+            home.active.train(home.settings.plan(), Asks())
+        assert asked
+
+
 def test_an_answer_that_cant_be_counted_isnt_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with town(tmp_path, epochs=3) as home:
         write = StateFolder.write
@@ -146,6 +225,31 @@ def test_an_answer_that_cant_be_counted_isnt_given(tmp_path: Path, monkeypatch: 
             assert not home.sessions._sessions or spent(home) == 0
         home.train()
         assert spent(home) == 3
+
+
+def test_what_is_counted_after_another_session_was_let_in_is_bounded_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that were joined before either answered: the first look at the limit has seen neither."""
+    with town(tmp_path, **LIMITED) as home:
+        home.train()
+        with monkeypatch.context() as patch:
+            patch.setattr(FormCount, "room_for", lambda *_: 1)
+            with pytest.raises(OutOfOrder, match="would be sum 2 of the columns of a record"):
+                home.train()
+        assert spent(home) == 1
+
+
+def test_weights_beyond_numbers_arent_answered_with(tmp_path: Path) -> None:
+    """They would count as nothing, or hide what others tell, and their scores are numbers where the units are small."""
+    with town(tmp_path, **LIMITED) as home:
+        session = home.train()
+        kept = home.passive()._models.of_session(session)
+        assert kept is not None
+        aligned = home.data["passive"].aligned(kept.order, kept.model.agreement.plan)
+        model = replace(kept.model, parameters=DenseNetwork((np.full((3, 1), np.inf),), (np.zeros(1),)))
+        with pytest.raises(Diverged, match="beyond numbers"):
+            home.passive()._forms.count(model, aligned, np.arange(5))
 
 
 def test_a_broken_count_stops_the_party(tmp_path: Path) -> None:
@@ -194,7 +298,7 @@ def test_a_plan_whose_weights_hardly_move_is_refused_in_words(tmp_path: Path, ra
 
 
 def test_an_installed_network_counts_a_form_for_each_class_but_one(tmp_path: Path) -> None:
-    with town(tmp_path, **LIMITED) as home:
+    with town(tmp_path, validation_fraction=0.0) as home:
         session = home.train()
         party = home.passive()
         kept = party._models.of_session(session)
@@ -230,3 +334,28 @@ def test_the_owner_sees_what_was_spent_and_for_which_record_most(tmp_path: Path)
     assert facts["answered"] == [{"active": "active", "records": 55, "most": 1, "row": 0, "features": 3}]
     CliRunner().invoke(app, ["state", "clear", "--yes", *folder])
     assert (tmp_path / "state" / "passive" / FORMS).exists()
+
+
+def test_another_range_of_the_training_records_makes_another_form(tmp_path: Path) -> None:
+    """Values are cut to it: the same weights told of record 0, session by session, on which side of it they lie."""
+    values = np.array([[5, 7], [0, 0], [1, 1], [5, 0], [6, 1], [0, 7], [1, 8]], dtype=float)
+    data = data_of(np.tile(values, (1, 4)), encoder="minmax")
+    with town(tmp_path, most_forms=0.5, validation_fraction=0.0) as home:
+        kept = home.passive()._models.of_session(home.train())
+        assert kept is not None
+        model = replace(kept.model, parameters=DenseNetwork((np.ones((8, 1)),), (np.zeros(1),)))
+        count = FormCount("passive", data, StateInMemory(), 0.5)
+        answers = []
+        for trained in ([1, 2], [3, 4], [5, 6]):
+            plan = replace(model.agreement.plan, test_fraction=0.34)
+            split = rows_of_plan(plan, 3)
+            rows = np.zeros(3, dtype=np.int64)
+            rows[split.train] = trained
+            aligned = data.aligned(rows, plan)
+            count.count(model, aligned, split.test)
+            answers.append(float(aligned.features[split.test].sum()))
+        assert answers == [8.0, 4.0, 4.0]
+        assert count._accounts["active"].spent.most == 3
+        rounded = replace(model.agreement, plan=replace(plan, feature_fraction_bits=4))
+        count.count(replace(model, agreement=rounded), data.aligned(rows, rounded.plan), split.test)
+        assert count._accounts["active"].spent.most == 4

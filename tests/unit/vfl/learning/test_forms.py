@@ -31,7 +31,7 @@ def test_a_records_count_is_the_rank_of_its_forms(answers: list[tuple[int, int, 
         chosen = [at for at in range(len(KEYS)) if members >> at & 1]
         forms = generator.normal(size=(rows, rank)) @ generator.normal(size=(rank, len(NAMES)))
         for _ in range(1 + is_repeated):
-            count = count.answered(KEYS[chosen], NAMES, forms * units)
+            count = count.answered(KEYS[chosen], NAMES, forms * units, len(NAMES))
         for at in chosen:
             told[at].append(forms)
     expected = [np.linalg.matrix_rank(np.vstack(forms)) if forms else 0 for forms in told]
@@ -39,24 +39,24 @@ def test_a_records_count_is_the_rank_of_its_forms(answers: list[tuple[int, int, 
 
 
 def test_what_follows_from_before_changes_nothing() -> None:
-    first = AnsweredForms.none().answered(KEYS, NAMES, drawn(1, 2))
-    assert first.answered(KEYS[3:9], NAMES, np.array([[3.0, -2.0]]) @ drawn(1, 2)) is first
-    assert first.answered(KEYS, NAMES, np.zeros((1, 6))) is first
-    assert first.answered(KEYS[:0], NAMES, drawn(2)) is first
+    first = AnsweredForms.none().answered(KEYS, NAMES, drawn(1, 2), len(NAMES))
+    assert first.answered(KEYS[3:9], NAMES, np.array([[3.0, -2.0]]) @ drawn(1, 2), len(NAMES)) is first
+    assert first.answered(KEYS, NAMES, np.zeros((1, 6)), len(NAMES)) is first
+    assert first.answered(KEYS[:0], NAMES, drawn(2), len(NAMES)) is first
 
 
 def test_the_least_difference_that_exact_scores_show_is_a_form() -> None:
     """Sessions that hardly move weights would read a table otherwise: nothing is too near to count."""
-    count = AnsweredForms.none().answered(KEYS, NAMES, drawn(1))
+    count = AnsweredForms.none().answered(KEYS, NAMES, drawn(1), len(NAMES))
     for number in range(8):
-        count = count.answered(KEYS, NAMES, drawn(1) + 1e-11 * drawn(2 + number))
+        count = count.answered(KEYS, NAMES, drawn(1) + 1e-11 * drawn(2 + number), len(NAMES))
     assert count.ranks(KEYS).tolist() == [6] * len(KEYS)
 
 
 def test_columns_that_come_and_go_are_told_apart_by_name() -> None:
-    count = AnsweredForms.none().answered(KEYS, ("age", "income"), np.array([[1.0, 2.0]]))
-    assert count.answered(KEYS, ("income", "age"), np.array([[2.0, 1.0]])) is count
-    count = count.answered(KEYS, ("income", "rent"), np.array([[2.0, 1.0]]))
+    count = AnsweredForms.none().answered(KEYS, ("age", "income"), np.array([[1.0, 2.0]]), len(NAMES))
+    assert count.answered(KEYS, ("income", "age"), np.array([[2.0, 1.0]]), len(NAMES)) is count
+    count = count.answered(KEYS, ("income", "rent"), np.array([[2.0, 1.0]]), len(NAMES))
     assert count.coordinates == ("age", "income", "rent")
     assert count.ranks(KEYS).tolist() == [2] * len(KEYS)
 
@@ -64,7 +64,7 @@ def test_columns_that_come_and_go_are_told_apart_by_name() -> None:
 def test_records_are_counted_one_by_one_and_strangers_have_none() -> None:
     count = AnsweredForms.none()
     for number in range(6):
-        count = count.answered(KEYS[number:8], NAMES, drawn(number))
+        count = count.answered(KEYS[number:8], NAMES, drawn(number), len(NAMES))
     assert count.ranks(KEYS[:9]).tolist() == [1, 2, 3, 4, 5, 6, 6, 6, 0]
     assert count.ranks(np.array([0, 2**64 - 1], dtype=np.uint64)).tolist() == [0, 0]
 
@@ -72,7 +72,7 @@ def test_records_are_counted_one_by_one_and_strangers_have_none() -> None:
 def test_what_no_record_is_counted_by_is_forgotten() -> None:
     count = AnsweredForms.none()
     for number in range(40):
-        count = count.answered(KEYS, NAMES, drawn(number))
+        count = count.answered(KEYS, NAMES, drawn(number), len(NAMES))
     assert count.forms.shape == (6, 6)
     assert count.bases == ((0, 1, 2, 3, 4, 5),)
 
@@ -80,11 +80,40 @@ def test_what_no_record_is_counted_by_is_forgotten() -> None:
 @pytest.mark.parametrize("classes", [2, 3, 5])
 def test_a_model_tells_one_form_less_than_it_has_classes(classes: int) -> None:
     weights = np.random.default_rng(0).normal(size=(6, 1 if classes == 2 else classes))
-    count = AnsweredForms.none().answered(KEYS, NAMES, forms_of_weights(weights))
+    count = AnsweredForms.none().answered(KEYS, NAMES, forms_of_weights(weights), len(NAMES))
     assert count.ranks(KEYS[:1]).tolist() == [forms_per_model(classes)]
     # By its class rows as well, as an installed model has them for two classes.
-    assert count.answered(KEYS, NAMES, forms_of_weights(class_rows(weights).T)) is count
+    assert count.answered(KEYS, NAMES, forms_of_weights(class_rows(weights).T), len(NAMES)) is count
 
 
 def test_the_limit_is_a_share_of_the_columns_and_never_nothing() -> None:
     assert [most_forms(share, 15) for share in (0.01, 0.5, 0.99, 1.0)] == [1, 7, 14, 15]
+
+
+def test_a_huge_weight_hides_no_other() -> None:
+    """A record whose feature is 0 where the weight is huge shows the others to the last digit."""
+    generator = np.random.default_rng(0)
+    huge = [np.full(6, 1e16), *(np.r_[1e16, generator.normal(size=5)] for _ in range(5))]
+    count = AnsweredForms.none()
+    for form in [*huge, *huge]:
+        count = count.answered(KEYS, NAMES, form[None], len(NAMES))
+    record = np.r_[0.0, generator.uniform(size=5)]
+    solved = np.linalg.lstsq(np.array(huge[1:])[:, 1:], np.array(huge[1:]) @ record, rcond=None)[0]
+    assert np.allclose(solved, record[1:], atol=1e-9)
+    assert count.ranks(KEYS[:1]).tolist() == [6]
+
+
+def test_huge_weights_told_again_are_no_further_forms() -> None:
+    generator = np.random.default_rng(0)
+    count = AnsweredForms.none()
+    forms = [np.full(6, 1e16), *(np.r_[1e16, generator.normal(size=5)] for _ in range(3))]
+    for form in [*forms, *forms, 3 * forms[1] - forms[2]]:
+        count = count.answered(KEYS, NAMES, form[None], len(NAMES))
+    assert count.ranks(KEYS[:1]).tolist() == [4]
+
+
+def test_no_more_is_counted_than_tells_the_whole_record() -> None:
+    count = AnsweredForms.none()
+    for number in range(5):
+        count = count.answered(KEYS, NAMES, drawn(number), 3)
+    assert count.ranks(KEYS[:1]).tolist() == [3]
