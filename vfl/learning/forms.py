@@ -28,9 +28,13 @@ def forms_per_model(classes: int) -> int:
 
 
 def forms_of_weights(weights: FloatArray) -> FloatArray:
-    """Give what scores tell of a record's (d,) features by weights (d, columns): (columns, d) forms."""
+    """Give what scores tell of a record's (d,) features by weights (d, columns): differences of classes, (k - 1, d)."""
     rows: FloatArray = weights.T
-    return rows if len(rows) == 1 else rows - rows.mean(axis=0)
+    if len(rows) == 1:
+        return rows
+    # From the smallest: a huge one would round away what the differences of others tell.
+    least = int(np.linalg.norm(rows, axis=1).argmin())
+    return np.delete(rows, least, axis=0) - rows[least]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +138,8 @@ class _Bases:
 
 def _independent(forms: FloatArray, basis: Sequence[int], candidates: Sequence[int], most: int) -> list[int]:
     """Those of the candidates that no combination of the basis and the candidates before them gives, up to ``most``."""
+    # The same again is told to the last bit; of other combinations rounding leaves room for doubt, which counts.
+    candidates = [one for one in candidates if not (forms[list(basis)] == forms[one]).all(axis=1).any()]
     rows = forms[[*basis, *candidates]]
     # Units of features differ by orders of magnitude; neither they nor a form's length matter to a rank.
     rows = rows / np.maximum(np.abs(rows).max(axis=0, initial=0), np.finfo(np.float64).tiny)

@@ -117,3 +117,20 @@ def test_no_more_is_counted_than_tells_the_whole_record() -> None:
     for number in range(5):
         count = count.answered(KEYS, NAMES, drawn(number), 3)
     assert count.ranks(KEYS[:1]).tolist() == [3]
+
+
+@given(st.integers(0, 10**6), st.sampled_from([2, 3, 7]), st.integers(2, 6))
+def test_the_same_model_again_is_no_further_form_whatever_other_sessions_were_of(
+    seed: int, classes: int, sessions: int
+) -> None:
+    """Sessions with other ranges have columns of their own, of which a repeated form has none."""
+    generator, count = np.random.default_rng(seed), AnsweredForms.none()
+    models = []
+    for session in range(sessions):
+        weights = generator.normal(size=(30, 1 if classes == 2 else classes)) * 10.0 ** generator.integers(-4, 4)
+        names = [f"c{at} {session if at % 2 else ''}" for at in range(30)]
+        models.append((names, forms_of_weights(weights)))
+        count = count.answered(KEYS, names, models[-1][1], 1000)
+    assert count.ranks(KEYS[:1]).tolist() == [sessions * forms_per_model(classes)]
+    for names, forms in models:
+        assert count.answered(KEYS, names, forms, 1000) is count
