@@ -34,7 +34,8 @@ def forms_of_weights(weights: FloatArray) -> FloatArray:
         return rows
     # From the smallest: a huge one would round away what the differences of others tell.
     least = int(np.linalg.norm(rows, axis=1).argmin())
-    return np.delete(rows, least, axis=0) - rows[least]
+    others: FloatArray = np.delete(rows, least, axis=0) - rows[least]
+    return others
 
 
 @dataclass(frozen=True, eq=False)
