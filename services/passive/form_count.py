@@ -68,7 +68,8 @@ class _Account:
 class FormCount:
     """Counts the forms of a party's records by active party; safe to call from any thread.
 
-    The count is by record and by column's name, whatever becomes of the table: who appends rows forgets nothing.
+    The count is by the record's id and by the column's name, range and rounding. Who appends rows to the table forgets
+    nothing.
     """
 
     def __init__(self, name: str, data: PartyData, state: State, share: float, *, refuses_first: bool = False) -> None:
