@@ -49,6 +49,13 @@ def square(number: int) -> int:
     return number * number
 
 
+def process_id_once_there(path: str) -> int:
+    """Number of the process that waited until a file was there."""
+    while not Path(path).exists():
+        time.sleep(0.005)
+    return os.getpid()
+
+
 def die_then_square(task: Dying) -> int:
     """Square a number; a worker that does so dies as often as the task says. The calling process never does."""
     marks = Path(task.folder)

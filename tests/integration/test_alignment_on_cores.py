@@ -34,7 +34,7 @@ def federation() -> Iterator[Federation]:
 
 
 def at_ids(federation: Federation, done: int, act: Callable[[], object]) -> list[active_pb2.JobProgress]:
-    """Train, and do something once, when so many ids of the alignment are done; what was told of it."""
+    """Train, and do something once, when so many ids are done and both parties have workers; what was told of it."""
     told: list[active_pb2.JobProgress] = []
     acted = False
 
@@ -43,7 +43,7 @@ def at_ids(federation: Federation, done: int, act: Callable[[], object]) -> list
         if not event.HasField("progress") or event.progress.steps_planned != 3 * ROWS:
             return
         told.append(event.progress)
-        if event.progress.steps_done >= done and not acted:
+        if event.progress.steps_done >= done and not acted and all(map(workers_of, processes_of(federation).values())):
             acted = True
             act()
 

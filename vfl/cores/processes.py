@@ -64,8 +64,11 @@ class ProcessCores:
         atexit.register(self.close)
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """Run the tasks in worker processes, and give the results in order."""
-        return self._threads.map(partial(self._run, function), tasks)
+        """Run the tasks in worker processes, and give the results in order.
+
+        A task that begins after `forget` was called gets a worker that ends with it: who mapped it may have gone.
+        """
+        return self._threads.map(partial(self._run, self._session, function), tasks)
 
     def forget(self) -> None:
         """End the workers, and what they remember of keys, when their tasks are done; the next task starts new ones."""
@@ -86,11 +89,11 @@ class ProcessCores:
     def _most_deaths(self) -> int:
         return _MOST_DEATHS * self.count
 
-    def _run(self, function: Callable[[Task], Result], task: Task) -> Result:
+    def _run(self, session: int, function: Callable[[Task], Result], task: Task) -> Result:
         """Have a task run by a worker, by another when that one dies, at last here."""
         packed = packed_for_child((function, task))
         for _ in range(_ATTEMPTS):
-            if (worker := self._worker()) is None:
+            if (worker := self._worker(session)) is None:
                 break
             try:
                 worker.send(packed)
@@ -121,14 +124,13 @@ class ProcessCores:
         self._release(worker)
         return outcome
 
-    def _worker(self) -> WorkerLink | None:
-        """A worker that waits for a task; None where there is none and none can be started."""
+    def _worker(self, session: int) -> WorkerLink | None:
+        """A worker that waits for a task of this session; None where there is none and none can be started."""
         with self._lock:
             if self._closed or self._deaths >= self._most_deaths:
                 return None
-            if self._idle:
+            if self._idle and session == self._session:
                 return self._idle.pop()
-            session = self._session
         try:
             return WorkerLink(session, self._patience)
         except (OSError, EOFError, RuntimeError):

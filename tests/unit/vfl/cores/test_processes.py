@@ -21,6 +21,7 @@ from tests.harness.core_tasks import (
     interrupt_then_process_id,
     open_files,
     process_id,
+    process_id_once_there,
     refuse,
     square,
     square_where_there_is_memory,
@@ -210,6 +211,18 @@ def test_forgetting_ends_the_workers_that_remember(processes: ProcessCores) -> N
     processes.forget()
     assert not before & set(processes.map(process_id, range(20)))
     await_end(sorted(before))
+
+
+def test_a_task_that_begins_after_forgetting_leaves_no_worker(tmp_path: Path) -> None:
+    cores = ProcessCores(1)
+    gate = tmp_path / "gate"
+    results = cores.map(process_id_once_there, [str(tmp_path), str(gate), str(tmp_path)])
+    started = {next(results)}  # the second has begun or will, the third waits for it
+    cores.forget()
+    gate.touch()
+    started |= set(results)
+    await_end(sorted(started))
+    cores.close()
 
 
 def test_closed_cores_have_no_workers() -> None:
