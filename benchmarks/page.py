@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.targets import Results, targets
-from plumbline.bench.result import Result, read_result
-from plumbline.bench.result_table import markdown, number_words
+from studies.speed.result import Result, read_result
+from studies.speed.result_table import markdown, number_words
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"

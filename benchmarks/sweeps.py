@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from plumbline.sweep import AttackCell, Cell, Choice, DataChoice, ModelChoice, SweepOptions, run_cells, windows
+from plumbline.cells import AttackCell, Cell, Choice, DataChoice, ModelChoice, SweepOptions, run_cells, windows
 from vfl.data import dataset
 
 _ATTACKS = ("ls", "clamped_ls", "half", "half_star", "rcc2")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from plumbline.bench.result import Cell, Result, ResultTable, Row, middle
+from studies.speed.result import Cell, Result, ResultTable, Row, middle
 
 Results = Mapping[str, Result]
 _BASELINE = "phe, integers"

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from plumbline import __version__
-from plumbline.cli import benchmarks, datasets, papers, reports, state
+from plumbline.cli import datasets, reports, state
 from plumbline.cli.audits import audit
 from plumbline.cli.examples import lay_out_examples
 from plumbline.cli.operators import cancel, predict, train
@@ -14,8 +14,9 @@ from plumbline.cli.output import console_errors, console_out
 from plumbline.cli.plugins import attacks, defences
 from plumbline.cli.preflight import preflight
 from plumbline.cli.services import certs, serve, settings_help
-from plumbline.cli.sweeps import SWEEP_EXAMPLE, sweep
 from plumbline.cli.watching import status
+from studies.cli import benchmarks, papers
+from studies.cli.sweeps import SWEEP_EXAMPLE, sweep
 
 _STATUSES = """\b
 Exit status: 0 done; 1 something unexpected; 2 a mistake that you can mend, in

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from plumbline.cli.completion import dataset_names
 from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
-from plumbline.figures.catalogue import studies_on
+from studies.catalogue import studies_on
 
 if TYPE_CHECKING:
     from vfl.data.datasets import Dataset

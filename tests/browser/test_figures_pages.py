@@ -7,21 +7,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.figures.catalogue import STUDIES, load_study
-from plumbline.figures.defences.canaries import canaries_section
-from plumbline.figures.defences.study import STUDY as DEFENCES
-from plumbline.figures.hu.approximations import approximations
-from plumbline.figures.hu.epochs import credit, mnist01
-from plumbline.figures.hu.study import STUDY as HU
-from plumbline.figures.hu.wire import wire
-from plumbline.figures.index_page import write_index
-from plumbline.figures.page.curves import Curve, Panel, draw_panels
-from plumbline.figures.page.elements import HeatMap, PageTable
-from plumbline.figures.page.section import Section
-from plumbline.figures.page.statement import Statement, Verdict
-from plumbline.figures.page.writing import write_study
-from plumbline.figures.study import Study, StudyRun
-from plumbline.sweep import SweepOptions
+from plumbline.cells import SweepOptions
+from studies.catalogue import STUDIES, load_study
+from studies.defences.canaries import canaries_section
+from studies.defences.study import STUDY as DEFENCES
+from studies.hu.approximations import approximations
+from studies.hu.epochs import credit, mnist01
+from studies.hu.study import STUDY as HU
+from studies.hu.wire import wire
+from studies.index_page import write_index
+from studies.page.curves import Curve, Panel, draw_panels
+from studies.page.elements import HeatMap, PageTable
+from studies.page.section import Section
+from studies.page.statement import Statement, Verdict
+from studies.page.writing import write_study
+from studies.study import Study, StudyRun
 from tests.harness.hu_run import MadeUpHu
 from tests.harness.pages import LOOKS, Look, problems_of, visited
 

@@ -9,11 +9,12 @@ from typer.testing import CliRunner
 
 import attacks
 import defences
-from plumbline.cli import app, papers
-from plumbline.figures.rassouli import white_box
-from plumbline.figures.rassouli.windowed import SYNTHETIC, Windows
-from plumbline.figures.study import StudyRun
-from plumbline.sweep import Choice, SweepOptions
+from plumbline.cells import Choice, SweepOptions
+from plumbline.cli import app
+from studies.cli import papers
+from studies.rassouli import white_box
+from studies.rassouli.windowed import SYNTHETIC, Windows
+from studies.study import StudyRun
 from tests.harness import made_up_study
 from tests.harness.documented_plugin import install
 

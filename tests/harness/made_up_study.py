@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from plumbline.figures.page.curves import Curve, Panel, draw_panels
-from plumbline.figures.page.section import Section
-from plumbline.figures.page.statement import Statement, verdict_of
-from plumbline.figures.study import Study, StudyRun
-from plumbline.sweep import AttackCell, Choice, DataChoice, ModelChoice, TaskCell, windows
+from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice, TaskCell, windows
+from studies.page.curves import Curve, Panel, draw_panels
+from studies.page.section import Section
+from studies.page.statement import Statement, verdict_of
+from studies.study import Study, StudyRun
 
 _HERE = "tests.harness.made_up_study"
 COLUMNS = 30

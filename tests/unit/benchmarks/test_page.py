@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.page import PAGE, page_of, read_results
 from benchmarks.targets import Results, Target, targets
-from plumbline.bench.result import Result, ResultTable, Spread, columns_of
+from studies.speed.result import Result, ResultTable, Spread, columns_of
 
 
 def results(one_hot: float, dense: float) -> Results:

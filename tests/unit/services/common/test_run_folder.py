@@ -264,7 +264,7 @@ def test_no_other_product_code_spells_the_files_or_keys_of_the_run_folder() -> N
     telling = {name for name in names if "_" in name}
     readers = {path for path in others if "run_folder import" in path.read_text()} - own
     # Studies and sweeps that read no run have columns of their own, some of the same name.
-    apart = {path for room in ("figures", "simulation", "sweep") for path in (ROOT / "plumbline" / room).rglob("*.py")}
+    apart = {path for room in ("simulation", "cells") for path in (ROOT / "plumbline" / room).rglob("*.py")}
     assert {"record.py", "training.py", "predictions.py", "summary.py", "federation.py"} <= {
         one.name for one in readers
     }

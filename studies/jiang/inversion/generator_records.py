@@ -1,0 +1,254 @@
+"""Figure 8: attacks by the number of predictions that they have, alone or together (Jiang 5.2.2.1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import attacks
+from plumbline.cells import Choice, TaskCell
+from plumbline.judge.measures import LikewiseLabelled, mse_per_feature
+from studies.jiang.inversion.contenders import GIA, GRN, bayesian, inversion, random_guess
+from studies.jiang.inversion.curve_comparisons import curve_of, trend
+from studies.jiang.inversion.curve_findings import NOTHING, Finding, absent, below, data_sets_of, joined
+from studies.jiang.inversion.inversion_plots import plots_of
+from studies.jiang.inversion.inversion_setting import (
+    QUICK_ROWS,
+    QUICK_STEPS,
+    STEPS,
+    Contender,
+    Grid,
+    measured,
+    network_targets,
+    plugged_in,
+    usable,
+)
+from studies.page.curves import Curve, Panel
+from studies.page.elements import number_words
+from studies.page.section import Section
+from studies.page.statement import Statement, interval_over, interval_words, verdict_of
+from studies.study import StudyRun
+
+_HERE = "studies.jiang.inversion.generator_records"
+OF_PAPER, _SOURCE = ("bank_all", "satellite"), "Figure 8, 5.2.2.1"
+# Accuracies that differ by less are alike to a reader of the plot.
+_ALIKE = 0.05
+
+
+@dataclass(frozen=True)
+class CountPlan:
+    """What Figure 8 is drawn from.
+
+    Attributes:
+        grid: of networks, of one ratio.
+        counts: of predictions that an attack has together.
+        least: predictions in all at each count: few are attacked in so many batches.
+        steps: of gradient inversion.
+        draws: of the Bayesian sampler.
+        epochs: of the generator that is trained for longer than published.
+    """
+
+    grid: Grid
+    counts: tuple[int, ...] = (1, 10, 100, 1000)
+    least: int = 40
+    steps: int = STEPS
+    draws: int = 60
+    epochs: int = 300
+
+
+_FULL = CountPlan(Grid(OF_PAPER, ratios=(0.5,), windows=3, seeds=3))
+_QUICK = CountPlan(
+    Grid(("satellite",), ratios=(0.5,), windows=2, rows=QUICK_ROWS),
+    (1, 10, 100),
+    10,
+    steps=QUICK_STEPS,
+    draws=15,
+    epochs=120,
+)
+LONGER = "GRN, trained longer"
+
+
+def in_batches(
+    shared: Any, *, passive: Sequence[int], attack: str, options: Sequence[Any], together: int, batches: int
+) -> dict[str, Any]:
+    """Mount an attack on batches of predictions, each by itself: ``mse`` and ``attack_accuracy`` over all of them.
+
+    Args:
+        shared: the trained model.
+        passive: columns.
+        attack: by name.
+        options: pairs of a name and a value.
+        together: predictions in a batch.
+        batches: how many; fewer where records end.
+    """
+    view, truth = shared.view(passive, together * batches)
+    mounted = attacks.load_prediction(attack, **dict(options))
+    estimates = []
+    for first in range(0, len(truth) - together + 1, together):
+        rows = slice(first, first + together)
+        scores = None if view.scores is None else view.scores[rows]
+        estimates.append(mounted.reconstruct(replace(view, features_active=view.features_active[rows], scores=scores)))
+    estimate, truth = np.vstack(estimates), truth[: together * len(estimates)]
+    held_out = shared.features_train[:, list(passive)]
+    judge = LikewiseLabelled(truth, held_out=held_out, held_out_labels=shared.labels_train)
+    return {"mse": mse_per_feature(truth, estimate), "attack_accuracy": judge.accuracy(estimate)}
+
+
+def generative(run: StudyRun) -> Section:
+    """Measure Figure 8."""
+    return count_section(run, _QUICK if run.quick else _FULL)
+
+
+def count_section(run: StudyRun, plan: CountPlan) -> Section:
+    """Measure Figure 8 as a plan says."""
+    grid, skipped = usable(run, plan.grid)
+    results = measured(run, _planned(run, plan, grid))
+    return Section(
+        name="generative",
+        title="By the number of predictions (Figure 8)",
+        data=results,
+        summary=_table(results),
+        plots=plots_of("generative-accuracy", _panels(results), _CAPTION),
+        notes=(
+            f"Networks of two hidden layers, r = {plan.grid.ratios[0]}; {grid.words}. Few predictions are attacked in "
+            f"batches of so many, each by itself, {plan.least} predictions or more in all; {plan.steps:,} rounds of "
+            f"gradient inversion. {LONGER!r} has {plan.epochs} epochs, where the published generator has 60.",
+            f"{GIA} and the Bayesian adversary work on each record alone, so that they are mounted once on all records "
+            "of a point: the same estimates as in batches.",
+            *skipped,
+        ),
+        statements=statements_on_counts(results),
+    )
+
+
+def _planned(run: StudyRun, plan: CountPlan, grid: Grid) -> list[Any]:
+    alone = (random_guess(), inversion(plan.steps), bayesian(plan.draws)[0])
+    together = (
+        Contender(GRN, Choice.of("grn")),
+        Contender(LONGER, Choice.of("grn", epochs=plan.epochs)),
+        *plugged_in(run),
+    )
+    planned = []
+    for target in network_targets(grid, run.seed):
+        for count in plan.counts:
+            batches = max(1, plan.least // count)
+            for one in (*alone, *together):
+                at_once = (count * batches, 1) if one in alone else (count, batches)
+                beside = target.described | {"curve": one.label, "ours": one.ours, "predictions": count}
+                beside |= {"d": len(target.passive), "start": target.passive[0], "seed": target.model.seed}
+                planned.append((beside, _batches(target.model, target.passive, one.attack, *at_once)))
+    return planned
+
+
+def _batches(model: Any, passive: tuple[int, ...], attack: Choice, together: int, batches: int) -> TaskCell:
+    return TaskCell.of(
+        f"{_HERE}:in_batches",
+        model,
+        passive=passive,
+        attack=attack.name,
+        options=attack.options,
+        together=together,
+        batches=batches,
+    )
+
+
+def _panels(results: pd.DataFrame) -> tuple[Panel, ...]:
+    return tuple(
+        Panel(
+            title=name,
+            x_label="predictions, powers of ten",
+            y_label="attack accuracy",
+            curves=tuple(
+                _curve(part, str(label))
+                for label, part in results[(results["dataset"] == name) & (results["status"] == "done")].groupby(
+                    "curve", sort=False
+                )
+            ),
+        )
+        for name in data_sets_of(results)
+    )
+
+
+def _curve(part: pd.DataFrame, label: str) -> Curve:
+    found = [
+        (count, interval_over(part[part["predictions"] == count], "attack_accuracy"))
+        for count in sorted(part["predictions"].unique())
+    ]
+    return Curve(
+        label,
+        tuple(float(np.log10(count)) for count, _ in found),
+        tuple(one.mean for _, one in found),
+        tuple(one.low for _, one in found),
+        tuple(one.high for _, one in found),
+        ours=bool(part["ours"].iloc[0]),
+    )
+
+
+def _table(results: pd.DataFrame) -> pd.DataFrame:
+    done = results[results["status"] == "done"]
+    if done.empty:
+        return pd.DataFrame(columns=["dataset", "predictions"])
+    means = done.groupby(["dataset", "predictions", "curve"], sort=False)["attack_accuracy"].mean().unstack("curve")
+    return means[list(done["curve"].unique())].map(number_words).reset_index()
+
+
+_CAPTION = "Attack accuracy at r = 0.5 by how many predictions an attack has."
+
+
+def statements_on_counts(results: pd.DataFrame) -> tuple[Statement, ...]:
+    """Judge Figure 8 on a frame: dataset, d, ratio, predictions, seed, start, curve, status, attack_accuracy."""
+    judged = [one for name in data_sets_of(results) for one in _of_data_set(results, name)]
+    return (*judged, *absent(results, _SOURCE, OF_PAPER))
+
+
+def _of_data_set(results: pd.DataFrame, name: str) -> list[Statement]:
+    done = results[(results["dataset"] == name) & (results["status"] == "done")]
+    few = [results[results["predictions"] == count] for count in sorted(done["predictions"].unique()) if count <= 10]
+    return [
+        _grows(curve_of(results, name, GRN)).as_statement(
+            _SOURCE,
+            name,
+            "The generative network has a lower attack accuracy with fewer predictions.",
+            "With few predictions its generator has barely started and gives about one half for every feature, which a "
+            "classifier labels like many a record; training for longer changes that more than records do.",
+        ),
+        _stays(curve_of(results, name, GIA)).as_statement(
+            _SOURCE,
+            name,
+            "Gradient inversion performs as well with a single prediction.",
+            "It works on each record alone: what differs between the points is which records are attacked.",
+        ),
+        joined([below(part, name, GIA, GRN, "attack_accuracy") for part in few]).as_statement(
+            _SOURCE,
+            name,
+            "With one or ten predictions gradient inversion is the more accurate attack.",
+            "From zeros the search ends far from the features; see Figure 7.",
+        ),
+    ]
+
+
+def _grows(part: pd.DataFrame) -> Finding:
+    found = trend(part.dropna(subset="attack_accuracy"), "predictions", "attack_accuracy")
+    if found is None:
+        return NOTHING
+    held = [found.mean > 0, found.low > 0 and not found.alone]
+    return Finding(verdict_of(held), f"Rank correlation with the number of predictions: {interval_words(found)}.")
+
+
+def _stays(part: pd.DataFrame) -> Finding:
+    ends = part.dropna(subset="attack_accuracy")
+    if ends["predictions"].nunique() < 2:
+        return NOTHING
+    one, most = (ends[ends["predictions"] == end] for end in (ends["predictions"].min(), ends["predictions"].max()))
+    pairs = one.merge(most, on=["seed", "start"], suffixes=("", "_most"))
+    if not len(pairs):
+        return NOTHING
+    change = interval_over(pairs.assign(change=pairs["attack_accuracy_most"] - pairs["attack_accuracy"]), "change")
+    first, last = (interval_over(pairs, name) for name in ("attack_accuracy", "attack_accuracy_most"))
+    return Finding(
+        verdict_of([abs(change.mean) <= _ALIKE]),
+        f"{interval_words(first)} with the fewest, {interval_words(last)} with the most: {interval_words(change)} more "
+        "on the same windows.",
+    )

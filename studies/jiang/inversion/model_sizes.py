@@ -1,0 +1,42 @@
+"""Figure 9: gradient inversion of networks of one, two and three hidden layers (Jiang 5.2.2.2)."""
+
+from studies.jiang.inversion.inversion_plots import errors_table, plots_of, ratio_panels
+from studies.jiang.inversion.inversion_setting import DATA_SETS, QUICK_ROWS, QUICK_STEPS, Grid, usable
+from studies.jiang.inversion.network_inversion import NetworkPlan
+from studies.jiang.inversion.network_shapes import Shape, inversion_of, measured_shapes
+from studies.jiang.inversion.statements_on_networks import statements_on_sizes
+from studies.page.section import Section
+from studies.study import StudyRun
+
+SHAPES = {"1 layer": Shape((8,)), "2 layers": Shape((8, 8)), "3 layers": Shape((8, 8, 8))}
+_FULL = NetworkPlan(Grid(DATA_SETS, ratios=(0.1, 0.3, 0.5, 0.9), windows=3, seeds=3))
+_QUICK = NetworkPlan(
+    Grid(("robot",), ratios=(0.1, 0.5, 0.8), windows=2, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=15, records=50
+)
+
+
+def sizes(run: StudyRun) -> Section:
+    """Measure Figure 9."""
+    return size_section(run, _QUICK if run.quick else _FULL)
+
+
+def size_section(run: StudyRun, plan: NetworkPlan) -> Section:
+    """Measure Figure 9 as a plan says."""
+    grid, skipped = usable(run, plan.grid)
+    results = measured_shapes(run, grid, SHAPES, records=plan.records, steps=plan.steps, draws=plan.draws)
+    return Section(
+        name="sizes",
+        title="One, two and three hidden layers (Figure 9)",
+        data=results,
+        summary=errors_table(results),
+        plots=plots_of("sizes-error", ratio_panels(results, "mse"), _CAPTION),
+        notes=(
+            f"Means over {grid.words}; {plan.records} predictions each, {plan.steps:,} rounds. Layers have eight "
+            "sigmoid units at either party.",
+            *skipped,
+        ),
+        statements=statements_on_sizes(results, [inversion_of(label) for label in SHAPES]),
+    )
+
+
+_CAPTION = "Attack error by the number of hidden layers. The Bayesian adversary knows the ranges only."

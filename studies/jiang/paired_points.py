@@ -1,0 +1,127 @@
+"""Points of figures: cells measured under labels of their own, compared where windows and seeds are the same."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from plumbline.cells import Cell
+from plumbline.judge.measures import Interval
+from studies.page.curves import Curve, mean_curve
+from studies.page.paired_differences import paired
+from studies.page.statement import Statement, interval_over, interval_words, verdict_of
+from studies.study import StudyRun
+
+# What two measurements must share for their difference to be that of what was asked about.
+_PAIRED = ("dataset", "model", "r", "seed", "start")
+
+# What describes an attack of ``changed_situations`` beside its labels; tables have no room for tuples of pairs.
+_OF_TASKS = ("function", "attack_options", "passive", "noise_seed")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement of a figure.
+
+    Attributes:
+        labels: columns that say where it is drawn; they replace columns of the cell's description.
+        cell: what is measured.
+    """
+
+    labels: Mapping[str, object]
+    cell: Cell
+
+
+def measured(run: StudyRun, points: Sequence[Point]) -> pd.DataFrame:
+    """Measure points: a row each, the labels first; empty without points."""
+    if not points:
+        return pd.DataFrame()
+    labels = pd.DataFrame([dict(point.labels) for point in points])
+    found = run.measure([point.cell for point in points])
+    return labels.join(found.drop(columns=[*labels.columns, *_OF_TASKS], errors="ignore"))
+
+
+def where(frame: pd.DataFrame, **values: object) -> pd.DataFrame:
+    """The measured rows that have these values; none where a column isn't there."""
+    if "status" in frame.columns:
+        frame = frame[frame["status"] == "done"]
+    for column, value in values.items():
+        if column not in frame.columns:
+            return frame.iloc[:0]
+        frame = frame[frame[column] == value]
+    return frame
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What one measurement has more than another, over pairs of the same data set, model, ratio, seed and window.
+
+    Attributes:
+        mean: the mean of left less right, with its interval over pairs.
+        share: that mean as a share of the right's mean.
+    """
+
+    mean: Interval
+    share: float
+
+    @property
+    def is_below(self) -> bool:
+        """Whether the left is less for certain: the interval's upper end is below 0."""
+        return self.mean.high < 0
+
+    @property
+    def is_above(self) -> bool:
+        """Whether the left is more for certain."""
+        return self.mean.low > 0
+
+    @property
+    def words(self) -> str:
+        """With its sign and interval: +0.012 (+0.003 to +0.02)."""
+        return interval_words(self.mean, signed=True)
+
+
+def difference(left: pd.DataFrame, right: pd.DataFrame, measure: str) -> Difference | None:
+    """Compare a measure of paired rows, left less right; None where no two rows make a pair."""
+    pairs = paired(left, right, _PAIRED, measure)
+    if pairs.empty:
+        return None
+    mean = interval_over(pairs, "difference", [name for name in _PAIRED if name in pairs])
+    return Difference(mean, mean.mean / float(pairs["right"].mean()))
+
+
+class Judged:
+    """Collects what decides a statement: whether each part of it held, and the numbers behind."""
+
+    def __init__(self, lead: str) -> None:
+        """``lead``: what the numbers are, in a few words."""
+        self._lead, self._held, self._said = lead, list[bool](), list[str]()
+
+    def add(self, words: str, *held: bool) -> None:
+        """Add the numbers of one part, and whether its conditions held."""
+        self._held += held
+        self._said.append(words)
+
+    def statement(self, source: str, subject: str, paper: str, reason: str = "") -> Statement:
+        """Write the statement; ``reason``: why it differs, said only where it does."""
+        numbers = f"{self._lead}: {'; '.join(self._said)}." if self._said else ""
+        shown = reason if not all(self._held) else ""
+        return Statement(source, subject, paper, verdict_of(self._held), numbers, shown)
+
+
+def curve(rows: pd.DataFrame, measure: str, label: str, *, ours: bool = False) -> Curve:
+    """Draw a measure against r: means and intervals over seeds and windows."""
+    return mean_curve(rows, "r", label, measure=measure, ours=ours) if len(rows) else Curve(label, (), ())
+
+
+def by_data_set(data: pd.DataFrame) -> Iterator[tuple[str, int, pd.DataFrame]]:
+    """The measured rows of each data set, with its count n of auxiliary records."""
+    for name in dict.fromkeys(data["dataset"]):
+        part = where(data, dataset=name)
+        yield name, int(part["n"].iloc[0]), part
+
+
+def mean_table(data: pd.DataFrame, *keys: str, measures: Sequence[str]) -> pd.DataFrame:
+    """Means of measures for reading, a row for each of what ``keys`` tell apart."""
+    if data.empty:
+        return data
+    return where(data).groupby(list(keys), sort=False)[list(measures)].mean().reset_index().round(4)

@@ -1,0 +1,160 @@
+"""Jiang, Figures 14 and 15: what defences cost the attack and the model, half of the columns passive.
+
+SIMULATION: models are trained in one place and scores pass the defences as the coordinator applies them. Alignment by
+PSI is real: both sides' messages are made and read.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from plumbline.cells import AttackCell, Cell, Choice
+from plumbline.cells.cells import Access, ModelKind
+from studies.jiang.changed_situations import after_alignment, behind_real_purifier
+from studies.jiang.inversion.inversion_setting import RECORDS, gradient_inversion
+from studies.jiang.paired_points import Point, measured, where
+from studies.jiang.splits import Split, Splits, threshold
+from studies.jiang.with_defences.statements_on_defences import trade_off_notes, trade_off_statements
+from studies.jiang.with_defences.utility_plots import utility_plot
+from studies.page.section import Section
+from studies.study import StudyRun
+
+_KINDS: tuple[ModelKind, ...] = ("linear", "network")
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How much is run.
+
+    Attributes:
+        datasets: names.
+        splits: at r = 0.5.
+        epsilons: of dp_sgd.
+        ours: on how many of the windows the adversaries who know the defence are measured: they take longest.
+        draws: of their posteriors: an error of 2 / sqrt(draws) of a posterior's spread.
+    """
+
+    datasets: tuple[str, ...]
+    splits: Splits
+    epsilons: tuple[float, ...] = (0.1, 1.0, 10.0)
+    ours: int = 1
+    draws: int = 100
+
+
+_FULL = _Plan(("bank_all", "robot", "satellite", "drive"), Splits((0.5,), windows=3, seeds=3))
+_QUICK = _Plan(("satellite",), Splits((0.5,), windows=1, steps=500, shadow_steps=500), epsilons=(1.0,), draws=20)
+
+
+def trade_offs(run: StudyRun) -> Section:
+    """Measure what defences leave of gradient inversion, of a shadow model's, and of who knows the defence.
+
+    ``data`` has a row per data set, model, window, seed, defence with its option, and adversary. adversary: inversion
+    (GIA in white box, a shadow of the real structure in black box), posterior (ours, knows the defence and its options;
+    half: nothing besides, records: tau complete records), and without scores random guess and imputation.
+    """
+    plan = _QUICK if run.quick else _FULL
+    names, missing = run.available(plan.datasets)
+    points = [
+        point
+        for kind in _KINDS
+        for name in names
+        for number, split in enumerate(plan.splits.of(name, run.seed, kind))
+        for point in _points(plan, split, run, ours=number < plan.ours)
+    ]
+    data = measured(run, points)
+    return Section(
+        name="trade_offs",
+        title="Privacy and utility of defences (Figures 14 and 15)",
+        data=data,
+        summary=_summary(data),
+        plots=tuple(
+            utility_plot(where(data, model=kind), kind, measure)
+            for kind in _KINDS
+            for measure in ("attack_accuracy", "mse")
+            if len(where(data, model=kind))
+        ),
+        notes=(*missing, *trade_off_notes(data)),
+        statements=tuple(trade_off_statements(data)),
+    )
+
+
+@dataclass(frozen=True)
+class _Defended:
+    """A defence at one strength: words for it, and what it makes of a cell."""
+
+    family: str
+    option: str
+    choice: Choice | None = None
+
+    def cell(self, asked: AttackCell) -> Cell:
+        """The cell under this defence."""
+        if self.family == "psi":
+            return after_alignment(asked)
+        if self.choice is None:
+            return behind_real_purifier(asked) if self.family == "purification" else asked
+        if self.family == "dp_sgd":
+            return replace(asked, model=replace(asked.model, defence=self.choice))
+        return replace(asked, defences=(self.choice,))
+
+
+def _defences(plan: _Plan, given: Sequence[Choice]) -> Iterator[_Defended]:
+    yield _Defended("none", "")
+    yield _Defended("psi", "")
+    for decimals in (2, 1, 0):
+        yield _Defended("score_rounding", f"{decimals} decimals", Choice.of("score_rounding", decimals=decimals))
+    for sigma in (0.01, 0.1, 1.0):
+        yield _Defended("score_noise", f"sigma {sigma:g}", Choice.of("score_noise", sigma=sigma))
+    yield _Defended("purification", "random scores", Choice.of("purification"))
+    yield _Defended("purification", "real scores")
+    yield _Defended("class_label", "", Choice.of("class_label"))
+    for epsilon in plan.epsilons:
+        yield _Defended("dp_sgd", f"epsilon {epsilon:g}", Choice.of("dp_sgd", epsilon=epsilon))
+    for one in given:
+        yield _Defended(one.words, "", one)
+
+
+def _points(plan: _Plan, split: Split, run: StudyRun, *, ours: bool) -> Iterator[Point]:
+    tau = threshold(split.model.data.name, split.hidden)
+    for defended in _defences(plan, run.defences):
+        yield _point(split, defended, "inversion", gradient_inversion(plan.splits.steps))
+        yield _point(split, defended, "inversion", plan.splits.shadow(split.hidden), black_box=True, n=tau)
+        for other in run.attacks:
+            yield _point(split, defended, other.words, other, n=tau)
+        if ours:
+            yield from _knowing(plan, split, defended, tau)
+    none = next(_defences(plan, ()))
+    for black_box in (False, True):
+        yield _point(split, none, "random guess", Choice.of("random_guess"), black_box=black_box)
+        yield _point(split, none, "imputation", Choice.of("imputation"), black_box=black_box, n=tau)
+
+
+def _knowing(plan: _Plan, split: Split, defended: _Defended, tau: int) -> Iterator[Point]:
+    """Adversaries who know the defence and all of its options."""
+    yield _point(split, defended, "posterior, half", Choice.of("posterior", prior="half", draws=plan.draws))
+    records = Choice.of("posterior", prior="imputation", draws=plan.draws)
+    for black_box in (False, True):
+        yield _point(split, defended, "posterior, records", records, black_box=black_box, n=tau)
+
+
+def _point(
+    split: Split, defended: _Defended, adversary: str, attack: Choice, *, black_box: bool = False, n: int = 0
+) -> Point:
+    access: Access = "black_box" if black_box else "white_box"
+    asked = AttackCell(split.model, split.passive, attack, RECORDS, auxiliary=n, access=access, seed=split.model.seed)
+    labels = {
+        "defence": defended.family,
+        "option": defended.option,
+        "adversary": adversary,
+        "access": access.replace("_", " "),
+        "n": n,
+    }
+    return Point({**split.labels, **labels}, defended.cell(asked))
+
+
+def _summary(data: pd.DataFrame) -> pd.DataFrame:
+    if data.empty:
+        return data
+    keys = ["dataset", "model", "access", "defence", "option", "adversary"]
+    means = where(data).groupby(keys, sort=False)[["model_accuracy", "attack_accuracy", "mse"]].mean()
+    return means.reset_index().round(4)

@@ -1,0 +1,157 @@
+"""How accurate the adversary's own model is, and who gains from a federation: Varasteh, Figure 8 and Remark 17.
+
+SIMULATION: models are trained in one place, on all parties' columns; no service runs.
+"""
+
+import numpy as np
+import pandas as pd
+
+from plumbline.cells import TaskCell
+from plumbline.judge.measures import Interval
+from studies.page.curves import Curve, Panel, draw_panels
+from studies.page.section import Plot, Section
+from studies.page.statement import Statement, interval_over, interval_words
+from studies.study import StudyRun
+from studies.varasteh.comparing import stated
+from studies.varasteh.rivals import WindowPlan, columns_of
+
+_TASK = "studies.varasteh.own_model:own_model_of"
+_GAINING, _OTHERS = ("grid", "pendigits"), ("bank", "satellite", "adult")
+_MEASURES = ("dataset", "active", "accuracy", "own_accuracy", "error", "half", "unclamped", "closed_form")
+# What floating point leaves of an identity.
+_EXACT = 1e-6
+
+
+# Windows of the section on the agnostic attack.
+_FULL = WindowPlan()
+_QUICK = WindowPlan(datasets=("bank", "pendigits", "grid"), sizes=2, windows=2, seeds=1, records=100)
+
+
+def accuracy_section(run: StudyRun) -> Section:
+    """Measure the accuracy of the adversary's model against the number of its columns, and what its attack errs by."""
+    plan = _QUICK if run.quick else _FULL
+    names, missing = run.available(plan.datasets)
+    at = [one for name in names for one in plan.of(name, run.seed)]
+    frame = run.measure([TaskCell.of(_TASK, one.model, passive=one.passive, records=plan.records) for one in at])
+    data = frame.assign(
+        d=[len(one.passive) for one in at],
+        start=[one.passive[0] for one in at],
+        active=[columns_of(one.model.data.name) - len(one.passive) for one in at],
+    )
+    return Section(
+        name="accuracy",
+        title="Accuracy of the adversary's own model (Figure 8)",
+        data=data,
+        summary=_summary(data),
+        plots=tuple(_plots(data)),
+        notes=(*missing, *_training_records(data)),
+        statements=accuracy_statements(data),
+    )
+
+
+def _measured(data: pd.DataFrame) -> pd.DataFrame:
+    return data[data["own_accuracy"].notna()] if "own_accuracy" in data else pd.DataFrame(columns=list(_MEASURES))
+
+
+def _summary(data: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for name, part in _measured(data).groupby("dataset", sort=False):
+        row: dict[str, object] = {"dataset": name}
+        for measure, words in (("own_accuracy", "accuracy of AM"), ("accuracy", "of the federation")):
+            mean = interval_over(part, measure)
+            row |= {words: mean.mean, f"{words}_low": mean.low, f"{words}_high": mean.high}
+        row |= {"error, held out": part["error"].mean(), "error, training records": part["error_train"].mean()}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _plots(data: pd.DataFrame) -> list[Plot]:
+    panels = []
+    for name, part in _measured(data).groupby("dataset", sort=False):
+        curves = []
+        for measure, label in (("own_accuracy", "AM"), ("accuracy", "federation")):
+            points = [(float(str(active)), interval_over(here, measure)) for active, here in part.groupby("active")]
+            low, high = (tuple(getattr(mean, end) for _, mean in points) for end in ("low", "high"))
+            where, means = tuple(at for at, _ in points), tuple(mean.mean for _, mean in points)
+            curves.append(Curve(label, where, means, low, high))
+        panels.append(Panel(str(name), "active columns", "accuracy", tuple(curves)))
+    caption = "Figure 8: accuracy of AM against the number of active columns, and of the federation's model."
+    return [draw_panels("accuracy", panels, caption, columns=3)] if panels else []
+
+
+def _training_records(data: pd.DataFrame) -> tuple[str, ...]:
+    """Whether it matters which records are attacked."""
+    part = _measured(data)
+    if not len(part):
+        return ()
+    means = part.groupby("dataset", sort=False)[["error", "error_train"]].mean()
+    said = ", ".join(f"{name} {row['error']:.4f} and {row['error_train']:.4f}" for name, row in means.iterrows())
+    return (f"AM's error on held-out and on training records: {said}.",)
+
+
+# --- what the paper says -------------------------------------------------------------------------------------------
+
+
+def accuracy_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
+    """Judge Figure 8, Remark 17, and equations 13 and 21, from measures of ``own_model_of``."""
+    part = _measured(data)
+    part = part.assign(benefit=part["accuracy"] - part["own_accuracy"], gain=1 - part["error"] / part["half"])
+    benefits = {str(name): interval_over(here, "benefit") for name, here in part.groupby("dataset", sort=False)}
+    gains = {str(name): interval_over(here, "gain") for name, here in part.groupby("dataset", sort=False)}
+    return (
+        _closed_forms(part),
+        *(_more_columns_help(name, part) for name in _GAINING),
+        _who_benefits(benefits),
+        _who_benefits_resists(benefits, gains),
+    )
+
+
+def _closed_forms(part: pd.DataFrame) -> Statement:
+    apart = (part["unclamped"] / part["closed_form"] - 1).abs()
+    held = (apart < _EXACT).tolist()
+    words = f"{sum(held)} of {len(held)} agree to {apart.max():.1g} of the error." if held else ""
+    paper = "The attack's error, before estimates are cut to [0, 1], follows from the errors of the scores."
+    return stated("Equations 13 and 21", "all data sets", paper, held, words)
+
+
+def _more_columns_help(name: str, part: pd.DataFrame) -> Statement:
+    here = part[part["dataset"] == name]
+    held, words = [], ""
+    if here["active"].nunique() > 1:
+        few, many = (here[here["active"] == end] for end in (here["active"].min(), here["active"].max()))
+        means = [interval_over(one, "own_accuracy") for one in (few, many)]
+        held = [means[1].low > means[0].high]
+        words = (
+            f"{interval_words(means[0], 3)} with {few['active'].iloc[0]} columns, {interval_words(means[1], 3)} with "
+            f"{many['active'].iloc[0]}."
+        )
+    return stated("Figure 8", name, "AM's accuracy rises with the number of active columns.", held, words)
+
+
+def _words(intervals: dict[str, Interval]) -> str:
+    return ", ".join(f"{name} {interval_words(one)}" for name, one in intervals.items())
+
+
+def _who_benefits(benefits: dict[str, Interval]) -> Statement:
+    pairs = [(benefits[one], benefits[other]) for one in _GAINING for other in _OTHERS if {one, other} <= set(benefits)]
+    held = [one.low > other.high for one, other in pairs]
+    paper = (
+        "The active party benefits more from the federation on grid and pendigits than on bank, satellite and adult."
+    )
+    words = f"What the federation adds to AM's accuracy: {_words(benefits)}. {sum(held)} of {len(held)} pairs hold."
+    return stated("Remark 17", "all data sets", paper, held, words)
+
+
+def _who_benefits_resists(benefits: dict[str, Interval], gains: dict[str, Interval]) -> Statement:
+    held, words = [], ""
+    if len(benefits) > 2:
+        order = pd.DataFrame({"benefit": {name: one.mean for name, one in benefits.items()}})
+        order["gain"] = [gains[name].mean for name in order.index]
+        rank = float(order["benefit"].rank().corr(order["gain"].rank()))
+        held = [bool(rank < 0)] if np.isfinite(rank) else []
+        words = (
+            f"Rank correlation of what the federation adds and of the share of 1/2's error that AM takes off, over "
+            f"{len(order)} data sets: {rank:.2f}. Shares: {_words(gains)}."
+        )
+    paper = "Data sets that gain more accuracy from the federation are less susceptible to the attack."
+    return stated("Remark 17", "all data sets", paper, held, words)
