@@ -1,7 +1,7 @@
 """Vertical logistic regression: linear model, first-order gradient, public batches (Hu, section 2); small networks."""
 
-from vfl.learning.approximation import ResidualScheme, class_rows, confidence_scores, log_loss, residual_columns
-from vfl.learning.initialisation import INITIALISATIONS, initial_weights
+from vfl.learning.linear.initialisation import INITIALISATIONS, initial_weights
+from vfl.learning.linear.scheme import ResidualScheme, class_rows, confidence_scores, log_loss, residual_columns
 from vfl.learning.reference import GradientDescent, VerticalData, train_centrally
 from vfl.learning.schedule import BatchSchedule, RowCounts, RowSplit, count_rows, smallest_batch, split_rows
 

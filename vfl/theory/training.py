@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning.approximation import ResidualScheme
+from vfl.learning.linear.scheme import ResidualScheme
 from vfl.learning.reference import GradientDescent, VerticalData
 
 Approximation = Literal["first_order", "minimax", "piecewise"]
