@@ -297,7 +297,7 @@ class Job:
         self._ending.check()
         self.quality = ScoreQuality.of(scores, labels)
         self._record.note(test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=labels.tolist())
-        self._record.finish(training.weights)
+        self._record.finish(training.model.part)
         return scores
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:

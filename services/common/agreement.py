@@ -10,7 +10,9 @@ from services.common.announced import AnnouncedDefence, check_announced
 from services.common.errors import InvalidMessage, one_line
 from services.common.identity import Role, role_of
 from vfl.crypto.widths import ColumnWidths
-from vfl.learning import INITIALISATIONS, RowCounts, count_rows, residual_columns
+from vfl.learning import INITIALISATIONS, Learner, RowCounts, count_rows
+from vfl.learning.installed import Installed
+from vfl.learning.linear.regression import LinearRegression
 
 CIPHERS = {"paillier": common_pb2.CIPHER_PAILLIER, "plain": common_pb2.CIPHER_PLAIN}
 _CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
@@ -97,6 +99,13 @@ class TrainingPlan:
     )
     installed_model: bool = _term(False, "Whether each party brings its part of a model; nothing is trained.")
     rerandomise: bool = _term(True, "off: INSECURE, answers keep the key holder's randomness.")
+
+    @property
+    def family(self) -> Learner:
+        """The learner that the plan trains."""
+        if self.installed_model:
+            return Installed()
+        return LinearRegression(self.learning_rate, self.l2, self.initialisation)  # type: ignore[arg-type]
 
     @classmethod
     def what_is_expected_of(cls, name: str, value: Any) -> str:
@@ -256,8 +265,8 @@ class Agreement:
 
     @property
     def residual_columns(self) -> int:
-        """Columns of the residual."""
-        return residual_columns(self.classes)
+        """Columns of what is sent in a step, as the learner says: shares of the residual, for most."""
+        return self.plan.family.columns(self.classes)
 
     @property
     def row_counts(self) -> RowCounts:

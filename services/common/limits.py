@@ -47,8 +47,8 @@ DISCLOSURE_DEFENCES = 32
 # Bytes of the JSON of one defence's options, and how many options may be withheld: ours have a few numbers and words.
 OPTIONS_BYTES = 4_096
 OPTIONS = 32
-# Layers of a disclosed model; their sizes are bounded by one message.
-LAYERS = 32
+# Arrays of a disclosed part of a model; their sizes are bounded by one message.
+PART_ARRAYS = 65
 # Of a share of a logit, a Gram matrix's entry, and a disclosed weight: the square of the sum of all parties' shares is
 # still a finite number.
 LARGEST_SHARE = 1e150

@@ -153,7 +153,7 @@ def run_together(trainings: Mapping[str, PartyTraining], epochs: int) -> list[Fl
             running = [threads.submit(training.run_epoch, epoch, ignore_step) for training in trainings.values()]
             for done in running:
                 done.result()
-    return [training.weights for training in trainings.values()]
+    return [training.half.weights for training in trainings.values()]
 
 
 def train_encrypted(problem: Problem, plan: TrainingPlan, *, truncating: bool = True) -> list[FloatArray]:

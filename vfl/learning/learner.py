@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.linear.scheme import confidence_scores
+from vfl.learning.networks import DenseNetwork
 
 Senders = Literal["all", "active", "none"]
 
@@ -75,6 +76,16 @@ class Part(Protocol):
             ValueError: for anything else; arrays come from disks and from other parties.
         """
 
+    @property
+    def class_rows(self) -> FloatArray | None:
+        """(k, d) rows of weights, one per class, where outputs are linear in the features; else None.
+
+        What defences of parameters, and the count of what a record's answers tell, work on.
+        """
+
+    def with_class_rows(self, rows: FloatArray) -> Self:
+        """The part that has these class rows; only asked of one that has some."""
+
 
 @dataclass(frozen=True, eq=False)
 class OwnData:
@@ -86,6 +97,7 @@ class OwnData:
         classes: how many labels there are.
         total_features: of all parties together.
         generator: private to the party; draws its first weights.
+        brought: its part of a model that was trained elsewhere; None where it brings none.
     """
 
     features: int
@@ -93,6 +105,7 @@ class OwnData:
     classes: int
     total_features: int
     generator: np.random.Generator
+    brought: DenseNetwork | None = None
 
 
 class Half(Protocol):
@@ -177,6 +190,7 @@ class Learner(Protocol):
 
     def join(self, shares: Sequence[FloatArray]) -> FloatArray:
         """All parties' shares of some records' outputs as one, (n, outputs)."""
+        # The others' first, as whoever adds up for the label party does.
         joined: FloatArray = shares[0] + sum(shares[1:])
         return joined
 

@@ -29,13 +29,14 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.learning import (
     BatchSchedule,
     GradientDescent,
+    LinearPart,
+    Part,
     ResidualScheme,
     VerticalData,
     confidence_scores,
     initial_weights,
     train_centrally,
 )
-from vfl.learning.networks import DenseNetwork
 
 # More records would change the weights no further than these do.
 MOST_RECORDS, _BATCH_SIZE = 2_000, 32
@@ -150,13 +151,12 @@ class ClearSessions:
         )
 
     def _model(self, name: str, weights: FloatArray) -> PartyModel:
-        part = DenseNetwork((weights,), (np.zeros(weights.shape[1]),))
         labels = self._tables.labels if name == Role.ACTIVE else None
-        return PartyModel(self.agreement, name, self._features[name], part, 1, b"", labels)
+        return PartyModel(self.agreement, name, self._features[name], LinearPart(weights), 1, b"", labels)
 
-    def _disclosed(self, model: PartyModel) -> DenseNetwork:
-        has_part = bool(model.parameters.weights[0].any())
-        return model.disclosed_by(self._defences[model.name]) if has_part else model.parameters
+    def _disclosed(self, model: PartyModel) -> Part:
+        has_part = bool(model.part.arrays()["weights"].any())
+        return model.disclosed_by(self._defences[model.name]) if has_part else model.part
 
     def _auxiliary(self, models: Mapping[str, PartyModel], known: IntArray) -> AuxiliaryRows:
         tables = self._tables

@@ -99,7 +99,7 @@ def test_a_record_has_the_keys_that_it_always_had_and_a_schema(tmp_path: Path) -
 def test_arrays_read_back_equal(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     weights = PartyWeights(NUMBERS, np.array(["a", "b", "bias"]))
-    folder.write_weights("passive-1", weights)
+    folder.write_part("passive-1", {"weights": weights.weights}, weights.features)
     assert equal(folder.weights("passive-1"), weights)
     for features in (PartyFeatures(NUMBERS, np.array(["a", "b"])), PartyFeatures(NUMBERS, np.array(["a", "b"]), ROWS)):
         folder.write_features("active", features)

@@ -151,7 +151,7 @@ def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> N
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(active.exchange, "gradient_share", keeping)
-            hidden = passive.weights.copy()
+            hidden = passive.half.weights.copy()
             run_together(trainings, plan.epochs)
         batches = [batch for epoch in range(plan.epochs) for batch in active.schedule.epoch(epoch)]
     equations = np.zeros((10 * len(batches), 200))

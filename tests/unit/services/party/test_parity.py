@@ -124,7 +124,7 @@ def test_l2_spares_the_bias_of_the_active_party_and_nothing_else(cipher: str) ->
     problem = replace(problem, blocks={name: np.zeros_like(block) for name, block in problem.blocks.items()})
     plan = replace(PLAN, cipher=cipher, l2=0.1, epochs=1, batch_size=5)
     with wired(problem, plan) as trainings:
-        before = [training.weights for training in trainings.values()]
+        before = [training.half.weights for training in trainings.values()]
         after = run_together(trainings, 1)
         shrunk = (1 - plan.learning_rate * plan.l2) ** trainings["active"].schedule.steps_per_epoch
     np.testing.assert_allclose(after[0][:-1], before[0][:-1] * shrunk, atol=1e-9)
@@ -138,5 +138,5 @@ def test_keeping_an_earlier_epoch_gives_the_weights_that_it_ended_with() -> None
         run_together(trainings, plan.epochs)
         for training in trainings.values():
             training.keep_epoch(1)
-        kept = [training.weights for training in trainings.values()]
+        kept = [training.model.part.arrays()["weights"] for training in trainings.values()]
     assert largest_difference(kept, train_plainly(problem, replace(plan, epochs=2))) <= 1e-9

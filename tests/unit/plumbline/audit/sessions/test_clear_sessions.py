@@ -24,7 +24,8 @@ def sessions() -> ClearSessions:
 
 def form(sessions: ClearSessions, seed: int) -> FloatArray:
     models = sessions.trained(["passive"], np.random.default_rng(seed))
-    return models["passive"].parameters.weights[0][:, 0]
+    column: FloatArray = models["passive"].part.arrays()["weights"][:, 0]
+    return column
 
 
 def test_sessions_repeat_by_their_seed_and_each_is_another_form(sessions: ClearSessions) -> None:
