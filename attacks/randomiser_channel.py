@@ -47,7 +47,7 @@ from attacks.training import HonestFactory, SessionTerms
 from attacks.training_views import TrainingView
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.crypto import CipherVector, ColumnFormats, EntryFormat, FixedPoint
-from vfl.crypto.integers import random_unit
+from vfl.crypto.kernels.integers import random_unit
 
 _GUARD_BITS = 40  # capacity left empty: a fresh rho**n does so with probability below 2**-40
 
