@@ -8,17 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.layouts import choose_layout
 from vfl.arrays import IntArray
 from vfl.crypto import (
     BINARY,
     RESIDUAL,
     WRAP_BITS,
     ColumnFormats,
+    EntryFormat,
     FixedPoint,
     InvalidAnswer,
     PackingImpossible,
     PackingLayout,
-    choose_layout,
     layouts_for,
 )
 from vfl.crypto.packing import slot_bits
@@ -128,7 +129,7 @@ def test_layouts_take_a_key_to_its_last_bit_and_none_that_is_a_bit_shorter(
 
     def listed(key_bits: int) -> list[PackingLayout]:
         return layouts_for(
-            [layout.features.columns(1)],
+            [ColumnFormats(((EntryFormat(layout.features.bound), 1),))],
             batch_size=1,
             classes=layout.classes,
             residual_format=layout.residual,
