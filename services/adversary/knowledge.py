@@ -86,7 +86,7 @@ class Knowledge:
     def own_features(self, rows: IntArray) -> FloatArray:
         """This party's features of these rows, without the bias that training adds."""
         features = self.model.features_of(rows)
-        return features if self.model.agreement.plan.installed_model else features[:, :-1]
+        return features[:, :-1] if self.model.agreement.plan.family.spec.trains else features
 
     def view(self, rows: IntArray, scores: FloatArray) -> attacks.PredictionView:
         """The view of predictions of ``rows``, (n, classes) scores.

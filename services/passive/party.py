@@ -221,7 +221,7 @@ class PassiveParty:
         opened = PartySession.open(self._context, joined)
         self._counted = {at for at in self._counted if at[0] in self._models.sessions}
         self._submissions.forget_all_but({*self._models.sessions, session.session_id})
-        if agreement.plan.installed_model:
+        if not agreement.plan.family.spec.trains:
             self._models.keep_candidate(KeptModel.of(opened.training.model, rows))
         return opened
 

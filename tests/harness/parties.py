@@ -173,7 +173,7 @@ class House:
 
     def train(self, **changes: Any) -> Watcher:
         watcher = Watcher()
-        self.active.train(replace(self.settings.plan(), **changes), watcher)
+        self.active.train(self.settings.plan().changed(**changes), watcher)
         return watcher
 
     @property

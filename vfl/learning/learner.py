@@ -158,13 +158,16 @@ class Told:
 
     Attributes:
         labels: of how many records the labels follow from one equation, at most.
-        begins_with_labels: whether the first step's values are labels alone.
+        labels_alone: the option under which the first step's values are labels alone, such as ``initialisation=zero``;
+            empty where they aren't.
+        remedy: what to choose in its place.
         step_size: what a step moves the weights by, relative to what they are: steps that move nothing have the same
-            unknowns, and add up. None where it isn't known.
+            unknowns, and add up. The option is called learning_rate. None where it isn't known.
     """
 
     labels: int = 7
-    begins_with_labels: bool = False
+    labels_alone: str = ""
+    remedy: str = ""
     step_size: float | None = None
 
 

@@ -30,11 +30,11 @@ from vfl.learning import (
     BatchSchedule,
     GradientDescent,
     LinearPart,
+    OwnData,
     Part,
     ResidualScheme,
     VerticalData,
     confidence_scores,
-    initial_weights,
     train_centrally,
 )
 
@@ -139,16 +139,11 @@ class ClearSessions:
         return data.aligned(aligned.rows, self.agreement.plan).features
 
     def _drawn(self, name: str, generator: np.random.Generator) -> FloatArray:
-        plan = self.agreement.plan
+        plan, agreement = self.agreement.plan, self.agreement
         # From zeros the active party would get the same model again and again.
-        kind = "xavier" if name == Role.ACTIVE else plan.initialisation
-        return initial_weights(
-            kind,
-            self._features[name].shape[1],
-            self._scheme.columns,
-            total_features=self.agreement.total_features,
-            generator=generator,
-        )
+        learner = (plan.changed(initialisation="xavier") if name == Role.ACTIVE else plan).family
+        features = self._features[name].shape[1]
+        return learner.begin(OwnData(features, None, agreement.classes, agreement.total_features, generator)).weights
 
     def _model(self, name: str, weights: FloatArray) -> PartyModel:
         labels = self._tables.labels if name == Role.ACTIVE else None

@@ -1,13 +1,13 @@
 """Vertical logistic regression by the first-order gradient (Hu eq. 3-6): the learner that is built in."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.learner import Ask, Forward, Learner, LearnerSpec, OwnData, Send, Step, Told
-from vfl.learning.linear.initialisation import initial_weights
+from vfl.learning.linear.initialisation import Initialisation, initial_weights
 from vfl.learning.linear.part import LinearPart
 from vfl.learning.linear.scheme import ResidualScheme, residual_columns
 
@@ -31,7 +31,7 @@ class LinearRegression(Learner):
 
     learning_rate: float = 0.5
     l2: float = 0.0
-    initialisation: Literal["zero", "xavier", "kaiming", "normal"] = "xavier"
+    initialisation: Initialisation = "xavier"
 
     name: ClassVar[str] = "linear"
     spec: ClassVar[LearnerSpec] = LearnerSpec(senders="all", part=LinearPart, source="Hu section 2")
@@ -53,7 +53,8 @@ class LinearRegression(Learner):
         near_zero = self.initialisation == "normal"
         return Told(
             labels=LABELS_PER_EQUATION_NEAR_ZERO if near_zero else LABELS_PER_EQUATION,
-            begins_with_labels=self.initialisation == "zero",
+            labels_alone="initialisation=zero" if self.initialisation == "zero" else "",
+            remedy="initialisation=xavier",
             step_size=self.learning_rate,
         )
 

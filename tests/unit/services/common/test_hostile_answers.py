@@ -157,7 +157,7 @@ def test_a_disclosed_model_that_is_none_is_refused_in_a_sentence(dial: Dial, hos
     ids=["another", "biases", "activation", "apart"],
 )
 def test_arrays_that_the_sessions_learner_cant_read_are_refused_in_a_sentence(arrays: dict[str, Any]) -> None:
-    agreement = replace(AGREEMENT, plan=replace(AGREEMENT.plan, installed_model=True))
+    agreement = replace(AGREEMENT, plan=AGREEMENT.plan.changed(learner="installed"))
     with pytest.raises(InvalidMessage, match=r"^passive discloses no model: ") as error:
         disclosed_parts({"passive": arrays}, agreement)
     assert len(str(error.value)) < 800
