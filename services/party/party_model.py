@@ -10,10 +10,14 @@ import numpy as np
 from defences import DefenceError
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import InvalidMessage
+from services.common.learner_calls import LearnerCalls
 from services.common.scores import PartialScores
 from services.party.party_defences import PartyDefences
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import Part, RowSplit, split_rows
+
+# That another package's part may take for its share of one request.
+_ANSWER_SECONDS = 60.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +55,12 @@ class PartyModel:
 
         Raises:
             InvalidMessage: for no row, or one that isn't aligned.
+            LearnerFailed: where another package's part can't answer.
         """
-        return self.part.shares(self.features[checked_rows(rows, len(self.features))])
+        asked = self.features[checked_rows(rows, len(self.features))]
+        calls = LearnerCalls(self.agreement.plan.family, _ANSWER_SECONDS)
+        outputs = calls.learner.outputs(self.agreement.classes)
+        return calls.checked(calls(lambda: self.part.shares(asked)), (len(asked), outputs), "shares")
 
     def share_of(self, rows: Sequence[int]) -> PartialScores:
         """A passive party's ``partial_scores``, with what the session's score defences need besides."""

@@ -16,11 +16,11 @@ from defences import DefenceError, TrainingTerms
 from services.common import limits
 from services.common.agreement import Agreement, check_steps
 from services.common.errors import Diverged, InvalidMessage, OutOfOrder, told
+from services.common.learner_calls import LearnerCalls
 from services.common.logs import log_context
 from services.common.meters import StageTimer
 from services.common.run_records import DefencePrediction
 from services.network.deadlines import carrying_the_deadline
-from services.party.learner_calls import LearnerCalls
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
 from services.protocol1.cipher import Cipher, make_cipher
