@@ -1,1 +1,2 @@
-"""The papers' experiments, redrawn by one command each (``plumbline figures``), beside what the papers state."""
+# No measurement is computed by these: a change of them makes no kept one stale.
+ASIDE = ("studies.page", "studies.study")

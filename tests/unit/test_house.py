@@ -47,7 +47,7 @@ MOST_LINES, MOST_LINES_OF_A_TEST = 400, 500
 LONGER: dict[str, str] = {}
 MOST_ARGUMENTS, MOST_LINES_OF_THE_MEDIAN_FUNCTION = 7, 8
 # Commands of the terminal: an argument per option.
-COMMANDS = "plumbline/cli/"
+COMMANDS = ("plumbline/cli/", "studies/cli/")
 # Beside the packages: what is read and run from a checkout.
 TOOLS = ("benchmarks", "examples", "scripts", "docs/site")
 
@@ -162,7 +162,7 @@ def test_everything_public_has_a_docstring(package: str) -> None:
 
 
 def test_studies_do_not_import_each_other() -> None:
-    shared = {"page", "speed", "sweeping"}
+    shared = {"cli", "page", "speed", "sweeping"}
     studies = {folder.name for folder in (ROOT / "studies").iterdir() if (folder / "__init__.py").exists()} - shared
     assert studies == {"defences", "hu", "jiang", "rassouli", "varasteh"}
     for path in files_of("studies"):
