@@ -1,4 +1,4 @@
-"""The tables of all parties: looked at before any process starts, shown to a person, and side by side for an auditor."""
+"""The tables of all parties: looked at before any process starts, shown, and side by side as an auditor has them."""
 
 from __future__ import annotations
 
