@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.audit.federating import run_federation
-from plumbline.audit.joined_tables import JoinedTables
-from plumbline.audit.planning.cipher_choice import CipherName
-from plumbline.audit.planning.plan import AuditPlan
+from plumbline.audit.planning.plan import AuditPlan, CipherName
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.tables import JoinedTables
 from plumbline.federation import FederationFailed
 from plumbline.job_progress import NoProgress, RunProgress
 from plumbline.judge.answer import HEADLINE

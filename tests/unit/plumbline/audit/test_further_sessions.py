@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from plumbline.audit.joined_tables import JoinedTables
-from plumbline.audit.planning.owners_limit import labels_of, session_limit
+from plumbline.audit import further_sessions
+from plumbline.audit.further_sessions import ClearSessions
+from plumbline.audit.planning.applicable import labels_of, session_limit
 from plumbline.audit.planning.plan import expected_agreement
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.sessions import clear_sessions
-from plumbline.audit.sessions.clear_sessions import ClearSessions
+from plumbline.audit.tables import JoinedTables
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from vfl.arrays import FloatArray
 
@@ -36,7 +36,7 @@ def test_sessions_repeat_by_their_seed_and_each_is_another_form(sessions: ClearS
 
 def test_training_records_are_bounded(sessions: ClearSessions, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(sessions.training_rows) == len(sessions._tables.split.train)
-    monkeypatch.setattr(clear_sessions, "MOST_RECORDS", 50)
+    monkeypatch.setattr(further_sessions, "MOST_RECORDS", 50)
     few = ClearSessions(sessions._tables, sessions._settings, sessions.agreement)
     assert len(few.training_rows) == 50
     assert set(few.training_rows) <= set(sessions.training_rows)

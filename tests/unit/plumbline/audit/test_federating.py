@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from attacks.known_moments import known_moments
-from plumbline.audit.joined_tables import JoinedTables
-from plumbline.audit.known_beforehand import write_knowledge
+from plumbline.audit.federating import write_knowledge
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.tables import JoinedTables
 from services.adversary.prior_knowledge import read_moments
 from services.common.settings import Settings
 from services.party.features import load_party_data
