@@ -13,7 +13,7 @@ WHOLE = ("attacks", "defences", "vfl")
 # What measures a cell; the rest of it is followed from here.
 _MEASURING = "plumbline.cells.jobs"
 # These show, run and keep what was measured. The names without a dot beneath are what a package brings at its top.
-_ASIDE = ("plumbline.charts", "studies.page", "studies.study", "plumbline.html")
+_ASIDE = ("plumbline.charts", "studies.claims", "studies.page", "studies.study", "plumbline.html")
 _TOPS = ("plumbline", "plumbline.cells")
 OURS = ("plumbline", "services", "protos", *WHOLE)
 _MODULE = re.compile(r"[a-z_]\w*(\.\w+)+(:\w+)?")
