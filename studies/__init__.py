@@ -1,2 +1,2 @@
 # No measurement is computed by these: a change of them makes no kept one stale.
-ASIDE = ("studies.page", "studies.study")
+ASIDE = ("studies.claims", "studies.page", "studies.study")
