@@ -13,8 +13,8 @@ from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.runs.run_facts import read_facts
+from plumbline.judge import Progress
 from plumbline.judge.findings import Findings, read_findings
-from plumbline.judge.how_far import Progress
 from services.common.durable import write_durably
 
 

@@ -20,8 +20,7 @@ from plumbline.audit.runs.run_status import run_at_work
 from plumbline.audit.table_words import examined_and_shown
 from plumbline.audit.verdict import print_findings
 from plumbline.job_progress import NoProgress, RunProgress, shown_progress
-from plumbline.judge.findings import Findings
-from plumbline.judge.trials import recommendation_words
+from plumbline.judge.findings import Findings, recommendation_words
 from services.common.settings import settings_of
 
 

@@ -12,7 +12,7 @@ from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import audited
 from plumbline.audit.sessions import clear_sessions
 from plumbline.audit.sessions.clear_sessions import ClearSessions
-from plumbline.judge.lights import light_of
+from plumbline.judge.answer import light_of
 from services.common.identity import Role
 
 

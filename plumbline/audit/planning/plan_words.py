@@ -12,7 +12,7 @@ from plumbline.audit.planning.applicable import MANY_SESSIONS
 from plumbline.audit.planning.owners_limit import labels_of
 from plumbline.audit.planning.plan import AuditPlan
 from plumbline.job_progress import duration_words
-from plumbline.judge.answering import ON_CIPHERTEXTS
+from plumbline.judge.sentences import ON_CIPHERTEXTS
 
 # A run that takes longer begins when its owner says so.
 LONG_SECONDS = 600.0
