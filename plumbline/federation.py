@@ -27,8 +27,8 @@ from services.common.identity import Identity, Role, role_of
 from services.common.limits import PREDICTION_ROWS
 from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
-from services.common.statuses import error_of
-from services.common.transport import Transport, is_serving
+from services.network.statuses import error_of
+from services.network.transport import Transport, is_serving
 from services.network.unanswered import is_another_party
 from vfl.arrays import FloatArray
 from vfl.suggestions import did_you_mean
@@ -54,7 +54,7 @@ _OTHER_PARTY = (
     "No active party answers at {}: is it the active party's address? You may be asking the coordinator or a passive "
     "party."
 )
-# What services.common.statuses tells callers of an error that isn't ours.
+# What services.network.statuses tells callers of an error that isn't ours.
 _IN_A_LOG = "the service's log has the rest"
 
 
