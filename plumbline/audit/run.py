@@ -28,10 +28,9 @@ from plumbline.audit.runs.run_status import run_at_work
 from plumbline.audit.tables import JoinedTables, examined_and_shown
 from plumbline.audit.verdict import print_findings
 from plumbline.job_progress import NoProgress, RunProgress, duration_words, shown_progress
-from plumbline.judge.answering import ON_CIPHERTEXTS
-from plumbline.judge.findings import Findings, read_findings
-from plumbline.judge.how_far import Progress
-from plumbline.judge.trials import recommendation_words
+from plumbline.judge import Progress
+from plumbline.judge.findings import Findings, read_findings, recommendation_words
+from plumbline.judge.sentences import ON_CIPHERTEXTS
 from services.common.durable import write_durably
 from services.common.settings import settings_of
 

@@ -12,7 +12,7 @@ from plumbline.audit.further_sessions import ClearSessions
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import audited
 from plumbline.audit.tables import JoinedTables
-from plumbline.judge.lights import light_of
+from plumbline.judge.answer import light_of
 from services.common.identity import Role
 
 
