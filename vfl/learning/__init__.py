@@ -9,6 +9,7 @@ Examples:
     3
 """
 
+from vfl.learning.confidence import class_rows, confidence_scores, log_loss
 from vfl.learning.learner import (
     Ask,
     Forward,
@@ -24,8 +25,8 @@ from vfl.learning.learner import (
 )
 from vfl.learning.linear.initialisation import INITIALISATIONS, initial_weights
 from vfl.learning.linear.part import LinearPart
-from vfl.learning.linear.scheme import ResidualScheme, class_rows, confidence_scores, log_loss, residual_columns
-from vfl.learning.reference import GradientDescent, VerticalData, train_centrally
+from vfl.learning.linear.reference import GradientDescent, VerticalData, train_centrally
+from vfl.learning.linear.scheme import ResidualScheme, residual_columns
 from vfl.learning.schedule import BatchSchedule, RowCounts, RowSplit, count_rows, smallest_batch, split_rows
 
 __all__ = [

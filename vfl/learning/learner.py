@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning.linear.scheme import confidence_scores
+from vfl.learning.confidence import confidence_scores
 from vfl.learning.networks import DenseNetwork
 
 Senders = Literal["all", "active", "none"]

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray, write_arrays
-from vfl.learning.linear.part import product_by_record
-from vfl.learning.linear.scheme import class_rows
+from vfl.learning.confidence import class_rows
 
 Activation = Literal["sigmoid", "tanh", "relu"]
 
@@ -158,6 +157,12 @@ def load_network(path: Path) -> DenseNetwork:
             return DenseNetwork.of(dict(content))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is not a model written by `plumbline audit --hidden`: {error}.") from error
+
+
+def product_by_record(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """The matrix product, each row of it summed up alike, however many there are."""
+    product: FloatArray = np.einsum("nd,dk->nk", values, weights)
+    return product
 
 
 def _activate(values: FloatArray, activation: Activation) -> FloatArray:

@@ -1,12 +1,11 @@
 """What an audit will do, decided before it does anything: which attacks, under which cipher, and for how long."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from attacks import spec_of
-from plumbline.audit.joined_tables import JoinedTables
 from plumbline.audit.planning.applicable import (
     ALL,
     LeftOut,
@@ -15,13 +14,16 @@ from plumbline.audit.planning.applicable import (
     attack_seconds,
     attacked_records,
     installed,
+    labels_of,
     not_measured,
+    reads_scores,
+    session_limit,
+    share_of_forms,
 )
-from plumbline.audit.planning.calibration import Calibration, calibrate
-from plumbline.audit.planning.cipher_choice import CipherChoice, asked_cipher, chosen_cipher
-from plumbline.audit.planning.forecast import Forecast, Workload, forecast, training_seconds
-from plumbline.audit.planning.owners_limit import labels_of, reads_scores, session_limit, share_of_forms
+from plumbline.audit.planning.forecast import Calibration, Forecast, Workload, calibrate, forecast, training_seconds
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.tables import JoinedTables
+from plumbline.job_progress import duration_words
 from plumbline.recipe import CheckedRecipe
 from services.adversary.load import load_attacks
 from services.common.agreement import Agreement, PartyDescription
@@ -29,6 +31,57 @@ from services.common.identity import Role, role_of
 from services.common.session_limit import SessionLimit
 from services.common.settings import environment_values
 from services.protocol1.default_batch import with_batch_size
+
+# What Paillier may take of a person's time, unasked.
+PATIENCE_SECONDS = 180.0
+# Settings that only mean something where there are ciphertexts.
+OF_CIPHERTEXTS = ("key_bits", "packing", "rerandomise")
+
+CipherName = Literal["paillier", "plain"]
+
+
+@dataclass(frozen=True)
+class CipherChoice:
+    """The cipher of an audit.
+
+    Attributes:
+        cipher: ``paillier`` or ``plain``.
+        why: a sentence; for ``plain`` it begins with INSECURE and says what ``--cipher paillier`` would take.
+        is_asked: whether the request says it, rather than the forecast.
+    """
+
+    cipher: CipherName
+    why: str
+    is_asked: bool
+
+
+def asked_cipher(cipher: CipherName, given: Collection[str]) -> CipherChoice | None:
+    """What the request itself decides; None where it leaves the choice open.
+
+    Args:
+        cipher: of the settings.
+        given: names of the settings that were given, on the command line or in the environment.
+    """
+    if "cipher" in given:
+        why = "as asked for." if cipher == "paillier" else "INSECURE: in the clear, as asked for."
+        return CipherChoice(cipher, why, is_asked=True)
+    if about := [name for name in OF_CIPHERTEXTS if name in given]:
+        return CipherChoice("paillier", f"{about[0]} asks for ciphertexts.", is_asked=True)
+    return None
+
+
+def chosen_cipher(encrypted_seconds: float, plain_seconds: float) -> CipherChoice:
+    """Choose by how long training is thought to take under Paillier and in the clear."""
+    encrypted = duration_words(encrypted_seconds)
+    if encrypted_seconds < PATIENCE_SECONDS:
+        return CipherChoice("paillier", f"training takes about {encrypted} under it.", is_asked=False)
+    why = (
+        f"INSECURE: it trains in the clear, over the same services and messages, in about "
+        f"{duration_words(plain_seconds)}. Scores and gradients are those of encrypted training to 1e-6. "
+        f"--cipher paillier would train for about {encrypted}."
+    )
+    return CipherChoice("plain", why, is_asked=False)
+
 
 # Nobody opens this session: its terms are only counted.
 _NO_SESSION = "0" * 32

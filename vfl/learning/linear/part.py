@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray
-from vfl.learning.linear.scheme import class_rows
+from vfl.learning.confidence import class_rows
+from vfl.learning.networks import product_by_record
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +48,3 @@ class LinearPart:
         if self.weights.shape[1] == 1 and np.array_equal(rows[0], -rows[1]):
             return LinearPart(2 * rows[1][:, None])
         return LinearPart(rows.T)
-
-
-def product_by_record(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """The matrix product, each row of it summed up alike, however many there are."""
-    product: FloatArray = np.einsum("nd,dk->nk", values, weights)
-    return product
