@@ -82,6 +82,8 @@ class AttackSpec:
         sees_scores: False for a guess that no score or parameter enters. It is a baseline, never a verdict.
         reads_channel: whether it works with the view's channel and disclosure itself. Others are mounted once more on
             what ``attacks.undone`` makes of the view, where a session has defences.
+        learners: names of the learners whose sessions, or models, it is on; empty for any. To an attack on predictions
+            every model without hidden layers is ``linear``.
 
     Raises ValueError for a word that a field doesn't know: it would be an attack that nobody calls.
     """
@@ -97,6 +99,11 @@ class AttackSpec:
     level: Level = "nothing"
     sees_scores: bool = True
     reads_channel: bool = False
+    learners: tuple[str, ...] = ()
+
+    def is_on(self, learner: str) -> bool:
+        """Whether it can be mounted where this learner is trained."""
+        return not self.learners or learner in self.learners
 
     def __post_init__(self) -> None:
         words: dict[str, Any] = {

@@ -21,7 +21,6 @@ ALL = "all"
 # What puts sessions together: the auditor mounts it, for no service of one session sees others.
 MANY_SESSIONS = "many_sessions"
 
-_LINEAR = frozenset({"weights_passive", "weights_active", "bias"})
 # Of records and features: what the slowest attacks do with them in seconds. More records tell nothing more.
 _MOST_CELLS, _FEWEST_RECORDS, _MOST_RECORDS = 40_000, 500, 2_000
 
@@ -34,7 +33,8 @@ class Scene:
         passive_features: of all passive parties, as the federation trains on them.
         is_white_box: whether passive parties disclose parameters.
         has_records: whether the adversary has complete records.
-        is_network: whether a model with hidden layers is installed.
+        model: what answers: linear, network where an installed model has hidden layers, or another learner's name.
+        learner: what is trained, by name.
         is_trained: whether the federation trains; False where a model is installed.
         is_encrypted: whether it trains under Paillier.
         packing: whether values share a plaintext.
@@ -45,7 +45,8 @@ class Scene:
     passive_features: int
     is_white_box: bool = True
     has_records: bool = False
-    is_network: bool = False
+    model: str = "linear"
+    learner: str = "linear"
     is_trained: bool = True
     is_encrypted: bool = True
     packing: bool = True
@@ -178,8 +179,8 @@ def _obstacles(name: str, scene: Scene) -> Iterator[LeftOut]:
         yield LeftOut(name, "needs complete records: --auxiliary N")
     if not scene.is_white_box and (spec.knowledge == "white_box" or "weights_passive" in needs):
         yield LeftOut(name, "needs parameters, and this is a black box")
-    if scene.is_network and needs & _LINEAR:
-        yield LeftOut(name, "is for linear models")
+    if not spec.is_on(scene.model):
+        yield LeftOut(name, f"is for {' and '.join(spec.learners)} models")
     if name == "one_feature" and scene.passive_features > 1:
         yield LeftOut(name, "is for a lone passive feature")
 
@@ -187,6 +188,8 @@ def _obstacles(name: str, scene: Scene) -> Iterator[LeftOut]:
 def _obstacles_in_training(name: str, spec: AttackSpec, scene: Scene) -> Iterator[LeftOut]:
     if not scene.is_trained:
         yield LeftOut(name, "is on training, and a model is installed")
+    if not spec.is_on(scene.learner):
+        yield LeftOut(name, f"is on sessions that train {' and '.join(spec.learners)}")
     if spec.conduct == "listens":
         return
     if not scene.is_encrypted:
