@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attacks import Level, spec_of
-from plumbline.audit.planning.applicable import MANY_SESSIONS
-from plumbline.recipe import PRIORS
+from attacks.registry import OF_ALL_SESSIONS
 from services.adversary.load import labelled
 from services.common.agreement import Agreement
 from services.common.session_limit import AskedParty, SessionLimit
@@ -45,12 +44,16 @@ def reads_scores(attacks: Sequence[str]) -> bool:
     return any(spec.phase == "prediction" and spec.sees_scores for spec in map(spec_of, attacks))
 
 
-def labels_of(levels: Sequence[Level], limit: SessionLimit) -> dict[str, str]:
-    """The attack on all sessions, by what its adversary knows beforehand: labels, and the prior of each.
+def labels_of(
+    attacks: Sequence[str], levels: Sequence[Level], limit: SessionLimit
+) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """The attacks on all sessions, at each level of what is known beforehand: labels, and each one's name and options.
 
     Nothing where there is one session only, or further ones tell no more.
     """
     if limit.reason is not None or limit.sessions < 2:
         return {}
-    priors = [PRIORS[level] for level in levels]
-    return {labelled(MANY_SESSIONS, prior=prior): prior for prior in priors}
+    joining = dict.fromkeys((OF_ALL_SESSIONS, *(name for name in attacks if spec_of(name).joins_sessions)))
+    at_levels = [(name, spec_of(name).at_level) for name in joining]
+    options = [(name, at_level[level]) for name, at_level in at_levels for level in levels if level in at_level]
+    return {labelled(name, **chosen): (name, chosen) for name, chosen in options}

@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from plumbline.audit.candidates import most_trials
-from plumbline.audit.planning.applicable import MANY_SESSIONS
 from plumbline.audit.planning.owners_limit import labels_of
 from plumbline.audit.planning.plan import AuditPlan
 from plumbline.job_progress import duration_words
@@ -41,9 +40,10 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             f"They reconstruct {plan.attacked:,} of the {plan.test_records:,} test records; "
             f"--set attacked_records={plan.test_records} takes all."
         )
-    if plan.limit is not None and labels_of(plan.request.levels, plan.limit):
+    if plan.limit is not None and (together := labels_of(plan.request.attacks, plan.request.levels, plan.limit)):
+        names = " and ".join(dict.fromkeys(name for name, _ in together.values()))
         yield (
-            f"Afterwards {MANY_SESSIONS} puts {plan.limit.sessions} sessions about the same records together, the most "
+            f"Afterwards {names} puts {plan.limit.sessions} sessions about the same records together, the most "
             f"that PLUMBLINE_MOST_FORMS={plan.limit.share:g} allows: --most-forms says what owners will set."
         )
     if plan.left_out:
