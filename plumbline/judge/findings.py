@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from plumbline.judge.answer import Answer
 from plumbline.judge.answering import answer_of
@@ -16,10 +15,6 @@ from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import content_of
 from services.common.words import escaped
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 Finding = AttackFinding | TrainingFinding
 
@@ -57,51 +52,6 @@ class Findings(Sequence[Finding]):
     def __getitem__(self, index: int | slice) -> Finding | Sequence[Finding]:
         found: tuple[Finding, ...] = (*self.predictions.attacks, *self.training)
         return found[index]
-
-    def to_frame(self, of: str = "columns") -> "pd.DataFrame":
-        """Make a data frame of what leaked of each column, the most exposed first.
-
-        Args:
-            of: ``columns``; ``levels`` for a row per column and level of what the adversary knows beforehand;
-                ``attacks`` (on predictions) or ``training`` (attacks on it) for a row of each of these.
-
-        Raises:
-            ValueError: for anything else.
-        """
-        from plumbline.notebook.frames import frame_of
-
-        return frame_of(self, of)
-
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw what the federation gives away of each column, on ``axes`` or on a figure of its own (matplotlib)."""
-        from plumbline.notebook.shown import axes_of
-
-        return axes_of(self, axes)
-
-    def report(self, path: Path | str = "report.html") -> Path:
-        """Write the report as one page; returns where.
-
-        Raises:
-            RunFolderError: where the files of the run are gone: those of a local federation go when it is closed.
-        """
-        from plumbline.notebook.page import report_of
-
-        return report_of(self, Path(path))
-
-    def log_to_mlflow(self, run_name: str | None = None) -> str:
-        """Log settings, numbers and the report to MLflow: to its run at work, or to one of this name; returns its id.
-
-        Raises:
-            ModuleNotFoundError: without the extra ``mlflow``.
-        """
-        from plumbline.notebook.tracking import log_findings
-
-        return log_findings(self, run_name)
-
-    def _repr_html_(self) -> str:
-        from plumbline.notebook.shown import html_of
-
-        return html_of(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""

@@ -17,7 +17,6 @@ from services.active.scoring import Predictions, Scoring
 from services.active.serving import Serving
 from services.adversary.knowledge import Beforehand, Knowledge
 from services.adversary.predictions import AttackHost, spread
-from services.adversary.watching import TellsAttack, nobody_watches
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import (
     Cancelled,
@@ -30,7 +29,7 @@ from services.common.errors import (
     told,
 )
 from services.common.limits import PREDICTION_ROWS
-from services.party.context import PartyContext
+from services.party.context import PartyContext, TellsAttack, nobody_watches
 from services.party.model_file import KeptModel
 from services.party.served_models import ServedModels
 from services.party.session import PartySession

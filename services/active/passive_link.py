@@ -10,10 +10,10 @@ from services.common import limits
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
 from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused, one_line
 from services.common.scores import matrix_of
-from services.common.statuses import naming, naming_the_party
 from services.common.wire import END_SECONDS
 from services.network.health import holds_model
 from services.network.health_link import HealthLink
+from services.network.statuses import naming, naming_the_party
 from vfl.data import BlindedIds
 from vfl.data.id_array import IdArray
 from vfl.data.psi import MOST_IDS, PsiError

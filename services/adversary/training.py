@@ -15,11 +15,11 @@ from attacks import Json, TrainingResult, TrainingView
 from attacks.training import HonestFactory, ReplacingAttack, SessionTerms, TrainingAttack, listens, replaces_messages
 from attacks.training_views import Equations, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
-from services.adversary.watching import TellsAttack, nobody_watches
 from services.common.agreement import Agreement
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, TrainingAttackOutcome
+from services.party.context import TellsAttack, nobody_watches
 from services.party.party_training import PartyTraining
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher

@@ -10,7 +10,7 @@ from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
 from services.common.identity import Role
 from services.common.meters import StageTimer
-from services.common.transport import Permissions, require_caller
+from services.network.transport import Permissions, require_caller
 from services.passive.party import PassiveParty
 
 _SERVICE = passive_pb2.DESCRIPTOR.services_by_name["Passive"]

@@ -143,8 +143,6 @@ class PaillierCipher:
             raise InvalidMessage(f"{peer}'s key is refused: {error}") from error
         if public_key.key_id != key.key_id:
             raise InvalidMessage(f"Wrong key id: this modulus has {public_key.key_id}, got {one_line(key.key_id)}.")
-        if public_key == self._public_key:
-            raise InvalidMessage("This is the callee's own key: send the caller's.")
         self._peer_keys[peer] = public_key
 
     def encrypt(self, step: int, residual: FloatArray) -> OutgoingParts:

@@ -16,7 +16,7 @@ from plumbline.cli import app
 from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
 from services.common.errors import FederationError, PeerRefused
 from services.common.settings import PREFIX, Settings
-from services.common.statuses import status_of
+from services.network.statuses import status_of
 from tests.harness.documented_plugin import install
 
 ROOT = Path(__file__).parents[2]

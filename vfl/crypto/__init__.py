@@ -21,13 +21,13 @@ from vfl.crypto.errors import (
     FixedPointOverflow,
     InsecureKey,
     InvalidAnswer,
-    InvalidCiphertext,
     KeyMismatch,
     LayoutMismatch,
     MalformedKey,
     PackingImpossible,
 )
 from vfl.crypto.fixed_point import RESIDUAL, FixedPoint
+from vfl.crypto.kernels import InvalidCiphertext
 from vfl.crypto.keys import PrivateKey, PublicKey, keygen
 from vfl.crypto.modulus_proof import (
     PROOF_ROOTS,
@@ -36,7 +36,7 @@ from vfl.crypto.modulus_proof import (
     modulus_context,
     prove_modulus,
 )
-from vfl.crypto.packing import PackingLayout, choose_layout, layouts_by_cost, layouts_for
+from vfl.crypto.packing import PackingLayout, layouts_for
 from vfl.crypto.vectors import (
     CipherVector,
     Mask,
@@ -81,7 +81,6 @@ __all__ = [
     "answer_capacity",
     "check_ciphertexts",
     "check_modulus",
-    "choose_layout",
     "ciphertext_count",
     "ciphertext_width",
     "count_equations",
@@ -91,7 +90,6 @@ __all__ = [
     "from_bytes",
     "honest_answer_bits",
     "keygen",
-    "layouts_by_cost",
     "layouts_for",
     "mask_vector",
     "matvec",

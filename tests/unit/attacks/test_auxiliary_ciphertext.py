@@ -24,6 +24,7 @@ from attacks.auxiliary_ciphertext import (
 from attacks.feature_order import RecoveredFeatures
 from attacks.recovered_labels import RecoveredLabels
 from attacks.training_views import Equations, TrainingView, simulated_view, solve_shares
+from tests.harness.layouts import choose_layout
 from vfl.crypto import (
     BINARY,
     RESIDUAL,
@@ -36,7 +37,6 @@ from vfl.crypto import (
     PackingLayout,
     PrivateKey,
     PublicKey,
-    choose_layout,
     ciphertext_width,
     decrypt_integers,
     encrypt_vector,

@@ -17,7 +17,7 @@ from services.common.certificates import CertificateFiles, create_federation_cer
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
-from services.common.transport import Transport
+from services.network.transport import Transport
 
 OWN_PLAN = TrainingPlan(epochs=7, batch_size=33, learning_rate=0.25, key_bits=3072)
 STATUS_NAMES = [code.name for code in grpc.StatusCode]

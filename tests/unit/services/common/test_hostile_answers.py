@@ -23,8 +23,8 @@ from services.common.agreement import Agreement, PartyDescription, ProposedTerms
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
-from services.common.transport import Transport
 from services.coordinator import servicer as coordinator_servicer
+from services.network.transport import Transport
 from services.party.coordinator_link import CoordinatorLink
 from services.passive import servicer as passive_servicer
 from services.protocol1 import servicer as exchange_servicer

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, compress, extend, split
 from tests.harness.keys import KeyPair
+from tests.harness.layouts import choose_layout
 from vfl.arrays import FloatArray
 from vfl.crypto import (
     RESIDUAL,
@@ -24,7 +25,6 @@ from vfl.crypto import (
     PublicKey,
     StepProduct,
     answer_capacity,
-    choose_layout,
     decrypt_integers,
     encrypt_vector,
     honest_answer_bits,

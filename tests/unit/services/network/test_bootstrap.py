@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import pytest
 
-from services.common.bootstrap import serve_until_stopped
 from services.common.run_files import RunFolderError
-from services.common.transport import Transport
+from services.network.bootstrap import serve_until_stopped
+from services.network.transport import Transport
 from tests.harness.parties import small_settings
 
 

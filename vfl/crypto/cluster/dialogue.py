@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 import vfl
 from vfl.cores.child_environment import child_environment
-from vfl.cores.cluster.frames import Frame, Kind, read_frame, write_frame
+from vfl.crypto.cluster.frames import Frame, Kind, read_frame, write_frame
 
 # What the other process says is a cluster's word, which may be anything.
 _MOST_WORKERS = 1024
@@ -46,7 +46,7 @@ class Dialogue:
         self._number = 0
         self._is_over = False
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and an address that was checked
-            [sys.executable, "-P", "-m", "vfl.cores.cluster.client", address],
+            [sys.executable, "-P", "-m", "vfl.crypto.cluster.client", address],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=_environment(),

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.harness.dask_certificates import make_dask_certificates, settings_of_client
-from vfl.cores.cluster import ClusterRefused, check_cluster
-from vfl.cores.cluster.scheduler_address import is_safe
+from vfl.crypto.cluster import ClusterRefused, check_cluster
+from vfl.crypto.cluster.scheduler_address import is_safe
 
 dask = pytest.importorskip("dask", reason="needs the extra dask")
 pytest.importorskip("distributed", reason="needs the extra dask")
@@ -117,6 +117,6 @@ def test_an_expired_certificate_is_refused_with_its_date(tmp_path: Path) -> None
 
 
 def test_without_the_extra_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vfl.cores.cluster.scheduler_address.find_spec", lambda _: None)
+    monkeypatch.setattr("vfl.crypto.cluster.scheduler_address.find_spec", lambda _: None)
     with pytest.raises(ClusterRefused, match=r"pip install 'plumbline\[dask\]'"):
         check_cluster("tcp://127.0.0.1:8786")

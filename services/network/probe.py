@@ -1,14 +1,14 @@
 """Asks a service of this container whether it is healthy, with the service's own certificate: for health checks.
 
-python -m services.common.probe ROLE [SERVICE]
+python -m services.network.probe ROLE [SERVICE]
 """
 
 import sys
 
-from services.common.bootstrap import make_transport
 from services.common.identity import Role
 from services.common.settings import load_settings
-from services.common.transport import is_serving
+from services.network.bootstrap import make_transport
+from services.network.transport import is_serving
 
 
 def main(role: str, service: str = "") -> int:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.harness.products import product_jobs
-from vfl.cores.cluster import ClusterCores, cluster_cores
-from vfl.cores.cluster.frames import Kind
 from vfl.cores.cores import OneCore
 from vfl.crypto import keygen
+from vfl.crypto.cluster import ClusterCores, cluster_cores
+from vfl.crypto.cluster.frames import Kind
 from vfl.crypto.product_jobs import ProductJob, compute_product
 
 Taken = Callable[..., ClusterCores]

@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
-from services.common import statuses
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.certificates import create_federation_certificates
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
 from services.common.wire import PART_BYTES
-from services.network import gate
+from services.network import gate, statuses
 from services.party.party_training import PartyTraining, TrainingMeans
 from services.protocol1 import servicer as exchange_servicer
 from services.protocol1.cipher import make_cipher

@@ -15,11 +15,11 @@ from matplotlib.patches import Rectangle
 from attacks import LEVELS
 from plumbline.judge.answer import Answer, ColumnAnswer, PartyAnswer
 from plumbline.judge.federation_part import LevelVerdict
-from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import read_summary
 from plumbline.judge.training import TrainingFinding
+from plumbline.notebook import NotebookFindings
 from plumbline.own_frames import write_frames
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
@@ -40,14 +40,14 @@ def answered(name: str, part: float | None, light: Any) -> ColumnAnswer:
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> Findings:
+def found(tmp_path: Path) -> NotebookFindings:
     """Findings of a run that was trained, and whose leaks are made up."""
     with house(tmp_path, settings=small_settings(cipher="plain", record_features=True)) as home:
         home.train()
     folder = RunFolder(tmp_path)
     columns = (answered(HOSTILE, 0.8, "red"), answered("age", 0.2, "amber"), answered("pay", None, "grey"))
     parties = (PartyAnswer("active", "grey", "Nothing."), PartyAnswer("passive", "red", "Much."))
-    return Findings(
+    return NotebookFindings(
         read_summary(folder, "a run"),
         prediction_findings(attack("half_star", column("age", 0.02)), NOT_DONE),
         (READ,),
@@ -56,7 +56,7 @@ def found(tmp_path: Path) -> Findings:
     )
 
 
-def test_columns_are_a_frame_with_their_parts_and_intervals(found: Findings) -> None:
+def test_columns_are_a_frame_with_their_parts_and_intervals(found: NotebookFindings) -> None:
     frame = found.to_frame()
     assert frame["column"].tolist() == [HOSTILE, "age", "pay"]
     assert frame["light"].tolist() == ["red", "amber", "grey"]
@@ -65,7 +65,7 @@ def test_columns_are_a_frame_with_their_parts_and_intervals(found: Findings) -> 
     assert frame["finding"][1] == "age is told."
 
 
-def test_attacks_and_training_are_frames_too_and_anything_else_is_told(found: Findings) -> None:
+def test_attacks_and_training_are_frames_too_and_anything_else_is_told(found: NotebookFindings) -> None:
     attacks = found.to_frame("attacks")
     assert attacks["attack"].tolist() == ["half_star", "rcc1"]
     assert attacks["status"].tolist() == ["done", "not applicable"]
@@ -77,7 +77,7 @@ def test_attacks_and_training_are_frames_too_and_anything_else_is_told(found: Fi
         found.to_frame("column")
 
 
-def test_a_frame_of_nothing_has_its_columns(found: Findings) -> None:
+def test_a_frame_of_nothing_has_its_columns(found: NotebookFindings) -> None:
     nothing = replace(found, training=(), answer=replace(found.answer, columns=()))
     assert nothing.to_frame("training").columns.tolist() == found.to_frame("training").columns.tolist()
     assert len(nothing.to_frame()) == 0
@@ -85,7 +85,7 @@ def test_a_frame_of_nothing_has_its_columns(found: Findings) -> None:
     assert len(nothing.plot().patches) == 0
 
 
-def test_a_notebook_shows_the_verdict_and_no_markup_of_others(found: Findings) -> None:
+def test_a_notebook_shows_the_verdict_and_no_markup_of_others(found: NotebookFindings) -> None:
     shown = found._repr_html_()
     assert "<strong>passive should not join.</strong>" in shown
     assert "&lt;script&gt;" in shown
@@ -96,7 +96,7 @@ def test_a_notebook_shows_the_verdict_and_no_markup_of_others(found: Findings) -
     assert "<td></td><td></td>" in shown.split(">pay<")[1]
 
 
-def test_the_drawing_has_a_bar_for_each_column(found: Findings) -> None:
+def test_the_drawing_has_a_bar_for_each_column(found: NotebookFindings) -> None:
     axes = found.plot()
     assert [round(bar.get_width(), 3) for bar in axes.patches if isinstance(bar, Rectangle)] == [0.0, 0.2, 0.8]
     names = [label.get_text() for label in axes.get_yticklabels()]
@@ -107,7 +107,7 @@ def test_the_drawing_has_a_bar_for_each_column(found: Findings) -> None:
     assert found.plot(axes) is axes
 
 
-def test_the_report_is_written_again_while_the_files_are_there(found: Findings, tmp_path: Path) -> None:
+def test_the_report_is_written_again_while_the_files_are_there(found: NotebookFindings, tmp_path: Path) -> None:
     page = found.report(tmp_path / "again.html")
     assert "passive should not join." in page.read_text()
     for file in tmp_path.glob("*"):
@@ -117,14 +117,14 @@ def test_the_report_is_written_again_while_the_files_are_there(found: Findings, 
         found.report("later.html")
 
 
-def test_without_mlflow_it_is_said_how_to_get_it(found: Findings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_mlflow_it_is_said_how_to_get_it(found: NotebookFindings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(ModuleNotFoundError, match=r'pip install "plumbline\[mlflow\]"'):
         found.log_to_mlflow()
 
 
 def test_mlflow_gets_settings_numbers_and_the_report(
-    found: Findings, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    found: NotebookFindings, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Releases from 3.7 on want a word before they keep runs in plain files.
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")

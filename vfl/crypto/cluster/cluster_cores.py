@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, TimeoutError
 from functools import partial
 
-from vfl.cores.cluster.dialogue import ClusterLost, Dialogue
 from vfl.cores.cores import Cores
+from vfl.crypto.cluster.dialogue import ClusterLost, Dialogue
 from vfl.crypto.product_jobs import JobFunction, ProductJob, compute_product
 
 _log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from services.common.errors import (
 )
 from services.common.identity import Identity, Role
 from services.common.settings import SettingsError
-from services.common.statuses import error_of, naming, naming_the_party, status_of
+from services.network.statuses import error_of, naming, naming_the_party, status_of
 from tests.harness.parties import ACTIVE, house, small_settings
 from vfl.data import PsiError
 

@@ -14,8 +14,8 @@ from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
 from services.common.settings import Settings
-from services.common.transport import Permissions, Transport
 from services.network.health import Held
+from services.network.transport import Permissions, Transport
 
 _log = logging.getLogger(__name__)
 _STOP_GRACE_SECONDS = 2.0

@@ -1,4 +1,4 @@
-"""The process that speaks with a Dask cluster: ``python -m vfl.cores.cluster.client ADDRESS``, frames on its pipes.
+"""The process that speaks with a Dask cluster: ``python -m vfl.crypto.cluster.client ADDRESS``, frames on its pipes.
 
 It is a process of its own because Dask's messages are code, those of a scheduler to its client too. Here that code
 finds ciphertexts and features, which the cluster gets anyway. Keys, masks and obfuscators are in the process that
@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import IO, Any
 
-from vfl.cores.cluster.frames import Frame, Kind, read_frame, write_frame
-from vfl.cores.cluster.job_work import WorkerDiffers, answers_of, installed_version
-from vfl.cores.cluster.scheduler_address import is_safe
+from vfl.crypto.cluster.frames import Frame, Kind, read_frame, write_frame
+from vfl.crypto.cluster.job_work import WorkerDiffers, answers_of, installed_version
+from vfl.crypto.cluster.scheduler_address import is_safe
 
 _CONNECT_SECONDS = 10
 _LOOK_SECONDS = 0.5
