@@ -42,13 +42,14 @@ from vfl.data.faults import counted
 from vfl.learning import (
     BatchSchedule,
     GradientDescent,
+    LinearPart,
+    OwnData,
+    Part,
     ResidualScheme,
     VerticalData,
     confidence_scores,
-    initial_weights,
     train_centrally,
 )
-from vfl.learning.networks import DenseNetwork
 
 # More records would change the weights no further than these do.
 MOST_RECORDS, _BATCH_SIZE = 2_000, 32
@@ -151,25 +152,19 @@ class ClearSessions:
         return data.aligned(aligned.rows, self.agreement.plan).features
 
     def _drawn(self, name: str, generator: np.random.Generator) -> FloatArray:
-        plan = self.agreement.plan
+        plan, agreement = self.agreement.plan, self.agreement
         # From zeros the active party would get the same model again and again.
-        kind = "xavier" if name == Role.ACTIVE else plan.initialisation
-        return initial_weights(
-            kind,
-            self._features[name].shape[1],
-            self._scheme.columns,
-            total_features=self.agreement.total_features,
-            generator=generator,
-        )
+        learner = (plan.changed(initialisation="xavier") if name == Role.ACTIVE else plan).family
+        features = self._features[name].shape[1]
+        return learner.begin(OwnData(features, None, agreement.classes, agreement.total_features, generator)).weights
 
     def _model(self, name: str, weights: FloatArray) -> PartyModel:
-        part = DenseNetwork((weights,), (np.zeros(weights.shape[1]),))
         labels = self._tables.labels if name == Role.ACTIVE else None
-        return PartyModel(self.agreement, name, self._features[name], part, 1, b"", labels)
+        return PartyModel(self.agreement, name, self._features[name], LinearPart(weights), 1, b"", labels)
 
-    def _disclosed(self, model: PartyModel) -> DenseNetwork:
-        has_part = bool(model.parameters.weights[0].any())
-        return model.disclosed_by(self._defences[model.name]) if has_part else model.parameters
+    def _disclosed(self, model: PartyModel) -> Part:
+        has_part = bool(model.part.arrays()["weights"].any())
+        return model.disclosed_by(self._defences[model.name]) if has_part else model.part
 
     def _auxiliary(self, models: Mapping[str, PartyModel], known: IntArray) -> AuxiliaryRows:
         tables = self._tables

@@ -189,7 +189,7 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
             AskedParty(party.name, party.feature_count, forms, max(1, forms // (agreement.classes - 1)))
             for party, forms in limits
         ),
-        reason=_INSTALLED if agreement.plan.installed_model else None,
+        reason=None if agreement.plan.family.spec.trains else _INSTALLED,
     )
 
 

@@ -155,7 +155,7 @@ def plan_audit(
     agreement = expected_agreement(recipe, tables, is_trained=request.hidden is None)
     given = recipe.parties[Role.ACTIVE].model_fields_set
     asked = asked_cipher(recipe.parties[Role.ACTIVE].cipher, given)
-    would_encrypt = not agreement.plan.installed_model and (asked is None or asked.cipher == "paillier")
+    would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.cipher == "paillier")
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
     choice = asked or _by_forecast(work, calibration)
@@ -188,7 +188,9 @@ def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_traine
     parties = tuple(
         _expected_party(tables, name, has_bias=name == Role.ACTIVE and is_trained) for name in tables.settings
     )
-    plan = replace(recipe.parties[Role.ACTIVE].plan(), cipher="paillier", installed_model=not is_trained)
+    plan = replace(recipe.parties[Role.ACTIVE].plan(), cipher="paillier")
+    if not is_trained:
+        plan = plan.changed(learner="installed")
     return with_batch_size(Agreement(_NO_SESSION, plan, len(tables.class_names), parties))
 
 

@@ -24,7 +24,8 @@ def sessions() -> ClearSessions:
 
 def form(sessions: ClearSessions, seed: int) -> FloatArray:
     models = sessions.trained(["passive"], np.random.default_rng(seed))
-    return models["passive"].parameters.weights[0][:, 0]
+    column: FloatArray = models["passive"].part.arrays()["weights"][:, 0]
+    return column
 
 
 def test_sessions_repeat_by_their_seed_and_each_is_another_form(sessions: ClearSessions) -> None:
@@ -55,7 +56,7 @@ def test_a_session_sees_what_a_black_box_shows(sessions: ClearSessions) -> None:
 def terms(classes: int, *features: int, **plan: object) -> Agreement:
     names = ["active", *(f"passive-{number}" for number in range(1, len(features)))]
     parties = tuple(PartyDescription(name, count, 0, False, 50) for name, count in zip(names, features, strict=True))
-    return Agreement("0" * 32, TrainingPlan(**plan), classes, parties)  # type: ignore[arg-type]
+    return Agreement("0" * 32, TrainingPlan().changed(**plan), classes, parties)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_the_limit_in_sessions(classes: int, features: int, share: float, forms:
 
 
 def test_an_installed_model_is_the_same_in_every_session() -> None:
-    limit = session_limit(terms(2, 3, 15, installed_model=True), 0.5)
+    limit = session_limit(terms(2, 3, 15, learner="installed"), 0.5)
     assert limit.reason is not None
     assert labels_of((), ("nothing",), limit) == {}
 
