@@ -101,6 +101,7 @@ class FeatureOrder:
         learners=("linear",),
         summary="reads order and ratios of a lone feature from the residuals of training",
         cost="seconds",
+        seconds=lambda extent: 0.5 + 0.0005 * extent.steps,
     )
 
     def attack(self, view: TrainingView) -> RecoveredFeatures:

@@ -85,6 +85,7 @@ class LabelRecovery:
         learners=("linear",),
         summary="reads labels from the signs of residuals, or finds them as short vectors of a lattice",
         cost="seconds",
+        seconds=lambda extent: 0.5 + 0.001 * extent.steps,
     )
 
     def attack(self, view: TrainingView) -> RecoveredLabels:

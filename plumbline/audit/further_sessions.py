@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 import attacks
 from attacks import AuxiliaryRows, PassiveMoments, PredictionView
 from defences import NoiseSource, ScoreDefence
-from plumbline.audit.planning.applicable import MANY_SESSIONS, labels_of
+from plumbline.audit.planning.applicable import labels_of
 from plumbline.audit.planning.plan import AuditPlan
 from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
@@ -191,7 +191,7 @@ def without_training(view: PredictionView) -> PredictionView:
     return replace(view, labels=None, features_train=None, moments=None)
 
 
-# Of more columns sampling takes minutes: their posterior is computed in closed form.
+# Of more columns an attack on many sessions may take minutes.
 _MOST_SAMPLED = 64
 
 
@@ -214,7 +214,7 @@ def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder,
     agreement = folder.record(Role.ACTIVE).agreement
     if limit is None or agreement is None or not any(one.batch == 0 for one in outcomes):
         return
-    if mounted := labels_of(plan.request.levels, limit):
+    if mounted := labels_of(plan.request.attacks, plan.request.levels, limit):
         sessions = ClearSessions(tables, plan.recipe.parties, agreement)
         limit = replace(limit, records=len(sessions.training_rows))
         with _logged(run.logs / "auditor.log"):
@@ -280,13 +280,16 @@ def _delivered(folder: RunFolder, rows: IntArray) -> FloatArray:
     return np.array(record.test_scores)[[place[row] for row in rows.tolist()]]
 
 
-def _attacked(view: attacks.PredictionView, mounted: Mapping[str, str], limit: SessionLimit) -> AttackedBatch:
-    """What the attack finds at each level, in the words of a hosted one."""
+def _attacked(
+    view: attacks.PredictionView, mounted: Mapping[str, tuple[str, Mapping[str, Any]]], limit: SessionLimit
+) -> AttackedBatch:
+    """What each attack finds at each level, in the words of a hosted one."""
     batch = AttackedBatch(0, view.n)
     is_wide = view.d > _MOST_SAMPLED
     seen = _without_values(view) if is_wide else view
-    for label, prior in mounted.items():
-        attack = attacks.load_prediction(MANY_SESSIONS, prior=prior, box=not is_wide)
+    for label, (name, options) in mounted.items():
+        wide = attacks.spec_of(name).when_wide if is_wide else {}
+        attack = attacks.load_prediction(name, **{**options, **wide})
         batch.mount(Mounted(label, attack, lambda: seen))
     made = len(view.earlier)
     simulated = (

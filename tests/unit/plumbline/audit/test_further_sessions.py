@@ -73,13 +73,14 @@ def terms(classes: int, *features: int, **plan: object) -> Agreement:
 def test_the_limit_in_sessions(classes: int, features: int, share: float, forms: int, sessions: int) -> None:
     limit = session_limit(terms(classes, 3, features), share)
     assert [(one.forms, one.sessions) for one in limit.parties] == [(forms, sessions)]
-    assert list(labels_of(("nothing", "marginals"), limit).values()) == (["half", "mean"] if sessions > 1 else [])
+    found = labels_of((), ("nothing", "marginals"), limit)
+    assert [options["prior"] for _, options in found.values()] == (["half", "mean"] if sessions > 1 else [])
 
 
 def test_an_installed_model_is_the_same_in_every_session() -> None:
     limit = session_limit(terms(2, 3, 15, learner="installed"), 0.5)
     assert limit.reason is not None
-    assert labels_of(("nothing",), limit) == {}
+    assert labels_of((), ("nothing",), limit) == {}
 
 
 def test_each_passive_party_has_a_limit_of_its_own() -> None:
