@@ -8,7 +8,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,7 +117,7 @@ class NotebookFindings(Findings):
         at_work = mlflow.active_run()
         run = at_work or mlflow.start_run(run_name=run_name or self.summary.name)
         try:
-            mlflow.log_params({**asdict(self.summary.agreement.plan), "aligned_rows": self.summary.aligned_rows})
+            mlflow.log_params({**self.summary.agreement.plan.terms, "aligned_rows": self.summary.aligned_rows})
             mlflow.log_metrics(self._metrics())
             mlflow.set_tags({"plumbline.light": self.answer.light, "plumbline.verdict": self.answer.sentence})
             with tempfile.TemporaryDirectory(prefix="plumbline-") as folder:

@@ -30,6 +30,8 @@ from services.common.identity import Role, role_of
 from services.common.session_limit import SessionLimit
 from services.common.settings import environment_values
 from services.protocol1.default_batch import with_batch_size
+from vfl.learning import LinearPart
+from vfl.learning.networks import DenseNetwork
 
 # What Paillier may take of a person's time, unasked.
 PATIENCE_SECONDS = 180.0
@@ -220,12 +222,21 @@ def _attacked(request: AuditRequest, recipe: CheckedRecipe, agreement: Agreement
     return chosen if chosen < tests else 0
 
 
+def _model_of(request: AuditRequest, agreement: Agreement) -> str:
+    """What attacks on predictions call the model: whatever has class rows is linear."""
+    if request.hidden:
+        return "network"
+    plan = agreement.plan
+    return "linear" if plan.family.spec.part in (LinearPart, DenseNetwork) else plan.learner
+
+
 def _scenario(request: AuditRequest, agreement: Agreement, choice: CipherChoice) -> Scenario:
     return Scenario(
         passive_features=sum(party.feature_count for party in agreement.parties[1:]),
         is_white_box=not request.black_box,
         has_records=request.auxiliary > 0,
-        is_network=bool(request.hidden),
+        model=_model_of(request, agreement),
+        learner=agreement.plan.learner,
         is_trained=request.hidden is None,
         is_encrypted=choice.cipher == "paillier",
         packing=agreement.plan.packing,

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "columns_seen": {party.name: seen_words(party) for party in summary.parties},
         "loss_chart": _loss_chart(summary),
         "stage_chart": _stage_chart(summary),
-        "settings": asdict(summary.agreement.plan),
+        "settings": summary.agreement.plan.terms,
         "request": _asked_for(facts.get("request", {})),
         "cipher": cipher_words(summary.agreement.plan),
         "stages": STAGES,
