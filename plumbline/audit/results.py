@@ -9,7 +9,7 @@ from typing import Any
 from defences import defence_class
 from plumbline.audit.candidates import read_trials
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
-from plumbline.audit.report import write_report
+from plumbline.audit.report.page import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.runs.run_facts import read_facts
