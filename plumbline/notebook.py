@@ -87,7 +87,7 @@ class NotebookFindings(Findings):
         Raises:
             RunFolderError: where the files of the run are gone: those of a local federation go when it is closed.
         """
-        from plumbline.audit.report import write_report
+        from plumbline.audit.report.page import write_report
 
         folder, path = self.folder, Path(path)
         if folder is None or not folder.path.exists():
