@@ -39,9 +39,14 @@ def axes_of(findings: Findings, axes: Axes | None = None) -> Axes:
     Args:
         findings: what is drawn.
         axes: where; None makes a figure.
-    """
-    import matplotlib.pyplot as plt
 
+    Raises:
+        ModuleNotFoundError: without matplotlib, with what to install.
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ModuleNotFoundError('Matplotlib is not installed: pip install "plumbline[figures]".') from error
     shown = frame_of(findings, "columns").head(MOST_SHOWN)[::-1]
     if axes is None:
         _, axes = plt.subplots(figsize=(7, 1 + 0.32 * max(1, len(shown))), layout="constrained")
