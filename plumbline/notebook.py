@@ -65,7 +65,10 @@ class NotebookFindings(Findings):
         Args:
             axes: where; None makes a figure.
         """
-        import matplotlib.pyplot as plt
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ModuleNotFoundError('Matplotlib is not installed: pip install "plumbline[figures]".') from error
 
         shown = self.to_frame().head(_MOST_SHOWN)[::-1]
         if axes is None:
