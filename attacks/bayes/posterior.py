@@ -9,6 +9,7 @@ import numpy as np
 from attacks.base import AttackSpec, Level, Reconstruction
 from attacks.bayes.equations import Equations, exact_equations
 from attacks.bayes.exact import condition, factorise
+from attacks.bayes.imputation import check_records
 from attacks.bayes.observation import nothing_observed, observe
 from attacks.bayes.parameters import Settled, settle
 from attacks.bayes.prior import Belief, GaussianPrior, Posterior, from_covariance, from_marginals, from_nothing
@@ -16,7 +17,6 @@ from attacks.bayes.records import from_records
 from attacks.bayes.sampling import SampledPosterior, sampled_posterior
 from attacks.bayes.stacking import stacked
 from attacks.bayes.support import condition_on_supports
-from attacks.imputation import check_records
 from attacks.linear_system import check_option
 from attacks.views import AuxiliaryRows, PredictionView
 from vfl.arrays import BoolArray, FloatArray, IntArray
