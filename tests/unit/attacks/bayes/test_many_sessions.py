@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.unit.attacks.bayes.test_posterior import PRIORS, drawn, error
 
 import attacks
 from tests.unit.attacks.bayes.test_observation import defended
+from tests.unit.attacks.bayes.test_posterior import PRIORS, drawn, error
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 
