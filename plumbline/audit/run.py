@@ -18,7 +18,7 @@ from defences import defence_class
 from plumbline.audit.candidates import most_trials, read_trials, try_defences
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
 from plumbline.audit.federating import run_federation
-from plumbline.audit.planning.applicable import MANY_SESSIONS, labels_of
+from plumbline.audit.planning.applicable import labels_of
 from plumbline.audit.planning.plan import AuditPlan, candidates, plan_audit
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
@@ -179,9 +179,10 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             f"They reconstruct {plan.attacked:,} of the {plan.test_records:,} test records; "
             f"--set attacked_records={plan.test_records} takes all."
         )
-    if plan.limit is not None and labels_of(plan.request.levels, plan.limit):
+    if plan.limit is not None and (together := labels_of(plan.request.attacks, plan.request.levels, plan.limit)):
+        names = " and ".join(dict.fromkeys(name for name, _ in together.values()))
         yield (
-            f"Afterwards {MANY_SESSIONS} puts {plan.limit.sessions} sessions about the same records together, the most "
+            f"Afterwards {names} puts {plan.limit.sessions} sessions about the same records together, the most "
             f"that PLUMBLINE_MOST_FORMS={plan.limit.share:g} allows: --most-forms says what owners will set."
         )
     if plan.left_out:

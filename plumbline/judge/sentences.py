@@ -74,12 +74,12 @@ class _Case:
     def is_in_the_clear(self) -> bool:
         """Whether it trained without encryption; an installed model trains nothing."""
         plan = self.summary.agreement.plan
-        return plan.cipher == "plain" and not plan.installed_model
+        return plan.cipher == "plain" and plan.family.spec.trains
 
     @property
     def honest(self) -> list[str]:
         """Names of the parties that could have replaced messages, and were never tried as such."""
-        if self.is_in_the_clear or self.summary.agreement.plan.installed_model:
+        if self.is_in_the_clear or not self.summary.agreement.plan.family.spec.trains:
             return []
         tried = {one.party for one in self.training if one.attack in ON_CIPHERTEXTS and not _has_failed(one)}
         return [one.name for one in self.summary.parties if one.name not in tried]

@@ -13,7 +13,7 @@ from services.active.job import Job, Labels
 from services.active.progress import JobProgress, Presence, ProgressMeter
 from services.active.scoring import Predictions, Scoring
 from services.active.serving import Serving, TrainedModel
-from services.adversary.knowledge import Beforehand, Knowledge
+from services.adversary.knowledge import Beforehand, Knowledge, disclosed_parts
 from services.adversary.predictions import AttackHost, spread
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import (
@@ -247,11 +247,10 @@ class ActiveParty:
 
     def _knowledge_of(self, model: TrainedModel) -> Knowledge:
         """Collect what the passive parties disclose. One that discloses nothing makes it a black box."""
-        parts = [party.disclose_parameters(model.session_id) for party in self._passive_parties.values()]
-        disclosed = tuple(part for part in parts if part is not None)
+        shown = {name: party.disclose_parameters(model.session_id) for name, party in self._passive_parties.items()}
         known = Knowledge(
             model.model,
-            disclosed if len(disclosed) == len(parts) else None,
+            disclosed_parts(shown, model.model.agreement),
             moments=self._beforehand.moments,
             order=model.kept.order,
         )

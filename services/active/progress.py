@@ -1,4 +1,4 @@
-"""How far the job at work is and whether the other parties answer: what an operator is shown of it. Knows no network."""
+"""How far the job at work is, and whether the others answer: what an operator is shown. Knows no network."""
 
 import math
 import threading

@@ -11,7 +11,7 @@ from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.scores import PartialScores
 from services.coordinator.kept_sessions import KeptSession, KeptSessions, too_many_records
 from vfl.arrays import FloatArray
-from vfl.learning import RowCounts, count_rows, residual_columns
+from vfl.learning import RowCounts, count_rows
 
 # A record's logits differ from batch to batch in their last bits. This is more than that, and too little to learn from.
 _TOLERANCE = 1e-6
@@ -143,8 +143,8 @@ class SessionState:
 
     @property
     def columns(self) -> int:
-        """Columns of partial scores: an installed model gives one per class, whatever their number."""
-        return self.classes if self.plan.installed_model else residual_columns(self.classes)
+        """Columns of partial scores, as the learner says."""
+        return self.plan.family.outputs(self.classes)
 
     @property
     def most_answers(self) -> int:

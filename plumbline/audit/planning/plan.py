@@ -5,11 +5,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from attacks import spec_of
+from attacks import Extent, Scenario, spec_of
 from plumbline.audit.planning.applicable import (
     ALL,
     LeftOut,
-    Scene,
     applicable,
     attack_seconds,
     attacked_records,
@@ -156,28 +155,29 @@ def plan_audit(
     agreement = expected_agreement(recipe, tables, is_trained=request.hidden is None)
     given = recipe.parties[Role.ACTIVE].model_fields_set
     asked = asked_cipher(recipe.parties[Role.ACTIVE].cipher, given)
-    would_encrypt = not agreement.plan.installed_model and (asked is None or asked.cipher == "paillier")
+    would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.cipher == "paillier")
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
     choice = asked or _by_forecast(work, calibration)
-    scene = _scene(request, agreement, choice)
-    chosen, left_out = applicable(scene) if wants_all(request) else (request.attacks, ())
-    attacked = _attacked(request, recipe, agreement, scene)
+    scenario = _scenario(request, agreement, choice)
+    chosen, left_out = applicable(scenario) if wants_all(request) else (request.attacks, ())
+    attacked = _attacked(request, recipe, agreement, scenario)
     settings = {**request.settings, "attacked_records": attacked} if attacked else request.settings
     decided = replace(request, attacks=chosen, cipher=choice.cipher, settings=settings)
     final = decided.recipe(own_data).checked()
     records = attacked or agreement.row_counts.test
     limit = session_limit(agreement, share_of_forms(final.asked)) if reads_scores(chosen) else None
-    together = labels_of(decided.levels, limit) if limit is not None else {}
+    together = labels_of(chosen, decided.levels, limit) if limit is not None else {}
+    extent = Extent(records, scenario.passive_features, work.steps)
     work = replace(
         work,
-        attacks=_seconds_of_attacks(final, records, scene.passive_features, work.steps),
+        attacks=_seconds_of_attacks(final, extent),
         attacked_records=records,
-        passive_features=scene.passive_features,
+        passive_features=scenario.passive_features,
         sessions=1 if limit is None else limit.sessions,
-        at_the_limit={label: attack_seconds(label, records, scene.passive_features, 0) for label in together},
+        at_the_limit={label: attack_seconds(label, extent) for label in together},
     )
-    unmeasured = not_measured(scene, left_out or _without_ciphertexts(chosen, choice))
+    unmeasured = not_measured(scenario, left_out or _without_ciphertexts(chosen, choice))
     return AuditPlan(
         decided, final, choice, left_out, unmeasured, records, work, forecast(work, calibration, choice.cipher), limit
     )
@@ -188,7 +188,9 @@ def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_traine
     parties = tuple(
         _expected_party(tables, name, has_bias=name == Role.ACTIVE and is_trained) for name in tables.settings
     )
-    plan = replace(recipe.parties[Role.ACTIVE].plan(), cipher="paillier", installed_model=not is_trained)
+    plan = replace(recipe.parties[Role.ACTIVE].plan(), cipher="paillier")
+    if not is_trained:
+        plan = plan.changed(learner="installed")
     return with_batch_size(Agreement(_NO_SESSION, plan, len(tables.class_names), parties))
 
 
@@ -209,17 +211,17 @@ def _by_forecast(work: Workload, calibration: Calibration) -> CipherChoice:
     return chosen_cipher(encrypted, plain)
 
 
-def _attacked(request: AuditRequest, recipe: CheckedRecipe, agreement: Agreement, scene: Scene) -> int:
+def _attacked(request: AuditRequest, recipe: CheckedRecipe, agreement: Agreement, scenario: Scenario) -> int:
     """How many of the test records are attacked, 0 for all: as the settings say, or few enough for every attack."""
     asked, tests = recipe.parties[Role.ACTIVE].attacked_records, agreement.row_counts.test
     if asked or not wants_all(request):
         return asked
-    chosen = attacked_records(tests, scene.passive_features)
+    chosen = attacked_records(tests, scenario.passive_features)
     return chosen if chosen < tests else 0
 
 
-def _scene(request: AuditRequest, agreement: Agreement, choice: CipherChoice) -> Scene:
-    return Scene(
+def _scenario(request: AuditRequest, agreement: Agreement, choice: CipherChoice) -> Scenario:
+    return Scenario(
         passive_features=sum(party.feature_count for party in agreement.parties[1:]),
         is_white_box=not request.black_box,
         has_records=request.auxiliary > 0,
@@ -232,7 +234,7 @@ def _scene(request: AuditRequest, agreement: Agreement, choice: CipherChoice) ->
     )
 
 
-def _seconds_of_attacks(recipe: CheckedRecipe, records: int, features: int, steps: int) -> Mapping[str, float]:
+def _seconds_of_attacks(recipe: CheckedRecipe, extent: Extent) -> Mapping[str, float]:
     """How long each mounted attack is thought to take, by its label, over all parties."""
     seconds: dict[str, float] = {}
     for name, settings in recipe.parties.items():
@@ -240,7 +242,7 @@ def _seconds_of_attacks(recipe: CheckedRecipe, records: int, features: int, step
         if role is Role.COORDINATOR:
             continue
         for mounted in load_attacks(settings.attacks, settings.attack_options, role):
-            seconds |= {label: attack_seconds(label, records, features, steps) for label in mounted}
+            seconds |= {label: attack_seconds(label, extent) for label in mounted}
     return seconds
 
 
