@@ -10,7 +10,7 @@ from attacks.base import AttackSpec, Level, Reconstruction
 from attacks.bayes.exact import condition, factorise
 from attacks.bayes.imputation import check_records
 from attacks.bayes.observation import nothing_observed, observe
-from attacks.bayes.parameters import Settled, settle
+from attacks.bayes.parameters import ModelParameters, find_parameters
 from attacks.bayes.prior import Belief, GaussianPrior, Posterior, from_covariance, from_marginals, from_nothing
 from attacks.bayes.records import from_records
 from attacks.bayes.sampling import SampledPosterior, sampled_posterior
@@ -160,12 +160,15 @@ class BayesianAdversary:
         """The estimate of ``reconstruct``, with intervals, and notes on what was known beforehand."""
         belief = self._belief(view)
         sessions = self._sessions(view)
-        settled = [settle(one, belief.gaussian, self._own_records(one), own_bias=len(sessions) > 1) for one in sessions]
-        found, how = self._found(belief, settled)
+        parameters = [
+            find_parameters(one, belief.gaussian, self._own_records(one), own_bias=len(sessions) > 1)
+            for one in sessions
+        ]
+        found, how = self._found(belief, parameters)
         mean, low, high = found.mean, found.low, found.high
         if self.box:
             mean, low, high = (np.clip(part, 0.0, 1.0) for part in (mean, low, high))
-        notes = dict.fromkeys(note for one in settled for note in one.notes)
+        notes = dict.fromkeys(note for one in parameters for note in one.notes)
         return Reconstruction(mean, (self._knew(view), *notes, *how), low, high)
 
     def without_scores(self, view: PredictionView) -> FloatArray:
@@ -197,9 +200,9 @@ class BayesianAdversary:
         """The sessions whose answers it reads: one."""
         return (view,)
 
-    def _found(self, belief: Belief, settled: Sequence[Settled]) -> tuple[Posterior, tuple[str, ...]]:
+    def _found(self, belief: Belief, parameters: Sequence[ModelParameters]) -> tuple[Posterior, tuple[str, ...]]:
         """The posterior, and notes on how it was found."""
-        seen = [(one.view, one.error) for one in settled if one.view is not None]
+        seen = [(one.view, one.error) for one in parameters if one.view is not None]
         if not seen:
             return self._alone(belief), ()
         view = seen[0][0]

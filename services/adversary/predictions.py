@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 import attacks
+from attacks.adaptive import UndistortedView, highest, undo
 from attacks.base import BaselinedAttack
-from attacks.undone import Undone, highest, undo
 from services.adversary.earlier_sessions import EarlierSessions
 from services.adversary.knowledge import Knowledge
 from services.adversary.load import labelled
@@ -115,7 +115,7 @@ class AttackHost:
                 self._folder.write_prediction_outcomes(self._outcomes)
 
 
-def _knowing(knowledge: Knowledge, view: Callable[[], attacks.PredictionView]) -> tuple[str, Undone] | None:
+def _knowing(knowledge: Knowledge, view: Callable[[], attacks.PredictionView]) -> tuple[str, UndistortedView] | None:
     """The view with all taken off that the session's defences added, and their names; None where nothing is."""
     if not knowledge.is_defended:
         return None

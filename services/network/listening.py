@@ -44,7 +44,7 @@ REFLECTION_PERMISSIONS: Permissions = {
 def make_server(permissions: Permissions, step_timeout: float, occupancy: Occupancy) -> grpc.Server:
     """A server, not started, every handler of which stands behind the gate."""
     return grpc.server(
-        # The gate's rooms have the threads.
+        # The gate's pools have the threads.
         ThreadPoolExecutor(1, thread_name_prefix="rpc"),
         options=_SERVER_OPTIONS,
         interceptors=[gatekeeper(permissions, frozenset({CHECK}), step_timeout, occupancy)],

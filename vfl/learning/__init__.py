@@ -12,6 +12,7 @@ Examples:
 from vfl.learning.confidence import class_rows, confidence_scores, log_loss
 from vfl.learning.learner import (
     Ask,
+    EquationLeakage,
     Forward,
     Half,
     Learner,
@@ -21,7 +22,6 @@ from vfl.learning.learner import (
     Part,
     Send,
     Step,
-    Told,
 )
 from vfl.learning.linear.initialisation import INITIALISATIONS, initial_weights
 from vfl.learning.linear.part import LinearPart
@@ -33,6 +33,7 @@ __all__ = [
     "INITIALISATIONS",
     "Ask",
     "BatchSchedule",
+    "EquationLeakage",
     "Forward",
     "GradientDescent",
     "Half",
@@ -47,7 +48,6 @@ __all__ = [
     "RowSplit",
     "Send",
     "Step",
-    "Told",
     "VerticalData",
     "class_rows",
     "confidence_scores",

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning.learner import Ask, Forward, Learner, LearnerSpec, OwnData, Send, Step, Told
+from vfl.learning.learner import Ask, EquationLeakage, Forward, Learner, LearnerSpec, OwnData, Send, Step
 from vfl.learning.linear.initialisation import Initialisation, initial_weights
 from vfl.learning.linear.part import LinearPart
 from vfl.learning.linear.scheme import ResidualScheme, residual_columns
@@ -48,10 +48,10 @@ class LinearRegression(Learner):
         """One for two classes, else one per class."""
         return residual_columns(classes)
 
-    def tells(self) -> Told:
+    def tells(self) -> EquationLeakage:
         """Several labels in an equation near the start; in zero's first step labels alone."""
         near_zero = self.initialisation == "normal"
-        return Told(
+        return EquationLeakage(
             labels=LABELS_PER_EQUATION_NEAR_ZERO if near_zero else LABELS_PER_EQUATION,
             labels_alone="initialisation=zero" if self.initialisation == "zero" else "",
             remedy="initialisation=xavier",
