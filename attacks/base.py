@@ -199,7 +199,11 @@ class Attack(Protocol):
 
 
 class PredictionAttack(Attack, Protocol):
-    """Estimates features from predictions: a pure function of its view."""
+    """Estimates features from predictions.
+
+    A plugin promises that the estimate follows from the view and the options alone: the same view gives the same
+    numbers, every draw comes from a seed among the options, and no view is changed.
+    """
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
         """Estimate the passive features of every record: (n, d). Raises ViewError when a needed piece is missing."""

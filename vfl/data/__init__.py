@@ -1,6 +1,15 @@
 """Data: tables and their readers, encoders, public data sets, vertical splits, private set intersection.
 
-The name `vfl.data.fetch` is the function; its module is reached with `from vfl.data.fetch import ...`.
+What stands here is public, the other modules are private. A table's rows are keyed by ids and stand in any order; two
+parties put theirs into a common one without telling an id that the other lacks.
+
+The name ``vfl.data.fetch`` is the function; its module is reached with ``from vfl.data.fetch import ...``.
+
+Examples:
+    >>> import numpy as np
+    >>> from vfl.data import fit_encoder
+    >>> fit_encoder("minmax", np.array([[10.0], [30.0]])).transform(np.array([[15.0]]))
+    array([[0.25]])
 """
 
 from vfl.data.catalogue import DATASETS, dataset, dataset_names, load_dataset, missing_files, sampled_rows

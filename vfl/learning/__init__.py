@@ -1,7 +1,7 @@
 """Learners, and what is around them: batches and splits, scores, the yardstick in plain numbers.
 
-A learner is a model family by name (``vfl.learning.registry``); ``docs/adding-a-learner.md`` has its contract. A part
-answers a record the same to the last bit whatever stands beside it, and ``of`` refuses what ``arrays`` didn't write.
+A learner is a model family by name (``vfl.learning.registry``); ``docs/adding-a-learner.md`` has its contract, and
+``vfl.learning.learner`` what a plugin promises. What stands here and there is public, the other modules are private.
 
 Examples:
     >>> from vfl.learning import registry
