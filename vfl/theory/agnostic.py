@@ -1,8 +1,7 @@
-"""The error of the agnostic attack in closed form (Varasteh, section IV-C, eq. 13 and 21).
+"""The error of the agnostic attack in closed form (Varasteh, section IV-C, eq. 21).
 
-The attack estimates scores with a model of its own. Both formulas hold for estimates before they are clamped to [0, 1].
-The matrix A = J W_pas takes differences of adjacent classes (eq. 4). For d < k - 1 another combination of its rows
-would give least squares another error.
+The attack estimates scores with a model of its own. It holds for estimates before they are clamped to [0, 1].
+The matrix A = J W_pas takes differences of adjacent classes (eq. 4).
 """
 
 import numpy as np
@@ -29,25 +28,6 @@ def score_error_correlation(estimated_scores: FloatArray, scores: FloatArray) ->
     error = np.diff(np.log(estimated_scores) - np.log(scores), axis=1)
     correlation: FloatArray = error.T @ error / len(error)
     return correlation
-
-
-def least_squares_error(weights_passive: FloatArray, score_error: FloatArray) -> float:
-    """Compute the MSE per feature of agnostic least squares, d < k: Tr(A (A^T A)^-2 A^T K) / d (Varasteh eq. 13).
-
-    Args:
-        weights_passive: (k, d) class rows.
-        score_error: K, (k-1, k-1); exact scores (K = 0) give 0.
-
-    Raises:
-        ValueError: when A lacks full column rank (features then can't be solved for) or shapes don't fit.
-    """
-    matrix = _matrix(weights_passive, score_error)
-    d = matrix.shape[1]
-    if np.linalg.matrix_rank(matrix) < d:
-        raise ValueError("Least squares needs A = J W_pas of full column rank, so d < k: use half_star_error instead.")
-    # A (A^T A)^-2 A^T is (A^+)^T A^+.
-    inverse = np.linalg.pinv(matrix)
-    return float(np.trace(inverse @ score_error @ inverse.T) / d)
 
 
 def half_star_error(weights_passive: FloatArray, features_about_half: FloatArray, score_error: FloatArray) -> float:

@@ -98,12 +98,6 @@ def sample_ordering(truth: FloatArray, rcc2: FloatArray, half_star: FloatArray) 
     )
 
 
-def half_star_gain(matrix: FloatArray, truth: FloatArray) -> FloatArray:
-    """||x - half||^2 - ||x - half*||^2 = ||A^+ A (x - 1/2)||^2 of (n, d) records (Rassouli eq. 47-48): (n,)."""
-    gain: FloatArray = (((truth - 0.5) @ row_space(matrix).basis) ** 2).sum(axis=1)
-    return gain
-
-
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Second moments of (n, d) features: K_0, K_1/2 and the covariance K_mu = E[(X - mu)(X - mu)^T], each (d, d)."""
