@@ -15,7 +15,7 @@ from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
 from services.network.callers import INSECURE_IDENTITY_KEY, INSTANCE_KEY, require_caller
 from services.network.credentials import RenewedCredentials
-from services.network.dialing import CHANNEL_OPTIONS, dial, intercepted
+from services.network.dialing import CHANNEL_OPTIONS, RenewingChannel, dial, intercepted
 from services.network.gate import Permissions
 from services.network.health import HealthServicer, Held, is_serving
 from services.network.listening import (
@@ -26,7 +26,6 @@ from services.network.listening import (
     renewed_server_credentials,
 )
 from services.network.occupancy import Occupancy
-from services.network.renewing_channel import RenewingChannel
 
 # What servicers and callers need, from one place.
 __all__ = ["Permissions", "Transport", "is_serving", "require_caller"]

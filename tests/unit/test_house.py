@@ -31,7 +31,6 @@ GRPC = {
     "health_link",
     "passive_link",
     "peer_link",
-    "renewing_channel",
     "server",
     "servicer",
     "listening",

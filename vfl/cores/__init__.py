@@ -1,7 +1,6 @@
 """The cores of this machine, and of a cluster that a party owns: one way to give work to all of them."""
 
-from vfl.cores.available import available_cores
-from vfl.cores.cores import Cores, OneCore
+from vfl.cores.cores import Cores, OneCore, available_cores
 from vfl.cores.own_children import OwnChildrenOnly
 from vfl.cores.processes import PATIENCE_SECONDS, ProcessCores
 from vfl.cores.threads import ThreadCores
