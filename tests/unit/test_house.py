@@ -33,13 +33,12 @@ GRPC = {
     "peer_link",
     "server",
     "servicer",
-    "listening",
     "statuses",
     "transport",
 }
 # Roles mirror each other, and so do studies.
 MIRRORED = {
-    "services": {"party.py", "requirements.py", "server.py", "servicer.py"},
+    "services": {"party.py", "server.py", "servicer.py"},
     "studies": {"page.py", "statements.py", "study.py", "trade_offs.py"},
 }
 # A file is as long as its one subject. From 400 lines on look whether there are two; beyond this it is listed, and why.

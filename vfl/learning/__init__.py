@@ -24,8 +24,8 @@ from vfl.learning.learner import (
     Step,
 )
 from vfl.learning.linear.initialisation import INITIALISATIONS, initial_weights
-from vfl.learning.linear.part import LinearPart
 from vfl.learning.linear.reference import GradientDescent, VerticalData, train_centrally
+from vfl.learning.linear.regression import LinearPart
 from vfl.learning.linear.scheme import ResidualScheme, residual_columns
 from vfl.learning.schedule import BatchSchedule, RowCounts, RowSplit, count_rows, smallest_batch, split_rows
 
