@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy.typing as npt
 
@@ -96,8 +96,3 @@ class Dataset:
     train_rows: int | None = None
     simulation: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def task(self) -> Literal["binary", "multiclass"]:
-        """Whether there are two classes or more."""
-        return "binary" if self.classes == 2 else "multiclass"
