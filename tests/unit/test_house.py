@@ -72,7 +72,7 @@ FOLDERS_WITH_CIRCLES = {"plumbline", "plumbline.audit", "studies"}
 # Commands of the terminal: an argument per option.
 COMMANDS = ("plumbline/cli/", "studies/cli/")
 # Beside the packages: what is read and run from a checkout.
-TOOLS = ("benchmarks", "examples", "scripts", "docs/site")
+TOOLS = ("examples", "scripts", "docs/site")
 
 
 def files_of(*packages: str) -> list[Path]:
@@ -161,7 +161,7 @@ def arguments_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 @pytest.mark.parametrize("package", ARROWS)
 def test_arrows_point_one_way(package: str) -> None:
-    others = {*ARROWS, "benchmarks", "protos", "tests"} - ARROWS[package] - {package}
+    others = {*ARROWS, "protos", "tests"} - ARROWS[package] - {package}
     wrong = [
         f"{name_of(path)} imports {name}"
         for path in files_of(package)
@@ -194,7 +194,7 @@ def test_no_file_name_twice_in_a_package(package: str) -> None:
 
 
 def test_files_are_short_enough_to_read() -> None:
-    lengths = {name_of(path): len(path.read_text().splitlines()) for path in files_of(*ARROWS, "benchmarks", "tests")}
+    lengths = {name_of(path): len(path.read_text().splitlines()) for path in files_of(*ARROWS, "tests")}
     assert {name for name, lines in lengths.items() if lines > MOST_LINES} == set(LONGER)
 
 

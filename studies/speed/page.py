@@ -1,16 +1,31 @@
-"""Make docs/benchmarks.md from the results: `python -m benchmarks.page`; `--check` says whether it is stale."""
+"""Make docs/benchmarks.md from the results, measured before if so asked: `make benchmarks`.
+
+    python -m studies.speed.page [--measure [SUBJECT ...]]
+
+All subjects take about ten minutes on two quiet cores. Each is a process of its own.
+"""
 
 import argparse
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.targets import Results, targets
 from studies.speed.result import Result, read_result
 from studies.speed.result_table import markdown, number_words
+from studies.speed.targets import Results, targets
+from vfl.cores import available_cores
 
-ROOT = Path(__file__).parents[1]
-RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
+_ROOT = Path(__file__).parents[2]
+RESULTS, PAGE = _ROOT / "studies" / "results", _ROOT / "docs" / "benchmarks.md"
+# What is measured beyond each subject's defaults.
+_OPTIONS = {
+    "he": ("--scaling", "--workers", str(available_cores())),
+    "psi": ("--whole", "300000", "--whole", "1000000", "--workers", str(available_cores())),
+    "federation": (),
+    "predict": (),
+    "attacks": ("--repetitions", "2"),
+}
 _TITLES = {
     "he": "The encrypted exchange",
     "psi": "Alignment",
@@ -62,16 +77,19 @@ def _section(result: Result) -> Iterator[str]:
     yield f"Versions: {versions}."
 
 
+def _measure(subject: str) -> None:
+    command = [sys.executable, "-m", "plumbline", "bench", subject, *_OPTIONS[subject], "--out", str(RESULTS)]
+    subprocess.run(command, check=True)  # noqa: S603
+
+
 def main() -> None:
-    """Write the page, or say whether it is stale."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where the page is stale")
-    page = page_of(read_results())
-    if parser.parse_args().check:
-        sys.exit(
-            0 if PAGE.read_text() == page else f"{PAGE.relative_to(ROOT)} is stale: run `python -m benchmarks.page`."
-        )
-    PAGE.write_text(page)
+    """Measure what is asked for, one subject after the other, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measure", nargs="*", choices=_OPTIONS, metavar="SUBJECT", help="none named: all of them")
+    subjects = parser.parse_args().measure
+    for subject in _OPTIONS if subjects == [] else subjects or ():
+        _measure(subject)
+    PAGE.write_text(page_of(read_results()))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.page import PAGE, page_of, read_results
-from benchmarks.targets import Results, Target, targets
+from studies.speed.page import PAGE, page_of, read_results
 from studies.speed.result import Result, ResultTable, Spread, columns_of
+from studies.speed.targets import Results, Target, targets
 
 
 def results(one_hot: float, dense: float) -> Results:
@@ -19,7 +19,7 @@ def results(one_hot: float, dense: float) -> Results:
 
 
 def test_the_page_is_made_from_the_results() -> None:
-    assert PAGE.read_text() == page_of(read_results()), "stale: run `python -m benchmarks.page`"
+    assert PAGE.read_text() == page_of(read_results()), "stale: run `python -m studies.speed.page`"
 
 
 @pytest.mark.parametrize(("one_hot", "shown"), [(0.1, "| 10.0 | yes |"), (0.5, "| 2.00 | **no** |")])
