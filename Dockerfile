@@ -9,8 +9,7 @@ RUN python -m venv --without-pip /opt/venv
 # The dependencies have a layer of their own: a change of the code doesn't install them again.
 COPY pyproject.toml .
 RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-extras = project['optional-dependencies']; \
-print(*project['dependencies'], *extras['figures'], *extras['postgres'], sep='\n')" > requirements.txt \
+print(*project['dependencies'], *project['optional-dependencies']['postgres'], sep='\n')" > requirements.txt \
  && pip --python /opt/venv/bin/python install --no-cache-dir --requirement requirements.txt \
  && find /opt/venv -type d -name tests -prune -exec rm -r {} +
 COPY . .
