@@ -10,11 +10,10 @@ import pandas as pd
 
 from plumbline.cells.cells import AttackCell, Cell, Choice, DataChoice, ModelChoice, plain
 from plumbline.cells.crew import Crew, local_crew
-from plumbline.cells.job_queue import JobQueue
+from plumbline.cells.job_queue import JobQueue, Pace, kind_of
 from plumbline.cells.jobs import forget
 from plumbline.cells.keys import canonical, data_of, digest_of_data, key_of, shared_of, versions_of
 from plumbline.cells.outcomes import Outcome
-from plumbline.cells.pace import Pace, kind_of
 from plumbline.cells.shared import SharedThings
 from plumbline.cells.store import ResultStore, open_store
 from plumbline.simulation.rounds import Done, unwatched

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from studies.speed.page import PAGE, page_of, read_results
+from studies.speed.page import PAGE, Results, Target, page_of, read_results, targets
 from studies.speed.result import Result, ResultTable, Spread, columns_of
-from studies.speed.targets import Results, Target, targets
 
 
 def results(one_hot: float, dense: float) -> Results:
