@@ -55,24 +55,17 @@ FILES_IN_CIRCLES = {
     "plumbline.audit.report.rendering",
     "plumbline.audit.request",
     "plumbline.audit.tables",
-    "plumbline.cells.cluster",
-    "plumbline.cells.crew",
     "plumbline.judge.findings",
     "plumbline.notebook.frames",
     "plumbline.notebook.page",
     "plumbline.notebook.shown",
     "plumbline.notebook.tracking",
-    "studies.catalogue",
-    "studies.page.curves",
-    "studies.page.panel_charts",
-    "studies.page.section",
-    "studies.study",
 }
 FOLDERS_WITH_CIRCLES = {"plumbline", "plumbline.audit", "studies"}
 # Commands of the terminal: an argument per option.
 COMMANDS = ("plumbline/cli/", "studies/cli/")
 # Beside the packages: what is read and run from a checkout.
-TOOLS = ("benchmarks", "examples", "scripts", "docs/site")
+TOOLS = ("examples", "scripts", "docs/site")
 
 
 def files_of(*packages: str) -> list[Path]:
@@ -161,7 +154,7 @@ def arguments_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 @pytest.mark.parametrize("package", ARROWS)
 def test_arrows_point_one_way(package: str) -> None:
-    others = {*ARROWS, "benchmarks", "protos", "tests"} - ARROWS[package] - {package}
+    others = {*ARROWS, "protos", "tests"} - ARROWS[package] - {package}
     wrong = [
         f"{name_of(path)} imports {name}"
         for path in files_of(package)
@@ -194,7 +187,7 @@ def test_no_file_name_twice_in_a_package(package: str) -> None:
 
 
 def test_files_are_short_enough_to_read() -> None:
-    lengths = {name_of(path): len(path.read_text().splitlines()) for path in files_of(*ARROWS, "benchmarks", "tests")}
+    lengths = {name_of(path): len(path.read_text().splitlines()) for path in files_of(*ARROWS, "tests")}
     assert {name for name, lines in lengths.items() if lines > MOST_LINES} == set(LONGER)
 
 
@@ -244,7 +237,7 @@ def test_everything_public_has_a_docstring(package: str) -> None:
 
 
 def test_studies_do_not_import_each_other() -> None:
-    shared = {"claims", "cli", "page", "speed", "sweeping"}
+    shared = {"claims", "cli", "figures", "page", "speed", "sweeping"}
     studies = {folder.name for folder in (ROOT / "studies").iterdir() if (folder / "__init__.py").exists()} - shared
     assert studies == {"defences", "hu", "jiang", "rassouli", "varasteh"}
     for path in files_of("studies"):

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.page import PAGE, page_of, read_results
-from benchmarks.targets import Results, Target, targets
+from studies.speed.page import PAGE, Results, Target, page_of, read_results, targets
 from studies.speed.result import Result, ResultTable, Spread, columns_of
 
 
@@ -19,7 +18,7 @@ def results(one_hot: float, dense: float) -> Results:
 
 
 def test_the_page_is_made_from_the_results() -> None:
-    assert PAGE.read_text() == page_of(read_results()), "stale: run `python -m benchmarks.page`"
+    assert PAGE.read_text() == page_of(read_results()), "stale: run `python -m studies.speed.page`"
 
 
 @pytest.mark.parametrize(("one_hot", "shown"), [(0.1, "| 10.0 | yes |"), (0.5, "| 2.00 | **no** |")])

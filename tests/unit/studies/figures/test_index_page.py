@@ -9,8 +9,8 @@ from rich.console import Console
 
 from plumbline.cells import SweepOptions
 from studies.catalogue import STUDIES
-from studies.index_page import write_index
-from studies.running import run_study
+from studies.figures.index_page import write_index
+from studies.figures.running import run_study
 from studies.study import StudyRun
 from tests.harness.made_up_study import BROKEN, STUDY
 

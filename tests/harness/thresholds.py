@@ -1,7 +1,5 @@
 """Where the guard's two thresholds come from: labels per equation, and weights that stand still. A simulation.
 
-    python -m benchmarks.guard_thresholds
-
 Labels: breast_cancer, the label party's 15 columns and bias, Xavier and normal weights, 15 sums of the first step.
 Mean of seeds 0 to 19.
 Standing still: 200 rows in 4 steps of 50, 20 equations about the passive party's shares in each, 3 epochs: enough to
@@ -12,8 +10,6 @@ the best of some penalties. Mean of seeds 0 to 9.
 import itertools
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from sklearn.datasets import load_breast_cancer
 
 from vfl.arrays import FloatArray, IntArray
@@ -92,24 +88,3 @@ def _ridge(matrix: FloatArray, answers: FloatArray) -> list[FloatArray]:
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     rotated = left.T @ (answers - matrix @ level)
     return [level + right.T @ (values[:, None] / (values[:, None] ** 2 + penalty) * rotated) for penalty in _PENALTIES]
-
-
-def main() -> None:
-    """Print both tables."""
-    labels = Table(title="15 sums of the first step, the larger class has 63 % of the labels")
-    labels.add_column("rows per equation", justify="right")
-    labels.add_column("labels right, from Xavier weights", justify="right")
-    labels.add_column("from normal weights", justify="right")
-    for per_equation in (2, 3, 4, 5, 6, 7, 8):
-        near_zero = labels_right(per_equation, initialisation="normal")
-        labels.add_row(str(per_equation), f"{labels_right(per_equation):.0%}", f"{near_zero:.0%}")
-    still = Table(title="12 steps taken for one")
-    still.add_column("learning rate x steps", justify="right")
-    still.add_column("error / spread", justify="right")
-    for time in (0.01, 0.1, 0.3, 1.0, 3.0):
-        still.add_row(f"{time:g}", f"{error_of_stillness(time):.2f}")
-    Console().print(labels, still)
-
-
-if __name__ == "__main__":
-    main()
