@@ -7,7 +7,7 @@ import pandas as pd
 
 from plumbline.cells import Cell
 from plumbline.judge.measures import Interval
-from studies.claims.paired_differences import paired
+from studies.claims.kinds import paired
 from studies.claims.statement import Statement, interval_over, interval_words, verdict_of
 from studies.page.plots import Curve, mean_curve
 from studies.study import StudyRun

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from plumbline.judge.measures import Interval
-from studies.claims.paired_differences import paired
+from studies.claims.kinds import paired
 from studies.claims.statement import Statement, Verdict, interval_over, interval_words, verdict_of
 
 # What a statement without a verdict says.

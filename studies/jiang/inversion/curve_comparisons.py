@@ -5,7 +5,7 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from plumbline.judge.measures import Interval, LoneMean
-from studies.claims.paired_differences import paired
+from studies.claims.kinds import paired
 from studies.claims.statement import interval_over
 
 # What two measurements of the same thing share, where they have it.
