@@ -27,6 +27,9 @@ import numpy as np
 
 Numbers = dict[str, np.ndarray[Any, Any]]
 
+# Of a large table, a few thousand records are enough.
+_FEW_RECORDS = {"credit": ("--set", "missing_fraction=0.7")}
+_ALL = ("--seed", "7", "--set", "attacked_records=100")
 _SMALL_KEYS = ("--set", "key_bits=512", "--set", "allow_insecure_keys=true")
 AUDITS: dict[str, tuple[str, ...]] = {
     "plain": (
@@ -67,6 +70,8 @@ LEFT_OUT = frozenset(
     {
         *("seconds", "forecast_seconds", "pace", "timings", "encrypt", "wait", "product", "mask", "decrypt", "update"),
         *("peak_memory_bytes", "bytes_by_message", "session_id", "key_id", "versions", "runs"),
+        # What a plan's learner says by its name.
+        "installed_model",
     }
 )
 # Of this process's settings, those that its audits keep.
@@ -131,7 +136,7 @@ def runs_of(place: Path, folder: Path, tables: Sequence[str] = ("breast_cancer",
     if (place / "plumbline" / "__main__.py").exists():
         for data in tables:
             for name, options in AUDITS.items():
-                audit(place, folder, f"{data}-{name}", ("--data", data, *options))
+                audit(place, folder, f"{data}-{name}", ("--data", data, *_FEW_RECORDS.get(data, ()), *options))
         place = folder
     # Names begin with the time, so that of several runs of one name the latest counts.
     runs = {run.parent.name.split("-", 2)[-1]: run.parent for run in sorted(place.glob("*/results.json"))}
@@ -147,7 +152,7 @@ def audit(checkout: Path, folder: Path, name: str, options: Sequence[str]) -> No
         key: value for key, value in os.environ.items() if key == of_data or not key.startswith("PLUMBLINE_")
     }
     environment |= {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "plumbline", "audit", "--seed", "7", *options]
+    command = [sys.executable, "-m", "plumbline", "audit", *_ALL, *options]
     print(f"{checkout.name}: {name}", file=sys.stderr, flush=True)
     done = subprocess.run(
         [*command, "--name", name, "--runs", str(folder)], cwd=checkout, env=environment, capture_output=True, text=True
