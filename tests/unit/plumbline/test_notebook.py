@@ -123,7 +123,7 @@ def test_without_mlflow_it_is_said_how_to_get_it(found: NotebookFindings, monkey
         found.log_to_mlflow()
 
 
-def test_without_matplotlib_it_is_said_how_to_get_it(found: Findings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_it_is_said_how_to_get_it(found: NotebookFindings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ModuleNotFoundError, match=r'pip install "plumbline\[figures\]"'):
         found.plot()
