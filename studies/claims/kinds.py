@@ -157,9 +157,8 @@ class Curves:
         said += f"values of {self.along}{self._failing(held)}"
         if alone := sum(one.alone for one in points.values()):
             said += f" (at {alone} of them there is one window and seed, no interval, and its sign decides)"
-        if mostly and sum(held.values()) > len(held) / 2:
-            return Finding([True], f"{said}.")
-        return Finding(list(held.values()), f"{said}.")
+        found = Finding(list(held.values()), f"{said}.")
+        return for_most(found) if mostly else found
 
     def alike(self, first: str, second: str, share: float, least: float = 0.0) -> Test:
         """Whether two curves are as good as the same at each point: a share of the larger error apart at most."""
@@ -212,6 +211,11 @@ def joined(findings: Iterable[Finding]) -> Finding:
     """Several findings of one claim."""
     made = [one for one in findings if one.held]
     return Finding([held for one in made for held in one.held], " ".join(one.measured for one in made))
+
+
+def for_most(found: Finding) -> Finding:
+    """What is said of most parts is reproduced where more than half of them hold."""
+    return Finding([True], found.measured) if sum(found.held) > len(found.held) / 2 else found
 
 
 def trend(part: pd.DataFrame, against: str, measure: str) -> Interval | None:
