@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from studies.claims.statement import Statement
-from studies.rassouli.statements.guessing import guessing_statements
+from studies.rassouli.claims.guessing import guessing_statements
 
 CASES = {
     ("sign of omega b", "2"): [0.2, 0.001],

@@ -5,17 +5,19 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
+from studies.claims.claim import Test
+from studies.claims.statement import verdict_of
 from studies.jiang.accuracies import LINEAR, NETWORK, TABLE, statements_on_table_1
-from studies.jiang.inversion.contenders import ESA, GIA, GIA_KLD, GRN, RANDOM
-from studies.jiang.inversion.correlated_columns import statements_on_correlation
-from studies.jiang.inversion.curve_findings import alike, approaches, below, fewer_times, joined, moves, near
-from studies.jiang.inversion.generator_records import statements_on_counts
-from studies.jiang.inversion.statements_on_linear import statements_on_linear
-from studies.jiang.inversion.statements_on_networks import (
+from studies.jiang.inversion.claims_on_linear import statements_on_linear
+from studies.jiang.inversion.claims_on_networks import (
     statements_on_activations,
     statements_on_networks,
     statements_on_sizes,
 )
+from studies.jiang.inversion.contenders import ESA, GIA, GIA_KLD, GRN, RANDOM
+from studies.jiang.inversion.correlated_columns import statements_on_correlation
+from studies.jiang.inversion.curve_tests import CURVES, all_of, approaches, below, fewer_times, near
+from studies.jiang.inversion.generator_records import statements_on_counts
 
 Made = Callable[[str, float, int], float]
 RATIOS = (0.1, 0.5, 0.9)
@@ -44,6 +46,10 @@ def made(errors: Made, accuracies: Made, curves: tuple[str, ...], name: str = "s
             for unit in range(4)
         ]
     )
+
+
+def judge(test: Test, frame: pd.DataFrame) -> str:
+    return verdict_of(test(frame).held)
 
 
 def flat(_: str, __: float, ___: int) -> float:
@@ -102,62 +108,62 @@ def test_what_was_not_measured_is_said() -> None:
 def test_orderings_are_judged_on_pairs() -> None:
     # Windows differ by far more than the curves do: two means with their intervals could not tell.
     frame = made(lambda curve, _, unit: 0.1 * unit + 0.01 * (curve == ESA), flat, (GIA, ESA))
-    assert below(frame, "satellite", GIA, ESA).verdict == "reproduced"
-    assert below(frame, "satellite", ESA, GIA).verdict == "differs"
+    assert judge(below(GIA, ESA), frame) == "reproduced"
+    assert judge(below(ESA, GIA), frame) == "differs"
     unsure = made(lambda curve, _, unit: 0.5 + (0.1 if unit % 2 else -0.1) * (curve == ESA), flat, (GIA, ESA))
-    assert below(unsure, "satellite", GIA, ESA).verdict == "differs"
+    assert judge(below(GIA, ESA), unsure) == "differs"
 
 
 def test_mostly_is_more_than_half_of_the_ratios() -> None:
     def ahead_from(least: float) -> pd.DataFrame:
         return made(lambda curve, ratio, _: 0.1 if (curve == GIA) == (ratio >= least) else 0.2, flat, (GIA, ESA))
 
-    assert below(ahead_from(0.5), "satellite", GIA, ESA, mostly=True).verdict == "reproduced"
-    assert below(ahead_from(0.5), "satellite", GIA, ESA).verdict == "in part"
-    assert below(ahead_from(0.9), "satellite", GIA, ESA, mostly=True).verdict == "in part"
-    assert below(ahead_from(0.9), "satellite", GIA, ESA, mostly=True, above=20).verdict == "reproduced"
+    assert judge(below(GIA, ESA, mostly=True), ahead_from(0.5)) == "reproduced"
+    assert judge(below(GIA, ESA), ahead_from(0.5)) == "in part"
+    assert judge(below(GIA, ESA, mostly=True), ahead_from(0.9)) == "in part"
+    assert judge(below(GIA, ESA, mostly=True, above=lambda _: 20), ahead_from(0.9)) == "reproduced"
 
 
 def test_accuracy_is_the_better_the_larger() -> None:
     frame = made(flat, lambda curve, _, __: 0.9 if curve == GIA else 0.8, (GIA, ESA))
-    assert below(frame, "satellite", GIA, ESA, "attack_accuracy").verdict == "reproduced"
-    assert below(frame, "satellite", ESA, GIA, "attack_accuracy").verdict == "differs"
+    assert judge(below(GIA, ESA, "attack_accuracy"), frame) == "reproduced"
+    assert judge(below(ESA, GIA, "attack_accuracy"), frame) == "differs"
 
 
 def test_points_where_both_are_perfect_tell_no_order() -> None:
-    assert below(made(lambda *_: 0.0, flat, (GIA, ESA)), "satellite", GIA, ESA).verdict == "not measured"
+    assert judge(below(GIA, ESA), made(lambda *_: 0.0, flat, (GIA, ESA))) == "not measured"
 
 
 @pytest.mark.parametrize(("ratio", "verdict"), [(2.5, "reproduced"), (1.5, "in part"), (0.9, "differs")])
 def test_times(ratio: float, verdict: str) -> None:
     frame = made(lambda curve, *_: ratio if curve == ESA else 1.0, flat, (GIA, ESA))
-    assert fewer_times(frame, "satellite", GIA, ESA, ratio=0.9, least=2.0).verdict == verdict
+    assert judge(fewer_times(GIA, ESA, ratio=0.9, least=2.0), frame) == verdict
 
 
 def test_one_curve_alone() -> None:
     rising = made(lambda _, ratio, unit: ratio + 0.01 * unit, flat, (GIA,))
-    assert moves(rising, "satellite", (GIA,), "mse", up=True).verdict == "reproduced"
-    assert moves(rising, "satellite", (GIA,), "mse", up=False).verdict == "differs"
-    assert moves(rising, "satellite", (GIA,), "attack_accuracy", up=True).verdict == "differs"
-    assert near(rising, "satellite", (GIA,), most_d=36).verdict == "differs"
-    assert near(rising.assign(mse=0.0), "satellite", (GIA,), most_d=36).verdict == "reproduced"
-    assert near(rising, "satellite", (GIA,), most_d=1).verdict == "not measured"
+    assert judge(CURVES.grows(GIA), rising) == "reproduced"
+    assert judge(CURVES.grows(GIA, falls=True), rising) == "differs"
+    assert judge(CURVES.grows(GIA, measure="attack_accuracy"), rising) == "differs"
+    assert judge(near((GIA,), lambda _: 36), rising) == "differs"
+    assert judge(near((GIA,), lambda _: 36), rising.assign(mse=0.0)) == "reproduced"
+    assert judge(near((GIA,), lambda _: 1), rising) == "not measured"
 
 
 def test_approaching_a_guess() -> None:
     def to(end: float) -> pd.DataFrame:
         return made(lambda curve, ratio, _: 0.12 if curve == RANDOM else end * ratio / 0.9, flat, (GIA, RANDOM))
 
-    assert approaches(to(0.12), "satellite", (GIA,), RANDOM).verdict == "reproduced"
-    assert approaches(to(0.07), "satellite", (GIA,), RANDOM).verdict == "in part"
-    assert approaches(to(0.5), "satellite", (GIA,), RANDOM).verdict == "differs"
+    assert judge(approaches((GIA,), RANDOM), to(0.12)) == "reproduced"
+    assert judge(approaches((GIA,), RANDOM), to(0.07)) == "in part"
+    assert judge(approaches((GIA,), RANDOM), to(0.5)) == "differs"
 
 
 def test_alike_within_a_tenth_and_several_findings() -> None:
     frame = made(lambda curve, *_: {GIA: 1.0, ESA: 1.05, GRN: 1.5}[curve], flat, (GIA, ESA, GRN))
-    same, other = alike(frame, "satellite", ESA, GIA), alike(frame, "satellite", GRN, GIA)
-    assert (same.verdict, other.verdict) == ("reproduced", "differs")
-    assert [joined(some).verdict for some in ([same, same], [same, other], [other], [])] == [
+    same, other = (CURVES.alike(curve, GIA, 0.1) for curve in (ESA, GRN))
+    assert (judge(same, frame), judge(other, frame)) == ("reproduced", "differs")
+    assert [judge(all_of(*some), frame) for some in ([same, same], [same, other], [other], [])] == [
         *("reproduced", "in part", "differs"),
         "not measured",
     ]
@@ -253,5 +259,5 @@ def test_table_1_each_way() -> None:
 def test_times_that_a_wide_interval_reaches_are_not_measured_times() -> None:
     """Half of the windows err 2.2 times as much, half 1.2: the interval reaches 2, the mean doesn't."""
     frame = made(lambda curve, _, unit: 1.2 + unit % 2 if curve == ESA else 1.0, flat, (GIA, ESA))
-    assert fewer_times(frame, "satellite", GIA, ESA, ratio=0.9, least=2.0).verdict == "in part"
-    assert fewer_times(frame, "satellite", GIA, ESA, ratio=0.9, least=1.5).verdict == "reproduced"
+    assert judge(fewer_times(GIA, ESA, ratio=0.9, least=2.0), frame) == "in part"
+    assert judge(fewer_times(GIA, ESA, ratio=0.9, least=1.5), frame) == "reproduced"

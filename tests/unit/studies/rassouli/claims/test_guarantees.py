@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from studies.claims.statement import Statement
-from studies.rassouli.statements.guarantees import guarantee_statements
+from studies.rassouli.claims.guarantees import guarantee_statements
 
 
 def rows(changed: dict[str, object] | None = None, name: str = "bank") -> pd.DataFrame:

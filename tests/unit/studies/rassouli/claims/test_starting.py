@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from studies.claims.statement import Statement
-from studies.rassouli.statements.starting import start_statements
+from studies.rassouli.claims.starting import start_statements
 
 
 def rows(name: str = "bank", *, half_star: float = 0.01, **errors: float) -> pd.DataFrame:
@@ -43,7 +43,8 @@ def test_where_it_is_not_the_best_is_said() -> None:
     frame.loc[(frame["start_at"] == "zero") & (frame["d"] == 5), "mse"] = 0.05
     found = verdict(frame, "Starting at 1/2 is the best")
     assert found.verdict == "in part"
-    assert "against zero at d = 5" in found.reason
+    assert "GIA from zero by" in found.measured
+    assert "not at 5" in found.measured
 
 
 def test_nothing_measured_says_nothing() -> None:

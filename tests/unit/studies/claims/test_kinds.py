@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from plumbline.judge.measures import Interval, LoneMean
-from studies.claims.paired_differences import paired
+from studies.claims.kinds import paired
 from studies.claims.statement import interval_words
 from studies.page.plots import mean_curve
 

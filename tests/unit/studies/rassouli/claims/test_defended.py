@@ -5,7 +5,7 @@ import pytest
 
 from plumbline.simulation.informed import KNOWING
 from studies.claims.statement import Statement
-from studies.rassouli.statements.defended import (
+from studies.rassouli.claims.defended import (
     designed_above_plain,
     scheme_statements,
     transform_statements,
@@ -84,7 +84,8 @@ def test_one_window_that_falls_leaves_an_attack_unsure_of_its_rise() -> None:
     frame.loc[row & (frame["start"] == 1), "mse"] = 0.04
     found = transform_verdict(frame, "All the reconstruction attacks")
     assert found.verdict == "in part"
-    assert found.reason == "Not surely so: rcc1 at d = 9."
+    assert "rcc1's errors rise by" in found.measured
+    assert "not at 9" in found.measured
 
 
 def test_an_attack_that_was_not_measured_is_not_counted() -> None:

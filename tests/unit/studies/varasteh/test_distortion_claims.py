@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 import pytest
 
+from studies.claims.claim import NOT_HERE
 from studies.claims.statement import Statement
-from studies.varasteh.comparing import NOT_HERE
-from studies.varasteh.distortion_statements import (
+from studies.varasteh.distortion_claims import (
     few_columns_statements,
     level_statements,
     secret_statements,
