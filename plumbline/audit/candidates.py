@@ -24,7 +24,6 @@ from plumbline.job_progress import NoProgress, RunProgress
 from plumbline.judge.answer import is_open
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import DefenceTrial, Findings, read_findings
-from plumbline.judge.sentences import ON_CIPHERTEXTS
 from plumbline.judge.words import listed
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
@@ -136,8 +135,8 @@ def try_defences(
 
 def cipher_of_trials(findings: Findings) -> CipherName:
     """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts."""
-    told = [one.attack for one in findings.training if one.levels and at(one.levels).is_exposed]
-    return "paillier" if set(told) & set(ON_CIPHERTEXTS) else "plain"
+    told = [one.conduct for one in findings.training if one.levels and at(one.levels).is_exposed]
+    return "paillier" if "replaces_messages" in told else "plain"
 
 
 def exposed_columns(findings: Findings) -> int:

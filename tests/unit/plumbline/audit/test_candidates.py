@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from attacks import Conduct
 from plumbline.audit.candidates import (
     Candidate,
     candidates_for,
@@ -102,13 +103,13 @@ def test_a_trial_is_the_audit_again_with_its_defence_and_in_the_clear() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attack", "leaks", "cipher"),
-    [("auxiliary_ciphertext", LEAKS, "paillier"), ("auxiliary_ciphertext", SAFE, "plain"), ("other", LEAKS, "plain")],
+    ("conduct", "leaks", "cipher"),
+    [("replaces_messages", LEAKS, "paillier"), ("replaces_messages", SAFE, "plain"), ("listens", LEAKS, "plain")],
 )
 def test_a_leak_of_ciphertexts_is_tried_on_ciphertexts(
-    run: Findings, attack: str, leaks: tuple[LevelVerdict, ...], cipher: str
+    run: Findings, conduct: Conduct, leaks: tuple[LevelVerdict, ...], cipher: str
 ) -> None:
-    told = TrainingFinding(attack, "passive", "", 0.1, "labels", 1.0, 1.0, levels=leaks, peers=("active",))
+    told = TrainingFinding("x", "passive", "", 0.1, "labels", levels=leaks, peers=("active",), conduct=conduct)
     chosen = cipher_of_trials(replace(run, training=(told,)))
     assert chosen == cipher
     recipe = REQUEST.recipe().checked()

@@ -88,6 +88,7 @@ def test_the_view_has_the_tables_own_columns_and_the_parameters_that_scores_foll
     assert view.weights_active is not None
     assert view.weights_passive is not None
     assert view.bias is not None
+    assert view.scores is not None
     sums = own[rows.test] @ view.weights_active.T + passive[rows.test] @ view.weights_passive.T + view.bias
     np.testing.assert_allclose(view.scores, softmax(sums, axis=1), atol=1e-3)
     assert np.unique(view.bias.round(3)).size == len(WORDS)
