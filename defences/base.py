@@ -19,7 +19,7 @@ parameters (``disclosure``), to all parties alike and never a secret. One that d
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 from defences.noise import NoiseSource
@@ -31,6 +31,7 @@ Stage = Literal["residuals", "updates", "answers", "features", "parameters", "sc
 Kept = Literal["scores", "decision", "nothing"]
 Need = Literal["parameter_gram", "unit_features"]
 Replaced = Literal["scores", "disclosed parameters", ""]
+Leak = Literal["columns", "labels"]
 
 # What a service calls of a defence of each stage; of the others nothing.
 METHODS: Mapping[Stage, tuple[str, ...]] = {
@@ -65,6 +66,8 @@ class DefenceSpec:
             features that the party trains on must lie in [0, 1].
         replaces: what it puts its own in place of. Two defences that replace the same thing contradict each other.
         leaves_unit_range: whether it may turn features in [0, 1] into features outside.
+        stops: what it may keep from an adversary. ``plumbline audit --try-defences`` tries it where such leaked.
+        tried_with: its options then, where they aren't the defaults.
 
     Raises:
         ValueError: for a word that a field doesn't know. Nobody would call such a defence.
@@ -79,6 +82,8 @@ class DefenceSpec:
     needs: tuple[Need, ...] = ()
     replaces: Replaced = ""
     leaves_unit_range: bool = False
+    stops: tuple[Leak, ...] = ()
+    tried_with: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         words: dict[str, tuple[tuple[str, ...], Any]] = {
@@ -87,11 +92,12 @@ class DefenceSpec:
             "keeps": ((self.keeps,), Kept),
             "needs": (self.needs, Need),
             "replaces": ((self.replaces,), Replaced),
+            "stops": (self.stops, Leak),
         }
-        for field, (given, known) in words.items():
+        for name, (given, known) in words.items():
             if isinstance(given, str) or not set(given) <= set(get_args(known)):
                 choices = ", ".join(repr(word) for word in get_args(known))
-                raise ValueError(f"A defence's spec has {field} from {choices}, not {getattr(self, field)!r}.")
+                raise ValueError(f"A defence's spec has {name} from {choices}, not {getattr(self, name)!r}.")
 
 
 class Defence(Protocol):
