@@ -10,7 +10,8 @@ The service where a defence sits calls the methods of its stages:
     features     transform_features    a party's own features, before a session uses them
     parameters   disclose              a passive party's parameters, when they are disclosed
     scores       protect_scores        the coordinator's confidence scores, before they are delivered
-    training     (see dp_sgd)          the training of models in the lab
+    training     train_linear,         takes the place of a model's training in the lab
+                 train_network
 
 All are pure functions of their arguments, but for the noise, which comes from a ``NoiseSource``.
 
@@ -18,13 +19,14 @@ A defence of scores says what it lets pass (``channel``), and one of features or
 parameters (``disclosure``), to all parties alike and never a secret. One that doesn't is undeclared.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 from defences.noise import NoiseSource
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 from vfl.channels import ParameterChannel, ScoreChannel, Undeclared
+from vfl.learning.networks import Activation, VerticalNetwork
 
 Place = Literal["active", "passive", "coordinator", "lab"]
 Stage = Literal["residuals", "updates", "answers", "features", "parameters", "scores", "training"]
@@ -40,6 +42,7 @@ METHODS: Mapping[Stage, tuple[str, ...]] = {
     "features": ("transform_features",),
     "parameters": ("disclose",),
     "scores": ("protect_scores",),
+    "training": ("train_linear", "train_network"),
 }
 # What a defence of each stage may have besides: what all parties know of it.
 DECLARATIONS: Mapping[Stage, str] = {"features": "disclosure", "parameters": "disclosure", "scores": "channel"}
@@ -228,6 +231,28 @@ class ScoreDefence(Defence, Protocol):
         Raises:
             DefenceError: for scores that the defence can't work on.
         """
+
+
+class TrainingDefence(Defence, Protocol):
+    """A defence that trains models itself, in the lab."""
+
+    def train_linear(
+        self, features: FloatArray, labels: IntArray, *, classes: int | None = None, seed: int | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Train on (n, D) features of all parties and (n,) class indices: (k, D) class rows and a (k,) bias."""
+
+    def train_network(
+        self,
+        features_active: FloatArray,
+        features_passive: FloatArray,
+        labels: IntArray,
+        *,
+        hidden: Sequence[int],
+        activation: Activation,
+        classes: int | None = None,
+        seed: int | None = None,
+    ) -> VerticalNetwork:
+        """Train a part per party, whose outputs are added before softmax."""
 
 
 @runtime_checkable
