@@ -14,6 +14,7 @@ from rich.prompt import Confirm
 from rich.table import Table
 from rich.text import Text
 
+from attacks import spec_of
 from defences import defence_class
 from plumbline.audit.candidates import most_trials, read_trials, try_defences
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
@@ -30,7 +31,6 @@ from plumbline.audit.verdict import print_findings
 from plumbline.job_progress import NoProgress, RunProgress, duration_words, shown_progress
 from plumbline.judge import Progress
 from plumbline.judge.findings import Findings, read_findings, recommendation_words
-from plumbline.judge.sentences import ON_CIPHERTEXTS
 from services.common.durable import write_durably
 from services.common.settings import settings_of
 
@@ -193,7 +193,8 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             f"If anything leaks, up to {most_trials(plan.request)} defences are tried afterwards, each in a federation "
             f"of its own over the same tables, split and seeds, in the clear: about {duration_words(each)} each."
         )
-        if plan.cipher.cipher == "paillier" and set(plan.request.attacks) & set(ON_CIPHERTEXTS):
+        replacing = any(spec_of(name).conduct == "replaces_messages" for name in plan.request.attacks)
+        if plan.cipher.cipher == "paillier" and replacing:
             yield (
                 "Where an attack on ciphertexts tells labels, they train under Paillier as well: about "
                 f"{duration_words(plan.forecast.seconds)} each."

@@ -143,6 +143,7 @@ class TrainingAdversary:
                     facts=found,
                     status=status,
                     reason=reason,
+                    conduct=self._mounted[name].spec.conduct,
                     seconds=time.perf_counter() - start,
                 )
             )
