@@ -36,16 +36,14 @@ GRPC = {
     "health_link",
     "passive_link",
     "peer_link",
-    "renewing_channel",
     "server",
     "servicer",
-    "listening",
     "statuses",
     "transport",
 }
 # Roles mirror each other, and so do studies.
 MIRRORED = {
-    "services": {"party.py", "requirements.py", "server.py", "servicer.py"},
+    "services": {"party.py", "server.py", "servicer.py"},
     "studies": {"page.py", "statements.py", "study.py", "trade_offs.py"},
 }
 # A file is as long as its one subject. From 400 lines on look whether there are two; beyond this it is listed, and why.
@@ -61,19 +59,14 @@ NAMING_PLUGINS = {
     "services/party/party_defences.py": "says what to do, with an example",
 }
 MOST_ARGUMENTS, MOST_LINES_OF_THE_MEDIAN_FUNCTION = 7, 8
-# Circles that are still to be taken apart.
+# Circles that are still to be taken apart; who leaves one leaves the list.
 FILES_IN_CIRCLES = {
-    "plumbline.audit.report",
-    "plumbline.audit.report.label_curves",
-    "plumbline.audit.report.overview",
-    "plumbline.audit.report.rendering",
     "plumbline.audit.request",
     "plumbline.audit.tables",
-    "plumbline.judge.findings",
-    "plumbline.notebook.frames",
-    "plumbline.notebook.page",
-    "plumbline.notebook.shown",
-    "plumbline.notebook.tracking",
+    "plumbline.cells.cluster",
+    "plumbline.cells.crew",
+    "studies.catalogue",
+    "studies.study",
 }
 FOLDERS_WITH_CIRCLES = {"plumbline", "plumbline.audit", "studies"}
 # Commands of the terminal: an argument per option.
@@ -206,8 +199,7 @@ def test_files_are_short_enough_to_read() -> None:
 
 
 def test_no_circle_of_files() -> None:
-    graph = imported_files()
-    assert {name for circle in circles_in(graph) for name in circle} <= FILES_IN_CIRCLES
+    assert {name for circle in circles_in(imported_files()) for name in circle} == FILES_IN_CIRCLES
 
 
 def test_no_circle_of_folders() -> None:
@@ -218,7 +210,8 @@ def test_no_circle_of_folders() -> None:
     """
     graph = imported_files()
     folders = {name_of(path.parent).replace("/", ".") for path in files_of(*ARROWS)}
-    for folder in sorted(folders - FOLDERS_WITH_CIRCLES):
+    found = set()
+    for folder in folders:
 
         def room_of(name: str, folder: str = folder) -> str:
             first = name.removeprefix(f"{folder}.").split(".")[0]
@@ -229,7 +222,9 @@ def test_no_circle_of_folders() -> None:
             if name.startswith(f"{folder}.") and name != f"{folder}.__main__":
                 inside = {room_of(one) for one in imported if one.startswith(f"{folder}.")}
                 rooms[room_of(name)] |= inside - {room_of(name)}
-        assert not circles_in(rooms), folder
+        if circles_in(rooms):
+            found.add(folder)
+    assert found == FOLDERS_WITH_CIRCLES
 
 
 def test_functions_take_few_arguments_and_are_short() -> None:

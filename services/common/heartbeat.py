@@ -21,7 +21,7 @@ class Answer(Enum):
     SILENT = auto()
 
 
-class Pulse(Protocol):
+class Heartbeat(Protocol):
     """Asks one peer whether it is there, and whether it knows a session."""
 
     def ask(self, session_id: str, seconds: float, answered: Callable[[Answer], None]) -> None:

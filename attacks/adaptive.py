@@ -21,7 +21,7 @@ from vfl.theory.logit_schemes import logits_of, without_shift, without_temperatu
 
 
 @dataclass(frozen=True, eq=False)
-class Undone:
+class UndistortedView:
     """A view with fewer distortions.
 
     Attributes:
@@ -47,7 +47,7 @@ def undo_channel(view: PredictionView) -> PredictionView:
     return undo(view).view
 
 
-def undo(view: PredictionView) -> Undone:
+def undo(view: PredictionView) -> UndistortedView:
     """Take off what a session's defences did to scores and disclosed parameters, the last first.
 
     A temperature and schemes 1 and 2 come off scores, those of auxiliary records included, and the adversary's own
@@ -56,9 +56,9 @@ def undo(view: PredictionView) -> Undone:
     scores, taken = _with_plain_scores(view)
     found = _with_true_parameters(scores)
     if found is None:
-        return Undone(scores, taken)
+        return UndistortedView(scores, taken)
     parameters, level = found
-    return Undone(replace(parameters, disclosure=None), taken, True, level)
+    return UndistortedView(replace(parameters, disclosure=None), taken, True, level)
 
 
 def highest(one: Level, other: Level) -> Level:

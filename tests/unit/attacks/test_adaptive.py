@@ -8,7 +8,7 @@ import pytest
 
 import attacks
 import defences
-from attacks.undone import undo, undo_channel
+from attacks.adaptive import undo, undo_channel
 from defences import NoiseSource, ScoreContext, channel_of, disclosure_of
 from vfl.arrays import FloatArray
 from vfl.channels import Distorted, Noise, Rounding, Undeclared
