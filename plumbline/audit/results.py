@@ -39,7 +39,7 @@ def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = 
     if in_lab := tuple(name for name in request.defences if "lab" in getattr(defence_class(name).spec, "sits", ())):
         # Nobody in the federation applied it, so that no party's record has it.
         summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
-    if summary.agreement.plan.cipher == "plain" and "why" in plan:
+    if not summary.agreement.plan.is_encrypted and "why" in plan:
         summary = replace(summary, warnings=tuple(dict.fromkeys((plan["why"], *summary.warnings))))
     return replace(findings, summary=summary, trials=read_trials(run))
 

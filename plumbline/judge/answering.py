@@ -65,7 +65,7 @@ class _Case:
     def is_in_the_clear(self) -> bool:
         """Whether it trained without encryption; an installed model trains nothing."""
         plan = self.summary.agreement.plan
-        return plan.cipher == "plain" and not plan.installed_model
+        return not plan.is_encrypted and not plan.installed_model
 
     @property
     def honest(self) -> list[str]:

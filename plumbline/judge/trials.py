@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vfl.crypto.ciphers import IN_THE_CLEAR
+
 
 @dataclass(frozen=True)
 class DefenceTrial:
@@ -31,7 +33,7 @@ class DefenceTrial:
     accuracy: float | None = None
     accuracy_change: float = 0.0
     seconds: float = 0.0
-    cipher: str = "plain"
+    cipher: str = IN_THE_CLEAR
     reason: str = ""
 
 

@@ -27,7 +27,7 @@ class PublicKeyMessage(_message.Message):
     session_id: _builtins.str
     key_id: _builtins.str
     modulus: _builtins.bytes
-    """The Paillier modulus, big-endian; g is n + 1. Empty under CIPHER_PLAIN."""
+    """The Paillier modulus, big-endian; g is n + 1. Empty under cipher=plain."""
     proof: _builtins.bytes
     """That the modulus is well-formed: 11 n-th roots of hashed challenges, each as wide as the modulus."""
     def __init__(

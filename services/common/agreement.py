@@ -1,29 +1,29 @@
 """The public terms of a session as immutable values, their checks, and their place on the wire."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 from protos.v1 import common_pb2
 from services.common import limits
-from services.common.announced import AnnouncedDefence, check_announced
+from services.common.announced import AnnouncedDefence, check_announced, options_in
 from services.common.errors import InvalidMessage, one_line
 from services.common.identity import Role, role_of
+from vfl.crypto import ciphers
+from vfl.crypto.ciphers import Cipher, Paillier
 from vfl.crypto.widths import ColumnWidths
 from vfl.learning import INITIALISATIONS, RowCounts, count_rows, residual_columns
-
-CIPHERS = {"paillier": common_pb2.CIPHER_PAILLIER, "plain": common_pb2.CIPHER_PLAIN}
-_CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
-
-
-def _term(default: Any, description: str, holds: Callable[[Any], bool] | None = None, expected: str = "") -> Any:
-    """A field of the plan: its default, what it means, and which values can work, as a test and in words."""
-    return field(default=default, metadata={"description": description, "holds": holds, "expected": expected})
+from vfl.plugin_options import described as _term
+from vfl.plugin_options import expected_of
+from vfl.plugin_options import from_to as _from_to
 
 
-def _from_to(least: int, most: int) -> tuple[Callable[[Any], bool], str]:
-    """Which whole numbers can work, as a test and in words."""
-    return lambda value: least <= value <= most, f"from {least} to {most}"
+def _of_ciphers(name: str) -> Any:
+    """A field of the plan that is an option of ciphers."""
+    one = Paillier.__dataclass_fields__[name]
+    return field(default=one.default, metadata=one.metadata)
 
 
 @dataclass(frozen=True)
@@ -64,45 +64,22 @@ class TrainingPlan:
     seed: int = _term(
         1, "Public: batch schedule and row split.", lambda value: 0 <= value < 2**64, "from 0 to 2^64 - 1"
     )
-    cipher: str = _term(
-        "paillier",
-        "plain: INSECURE, no encryption.",
-        lambda value: value in CIPHERS,
-        f"one of {', '.join(CIPHERS)}",
-    )
-    packing: bool = _term(
-        True,
-        "As many values per plaintext as are fast and tell nothing. off: one, the paper's protocol to the letter.",
-    )
-    key_bits: int = _term(
-        2048,
-        "Size of the Paillier modulus.",
-        lambda value: 256 <= value <= limits.KEY_BITS and value % 8 == 0,
-        f"a multiple of 8 from 256 to {limits.KEY_BITS}",
-    )
-    feature_fraction_bits: int = _term(
-        16,
-        "Fixed point of features; a multiple of 4.",
-        lambda value: value in range(4, 33, 4),
-        "a multiple of 4 from 4 to 32",
-    )
-    residual_fraction_bits: int = _term(
-        32,
-        "Fixed point of residuals; a multiple of 4.",
-        lambda value: value in range(8, 49, 4),
-        "a multiple of 4 from 8 to 48",
-    )
-    residual_integer_bits: int = _term(
-        7, "Residuals stay below 2 to this power.", lambda value: 1 <= value <= 14, "from 1 to 14"
-    )
+    cipher: str = _term(ciphers.ENCRYPTED, "paillier, or plain: INSECURE, no encryption.")
+    cipher_options: str = _term("{}", "Options of another package's cipher, as JSON; those of ours are settings.")
+    packing: bool = _of_ciphers("packing")
+    key_bits: int = _of_ciphers("key_bits")
+    feature_fraction_bits: int = _of_ciphers("feature_fraction_bits")
+    residual_fraction_bits: int = _of_ciphers("residual_fraction_bits")
+    residual_integer_bits: int = _of_ciphers("residual_integer_bits")
+    rerandomise: bool = _of_ciphers("rerandomise")
     installed_model: bool = _term(False, "Whether each party brings its part of a model; nothing is trained.")
-    rerandomise: bool = _term(True, "off: INSECURE, answers keep the key holder's randomness.")
 
     @classmethod
     def what_is_expected_of(cls, name: str, value: Any) -> str:
         """Which values of one field can work, in words. Empty when this one can."""
-        facts = cls.__dataclass_fields__[name].metadata
-        return "" if facts["holds"] is None or facts["holds"](value) else str(facts["expected"])
+        if name == "cipher":
+            return "" if ciphers.is_known(value) else f"one of {', '.join(ciphers.names())}"
+        return expected_of(cls.__dataclass_fields__[name], value)
 
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first field that cannot work."""
@@ -110,27 +87,66 @@ class TrainingPlan:
             value = getattr(self, one.name)
             if expected := self.what_is_expected_of(one.name, value):
                 raise InvalidMessage(f"Expected {one.name} to be {expected}, got {one_line(repr(value))}.")
-        if self.residual_fraction_bits + self.residual_integer_bits > 52:
-            raise InvalidMessage(
-                "residual_fraction_bits + residual_integer_bits must be at most 52: lower one of them."
-            )
+        _ = self.encryption
         if self.validation_fraction + self.test_fraction >= 1:
             raise InvalidMessage("validation_fraction + test_fraction must leave rows to train on: make them smaller.")
         if self.patience > 0 and self.validation_fraction == 0:
             raise InvalidMessage("patience needs validation rows: set validation_fraction above 0, or patience to 0.")
 
+    @cached_property
+    def encryption(self) -> Cipher:
+        """The cipher with its options; raises InvalidMessage for options that it doesn't take."""
+        further = options_in(self.cipher_options, self.cipher)
+        if own := [name for name in further if name in _CIPHER_TERMS]:
+            raise InvalidMessage(f"cipher_options names {own[0]}, which is a setting of its own: set that.")
+        try:
+            return ciphers.load(self.cipher, **self._settled_options(), **further)
+        except ValueError as error:
+            raise InvalidMessage(one_line(str(error))) from error
+
+    def _settled_options(self) -> dict[str, Any]:
+        """Those terms of the plan that are options of its cipher."""
+        taken = _CIPHER_TERMS & set(ciphers.option_names(self.cipher))
+        return {name: getattr(self, name) for name in taken}
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether only key holders can read what travels in training."""
+        return self.encryption.spec.is_encrypted
+
+    def encrypted(self) -> "TrainingPlan":
+        """This plan, or the same under the default cipher where it is in the clear."""
+        return self if self.is_encrypted else replace(self, cipher=ciphers.ENCRYPTED)
+
     def to_message(self) -> common_pb2.TrainingPlan:
         """Write the plan as a message."""
-        return common_pb2.TrainingPlan(**{**asdict(self), "cipher": CIPHERS[self.cipher]})
+        terms = {name: value for name, value in asdict(self).items() if name not in _CIPHER_TERMS}
+        options = {**options_in(self.cipher_options, self.cipher), **self._settled_options()}
+        return common_pb2.TrainingPlan(**{**terms, "cipher_options": json.dumps(options, sort_keys=True)})
 
     @classmethod
     def from_message(cls, message: common_pb2.TrainingPlan) -> "TrainingPlan":
         """Read and check a plan; raises InvalidMessage."""
-        values: dict[str, Any] = {name: getattr(message, name) for name in cls.__dataclass_fields__}
-        values["cipher"] = _CIPHER_NAMES.get(message.cipher, "unspecified")
-        plan = cls(**values)
+        if not message.cipher:
+            raise InvalidMessage(
+                "The plan names no cipher, as one of an older version does: run the same version at every party."
+            )
+        limits.check_name(message.cipher)
+        terms = cls.__dataclass_fields__.keys() - _CIPHER_TERMS
+        options = options_in(message.cipher_options, message.cipher)
+        try:
+            ciphers.load(message.cipher, **options)  # their types
+        except ValueError as error:
+            raise InvalidMessage(one_line(str(error))) from error
+        own = {name: options.pop(name) for name in _CIPHER_TERMS & options.keys()}
+        values: dict[str, Any] = {name: getattr(message, name) for name in terms}
+        plan = cls(**{**values, **own, "cipher_options": json.dumps(options, sort_keys=True)})
         plan.check()
         return plan
+
+
+# Options of a cipher that are terms of their own, as they are settings.
+_CIPHER_TERMS = frozenset(ciphers.option_names(ciphers.ENCRYPTED))
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,8 @@ class Settings(BaseSettings):
         None, ge=0, description="This party's initial weights and noise; default: the operating system's randomness."
     )
 
-    cipher: Literal["paillier", "plain"] = _term("cipher")
+    cipher: str = _term("cipher")
+    cipher_options: str = _term("cipher_options")
     packing: bool = _term("packing")
     rerandomise: bool = _term("rerandomise")
     key_bits: int = _term("key_bits")
@@ -284,14 +285,8 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_together(self) -> "Settings":
-        if self.cipher == "paillier" and self.key_bits < 2048 and not self.allow_insecure_keys:
-            raise ValueError(
-                f"key_bits={self.key_bits} can be broken: use 2048 or more, or say allow_insecure_keys=true in a test"
-            )
         if self.transport == "insecure" and "certs" in self.model_fields_set:
             raise ValueError("transport=insecure contradicts certs: drop one of them")
-        if self.cipher == "plain" and "key_bits" in self.model_fields_set:
-            raise ValueError("cipher=plain uses no keys and contradicts key_bits: drop one of them")
         if unused := set(self.attack_options) - set(self.attacks):
             raise ValueError(f"attack_options names {', '.join(sorted(unused))}, which attacks doesn't: add or drop it")
         if unused := set(self.defence_options) - set(self.defences):
@@ -299,9 +294,13 @@ class Settings(BaseSettings):
                 f"defence_options names {', '.join(sorted(unused))}, which defences doesn't: add or drop it"
             )
         try:
-            self.plan()
+            cipher = self.plan().encryption
         except InvalidMessage as error:
             raise ValueError(str(error)) from error
+        if cipher.weakness and not self.allow_insecure_keys:
+            raise ValueError(f"{cipher.weakness}: use 2048 or more, or say allow_insecure_keys=true in a test")
+        if not cipher.spec.is_encrypted and "key_bits" in self.model_fields_set:
+            raise ValueError(f"cipher={self.cipher} uses no keys and contradicts key_bits: drop one of them")
         return self
 
     @property

@@ -1,7 +1,6 @@
 """One party's training in one session: its weights and its epochs of Protocol 1. Knows no network."""
 
 import logging
-import math
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -145,7 +144,7 @@ class PartyTraining:
             steps=steps,
             rows=smallest_batch(len(self.rows.train), plan.batch_size),
             learning_rate=plan.learning_rate,
-            residual_limit=math.inf if plan.cipher == "plain" else 2.0**plan.residual_integer_bits,
+            residual_limit=plan.encryption.residual_limit,
             columns=agreement.residual_columns,
             row_norm=float(np.linalg.norm(features, axis=1).max()),
             records=len(self.rows.train),

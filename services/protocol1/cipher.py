@@ -7,6 +7,7 @@ Ciphers turn numbers into messages and messages into numbers. ``exchange.py`` ke
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Protocol
 
 import numpy as np
@@ -28,6 +29,7 @@ from vfl.crypto import (
     PublicKey,
     check_ciphertexts,
     check_modulus,
+    ciphers,
     ciphertext_width,
     from_bytes,
     keygen,
@@ -358,9 +360,23 @@ def make_cipher(agreement: Agreement, name: str, arithmetic: Arithmetic | None =
     Raises:
         InvalidMessage: for terms that no ciphertext fits.
     """
-    if agreement.plan.cipher == "plain":
-        return PlainCipher(agreement, name)
     try:
-        return PaillierCipher(agreement, name, messages_by(arithmetic or EngineArithmetic(), agreement, name))
+        return party_cipher(agreement.plan.encryption, agreement, name, arithmetic or EngineArithmetic())
     except ValueError as error:
         raise InvalidMessage(str(error)) from error
+
+
+@singledispatch
+def party_cipher(_cipher: ciphers.Cipher, agreement: Agreement, _name: str, _arithmetic: Arithmetic) -> Cipher:
+    """A party's half of Protocol 1 under a cipher. Another package's class registers its own with it."""
+    raise InvalidMessage(f"Protocol 1 has no messages under cipher={agreement.plan.cipher}: choose another cipher.")
+
+
+@party_cipher.register
+def _(_cipher: ciphers.Paillier, agreement: Agreement, name: str, arithmetic: Arithmetic) -> Cipher:
+    return PaillierCipher(agreement, name, messages_by(arithmetic, agreement, name))
+
+
+@party_cipher.register
+def _(_cipher: ciphers.Plain, agreement: Agreement, name: str, _arithmetic: Arithmetic) -> Cipher:
+    return PlainCipher(agreement, name)

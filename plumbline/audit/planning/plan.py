@@ -29,6 +29,7 @@ from services.common.identity import Role, role_of
 from services.common.session_limit import SessionLimit
 from services.common.settings import environment_values
 from services.protocol1.default_batch import with_batch_size
+from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 
 # Nobody opens this session: its terms are only counted.
 _NO_SESSION = "0" * 32
@@ -103,7 +104,7 @@ def plan_audit(
     agreement = expected_agreement(recipe, tables, is_trained=request.hidden is None)
     given = recipe.parties[Role.ACTIVE].model_fields_set
     asked = asked_cipher(recipe.parties[Role.ACTIVE].cipher, given)
-    would_encrypt = not agreement.plan.installed_model and (asked is None or asked.cipher == "paillier")
+    would_encrypt = not agreement.plan.installed_model and (asked is None or asked.is_encrypted)
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
     choice = asked or _by_forecast(work, calibration)
@@ -135,7 +136,7 @@ def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_traine
     parties = tuple(
         _expected_party(tables, name, has_bias=name == Role.ACTIVE and is_trained) for name in tables.settings
     )
-    plan = replace(recipe.parties[Role.ACTIVE].plan(), cipher="paillier", installed_model=not is_trained)
+    plan = replace(recipe.parties[Role.ACTIVE].plan().encrypted(), installed_model=not is_trained)
     return with_batch_size(Agreement(_NO_SESSION, plan, len(tables.class_names), parties))
 
 
@@ -151,8 +152,8 @@ def _expected_party(tables: JoinedTables, name: str, *, has_bias: bool) -> Party
 
 def _by_forecast(work: Workload, calibration: Calibration) -> CipherChoice:
     if calibration.cipher is None:  # an installed model: nothing is trained
-        return CipherChoice("paillier", "nothing is trained.", is_asked=False)
-    encrypted, plain = (training_seconds(work, calibration, cipher) for cipher in ("paillier", "plain"))
+        return CipherChoice(ENCRYPTED, "nothing is trained.", is_asked=False)
+    encrypted, plain = (training_seconds(work, calibration, cipher) for cipher in (ENCRYPTED, IN_THE_CLEAR))
     return chosen_cipher(encrypted, plain)
 
 
@@ -172,7 +173,7 @@ def _scene(request: AuditRequest, agreement: Agreement, choice: CipherChoice) ->
         has_records=request.auxiliary > 0,
         is_network=bool(request.hidden),
         is_trained=request.hidden is None,
-        is_encrypted=choice.cipher == "paillier",
+        is_encrypted=choice.is_encrypted,
         packing=agreement.plan.packing,
         rerandomise=agreement.plan.rerandomise,
         options=_with_options(request),
@@ -193,7 +194,7 @@ def _seconds_of_attacks(recipe: CheckedRecipe, records: int, features: int, step
 
 def _without_ciphertexts(chosen: tuple[str, ...], choice: CipherChoice) -> tuple[LeftOut, ...]:
     """Named attacks on ciphertexts, in a run that has none: they say that they don't apply, not that all is safe."""
-    if choice.cipher == "paillier":
+    if choice.is_encrypted:
         return ()
     named = [name for name in chosen if spec_of(name).conduct == "replaces_messages"]
     return tuple(LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False) for name in named)

@@ -54,7 +54,7 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             f"If anything leaks, up to {most_trials(plan.request)} defences are tried afterwards, each in a federation "
             f"of its own over the same tables, split and seeds, in the clear: about {duration_words(each)} each."
         )
-        if plan.cipher.cipher == "paillier" and set(plan.request.attacks) & set(ON_CIPHERTEXTS):
+        if plan.cipher.is_encrypted and set(plan.request.attacks) & set(ON_CIPHERTEXTS):
             yield (
                 "Where an attack on ciphertexts tells labels, they train under Paillier as well: about "
                 f"{duration_words(plan.forecast.seconds)} each."
@@ -64,7 +64,7 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
 
 def _is_encrypted(plan: AuditPlan, stage: str) -> bool:
     """Whether a stage takes as long as it does for its cipher, which no trial of a defence has."""
-    return stage == "training" and plan.cipher.cipher == "paillier"
+    return stage == "training" and plan.cipher.is_encrypted
 
 
 def is_agreed(console: Console, plan: AuditPlan) -> bool:

@@ -48,7 +48,7 @@ def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[LedgerRow]:
 
 
 def _of_training(agreement: Agreement) -> Iterator[LedgerRow]:
-    encrypted = replace(agreement, plan=replace(agreement.plan, cipher="paillier"))
+    encrypted = replace(agreement, plan=agreement.plan.encrypted())
     for holder in encrypted.parties:
         try:
             channels = channels_of(encrypted, holder.name)

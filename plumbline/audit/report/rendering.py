@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.audit import leakage_words
-from plumbline.audit.console import cipher_words
 from plumbline.audit.report.cards import cards_of
 from plumbline.audit.report.evidence import read_evidence
 from plumbline.audit.report.glossary import GLOSSARY
@@ -69,7 +68,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "stage_chart": _stage_chart(summary),
         "settings": asdict(summary.agreement.plan),
         "request": _asked_for(facts.get("request", {})),
-        "cipher": cipher_words(summary.agreement.plan),
+        "cipher": str(summary.agreement.plan.encryption),
         "stages": STAGES,
         "expectations": expectations,
         "assumptions": assumptions,
