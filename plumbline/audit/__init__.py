@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from plumbline.judge.findings import Findings
+    from plumbline.notebook import NotebookFindings
 
 # Settings that are options of their own, as they are of the command.
 _SETTINGS = ("epochs", "batch_size", "learning_rate", "most_forms", "packing", "seed")
@@ -24,7 +24,7 @@ _LISTS = ("attacks", "defences", "columns", "drop")
 
 def audit(
     active: pd.DataFrame | str | Path, *passive: pd.DataFrame | str | Path, label: str, id: str = "id", **options: Any
-) -> Findings:
+) -> NotebookFindings:
     """Audit a federation of these tables: align, train, attack and judge, in processes of this machine.
 
     It is what ``plumbline audit`` does, and leaves the same folder behind.
@@ -48,6 +48,7 @@ def audit(
 
     from plumbline.audit.request import AuditRequest
     from plumbline.audit.run import audited
+    from plumbline.notebook import NotebookFindings
 
     asked = _fields(options)
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
@@ -55,7 +56,7 @@ def audit(
         request = AuditRequest(
             active=files[0], passive=tuple(files[1:]), label=label, id_column=id, frames=frames, **asked
         )
-        return audited(request, Console())[1]
+        return NotebookFindings.of(audited(request, Console())[1])
 
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tables of all parties, looked at before any process starts: what is wrong with any of them is told at once."""
+"""The tables of all parties: looked at before any process starts, shown, and side by side as an auditor has them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+
 from plumbline.audit.request import AuditRequest
 from plumbline.recipe import own_tables
-from services.common.settings import environment_values, settings_of
-from vfl.data import TableError, TypedTable
-from vfl.data.faults import Problems, quoted
+from plumbline.terminal import shown_text
+from plumbline.width_words import digits_words
+from services.common.identity import Role
+from services.common.settings import Settings, environment_values, settings_of
+from services.party.features import load_party_data
+from services.party.party_model import rows_of_plan
+from vfl.arrays import FloatArray, IntArray
+from vfl.data import (
+    ColumnPlan,
+    EncoderKind,
+    TableError,
+    TypedTable,
+    common_order,
+    encode_labels,
+    grids_by_column,
+    rows_of,
+)
+from vfl.data.columns import EncodedColumn
+from vfl.data.faults import Problems, bounded, quoted
 from vfl.data.selection import Selection, looks_like_data, matches
 from vfl.data.typed_tables import read_selected
 from vfl.source_words import without_password
@@ -226,3 +245,125 @@ def _no_overlap(tables: Mapping[str, TypedTable], settings: Mapping[str, Mapping
                 "all of them."
             ]
     return [f"No id is in all tables ({rows}): check that --id names the same people's ids in each of them."]
+
+
+# Rows of a table; what is plain is left out first.
+_MOST_COLUMNS = 40
+
+
+def examined_and_shown(request: AuditRequest, console: Console) -> Mapping[str, Mapping[str, Any]] | None:
+    """Examine the tables, show what becomes of their columns, and return the settings of each party's own data.
+
+    None for a registered data set. Raises TableError with everything that is wrong with any of the tables.
+    """
+    examined = examine_tables(request)
+    if examined is None:
+        return None
+    if request.verbosity != "quiet":
+        said = {**environment_values(), **request.settings}
+        # What else is asked for is checked, and refused, with the whole recipe.
+        own = settings_of({name: said[name] for name in ("encoder", "pad_widths") if name in said})
+        print_tables(console, examined, None if own.pad_widths else own.encoder)
+    return examined.settings
+
+
+def print_tables(console: Console, examined: ExaminedTables, encoder: EncoderKind | None) -> None:
+    """Show every party's columns, what they were found to be and become, and what their owner should know.
+
+    Args:
+        console: where to.
+        examined: the tables.
+        encoder: how numbers will be scaled; None where all columns are padded to one width.
+    """
+    for party, table in examined.tables.items():
+        grids = {} if encoder is None else grids_by_column(table, encoder)
+        digits = {name: digits_words(of_column) for name, of_column in grids.items()}
+        console.print(_table_of(party, examined.source(party), table, digits))
+        warned = [plan for plan in table.plans if plan.warning]
+        for plan in warned[:_MOST_COLUMNS]:
+            console.print(shown_text(f"{bounded(plan.name)}: {plan.warning}"), style="yellow")
+        if len(warned) > _MOST_COLUMNS:
+            console.print(f"And {len(warned) - _MOST_COLUMNS:,} more columns with a warning.", style="yellow")
+    console.print(f"{examined.shared:,} records are in all tables.", highlight=False)
+
+
+def _table_of(party: str, source: str, table: TypedTable, digits: Mapping[str, str]) -> Table:
+    facts = [source, f"{len(table.ids):,} rows", *([table.read_as] if table.read_as else [])]
+    shown = Table(title=shown_text(f"{party}: {', '.join(facts)}"), title_justify="left")
+    for heading in ("column", "found", "becomes", "digits"):
+        shown.add_column(heading, overflow="fold")
+    plans = _most_telling(table.plans)
+    for plan in plans:
+        shown.add_row(
+            shown_text(bounded(plan.name)),
+            shown_text(plan.found),
+            shown_text(plan.becomes),
+            "" if _is_out(plan) else digits.get(plan.name, "full"),
+            style="dim" if _is_out(plan) else "",
+        )
+    if len(plans) < len(table.plans):
+        shown.add_row(f"and {len(table.plans) - len(plans):,} more", "numbers", "1 feature each", "")
+    return shown
+
+
+def _most_telling(plans: tuple[ColumnPlan, ...]) -> list[ColumnPlan]:
+    """All plans in the table's order, or, of many, those that say most: plain numbers last."""
+    if len(plans) <= _MOST_COLUMNS:
+        return list(plans)
+    plain = [at for at, plan in enumerate(plans) if plan.encoding == "number" and plan.becomes == "1 feature"]
+    left_out = set(plain[max(0, len(plain) - (len(plans) - _MOST_COLUMNS)) :])
+    return [plan for at, plan in enumerate(plans) if at not in left_out]
+
+
+def _is_out(plan: ColumnPlan) -> bool:
+    return plan.encoding == "drop"
+
+
+class JoinedTables:
+    """All parties' aligned records, in the order and the split of their session.
+
+    Attributes:
+        settings: of each party, the active one first, the others in the agreement's order.
+        table_sizes: records of each party's own table, the active party's first.
+        aligned: each party's aligned records, as its session encodes them, before any defence.
+        ids: of the aligned records, in the common order.
+        split: which of them are trained on, validated with and tested.
+        labels: class indices of the aligned records.
+        class_names: by class index.
+
+    Raises:
+        ValueError: without a label column, and for tables that can't be used.
+    """
+
+    def __init__(self, party_settings: Mapping[str, Settings]) -> None:
+        passive = sorted(name for name in party_settings if name not in (Role.ACTIVE, Role.COORDINATOR))
+        self.settings = {name: party_settings[name] for name in (str(Role.ACTIVE), *passive)}
+        data = {name: load_party_data(settings, with_bias=False) for name, settings in self.settings.items()}
+        self.table_sizes = tuple(len(one.ids) for one in data.values())
+        self.ids = common_order(set.intersection(*(set(one.ids) for one in data.values())))
+        labels = data[Role.ACTIVE].labels
+        if labels is None:
+            raise ValueError("The active party holds the labels: name its label column.")
+        plan = self.settings[Role.ACTIVE].plan()
+        self.split = rows_of_plan(plan, len(self.ids))
+        own_rows = {name: rows_of(one.ids, self.ids) for name, one in data.items()}
+        self.aligned = {name: one.aligned(own_rows[name], plan) for name, one in data.items()}
+        indices, self.class_names = encode_labels(labels)
+        self.labels = indices[own_rows[Role.ACTIVE]]
+
+    @property
+    def passive_names(self) -> list[str]:
+        """Names of the passive parties, in the agreement's order."""
+        return [name for name in self.settings if name != Role.ACTIVE]
+
+    def ids_of(self, rows: IntArray) -> list[str]:
+        """Ids of rows of the common order."""
+        return [self.ids[row] for row in rows]
+
+    def features(self, name: str, rows: IntArray) -> FloatArray:
+        """A party's encoded features of rows of the common order."""
+        return self.aligned[name].features[rows]
+
+    def columns(self, name: str) -> tuple[EncodedColumn, ...]:
+        """What a party's features are of."""
+        return self.aligned[name].columns

@@ -101,7 +101,7 @@ def report(
         with plain_errors():
             _report_of_party(of_party, as_json=as_json)
         return
-    from plumbline.audit.results import report_again
+    from plumbline.audit.run import report_again
     from plumbline.audit.runs.past_runs import find_run, results_in
 
     with plain_errors():

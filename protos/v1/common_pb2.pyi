@@ -26,56 +26,52 @@ class TrainingPlan(_message.Message):
 
     EPOCHS_FIELD_NUMBER: _builtins.int
     BATCH_SIZE_FIELD_NUMBER: _builtins.int
-    LEARNING_RATE_FIELD_NUMBER: _builtins.int
-    L2_FIELD_NUMBER: _builtins.int
-    INITIALISATION_FIELD_NUMBER: _builtins.int
     VALIDATION_FRACTION_FIELD_NUMBER: _builtins.int
     TEST_FRACTION_FIELD_NUMBER: _builtins.int
     PATIENCE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
-    INSTALLED_MODEL_FIELD_NUMBER: _builtins.int
+    PROTOCOL_FIELD_NUMBER: _builtins.int
+    LEARNER_FIELD_NUMBER: _builtins.int
+    LEARNER_OPTIONS_FIELD_NUMBER: _builtins.int
     CIPHER_FIELD_NUMBER: _builtins.int
     CIPHER_OPTIONS_FIELD_NUMBER: _builtins.int
     epochs: _builtins.int
     batch_size: _builtins.int
     """As proposed, 0 leaves it to the coordinator, which fixes it by the table's size; an agreement has the fixed one."""
-    learning_rate: _builtins.float
-    l2: _builtins.float
-    initialisation: _builtins.str
-    """zero, xavier, kaiming or normal."""
     validation_fraction: _builtins.float
     test_fraction: _builtins.float
     patience: _builtins.int
     """Epochs without a better validation loss after which training stops; 0 never stops early."""
     seed: _builtins.int
     """Seeds the public batch schedule and row split, never anything secret."""
-    installed_model: _builtins.bool
-    """Each party brings its part of a model that was trained elsewhere; nothing is trained here."""
+    protocol: _builtins.str
+    """How sums are asked for: hu."""
+    learner: _builtins.str
+    """What is trained, by name, and all of its options: a JSON object, at most 4,096 bytes. No name: an older version."""
+    learner_options: _builtins.str
     cipher: _builtins.str
-    """By name; plain is INSECURE: the same messages carry float64 values. Empty in an older version's plan."""
-    cipher_options: _builtins.str
-    """A JSON object, at most 4,096 bytes, of the cipher's own options: of paillier packing, key_bits, rerandomise and the
-    fixed point's feature_fraction_bits, residual_fraction_bits and residual_integer_bits.
+    """By name, as the learner; plain is INSECURE: the same messages carry float64 values. Options of paillier are packing,
+    key_bits, rerandomise and the fixed point's feature_fraction_bits, residual_fraction_bits, residual_integer_bits.
     """
+    cipher_options: _builtins.str
     def __init__(
         self,
         *,
         epochs: _builtins.int = ...,
         batch_size: _builtins.int = ...,
-        learning_rate: _builtins.float = ...,
-        l2: _builtins.float = ...,
-        initialisation: _builtins.str = ...,
         validation_fraction: _builtins.float = ...,
         test_fraction: _builtins.float = ...,
         patience: _builtins.int = ...,
         seed: _builtins.int = ...,
-        installed_model: _builtins.bool = ...,
+        protocol: _builtins.str = ...,
+        learner: _builtins.str = ...,
+        learner_options: _builtins.str = ...,
         cipher: _builtins.str = ...,
         cipher_options: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "cipher", b"cipher", "cipher_options", b"cipher_options", "epochs", b"epochs", "initialisation", b"initialisation", "installed_model", b"installed_model", "l2", b"l2", "learning_rate", b"learning_rate", "patience", b"patience", "seed", b"seed", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "cipher", b"cipher", "cipher_options", b"cipher_options", "epochs", b"epochs", "learner", b"learner", "learner_options", b"learner_options", "patience", b"patience", "protocol", b"protocol", "seed", b"seed", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

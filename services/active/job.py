@@ -12,10 +12,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from services.active.alignment_progress import AlignmentProgress
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
-from services.active.scoring import Scoring
-from services.active.waiting import first_failure
+from services.active.progress import AlignmentProgress
+from services.active.scoring import Scoring, first_failure
 from services.common.agreement import ProposedTerms, TrainingPlan
 from services.common.alignment import alignment_context, alignment_refusals
 from services.common.errors import InvalidMessage, described, is_expected, log_unexpected
@@ -132,7 +131,7 @@ class Job:
         rows = self._align()
         self._observer.stage("agreeing")
         training = self._agree(terms, rows)
-        if plan.installed_model:
+        if not plan.family.spec.trains:
             outcome = JobOutcome(self.session_id, len(rows), 0, 0)
         else:
             self._observer.stage("training")
@@ -222,7 +221,7 @@ class Job:
         plan, settings = session.agreement.plan, self._context.settings
         self._record.note(
             warnings=list(session.terms_warnings),
-            simulation=[*self._data.simulation, *([_INSTALLED] if plan.installed_model else [])],
+            simulation=[*self._data.simulation, *([_INSTALLED] if not plan.family.spec.trains else [])],
             class_names=list(self._labels.class_names),
             transport=settings.transport,
             attacks=list(settings.attacks),
@@ -297,7 +296,7 @@ class Job:
         self._ending.check()
         self.quality = ScoreQuality.of(scores, labels)
         self._record.note(test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=labels.tolist())
-        self._record.finish(training.weights)
+        self._record.finish(training.model.part)
         return scores
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:

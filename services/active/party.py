@@ -10,14 +10,11 @@ from attacks import AuxiliaryRows
 from services.active.coalescing import Coalescing, OnEnd, stays
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.job import Job, Labels
-from services.active.model import TrainedModel
-from services.active.presence import Presence
-from services.active.progress import JobProgress, ProgressMeter
+from services.active.progress import JobProgress, Presence, ProgressMeter
 from services.active.scoring import Predictions, Scoring
-from services.active.serving import Serving
-from services.adversary.knowledge import Beforehand, Knowledge
+from services.active.serving import Serving, TrainedModel
+from services.adversary.knowledge import Beforehand, Knowledge, disclosed_parts
 from services.adversary.predictions import AttackHost, spread
-from services.adversary.watching import TellsAttack, nobody_watches
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import (
     Cancelled,
@@ -30,7 +27,7 @@ from services.common.errors import (
     told,
 )
 from services.common.limits import PREDICTION_ROWS
-from services.party.context import PartyContext
+from services.party.context import PartyContext, TellsAttack, nobody_watches
 from services.party.model_file import KeptModel
 from services.party.served_models import ServedModels
 from services.party.session import PartySession
@@ -250,11 +247,10 @@ class ActiveParty:
 
     def _knowledge_of(self, model: TrainedModel) -> Knowledge:
         """Collect what the passive parties disclose. One that discloses nothing makes it a black box."""
-        parts = [party.disclose_parameters(model.session_id) for party in self._passive_parties.values()]
-        disclosed = tuple(part for part in parts if part is not None)
+        shown = {name: party.disclose_parameters(model.session_id) for name, party in self._passive_parties.items()}
         known = Knowledge(
             model.model,
-            disclosed if len(disclosed) == len(parts) else None,
+            disclosed_parts(shown, model.model.agreement),
             moments=self._beforehand.moments,
             order=model.kept.order,
         )

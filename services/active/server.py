@@ -18,11 +18,11 @@ from services.adversary.predictions import AttackHost
 from services.adversary.prior_knowledge import read_moments
 from services.adversary.training import TrainingAdversary
 from services.common.agreement import TrainingPlan
-from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.errors import is_expected, log_unexpected
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.common.state_folder import open_state, secret_of
+from services.network.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.network.health import Held
 from services.network.health_link import HealthLink
 from services.party.context import PartyContext
@@ -88,7 +88,7 @@ def run(settings: Settings) -> None:
     transport = make_transport(settings, Role.ACTIVE)
     name = transport.identity.name
     on_predictions, in_training = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
-    data = load_party_data(settings, with_bias=not settings.installed_model)
+    data = load_party_data(settings, with_bias=settings.model is None)
     state = open_state(settings.state_dir, transport.identity)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)

@@ -14,7 +14,7 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role
 from services.common.limits import ID_BYTES, PREDICTION_ROWS
-from services.common.transport import Permissions
+from services.network.transport import Permissions
 from vfl.learning.score_quality import ScoreQuality
 
 _SERVICE = active_pb2.DESCRIPTOR.services_by_name["Active"]

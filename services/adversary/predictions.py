@@ -15,10 +15,10 @@ from attacks.undone import Undone, highest, undo
 from services.adversary.earlier_sessions import EarlierSessions
 from services.adversary.knowledge import Knowledge
 from services.adversary.load import labelled
-from services.adversary.watching import TellsAttack, nobody_watches
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, Estimates, PredictionAttackOutcome
+from services.party.context import TellsAttack, nobody_watches
 from vfl.arrays import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)

@@ -15,11 +15,11 @@ from attacks import Json, TrainingResult, TrainingView
 from attacks.training import HonestFactory, ReplacingAttack, SessionTerms, TrainingAttack, listens, replaces_messages
 from attacks.training_views import Equations, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
-from services.adversary.watching import TellsAttack, nobody_watches
 from services.common.agreement import Agreement
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, TrainingAttackOutcome
+from services.party.context import TellsAttack, nobody_watches
 from services.party.party_training import PartyTraining
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
@@ -82,7 +82,12 @@ class TrainingAdversary:
         self._conclude, self._refused = {}, {}
         cipher: Cipher | None = None
         for one, attack in self._mounted.items():
-            if replaces_messages(attack):
+            if not attack.spec.is_on(agreement.plan.learner):
+                self._refused[one] = ValueError(
+                    f"{one} is on sessions of {' and '.join(attack.spec.learners)}, and this one trains "
+                    f"{agreement.plan.learner}."
+                )
+            elif replaces_messages(attack):
                 try:
                     honest = partial(messages_by, self._arithmetic, agreement, name)
                     cipher, self._conclude[one] = _replaced(one, attack, agreement, name, honest)
@@ -179,12 +184,10 @@ class TrainingAdversary:
             ),
             peer_features={peer.name: peer.feature_count for peer in agreement.peers_of(self._name)},
             label_party=None if is_active else agreement.active.name,
-            learning_rate=plan.learning_rate,
+            learner=plan.family,
             classes=agreement.classes,
             batch_size=plan.batch_size,
-            initialisation=plan.initialisation,
             labels=model.labels_of(rows) if is_active else None,
-            l2=plan.l2,
             share_step=step_size,
             steps_per_epoch=training.schedule.steps_per_epoch,
         )

@@ -72,17 +72,21 @@ class AnnouncedDefence:
         return common_pb2.AnnouncedDefence(**asdict(self))
 
 
-def options_in(text: str, whose: str) -> dict[str, Any]:
-    """Read a plugin's options; raises InvalidMessage for what isn't the short JSON of an object of finite numbers."""
-    limits.check_count(len(text.encode()), limits.OPTIONS_BYTES, f"bytes of the options of {whose}")
+def options_in(text: str, name: str) -> dict[str, Any]:
+    """What another process says of the options of a plugin of this name.
+
+    Raises:
+        InvalidMessage: for a text that is too long, or isn't the JSON of an object of finite numbers.
+    """
+    limits.check_count(len(text.encode()), limits.OPTIONS_BYTES, f"bytes of the options of {name}")
     try:
         found = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise InvalidMessage(f"The options of {whose} are no JSON that can be read.") from error
+        raise InvalidMessage(f"The options of {name} are no JSON that can be read.") from error
     if not isinstance(found, dict):
-        raise InvalidMessage(f"The options of {whose} are no JSON object.")
+        raise InvalidMessage(f"The options of {name} are no JSON object.")
     if _is_deeper(found, _DEEPEST_OPTIONS):
-        raise InvalidMessage(f"The options of {whose} lie too deep within each other.")
+        raise InvalidMessage(f"The options of {name} lie too deep within each other.")
     return found
 
 

@@ -22,13 +22,13 @@ from google.protobuf.message import DecodeError
 from services.common.errors import HoldsTooMuch, InvalidMessage, NotAllowed, NotIdentified, one_line
 from services.common.identity import Caller, Role
 from services.common.logs import log_context
-from services.common.statuses import abort_with
 from services.network.admission import Admission, CallCut, HeldCall, call_regularly
 from services.network.call_limits import NEWCOMERS_AT_ONCE, ROOM_THREADS, CallLimits, limits_of
 from services.network.callers import caller_of
 from services.network.deadlines import answering_within
 from services.network.log_quota import LogQuota
 from services.network.occupancy import Occupancy
+from services.network.statuses import abort_with
 
 _log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ def _check_cluster(settings: Settings) -> None:
         raise SettingsError(
             "PLUMBLINE_KERNEL=phe computes in its own process: it contradicts PLUMBLINE_DASK. Drop one."
         )
-    from vfl.cores.cluster import ClusterRefused, check_cluster
+    from vfl.crypto.cluster import ClusterRefused, check_cluster
 
     try:
         check_cluster(settings.dask)

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from protos.v1 import exchange_pb2_grpc, passive_pb2_grpc
 from services.adversary.load import load_attacks
 from services.adversary.training import TrainingAdversary
-from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.common.state_folder import open_state, secret_of
+from services.network.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.network.health import Held
 from services.network.health_link import HealthLink
 from services.party.context import PartyContext

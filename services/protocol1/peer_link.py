@@ -6,8 +6,8 @@ import grpc
 
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 from services.common.errors import InvalidMessage
-from services.common.statuses import naming_the_party
 from services.common.wire import joined
+from services.network.statuses import naming_the_party
 from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 

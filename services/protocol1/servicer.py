@@ -7,8 +7,8 @@ import grpc
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 from services.common.errors import InvalidMessage
 from services.common.identity import Role
-from services.common.transport import Permissions, require_caller
 from services.common.wire import joined, parts_of
+from services.network.transport import Permissions, require_caller
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.vectors import PublicKeyShown, VectorHeader, WireVector
 

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from plumbline.audit.planning.calibration import Calibration, calibrate
 from plumbline.audit.planning.forecast import (
+    Calibration,
     Workload,
     alignment_seconds,
+    calibrate,
     prediction_seconds,
     step_seconds,
     training_seconds,

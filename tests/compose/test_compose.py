@@ -36,7 +36,7 @@ REPORT_SECONDS = 120
 _CALL_PREDICT = """
 import grpc
 from protos.v1 import active_pb2, active_pb2_grpc
-from services.common.bootstrap import make_transport
+from services.network.bootstrap import make_transport
 from services.common.identity import Role
 from services.common.settings import load_settings
 transport = make_transport(load_settings(), Role.PASSIVE)

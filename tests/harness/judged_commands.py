@@ -22,7 +22,7 @@ _MOST_SECONDS, _MOST_WAITING = 30, 60
 
 _WARM = (
     "plumbline.audit.report.party_report",
-    "plumbline.audit.results",
+    "plumbline.audit.run",
     "plumbline.audit.runs.run_comparison",
     "plumbline.audit.watching.observer",
     "plumbline.cli",

@@ -19,7 +19,7 @@ from services.common.certificates import CertificateFiles
 from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
-from services.common.transport import Transport
+from services.network.transport import Transport
 from tests.harness.exchanges import Problem
 from vfl.arrays import FloatArray
 from vfl.data import (

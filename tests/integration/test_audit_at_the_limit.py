@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from plumbline.audit.joined_tables import JoinedTables
+from plumbline.audit import further_sessions
+from plumbline.audit.further_sessions import ClearSessions
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import audited
-from plumbline.audit.sessions import clear_sessions
-from plumbline.audit.sessions.clear_sessions import ClearSessions
-from plumbline.judge.lights import light_of
+from plumbline.audit.tables import JoinedTables
+from plumbline.judge.answer import light_of
 from services.common.identity import Role
 
 
@@ -33,12 +33,12 @@ def test_lights_are_of_the_limit_and_its_sessions_are_a_federations(
     agreement = findings.summary.agreement
     tables = JoinedTables(parties)
 
-    monkeypatch.setattr(clear_sessions, "_LARGE", 1.0)
-    monkeypatch.setattr(clear_sessions, "_step_size", lambda *_: rate)
+    monkeypatch.setattr(further_sessions, "_LARGE", 1.0)
+    monkeypatch.setattr(further_sessions, "_step_size", lambda *_: rate)
     sessions = ClearSessions(tables, parties, agreement)
     again = sessions.trained(["passive"], np.random.default_rng(parties[Role.ACTIVE].private_seed))
     for name in ("active", "passive"):
-        np.testing.assert_allclose(again[name].parameters.weights[0], run.parties.weights(name).weights, atol=1e-12)
+        np.testing.assert_allclose(again[name].part.arrays()["weights"], run.parties.weights(name).weights, atol=1e-12)
     record = run.parties.record("active")
     rows = np.array(record.test_rows)
     np.testing.assert_allclose(sessions.scores(again, rows), np.array(record.test_scores), atol=1e-12)

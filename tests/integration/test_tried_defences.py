@@ -10,8 +10,7 @@ from rich.console import Console
 from plumbline.audit import candidates
 from plumbline.audit.candidates import Candidate, read_trials
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.results import report_again
-from plumbline.audit.run import run_audit
+from plumbline.audit.run import report_again, run_audit
 from plumbline.audit.runs.folder import AuditFolder
 
 

@@ -21,13 +21,13 @@ from vfl.crypto.errors import (
     FixedPointOverflow,
     InsecureKey,
     InvalidAnswer,
-    InvalidCiphertext,
     KeyMismatch,
     LayoutMismatch,
     MalformedKey,
     PackingImpossible,
 )
 from vfl.crypto.fixed_point import RESIDUAL, FixedPoint
+from vfl.crypto.kernels import InvalidCiphertext
 from vfl.crypto.keys import PrivateKey, PublicKey, keygen
 from vfl.crypto.modulus_proof import (
     PROOF_ROOTS,

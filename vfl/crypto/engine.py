@@ -9,9 +9,9 @@ from gmpy2 import mpz
 from vfl.cores import Cores, OneCore, OwnChildrenOnly
 from vfl.cores.own_children import Rebuilt
 from vfl.crypto.chunks import ProductChunk, item_chunks, product_chunks
-from vfl.crypto.integers import random_unit
 from vfl.crypto.kernels import Kernel, ProductTask, best_kernel
 from vfl.crypto.kernels.counts import DECRYPT_PRODUCTS, ENCRYPT_PRODUCTS, RERANDOMISE_PRODUCTS
+from vfl.crypto.kernels.integers import random_unit
 from vfl.crypto.keys import PrivateKey
 from vfl.crypto.obfuscation import OwnerObfuscator
 from vfl.crypto.product_jobs import ProductCores, ProductJob, compute_product

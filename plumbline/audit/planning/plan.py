@@ -1,27 +1,28 @@
 """What an audit will do, decided before it does anything: which attacks, under which cipher, and for how long."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from attacks import spec_of
-from plumbline.audit.joined_tables import JoinedTables
+from attacks import Extent, Scenario, spec_of
 from plumbline.audit.planning.applicable import (
     ALL,
     LeftOut,
-    Scene,
     applicable,
     attack_seconds,
     attacked_records,
     installed,
+    labels_of,
     not_measured,
+    reads_scores,
+    session_limit,
+    share_of_forms,
 )
-from plumbline.audit.planning.calibration import Calibration, calibrate
-from plumbline.audit.planning.cipher_choice import CipherChoice, asked_cipher, chosen_cipher
-from plumbline.audit.planning.forecast import Forecast, Workload, forecast, training_seconds
-from plumbline.audit.planning.owners_limit import labels_of, reads_scores, session_limit, share_of_forms
+from plumbline.audit.planning.forecast import Calibration, Forecast, Workload, calibrate, forecast, training_seconds
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.tables import JoinedTables
+from plumbline.job_progress import duration_words
 from plumbline.recipe import CheckedRecipe
 from services.adversary.load import load_attacks
 from services.common.agreement import Agreement, PartyDescription
@@ -29,7 +30,64 @@ from services.common.identity import Role, role_of
 from services.common.session_limit import SessionLimit
 from services.common.settings import environment_values
 from services.protocol1.default_batch import with_batch_size
+from vfl.crypto import ciphers
 from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
+from vfl.learning import LinearPart
+from vfl.learning.networks import DenseNetwork
+
+# What Paillier may take of a person's time, unasked.
+PATIENCE_SECONDS = 180.0
+# Settings that only mean something where there are ciphertexts.
+OF_CIPHERTEXTS = ("key_bits", "packing", "rerandomise")
+
+
+@dataclass(frozen=True)
+class CipherChoice:
+    """The cipher of an audit.
+
+    Attributes:
+        cipher: its name.
+        why: a sentence; in the clear it begins with INSECURE and says what ``--cipher paillier`` would take.
+        is_asked: whether the request says it, rather than the forecast.
+    """
+
+    cipher: str
+    why: str
+    is_asked: bool
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether there are ciphertexts."""
+        return ciphers.spec_of(self.cipher).is_encrypted
+
+
+def asked_cipher(cipher: str, given: Collection[str]) -> CipherChoice | None:
+    """What the request itself decides; None where it leaves the choice open.
+
+    Args:
+        cipher: of the settings.
+        given: names of the settings that were given, on the command line or in the environment.
+    """
+    if "cipher" in given:
+        why = "as asked for." if ciphers.spec_of(cipher).is_encrypted else "INSECURE: in the clear, as asked for."
+        return CipherChoice(cipher, why, is_asked=True)
+    if about := [name for name in OF_CIPHERTEXTS if name in given]:
+        return CipherChoice(ENCRYPTED, f"{about[0]} asks for ciphertexts.", is_asked=True)
+    return None
+
+
+def chosen_cipher(encrypted_seconds: float, plain_seconds: float) -> CipherChoice:
+    """Choose by how long training is thought to take under Paillier and in the clear."""
+    encrypted = duration_words(encrypted_seconds)
+    if encrypted_seconds < PATIENCE_SECONDS:
+        return CipherChoice(ENCRYPTED, f"training takes about {encrypted} under it.", is_asked=False)
+    why = (
+        f"INSECURE: it trains in the clear, over the same services and messages, in about "
+        f"{duration_words(plain_seconds)}. Scores and gradients are those of encrypted training to 1e-6. "
+        f"--cipher paillier would train for about {encrypted}."
+    )
+    return CipherChoice(IN_THE_CLEAR, why, is_asked=False)
+
 
 # Nobody opens this session: its terms are only counted.
 _NO_SESSION = "0" * 32
@@ -104,28 +162,29 @@ def plan_audit(
     agreement = expected_agreement(recipe, tables, is_trained=request.hidden is None)
     given = recipe.parties[Role.ACTIVE].model_fields_set
     asked = asked_cipher(recipe.parties[Role.ACTIVE].cipher, given)
-    would_encrypt = not agreement.plan.installed_model and (asked is None or asked.is_encrypted)
+    would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.is_encrypted)
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
     choice = asked or _by_forecast(work, calibration)
-    scene = _scene(request, agreement, choice)
-    chosen, left_out = applicable(scene) if wants_all(request) else (request.attacks, ())
-    attacked = _attacked(request, recipe, agreement, scene)
+    scenario = _scenario(request, agreement, choice)
+    chosen, left_out = applicable(scenario) if wants_all(request) else (request.attacks, ())
+    attacked = _attacked(request, recipe, agreement, scenario)
     settings = {**request.settings, "attacked_records": attacked} if attacked else request.settings
     decided = replace(request, attacks=chosen, cipher=choice.cipher, settings=settings)
     final = decided.recipe(own_data).checked()
     records = attacked or agreement.row_counts.test
     limit = session_limit(agreement, share_of_forms(final.asked)) if reads_scores(chosen) else None
-    together = labels_of(decided.levels, limit) if limit is not None else {}
+    together = labels_of(chosen, decided.levels, limit) if limit is not None else {}
+    extent = Extent(records, scenario.passive_features, work.steps)
     work = replace(
         work,
-        attacks=_seconds_of_attacks(final, records, scene.passive_features, work.steps),
+        attacks=_seconds_of_attacks(final, extent),
         attacked_records=records,
-        passive_features=scene.passive_features,
+        passive_features=scenario.passive_features,
         sessions=1 if limit is None else limit.sessions,
-        at_the_limit={label: attack_seconds(label, records, scene.passive_features, 0) for label in together},
+        at_the_limit={label: attack_seconds(label, extent) for label in together},
     )
-    unmeasured = not_measured(scene, left_out or _without_ciphertexts(chosen, choice))
+    unmeasured = not_measured(scenario, left_out or _without_ciphertexts(chosen, choice))
     return AuditPlan(
         decided, final, choice, left_out, unmeasured, records, work, forecast(work, calibration, choice.cipher), limit
     )
@@ -136,7 +195,9 @@ def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_traine
     parties = tuple(
         _expected_party(tables, name, has_bias=name == Role.ACTIVE and is_trained) for name in tables.settings
     )
-    plan = replace(recipe.parties[Role.ACTIVE].plan().encrypted(), installed_model=not is_trained)
+    plan = recipe.parties[Role.ACTIVE].plan().encrypted()
+    if not is_trained:
+        plan = plan.changed(learner="installed")
     return with_batch_size(Agreement(_NO_SESSION, plan, len(tables.class_names), parties))
 
 
@@ -157,21 +218,30 @@ def _by_forecast(work: Workload, calibration: Calibration) -> CipherChoice:
     return chosen_cipher(encrypted, plain)
 
 
-def _attacked(request: AuditRequest, recipe: CheckedRecipe, agreement: Agreement, scene: Scene) -> int:
+def _attacked(request: AuditRequest, recipe: CheckedRecipe, agreement: Agreement, scenario: Scenario) -> int:
     """How many of the test records are attacked, 0 for all: as the settings say, or few enough for every attack."""
     asked, tests = recipe.parties[Role.ACTIVE].attacked_records, agreement.row_counts.test
     if asked or not wants_all(request):
         return asked
-    chosen = attacked_records(tests, scene.passive_features)
+    chosen = attacked_records(tests, scenario.passive_features)
     return chosen if chosen < tests else 0
 
 
-def _scene(request: AuditRequest, agreement: Agreement, choice: CipherChoice) -> Scene:
-    return Scene(
+def _model_of(request: AuditRequest, agreement: Agreement) -> str:
+    """What attacks on predictions call the model: whatever has class rows is linear."""
+    if request.hidden:
+        return "network"
+    plan = agreement.plan
+    return "linear" if plan.family.spec.part in (LinearPart, DenseNetwork) else plan.learner
+
+
+def _scenario(request: AuditRequest, agreement: Agreement, choice: CipherChoice) -> Scenario:
+    return Scenario(
         passive_features=sum(party.feature_count for party in agreement.parties[1:]),
         is_white_box=not request.black_box,
         has_records=request.auxiliary > 0,
-        is_network=bool(request.hidden),
+        model=_model_of(request, agreement),
+        learner=agreement.plan.learner,
         is_trained=request.hidden is None,
         is_encrypted=choice.is_encrypted,
         packing=agreement.plan.packing,
@@ -180,7 +250,7 @@ def _scene(request: AuditRequest, agreement: Agreement, choice: CipherChoice) ->
     )
 
 
-def _seconds_of_attacks(recipe: CheckedRecipe, records: int, features: int, steps: int) -> Mapping[str, float]:
+def _seconds_of_attacks(recipe: CheckedRecipe, extent: Extent) -> Mapping[str, float]:
     """How long each mounted attack is thought to take, by its label, over all parties."""
     seconds: dict[str, float] = {}
     for name, settings in recipe.parties.items():
@@ -188,7 +258,7 @@ def _seconds_of_attacks(recipe: CheckedRecipe, records: int, features: int, step
         if role is Role.COORDINATOR:
             continue
         for mounted in load_attacks(settings.attacks, settings.attack_options, role):
-            seconds |= {label: attack_seconds(label, records, features, steps) for label in mounted}
+            seconds |= {label: attack_seconds(label, extent) for label in mounted}
     return seconds
 
 

@@ -7,6 +7,10 @@ from typing import Protocol
 from vfl.arrays import IntArray
 
 
+class InvalidCiphertext(ValueError):
+    """What arrived as ciphertexts has a wrong count or width, or lies outside the ciphertext group."""
+
+
 @dataclass(frozen=True, eq=False)
 class ProductTask:
     """An encrypted matrix product: what becomes of s ciphertexts c_u, in public numbers and the secret entries M.

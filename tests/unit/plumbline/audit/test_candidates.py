@@ -14,10 +14,10 @@ from plumbline.audit.candidates import (
     read_trials,
     trial_of,
 )
-from plumbline.audit.joined_tables import JoinedTables
 from plumbline.audit.planning.plan import plan_audit
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.tables import JoinedTables
 from plumbline.judge.answer import Answer, ColumnAnswer
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from plumbline import recipe
-from plumbline.audit.planning import plan_words
+from plumbline.audit import run as audit_run
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import NotBegun, prepare, run_audit
 from plumbline.audit.runs import run_facts
@@ -120,7 +120,7 @@ def test_a_dry_run_shows_the_plan_starts_no_process_and_leaves_nothing(tmp_path:
 def test_a_long_run_is_asked_about_where_somebody_can_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, is_terminal: bool, yes: bool, is_asked: bool
 ) -> None:
-    monkeypatch.setattr(plan_words, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(audit_run, "LONG_SECONDS", 0.0)
     output = io.StringIO()
     console = Console(file=output, width=200, force_terminal=is_terminal, force_interactive=is_terminal)
     monkeypatch.setattr(console, "input", lambda *_, **__: answer)

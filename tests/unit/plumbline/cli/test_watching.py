@@ -21,8 +21,8 @@ from services.active import servicer as active_servicer
 from services.common.certificates import create_federation_certificates
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
-from services.common.transport import Transport
 from services.coordinator import servicer as coordinator_servicer
+from services.network.transport import Transport
 from tests.harness.connections import make_certificates, transport_of
 from tests.harness.parties import House, house, small_settings
 

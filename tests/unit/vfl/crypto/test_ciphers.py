@@ -97,9 +97,9 @@ def test_a_session_in_the_clear_stands_for_an_encrypted_one_of_the_same_numbers(
 def test_without_its_package_it_is_unknown_everywhere() -> None:
     with pytest.raises(ciphers.UnknownCipher, match=r"Unknown cipher 'xor'\. Known: paillier, plain\."):
         ciphers.load("xor")
-    with pytest.raises(SettingsError, match="PLUMBLINE_CIPHER: expected one of paillier, plain, got 'xor'"):
+    with pytest.raises(SettingsError, match=r"Unknown cipher 'xor'\. Known: paillier, plain\."):
         settings_of({"cipher": "xor"})
-    with pytest.raises(InvalidMessage, match="Expected cipher to be one of paillier, plain, got 'xor'"):
+    with pytest.raises(InvalidMessage, match=r"Unknown cipher 'xor'\. Known: paillier, plain\."):
         TrainingPlan(cipher="xor").check()
     message = TrainingPlan().to_message()
     message.cipher, message.cipher_options = "xor", '{"pad": 3}'
@@ -147,7 +147,7 @@ def test_parties_with_other_ciphers_or_other_options_of_one_agree_on_nothing() -
     plan = settings_of(own).plan()
     with pytest.raises(OutOfOrder, match="cipher=xor, this party runs cipher=paillier"):
         check_plan(plan, settings_of({}))
-    with pytest.raises(OutOfOrder, match=r"cipher_options=\{\}.*PLUMBLINE_CIPHER_OPTIONS alike"):
+    with pytest.raises(OutOfOrder, match=r"cipher_options=\{'pad': 7\}.*PLUMBLINE_CIPHER_OPTIONS alike"):
         check_plan(plan, settings_of({**own, "cipher_options": '{"pad": 3}'}))
     with pytest.raises(SettingsError, match="a pad that is used twice can be broken"):
         settings_of({"cipher": "xor"})

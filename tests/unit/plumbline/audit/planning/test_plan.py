@@ -5,14 +5,24 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
-from plumbline.audit.joined_tables import JoinedTables
 from plumbline.audit.planning import plan as module
-from plumbline.audit.planning.calibration import Calibration, CipherSeconds
-from plumbline.audit.planning.plan import AuditPlan, candidates, plan_audit, plan_facts
-from plumbline.audit.planning.plan_words import print_plan
+from plumbline.audit.planning.forecast import Calibration, CipherSeconds
+from plumbline.audit.planning.plan import (
+    PATIENCE_SECONDS,
+    AuditPlan,
+    asked_cipher,
+    candidates,
+    chosen_cipher,
+    plan_audit,
+    plan_facts,
+)
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.run import print_plan
+from plumbline.audit.tables import JoinedTables
 
 FAST = Calibration(55e-6, 40e-6, cores=2, cipher=CipherSeconds(0.1, 1e-4, 1e-6, 1e-3))
 SLOW = replace(FAST, cipher=CipherSeconds(0.1, 0.05, 0.05, 1.0))
@@ -125,3 +135,42 @@ def test_an_installed_model_is_not_trained(monkeypatch: pytest.MonkeyPatch) -> N
     assert [stage.name for stage in plan.forecast.stages] == ["starting", "aligning", "attacking", "judging"]
     assert "label_recovery" not in plan.request.attacks
     assert plan.not_measured == ()
+
+
+@given(encrypted=st.floats(0, 1e6), plain=st.floats(0, 1e3))
+def test_paillier_is_chosen_below_three_minutes_and_only_there(encrypted: float, plain: float) -> None:
+    choice = chosen_cipher(encrypted, plain)
+    assert (choice.cipher == "paillier") == (encrypted < PATIENCE_SECONDS)
+    assert choice.why.startswith("INSECURE") == (choice.cipher == "plain")
+    assert not choice.is_asked
+
+
+def test_in_the_clear_it_says_why_what_stays_the_same_and_what_encryption_would_take() -> None:
+    why = chosen_cipher(2_400.0, 24.2).why
+    assert why == (
+        "INSECURE: it trains in the clear, over the same services and messages, in about 25 s. Scores and gradients "
+        "are those of encrypted training to 1e-6. --cipher paillier would train for about 40 min."
+    )
+    assert chosen_cipher(25.0, 3.0).why == "training takes about 25 s under it."
+
+
+@pytest.mark.parametrize(
+    ("cipher", "given_settings", "expected"),
+    [
+        ("plain", {"cipher", "epochs"}, "plain"),
+        ("paillier", {"cipher"}, "paillier"),
+        ("paillier", {"key_bits", "allow_insecure_keys"}, "paillier"),
+        ("paillier", {"packing"}, "paillier"),
+        ("paillier", {"rerandomise", "epochs"}, "paillier"),
+        ("paillier", {"epochs"}, None),
+        ("paillier", set(), None),
+    ],
+)
+def test_what_was_given_counts_and_what_is_of_ciphertexts_asks_for_them(
+    cipher: str, given_settings: set[str], expected: str | None
+) -> None:
+    choice = asked_cipher(cipher, given_settings)
+    assert (choice.cipher if choice else None) == expected
+    if choice is not None:
+        assert choice.is_asked
+        assert ("INSECURE" in choice.why) == (expected == "plain")
