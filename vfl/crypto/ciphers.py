@@ -55,6 +55,10 @@ class Cipher(Protocol):
         """Residuals travel as multiples of it; 0 where they are float64."""
 
     @property
+    def capacity(self) -> int:
+        """Bits that an answer has room for, where the key holder doesn't cut it."""
+
+    @property
     def value_bytes(self) -> int:
         """Bytes of what travels, each."""
 
@@ -97,6 +101,11 @@ class _FixedPointCipher:
                 raise ValueError(f"Expected {one.name} to be {expected}, got {value!r}.")
         if self.residual_fraction_bits + self.residual_integer_bits > 52:
             raise ValueError("residual_fraction_bits + residual_integer_bits must be at most 52: lower one of them.")
+
+    @property
+    def capacity(self) -> int:
+        """All plaintexts below the modulus."""
+        return self.key_bits - 1
 
 
 @dataclass(frozen=True)
@@ -152,7 +161,7 @@ class Plain(_FixedPointCipher):
 ENCRYPTED, IN_THE_CLEAR = Paillier.name, Plain.name
 _BUILT_IN = {cipher.name: f"{__name__}:{cipher.__name__}" for cipher in (Paillier, Plain)}
 
-_MEMBERS = ("name", "weakness", "residual_limit", "residual_step", "value_bytes")
+_MEMBERS = ("name", "weakness", "residual_limit", "residual_step", "capacity", "value_bytes")
 ENTRY_POINT_GROUP = "plumbline.ciphers"
 REGISTRY = PluginRegistry("cipher", ENTRY_POINT_GROUP, _BUILT_IN, UnknownCipher)
 

@@ -32,6 +32,7 @@ class Xor:
     weakness: ClassVar[str] = "a pad that is used twice can be broken"
     residual_limit: ClassVar[float] = 8.0
     residual_step: ClassVar[float] = 2.0**-8
+    capacity: ClassVar[int] = 63
     value_bytes: ClassVar[int] = 8
     feature_fraction_bits: int = 16
     pad: int = 7
@@ -79,6 +80,7 @@ def test_ours_are_listed_and_declare_what_travels() -> None:
     assert (paillier.spec.counts_equations, plain.spec.counts_equations) == (True, False)
     assert (paillier.residual_limit, paillier.residual_step, paillier.value_bytes) == (128.0, 2.0**-32, 512)
     assert (plain.residual_limit, plain.residual_step, plain.value_bytes) == (float("inf"), 0.0, 8)
+    assert (paillier.capacity, ciphers.load("paillier", key_bits=512).capacity) == (2047, 511)
     assert not paillier.weakness
     assert not plain.weakness
     assert ciphers.load("paillier", key_bits=2040).weakness == "2040-bit Paillier keys can be broken"
@@ -149,6 +151,8 @@ def test_parties_with_other_ciphers_or_other_options_of_one_agree_on_nothing() -
         check_plan(plan, settings_of({}))
     with pytest.raises(OutOfOrder, match=r"cipher_options=\{'pad': 7\}.*PLUMBLINE_CIPHER_OPTIONS alike"):
         check_plan(plan, settings_of({**own, "cipher_options": '{"pad": 3}'}))
+    for term in ({"packing": False}, {"rerandomise": False}, {"key_bits": 3072}, {"kernel": "phe"}):
+        check_plan(plan, settings_of({**own, **term}))  # none of them is an option of it
     with pytest.raises(SettingsError, match="a pad that is used twice can be broken"):
         settings_of({"cipher": "xor"})
 
@@ -167,7 +171,10 @@ def test_a_protocol_refuses_a_cipher_that_has_no_messages_in_it_and_takes_one_th
     ("name", "words"),
     [
         ("bare", "bare is no cipher: make it a frozen dataclass with a spec"),
-        ("half", "half lacks name, weakness, residual_limit, residual_step, value_bytes, which its session asks for"),
+        (
+            "half",
+            "half lacks name, weakness, residual_limit, residual_step, capacity, value_bytes, which",
+        ),
     ],
 )
 def test_what_lacks_a_part_is_no_cipher(name: str, words: str) -> None:
