@@ -150,7 +150,7 @@ class AuditRequest:
         for name in self.attacks:
             if self.attacks != (ALL,):
                 ATTACKS.check(name)
-        if self.cipher != "auto" and not ciphers.is_known(self.cipher):
+        if self.cipher not in ("auto", *ciphers.names()):
             raise ValueError(f"--cipher is auto or one of {', '.join(ciphers.names())}, got {self.cipher!r}.")
         if self.cipher != "auto" and self.settings.get("cipher", self.cipher) != self.cipher:
             raise ValueError(f"--cipher {self.cipher} contradicts --set cipher={self.settings['cipher']}: drop one.")

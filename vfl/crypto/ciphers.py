@@ -191,11 +191,6 @@ def load(name: str, /, **options: Any) -> Cipher:
     return cipher
 
 
-def is_known(name: str) -> bool:
-    """Tell whether a cipher has this name, without importing another package's."""
-    return name in _BUILT_IN or name in names()
-
-
 def _class_of(name: str) -> Any:
     chosen = REGISTRY.class_of(name)
     if not is_dataclass(chosen) or not isinstance(getattr(chosen, "spec", None), CipherSpec):
