@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from attacks import Level
+from attacks import Conduct, Level
 from services.common import limits
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.run_files import ArraySpec
@@ -234,6 +234,7 @@ class TrainingAttackOutcome:
         facts: the attack's own numbers. Inline.
         reason: why it is not done, or found less than it might; a sentence.
         status: ``done``, ``not applicable`` or ``failed``.
+        conduct: ``listens`` or ``replaces_messages``; absent from older runs.
         seconds: duration.
     """
 
@@ -244,6 +245,7 @@ class TrainingAttackOutcome:
     facts: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
     status: AttackStatus
+    conduct: Conduct | None = None
     seconds: Seconds
 
     @property

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from studies.speed.alignment.messages import STAGES, Seconds, openmined, ours, set_up
-from studies.speed.alignment.sides import Side, align_in_processes
+from studies.speed.alignment.alignments import STAGES, Seconds, Side, align_in_processes, openmined, ours, set_up
 from studies.speed.repetition import in_turns, one_core
 from studies.speed.result import Cell, Progress, Result, ResultTable, Spread, columns_of, silent
 from vfl.cores import cores_for
