@@ -63,10 +63,6 @@ MOST_ARGUMENTS, MOST_LINES_OF_THE_MEDIAN_FUNCTION = 7, 8
 FILES_IN_CIRCLES = {
     "plumbline.audit.request",
     "plumbline.audit.tables",
-    "plumbline.cells.cluster",
-    "plumbline.cells.crew",
-    "studies.catalogue",
-    "studies.study",
 }
 FOLDERS_WITH_CIRCLES = {"plumbline", "plumbline.audit", "studies"}
 # Commands of the terminal: an argument per option.
