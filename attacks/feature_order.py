@@ -165,7 +165,6 @@ class OrderedFeature:
         ratios: (n,) x_i / x_j within a set, largest 1.
         values: (n,) x_i up to one common sign per set, NaN where the scale doesn't follow. The sign is the one with
             which the entry of the largest magnitude is positive.
-        scale_error: relative standard error of each set's scale.
         sortable: whether one set holds every row of the batches seen.
         exact: whether it does, and its scale is known.
         reason: why it isn't exact; empty when it is.
@@ -175,7 +174,6 @@ class OrderedFeature:
     sets: IntArray
     ratios: FloatArray
     values: FloatArray
-    scale_error: FloatArray
     sortable: bool
     exact: bool
     reason: str = ""
@@ -359,11 +357,10 @@ def order_feature(
     sets, ratios = join_batches(view.n, len(observations), edges)
     count = int(sets.max()) + 1
     values = np.full(view.n, np.nan)
-    errors = np.full(count, np.inf)
     for number in range(count):
         inside = sets == number
-        squared, errors[number] = _scale(view, observations, np.where(inside, ratios, np.nan))
-        if squared > 0 and errors[number] <= scale_tolerance:
+        squared, error = _scale(view, observations, np.where(inside, ratios, np.nan))
+        if squared > 0 and error <= scale_tolerance:
             values[inside] = np.sqrt(squared) * ratios[inside]
     sortable = bool((sets[seen] == 0).all())
     exact = sortable and bool(np.isfinite(values[seen]).all())
@@ -377,7 +374,7 @@ def order_feature(
         )
     elif not exact:
         reason = "Ratios only: the weight's moves don't tell the scale (it takes two epochs and solved steps in a row)."
-    return OrderedFeature(peer_features, sets, ratios, values, errors, sortable, exact, reason)
+    return OrderedFeature(peer_features, sets, ratios, values, sortable, exact, reason)
 
 
 def _scale(view: TrainingView, observations: list[Observation], ratios: FloatArray) -> tuple[float, float]:
@@ -427,4 +424,4 @@ def _scale(view: TrainingView, observations: list[Observation], ratios: FloatArr
 def _unknown(view: TrainingView, peer_features: int, reason: str) -> OrderedFeature:
     nothing = np.full(view.n, np.nan)
     sets = np.full(view.n, NO_SET)
-    return OrderedFeature(peer_features, sets, nothing, nothing, np.empty(0), False, False, reason)
+    return OrderedFeature(peer_features, sets, nothing, nothing, False, False, reason)

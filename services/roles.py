@@ -1,5 +1,7 @@
 """What each role requires of its settings before it starts: for whoever starts services of any role."""
 
+from importlib.util import find_spec
+
 from services.common.identity import Role, role_of
 from services.common.settings import Settings, SettingsError
 
@@ -17,12 +19,9 @@ def _check_coordinator(settings: Settings) -> None:
 
 
 def _check_active(settings: Settings) -> None:
-    # Imported late, so that a coordinator doesn't load what a party's data need.
-    from services.party.requirements import check_party_settings
-
     if settings.share and not settings.share.startswith("1/"):
         raise SettingsError("PLUMBLINE_SHARE: the active party takes share 1/N, which has the labels.")
-    check_party_settings(settings)
+    _check_party(settings)
     if not settings.passive_peers():
         raise SettingsError("PLUMBLINE_PEERS names no passive party: add NAME=HOST:PORT for each.")
     if settings.name not in ("", Role.ACTIVE):
@@ -30,8 +29,7 @@ def _check_active(settings: Settings) -> None:
 
 
 def _check_passive(settings: Settings) -> None:
-    # Imported late, as above.
-    from services.party.requirements import check_party_settings
+    # Imported late, here and below, so that a coordinator doesn't load what a party needs.
     from vfl.data import DATASETS
 
     if settings.data in DATASETS and (not settings.share or settings.share.startswith("1/")):
@@ -40,8 +38,55 @@ def _check_passive(settings: Settings) -> None:
         raise SettingsError(
             "PLUMBLINE_LABEL_COLUMN is the active party's: a passive party never holds labels. Unset it."
         )
-    check_party_settings(settings)
+    _check_party(settings)
     if Role.ACTIVE not in settings.peers:
         raise SettingsError("PLUMBLINE_PEERS names no active party: add active=HOST:PORT.")
     if settings.name and role_of(settings.name) is not Role.PASSIVE:
         raise SettingsError(f"PLUMBLINE_NAME={settings.name} is another role's name. Choose one such as passive-1.")
+
+
+def _check_party(settings: Settings) -> None:
+    if not settings.data:
+        raise SettingsError(
+            "PLUMBLINE_DATA is not set: give a .csv or .parquet file, a database URL or a data set's name."
+        )
+    if Role.COORDINATOR not in settings.peers:
+        raise SettingsError("PLUMBLINE_PEERS names no coordinator: add coordinator=HOST:PORT.")
+    if settings.kernel == "phe":
+        _check_reference(settings)
+    if settings.dask:
+        _check_cluster(settings)
+    if settings.kernel == "native":
+        _check_native()
+
+
+def _check_cluster(settings: Settings) -> None:
+    if settings.kernel == "phe":
+        raise SettingsError(
+            "PLUMBLINE_KERNEL=phe computes in its own process: it contradicts PLUMBLINE_DASK. Drop one."
+        )
+    from vfl.crypto.cluster import ClusterRefused, check_cluster
+
+    try:
+        check_cluster(settings.dask)
+    except ClusterRefused as error:
+        raise SettingsError(f"PLUMBLINE_DASK: {error}") from error
+
+
+def _check_native() -> None:
+    from vfl.crypto.kernels import kernel_named
+
+    try:
+        kernel_named("native")
+    except (RuntimeError, ValueError) as error:
+        raise SettingsError(f"PLUMBLINE_KERNEL=native: {error}") from error
+
+
+def _check_reference(settings: Settings) -> None:
+    if settings.packing and settings.plan().is_encrypted:
+        raise SettingsError(
+            "PLUMBLINE_KERNEL=phe has one value in a ciphertext: set PLUMBLINE_PACKING=off here and at every other "
+            "party."
+        )
+    if find_spec("phe") is None:
+        raise SettingsError("PLUMBLINE_KERNEL=phe needs python-paillier: pip install 'plumbline[phe]'.")

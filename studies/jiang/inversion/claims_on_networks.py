@@ -20,7 +20,7 @@ from studies.jiang.inversion.curve_tests import (
     with_errors,
 )
 from studies.jiang.inversion.inversion_setting import size_of
-from studies.jiang.paired_points import where
+from studies.jiang.inversion.paired_points import where
 
 _SMALL = 0.1
 _NOT_INVERTIBLE = (

@@ -12,7 +12,7 @@ from plumbline.cells import AttackCell, Choice
 from studies.claims.claim import Claim, Finding, Test
 from studies.claims.statement import Statement
 from studies.jiang.inversion.inversion_setting import HIDDEN, QUICK_STEPS, RECORDS, gradient_inversion
-from studies.jiang.paired_points import (
+from studies.jiang.inversion.paired_points import (
     Difference,
     Point,
     by_data_set,

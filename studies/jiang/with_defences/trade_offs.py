@@ -13,7 +13,7 @@ from plumbline.cells import AttackCell, Cell, Choice
 from plumbline.cells.cells import Access, ModelKind
 from studies.jiang.changed_situations import after_alignment, behind_real_purifier
 from studies.jiang.inversion.inversion_setting import RECORDS, gradient_inversion
-from studies.jiang.paired_points import Point, measured, where
+from studies.jiang.inversion.paired_points import Point, measured, where
 from studies.jiang.splits import Split, Splits, threshold
 from studies.jiang.with_defences.claims_on_defences import trade_off_notes, trade_off_statements
 from studies.jiang.with_defences.utility_plots import utility_plot
