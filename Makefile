@@ -31,7 +31,7 @@ hostile: $(VENV)/.installed-dev $(VENV)/.kernel
 # Every subject of `plumbline bench`, and docs/benchmarks.md made from what was found: about ten minutes, alone on the
 # machine. Beside ours stand what is installed of phe, sf-heu and openmined-psi.
 benchmarks: $(VENV)/.installed-dev $(VENV)/.kernel
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.everything
+	OMP_NUM_THREADS=1 $(BIN)/python -m studies.speed.page --measure
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

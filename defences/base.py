@@ -108,6 +108,9 @@ class Defence(Protocol):
 
     Options are public: other parties are told them, except those that the class names in ``private_options``, such as
     the path of a file.
+
+    A plugin promises that it changes none of the arrays that it is given, and that all it draws comes from the
+    ``NoiseSource`` that it is given: an honest run's noise is secret, a repeated run's the same.
     """
 
     name: ClassVar[str]

@@ -15,7 +15,7 @@ from typing import Any
 
 from defences.registry import candidates
 from plumbline.audit.federating import run_federation
-from plumbline.audit.planning.plan import AuditPlan, CipherName
+from plumbline.audit.planning.plan import AuditPlan
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
@@ -29,6 +29,7 @@ from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
 from services.common.identity import Role
 from services.common.run_files import parsed, read_json
+from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 
 BLACK_BOX = "black box"
 # The settings that say which data is a party's.
@@ -126,10 +127,10 @@ def try_defences(
     return tuple(trials)
 
 
-def cipher_of_trials(findings: Findings) -> CipherName:
+def cipher_of_trials(findings: Findings) -> str:
     """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts."""
     told = [one.conduct for one in findings.training if one.levels and at(one.levels).is_exposed]
-    return "paillier" if "replaces_messages" in told else "plain"
+    return ENCRYPTED if "replaces_messages" in told else IN_THE_CLEAR
 
 
 def exposed_columns(findings: Findings) -> int:
@@ -201,7 +202,7 @@ def _file(run: AuditFolder) -> Path:
 
 
 def _undefended_seconds(
-    plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings, cipher: CipherName
+    plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings, cipher: str
 ) -> float:
     """How long training takes under the trials' cipher without a candidate: the audit's own, if that was its cipher."""
     if findings.summary.agreement.plan.cipher == cipher:
@@ -209,9 +210,7 @@ def _undefended_seconds(
     return training_seconds(_tried(plan, Candidate(), tables, run, cipher))
 
 
-def _tried(
-    plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder, cipher: CipherName
-) -> Findings:
+def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder, cipher: str) -> Findings:
     """Run the federation of a candidate in a folder that goes, and judge it."""
     trial = trial_of(plan, candidate, cipher)
     with tempfile.TemporaryDirectory(prefix="trial-", dir=run.path) as scratch:
@@ -221,7 +220,7 @@ def _tried(
         return read_findings(folder.parties, request.passive_names, candidate.title, titles=request.titles)
 
 
-def trial_of(plan: AuditPlan, candidate: Candidate, cipher: CipherName = "plain") -> AuditPlan:
+def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) -> AuditPlan:
     """The plan of one trial: the audit's, with the candidate's defences after its own, under this cipher.
 
     Raises:

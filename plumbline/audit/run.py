@@ -119,7 +119,7 @@ def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = 
     if in_lab := tuple(name for name in request.defences if "lab" in getattr(defence_class(name).spec, "sits", ())):
         # Nobody in the federation applied it, so that no party's record has it.
         summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
-    if summary.agreement.plan.cipher == "plain" and "why" in plan:
+    if not summary.agreement.plan.is_encrypted and "why" in plan:
         summary = replace(summary, warnings=tuple(dict.fromkeys((plan["why"], *summary.warnings))))
     return replace(findings, summary=summary, trials=read_trials(run))
 
@@ -194,7 +194,7 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             f"of its own over the same tables, split and seeds, in the clear: about {duration_words(each)} each."
         )
         replacing = any(spec_of(name).conduct == "replaces_messages" for name in plan.request.attacks)
-        if plan.cipher.cipher == "paillier" and replacing:
+        if plan.cipher.is_encrypted and replacing:
             yield (
                 "Where an attack on ciphertexts tells labels, they train under Paillier as well: about "
                 f"{duration_words(plan.forecast.seconds)} each."
@@ -204,7 +204,7 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
 
 def _is_encrypted(plan: AuditPlan, stage: str) -> bool:
     """Whether a stage takes as long as it does for its cipher, which no trial of a defence has."""
-    return stage == "training" and plan.cipher.cipher == "paillier"
+    return stage == "training" and plan.cipher.is_encrypted
 
 
 def is_agreed(console: Console, plan: AuditPlan) -> bool:

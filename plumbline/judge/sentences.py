@@ -73,7 +73,7 @@ class _Case:
     def is_in_the_clear(self) -> bool:
         """Whether it trained without encryption; an installed model trains nothing."""
         plan = self.summary.agreement.plan
-        return plan.cipher == "plain" and plan.family.spec.trains
+        return not plan.is_encrypted and plan.family.spec.trains
 
     @property
     def honest(self) -> list[str]:

@@ -13,7 +13,7 @@ from scipy.special import softmax
 import attacks
 from attacks.known_moments import known_moments
 from defences import load
-from services.adversary.knowledge import Beforehand, Knowledge
+from services.adversary.knowledge import Knowledge, PriorKnowledge
 from services.adversary.predictions import AttackHost
 from services.common.agreement import Agreement
 from services.common.run_folder import RunFolder
@@ -165,7 +165,7 @@ def test_what_is_known_beforehand_reaches_the_view_and_known_records_are_not_att
     spy, passive = Spy(), party_data(rows=range(59, 4, -1), seed=1)
     moments = known_moments(values_of(passive))
     known = Table(passive.ids[:12], values_of(passive)[:12], tuple(passive.table.frame.columns))
-    with town(tmp_path, attacks={"spy": spy}, beforehand=Beforehand(known, moments), disclose=True) as home:
+    with town(tmp_path, attacks={"spy": spy}, beforehand=PriorKnowledge(known, moments), disclose=True) as home:
         home.train()
         model = home.active._serving.newest
         assert model is not None
@@ -191,7 +191,7 @@ def test_moments_of_other_columns_are_refused_by_name(tmp_path: Path) -> None:
     with town(
         tmp_path,
         attacks={"half": attacks.load("half")},
-        beforehand=Beforehand(moments=known_moments(np.eye(5))),
+        beforehand=PriorKnowledge(moments=known_moments(np.eye(5))),
         disclose=True,
     ) as home:
         home.train()
