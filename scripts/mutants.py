@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -43,6 +43,8 @@ SURVIVORS = ROOT / "scripts" / "survivors.toml"
 LEAST_KILLED = 0.85
 # Of the recorded seconds of a line's tests: the quickest that fit are run.
 _MOST_SECONDS = 120.0
+# A function that a test calls more often than this is no longer watched in that test.
+_MOST_CALLS = 200
 _NOT_COPIED = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "build", "dist", "runs", "site")
 
 _COMPARED: dict[type[ast.cmpop], ast.cmpop] = {
@@ -181,7 +183,8 @@ class Lines:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._chosen: list[str] | None = json.loads(file.read_text()) if file.exists() else None
-        self._seen: set[tuple[str, int]] = set()
+        self._seen: set[tuple[CodeType, int]] = set()
+        self._calls = Counter[CodeType]()
         self._tests: dict[str, list[str]] = {}
         self._seconds = defaultdict[str, float](float)
         self._failed: set[str] = set()
@@ -196,7 +199,8 @@ class Lines:
     def pytest_runtest_logstart(self) -> None:
         """A test begins: its threads' lines count too."""
         if self._chosen is None:
-            self._seen = set()
+            self._seen.clear()
+            self._calls.clear()
             threading.settrace(self._of_call)
             sys.settrace(self._of_call)
 
@@ -205,7 +209,8 @@ class Lines:
         if self._chosen is not None:
             return
         name = report.nodeid.partition("::")[0] if report.when == "setup" else report.nodeid
-        for file, line in self._seen:
+        for code, line in self._seen:
+            file = code.co_filename.removeprefix(f"{Path.cwd()}/")
             self._tests.setdefault(f"{file}:{line}", []).append(name)
         self._seen.clear()
         self._seconds[report.nodeid] += report.duration
@@ -220,12 +225,15 @@ class Lines:
             self._file.write_text(json.dumps({"seconds": kept, "tests": self._tests}))
 
     def _of_call(self, frame: FrameType, event: str, _: Any) -> Any:
-        return self._of_line if frame.f_code.co_filename.startswith(self._prefixes) else None
+        code = frame.f_code
+        if not code.co_filename.startswith(self._prefixes) or self._calls[code] >= _MOST_CALLS:
+            return None
+        self._calls[code] += 1
+        return self._of_line
 
     def _of_line(self, frame: FrameType, event: str, _: Any) -> Any:
         if event == "line":
-            file = frame.f_code.co_filename.removeprefix(f"{Path.cwd()}/")
-            self._seen.add((file, frame.f_lineno))
+            self._seen.add((frame.f_code, frame.f_lineno))
         return self._of_line
 
 
@@ -330,6 +338,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=400, metavar="N", help="how many faults; 400")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the sample; 1")
     parser.add_argument("--tests", nargs="+", default=["tests/unit"], metavar="PATH", help="tests/unit")
+    parser.add_argument("--only", nargs="+", default=TARGETS, metavar="PATH", help="of the code; all that is tried")
     arguments = parser.parse_args()
     os.nice(15)
     reasons: dict[str, str] = tomllib.loads(SURVIVORS.read_text())
@@ -337,7 +346,7 @@ def main() -> int:
     untold = 0
     with tempfile.TemporaryDirectory(prefix="plumbline-mutants-") as scratch:
         bench = bench_at(Path(scratch), arguments.tests, ROOT / "build" / "mutants")
-        for fault in sample(arguments.count, arguments.seed):
+        for fault in sample(arguments.count, arguments.seed, arguments.only):
             results[result := bench.tried(fault)] += 1
             if result != "killed":
                 untold += fault.title not in reasons

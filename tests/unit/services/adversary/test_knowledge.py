@@ -13,7 +13,7 @@ from scipy.special import softmax
 import attacks
 from attacks.known_moments import known_moments
 from defences import load
-from services.adversary.knowledge import PriorKnowledge
+from services.adversary.knowledge import Knowledge, PriorKnowledge
 from services.adversary.predictions import AttackHost
 from services.common.agreement import Agreement
 from services.common.run_folder import RunFolder
@@ -26,6 +26,7 @@ from tests.harness.restarts import IDS, Town, town
 from vfl.arrays import FloatArray
 from vfl.channels import Distorted, Rounding, ScoreChannel, Temperature, Undeclared
 from vfl.data import Table
+from vfl.learning.networks import DenseNetwork
 
 WORDS = ["setosa", "versicolor", "virginica"]
 SCORES = [load("score_scheme3", alpha=0.75), load("score_rounding", decimals=3)]
@@ -92,6 +93,25 @@ def test_the_view_has_the_tables_own_columns_and_the_parameters_that_scores_foll
     sums = own[rows.test] @ view.weights_active.T + passive[rows.test] @ view.weights_passive.T + view.bias
     np.testing.assert_allclose(view.scores, softmax(sums, axis=1), atol=1e-3)
     assert np.unique(view.bias.round(3)).size == len(WORDS)
+
+
+def test_a_disclosed_network_is_viewed_whole_and_one_that_is_kept_as_the_adversarys_own_part(tmp_path: Path) -> None:
+    with town(tmp_path, disclose=True) as home:
+        home.train()
+        served = home.active._serving.newest
+        assert served is not None
+    generator = np.random.default_rng(1)
+    own, passive = (
+        DenseNetwork((generator.normal(size=(inputs, 4)), np.eye(4)[:, :2]), (np.zeros(4), np.zeros(2)))
+        for inputs in (2, 3)
+    )
+    model, rows = replace(served.model, part=own), served.model.rows.test
+    scores = np.full((len(rows), 2), 0.5)
+    whole = Knowledge(model, (passive,)).view(rows, scores)
+    assert whole.network is not None
+    assert (whole.network.active, whole.network.passive) == (own, passive)
+    kept = Knowledge(model, None).view(rows, scores)
+    assert (kept.network, kept.network_active) == (None, own)
 
 
 def _in_common_order(data: PartyData, row_of_id: Mapping[str, int]) -> FloatArray:

@@ -97,12 +97,20 @@ def test_a_stranger_is_refused_everywhere(plan: TrainingPlan) -> None:
 # -- repetition and replacement ---------------------------------------------------------------------------------------
 
 
-def test_repeated_residuals_change_nothing_and_different_ones_are_refused() -> None:
+def test_repeated_residuals_change_nothing_and_different_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = exchange_pair(TINY)
     first, second = pair.peer_residuals(0), pair.peer_residuals(0)
     assert first != second, "two encryptions of the same values differ"
+    check, checked = pair.exchange._cipher.check_residuals, list[WireVector]()
+
+    def counting(step: int, peer: str, rows: int, vector: WireVector) -> None:
+        checked.append(vector)
+        check(step, peer, rows, vector)
+
+    monkeypatch.setattr(pair.exchange._cipher, "check_residuals", counting)
     pair.exchange.receive_residuals("passive", 0, first)
     pair.exchange.receive_residuals("passive", 0, first)
+    assert checked == [first]
     with pytest.raises(OutOfOrder, match="Different residuals of step 0"):
         pair.exchange.receive_residuals("passive", 0, second)
     sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())

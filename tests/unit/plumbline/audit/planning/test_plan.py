@@ -96,6 +96,15 @@ def test_a_named_attack_on_ciphertexts_is_not_called_safe_in_the_clear(monkeypat
     assert planned(monkeypatch, FAST, attacks=("half_star", "auxiliary_ciphertext")).not_measured == ()
 
 
+@pytest.mark.parametrize(("attack", "twice"), [("auxiliary_ciphertext", True), ("label_recovery", False)])
+def test_trials_are_encrypted_too_where_an_attack_replaces_messages(
+    monkeypatch: pytest.MonkeyPatch, attack: str, twice: bool
+) -> None:
+    words = shown(planned(monkeypatch, FAST, attacks=(attack,), try_defences=True))
+    assert "defences are tried afterwards" in words
+    assert ("they train under Paillier as well" in words) == twice
+
+
 def test_a_plan_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     # A folder's request has every choice made: on a slower machine it asks for the same.
     first = planned(monkeypatch, FAST)
