@@ -1,4 +1,4 @@
-"""The machine that a benchmark ran on, as far as it explains a time, nothing that names it, and the kernels that it runs."""
+"""The machine that a benchmark ran on, as far as it explains a time, without a name of it; the kernels that it has."""
 
 import os
 import platform
