@@ -1,4 +1,4 @@
-"""The machine that a benchmark ran on, as far as it explains a time, without a name of it; the kernels that it has."""
+"""The machine that a benchmark ran on as far as it explains a time, nothing that names it, and the kernels it runs."""
 
 import os
 import platform
@@ -33,7 +33,7 @@ def kernel_settings() -> tuple[str, ...]:
 
 def cores_of(kernel: Kernel, count: int) -> Cores:
     """Start so many workers of the kind that makes a kernel faster: close them at the end."""
-    return cores_for(count, releases_gil=kernel.releases_gil)
+    return cores_for(count, releases_gil=kernel.releases_gil, preload=["vfl.crypto.engine"])
 
 
 # Instructions that the arithmetic of ciphertexts may use.

@@ -139,7 +139,9 @@ def _shared_out(asked: PsiAsked, progress: Progress) -> ResultTable:
         variants = dict[int, Callable[[], float]]()
         for count in counts:
             progress(f"a set-up with {count} workers")
-            cores = stack.enter_context(closing(cores_for(count, releases_gil=False)))
+            cores = stack.enter_context(
+                closing(cores_for(count, releases_gil=False, preload=["vfl.crypto.curve25519"]))
+            )
             set_up(_WARM_UP, cores)
             variants[count] = lambda cores=cores: set_up(asked.ids, cores)  # type: ignore[misc]
         found = {count: Spread.of(runs) for count, runs in in_turns(variants, asked.repetitions).items()}
