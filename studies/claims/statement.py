@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from plumbline.judge.measures import Interval, LoneMean
-from studies.page.elements import number_words
+from studies.number_words import number_words
 
 Verdict = Literal["reproduced", "in part", "differs", "not measured"]
 _RESAMPLES = 2000

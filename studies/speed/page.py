@@ -16,7 +16,6 @@ from studies.speed.result import Cell, Result, ResultTable, Row, markdown, middl
 from vfl.cores import available_cores
 
 Results = Mapping[str, Result]
-_BASELINE = "phe, integers"
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ FILES_IN_CIRCLES = {
     "plumbline.audit.request",
     "plumbline.audit.tables",
 }
-FOLDERS_WITH_CIRCLES = {"plumbline", "plumbline.audit", "studies"}
+FOLDERS_WITH_CIRCLES = {"plumbline", "plumbline.audit"}
 # Commands of the terminal: an argument per option.
 COMMANDS = ("plumbline/cli/", "studies/cli/")
 # Beside the packages: what is read and run from a checkout.
