@@ -121,7 +121,7 @@ class Recipe:
                 own["disclose"] = self.disclose
             made[name] = checked(name, {**_ONE_OWNER, **chosen, **own, **self.tables.get(name, {})})
         coordinator = made.pop(Role.COORDINATOR)
-        return CheckedRecipe({str(Role.COORDINATOR): coordinator, **made}, loaded, asked)
+        return CheckedRecipe({str(Role.COORDINATOR): coordinator, **made}, self.tables, loaded, asked)
 
     def _loaded_defences(self, common: Settings) -> tuple[Defence, ...]:
         loaded = load_all(self.defences, common.defence_options)
@@ -163,11 +163,13 @@ class CheckedRecipe:
 
     Attributes:
         parties: settings of every process, by its party's name; without a folder for what they write.
+        tables: of these, what is of each party's own data.
         defences: those that the recipe names, loaded, in their order.
         asked: settings of every process as they were asked for, by the shell and above it by the recipe.
     """
 
     parties: Mapping[str, Settings]
+    tables: Mapping[str, Mapping[str, Any]]
     defences: tuple[Defence, ...]
     asked: Mapping[str, Any]
 

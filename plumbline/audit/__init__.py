@@ -53,7 +53,7 @@ def audit(
     asked = _fields(options)
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
         files, frames = _files([active, *passive], Path(scratch))
-        request = AuditRequest(
+        request = AuditRequest.of(
             active=files[0], passive=tuple(files[1:]), label=label, id_column=id, frames=frames, **asked
         )
         return NotebookFindings.of(audited(request, Console())[1])
@@ -61,12 +61,10 @@ def audit(
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as fields of a request; raises ValueError for one that there isn't."""
-    from dataclasses import fields
-
-    from plumbline.audit.request import AuditRequest
+    from plumbline.audit.request import OPTIONS
     from vfl.suggestions import did_you_mean
 
-    known = ({one.name for one in fields(AuditRequest)} - _ARGUMENTS - _NOT_HERE) | {*_SETTINGS, "yes"}
+    known = (set(OPTIONS) - _ARGUMENTS - _NOT_HERE) | {*_SETTINGS, "yes"}
     if unknown := [name for name in options if name not in known]:
         raise ValueError(
             f"An audit has no option {unknown[0]!r}.{did_you_mean(unknown[0], known)} See `plumbline audit --help`; "

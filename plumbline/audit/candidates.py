@@ -8,7 +8,7 @@ where labels leaked to who replaces ciphertexts are there ciphertexts again, or 
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any
 
 from plumbline.audit.federating import run_federation
 from plumbline.audit.planning.plan import AuditPlan, CipherName
-from plumbline.audit.request import AuditRequest
 from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
 from plumbline.federation import FederationFailed
@@ -30,12 +29,9 @@ from plumbline.judge.trials import DefenceTrial
 from plumbline.judge.wording import listed
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
-from services.common.identity import Role
 from services.common.run_files import parsed, read_json
 
 BLACK_BOX = "black box"
-# The settings that say which data is a party's.
-_OF_A_TABLE = ("data", "share", "id_column", "label_column", "columns", "drop", "encode")
 
 
 @dataclass(frozen=True)
@@ -87,23 +83,29 @@ _LEARNED = Candidate(("purification",))  # a network: torch
 _OF_TRAINING = (Candidate(("response_truncation",)), Candidate(("dp_noise",)))
 
 
-def candidates_for(request: AuditRequest, findings: Findings) -> tuple[Candidate, ...]:
-    """Choose what may stop what leaked: nothing where nothing did, and never what is in place already."""
+def candidates_for(defences: Sequence[str], findings: Findings, *, black_box: bool) -> tuple[Candidate, ...]:
+    """Choose what may stop what leaked: nothing where nothing did, and never what is in place already.
+
+    Args:
+        defences: names of those that are in place.
+        findings: what leaked.
+        black_box: whether passive parties keep their parameters already.
+    """
     on_columns: tuple[Candidate, ...] = ()
     on_labels: tuple[Candidate, ...] = ()
     if exposed_columns(findings):
         learned = (_LEARNED,) if find_spec("torch") else ()
-        on_columns = (*(() if request.black_box else _OF_PARAMETERS), *_OF_SCORES, *learned)
+        on_columns = (*(() if black_box else _OF_PARAMETERS), *_OF_SCORES, *learned)
     if exposed_labels(findings):
         on_labels = _OF_TRAINING
     # One defence stops either kind; where both leak, it takes two.
     found = [one.beside(on_labels[-1]) if on_labels else one for one in on_columns] or list(on_labels)
-    return tuple(one for one in found if not set(one.defences) & set(request.defences))
+    return tuple(one for one in found if not set(one.defences) & set(defences))
 
 
-def most_trials(request: AuditRequest) -> int:
+def most_trials(*, black_box: bool) -> int:
     """How many candidates there can be, whatever will leak."""
-    return len(_OF_SCORES) + 1 + (0 if request.black_box else len(_OF_PARAMETERS))
+    return len(_OF_SCORES) + 1 + (0 if black_box else len(_OF_PARAMETERS))
 
 
 def try_defences(
@@ -118,7 +120,8 @@ def try_defences(
         findings: what the audit found.
         progress: told which candidate is at work.
     """
-    chosen, cipher = candidates_for(plan.request, findings), cipher_of_trials(findings)
+    request, cipher = plan.request, cipher_of_trials(findings)
+    chosen = candidates_for(request.federation.defences, findings, black_box=request.adversary.black_box)
     trials: list[DefenceTrial] = []
     if chosen:
         progress.stage("trying defences", "trials")
@@ -227,8 +230,8 @@ def _tried(
     with tempfile.TemporaryDirectory(prefix="trial-", dir=run.path) as scratch:
         folder = AuditFolder(Path(scratch))
         run_federation(trial, tables, folder, NoProgress())
-        request = trial.request
-        return read_findings(folder.parties, request.passive_names, candidate.title, titles=request.titles)
+        parties = trial.request.tables
+        return read_findings(folder.parties, parties.passive_names, candidate.title, titles=parties.titles)
 
 
 def trial_of(plan: AuditPlan, candidate: Candidate, cipher: CipherName = "plain") -> AuditPlan:
@@ -237,19 +240,13 @@ def trial_of(plan: AuditPlan, candidate: Candidate, cipher: CipherName = "plain"
     Raises:
         ValueError: for defences that contradict each other, or can't work with these settings.
     """
-    asked = plan.request
+    asked = plan.request.federation
     options = {**asked.settings.get("defence_options", {}), **candidate.options}
-    request = replace(
-        asked,
+    request = plan.request.changed(
         defences=(*asked.defences, *candidate.defences),
-        black_box=asked.black_box or candidate.black_box,
+        black_box=plan.request.adversary.black_box or candidate.black_box,
         cipher=cipher,
         settings={**asked.settings, "cipher": cipher, "defence_options": options},
         try_defences=False,
     )
-    own_data = {
-        name: {field: value for field, value in settings.given().items() if field in _OF_A_TABLE}
-        for name, settings in plan.recipe.parties.items()
-        if name != Role.COORDINATOR
-    }
-    return replace(plan, request=request, recipe=request.recipe(own_data).checked())
+    return replace(plan, request=request, recipe=request.recipe(plan.recipe.tables).checked())

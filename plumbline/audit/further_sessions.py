@@ -34,7 +34,6 @@ from services.common.session_limit import SessionLimit
 from services.common.settings import Settings
 from services.coordinator.gram import total_gram
 from services.coordinator.protection import Protection
-from services.party.features import load_party_data
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel
 from vfl.arrays import FloatArray, IntArray
@@ -147,7 +146,7 @@ class ClearSessions:
         defences, aligned = self._defences[name], self._tables.aligned[name]
         if not defences.changes_features:
             return aligned.features
-        data = load_party_data(self._settings[name], with_bias=False).protected_by(defences)
+        data = self._tables.data[name].protected_by(defences)
         return data.aligned(aligned.rows, self.agreement.plan).features
 
     def _drawn(self, name: str, generator: np.random.Generator) -> FloatArray:
@@ -219,7 +218,7 @@ def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder,
     agreement = folder.record(Role.ACTIVE).agreement
     if limit is None or agreement is None or not any(one.batch == 0 for one in outcomes):
         return
-    if mounted := labels_of(plan.request.levels, limit):
+    if mounted := labels_of(plan.request.adversary.levels, limit):
         sessions = ClearSessions(tables, plan.recipe.parties, agreement)
         limit = replace(limit, records=len(sessions.training_rows))
         with _logged(run.logs / "auditor.log"):

@@ -32,7 +32,7 @@ def audit(folder: Path, settings: dict[str, Any], **request: Any) -> tuple[Path,
     """Run an audit on breast_cancer; returns its folder, its results and what it printed."""
     output = io.StringIO()
     run = run_audit(
-        AuditRequest(data="breast_cancer", runs=folder, settings=settings, verbosity="verbose", **request),
+        AuditRequest.of(data="breast_cancer", runs=folder, settings=settings, verbosity="verbose", **request),
         Console(file=output, width=200),
     )
     return run, json.loads((run / "results.json").read_text()), output.getvalue()
@@ -316,8 +316,9 @@ def test_the_audit_refuses_before_anything_is_started(tmp_path: Path, arguments:
 
 @pytest.mark.parametrize("request_of", [{}, {"attacks": ("half_star",), "black_box": True}])
 def test_the_audit_refuses_to_rotate_what_it_doesnt_disclose(request_of: dict[str, Any]) -> None:
+    request = AuditRequest.of(data="breast_cancer", defences=("parameter_rotation",), **request_of)
     with pytest.raises(ValueError, match="parameter_rotation"):
-        AuditRequest(data="breast_cancer", defences=("parameter_rotation",), **request_of).recipe().checked()
+        request.recipe(request.tables.party_settings).checked()
 
 
 def test_spaces_around_names_and_an_empty_list_are_no_defence(tmp_path: Path) -> None:

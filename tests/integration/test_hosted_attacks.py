@@ -21,7 +21,7 @@ def audit(folder: Path, **request: Any) -> tuple[Path, dict[str, Any], str]:
     """Run an audit; returns its folder, its results and what it printed."""
     output = io.StringIO()
     run = run_audit(
-        AuditRequest(data="breast_cancer", runs=folder, settings=QUICK, verbosity="verbose", **request),
+        AuditRequest.of(data="breast_cancer", runs=folder, settings=QUICK, verbosity="verbose", **request),
         Console(file=output, width=200),
     )
     return run, json.loads((run / "results.json").read_text()), output.getvalue()

@@ -58,7 +58,7 @@ def audit(folder: Path, **request: Any) -> tuple[Path, dict[str, dict[str, Any]]
     """Run an audit on wine; returns its folder and its findings on predictions, by label."""
     settings = {**SMALL, **request.pop("settings", {})}
     console = Console(file=io.StringIO(), width=200)
-    run = run_audit(AuditRequest(data="wine", runs=folder, settings=settings, **request), console)
+    run = run_audit(AuditRequest.of(data="wine", runs=folder, settings=settings, **request), console)
     results = json.loads((run / "results.json").read_text())
     return run, {finding["attack"]: finding for finding in results["attacks"]}
 

@@ -103,13 +103,13 @@ def not_measured(scene: Scene, left_out: tuple[LeftOut, ...]) -> tuple[str, ...]
     )
 
 
-def attacked_records(test_records: int, passive_features: int) -> int:
-    """How many test records attacks reconstruct: fewer where records are wide, so that none takes minutes.
+def few_enough(test_records: int, passive_features: int) -> int:
+    """How many test records every attack can reconstruct without taking minutes, where these are too many; else 0.
 
     It follows the tables' size alone, so that another machine finds the same.
     """
     most = min(_MOST_RECORDS, max(_FEWEST_RECORDS, _MOST_CELLS // max(1, passive_features)))
-    return min(test_records, most)
+    return most if most < test_records else 0
 
 
 def attack_seconds(label: str, records: int, features: int, steps: int) -> float:

@@ -7,12 +7,11 @@ from typing import Any, Literal
 
 from attacks import spec_of
 from plumbline.audit.planning.applicable import (
-    ALL,
     LeftOut,
     Scene,
     applicable,
     attack_seconds,
-    attacked_records,
+    few_enough,
     installed,
     labels_of,
     not_measured,
@@ -21,7 +20,7 @@ from plumbline.audit.planning.applicable import (
     share_of_forms,
 )
 from plumbline.audit.planning.forecast import Calibration, Forecast, Workload, calibrate, forecast, training_seconds
-from plumbline.audit.request import AuditRequest
+from plumbline.audit.request import AdversaryOptions, AuditRequest, FederationOptions
 from plumbline.audit.tables import JoinedTables
 from plumbline.job_progress import duration_words
 from plumbline.recipe import CheckedRecipe
@@ -119,56 +118,50 @@ class AuditPlan:
         return self.workload.agreement.row_counts.test
 
 
-def wants_all(request: AuditRequest) -> bool:
-    """Whether every attack that can apply is asked for."""
-    return request.attacks == (ALL,)
-
-
 def candidates(request: AuditRequest) -> AuditRequest:
     """The request with every attack that could apply, where it asks for all: what its tables decide is open yet."""
-    return replace(request, attacks=installed(_with_options(request))) if wants_all(request) else request
+    if not request.adversary.mounts_all:
+        return request
+    return request.changed(attacks=installed(_with_options(request.federation)))
 
 
-def _with_options(request: AuditRequest) -> frozenset[str]:
+def _with_options(federation: FederationOptions) -> frozenset[str]:
     """Names of the attacks that options were given for, here or in the environment."""
-    given = {**environment_values(), **request.settings}.get("attack_options", {})
+    given = {**environment_values(), **federation.settings}.get("attack_options", {})
     options = json.loads(given) if isinstance(given, str) else given
     return frozenset(options)
 
 
-def plan_audit(
-    request: AuditRequest,
-    recipe: CheckedRecipe,
-    tables: JoinedTables,
-    own_data: Mapping[str, Mapping[str, Any]] | None = None,
-) -> AuditPlan:
+def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTables) -> AuditPlan:
     """Decide what to run; times this machine for about a second.
 
     Args:
         request: what was asked for.
         recipe: of its ``candidates``.
         tables: of all parties.
-        own_data: settings of each party's own data, as examined before; None for a registered data set.
 
     Raises:
         ValueError: for what can't work once the open choices are made.
     """
-    agreement = expected_agreement(recipe, tables, is_trained=request.hidden is None)
+    federation, adversary = request.federation, request.adversary
+    agreement = expected_agreement(recipe, tables, is_trained=federation.hidden is None)
     given = recipe.parties[Role.ACTIVE].model_fields_set
     asked = asked_cipher(recipe.parties[Role.ACTIVE].cipher, given)
     would_encrypt = not agreement.plan.installed_model and (asked is None or asked.cipher == "paillier")
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
     choice = asked or _by_forecast(work, calibration)
-    scene = _scene(request, agreement, choice)
-    chosen, left_out = applicable(scene) if wants_all(request) else (request.attacks, ())
-    attacked = _attacked(request, recipe, agreement, scene)
-    settings = {**request.settings, "attacked_records": attacked} if attacked else request.settings
-    decided = replace(request, attacks=chosen, cipher=choice.cipher, settings=settings)
-    final = decided.recipe(own_data).checked()
+    scene = _scene(federation, adversary, agreement, choice)
+    chosen, left_out = applicable(scene) if adversary.mounts_all else (adversary.attacks, ())
+    attacked = recipe.parties[Role.ACTIVE].attacked_records
+    if not attacked and adversary.mounts_all:
+        attacked = few_enough(agreement.row_counts.test, scene.passive_features)
+    settings = {**federation.settings, "attacked_records": attacked} if attacked else federation.settings
+    decided = request.changed(attacks=chosen, cipher=choice.cipher, settings=settings)
+    final = decided.recipe(recipe.tables).checked()
     records = attacked or agreement.row_counts.test
     limit = session_limit(agreement, share_of_forms(final.asked)) if reads_scores(chosen) else None
-    together = labels_of(decided.levels, limit) if limit is not None else {}
+    together = labels_of(adversary.levels, limit) if limit is not None else {}
     work = replace(
         work,
         attacks=_seconds_of_attacks(final, records, scene.passive_features, work.steps),
@@ -209,26 +202,19 @@ def _by_forecast(work: Workload, calibration: Calibration) -> CipherChoice:
     return chosen_cipher(encrypted, plain)
 
 
-def _attacked(request: AuditRequest, recipe: CheckedRecipe, agreement: Agreement, scene: Scene) -> int:
-    """How many of the test records are attacked, 0 for all: as the settings say, or few enough for every attack."""
-    asked, tests = recipe.parties[Role.ACTIVE].attacked_records, agreement.row_counts.test
-    if asked or not wants_all(request):
-        return asked
-    chosen = attacked_records(tests, scene.passive_features)
-    return chosen if chosen < tests else 0
-
-
-def _scene(request: AuditRequest, agreement: Agreement, choice: CipherChoice) -> Scene:
+def _scene(
+    federation: FederationOptions, adversary: AdversaryOptions, agreement: Agreement, choice: CipherChoice
+) -> Scene:
     return Scene(
         passive_features=sum(party.feature_count for party in agreement.parties[1:]),
-        is_white_box=not request.black_box,
-        has_records=request.auxiliary > 0,
-        is_network=bool(request.hidden),
-        is_trained=request.hidden is None,
+        is_white_box=not adversary.black_box,
+        has_records=adversary.auxiliary > 0,
+        is_network=bool(federation.hidden),
+        is_trained=federation.hidden is None,
         is_encrypted=choice.cipher == "paillier",
         packing=agreement.plan.packing,
         rerandomise=agreement.plan.rerandomise,
-        options=_with_options(request),
+        options=_with_options(federation),
     )
 
 
@@ -257,7 +243,7 @@ def plan_facts(plan: AuditPlan) -> dict[str, Any]:
     return {
         "cipher": plan.cipher.cipher,
         "why": plan.cipher.why,
-        "attacks": list(plan.request.attacks),
+        "attacks": list(plan.request.adversary.attacks),
         "left_out": {one.attack: one.reason for one in plan.left_out},
         "not_measured": list(plan.not_measured),
         "attacked_records": plan.attacked,

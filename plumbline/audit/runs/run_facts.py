@@ -41,16 +41,15 @@ class RunFacts(TypedDict, total=False):
 def new_run(plan: AuditPlan) -> AuditFolder:
     """Make the folder of a run: ``<runs>/<time>-<name>``, and nothing in it yet."""
     return AuditFolder(
-        _new_folder(plan.request.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{plan.request.title}")
+        _new_folder(plan.request.output.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{plan.request.title}")
     )
 
 
 def write_plan(run: AuditFolder, plan: AuditPlan) -> None:
     """Write the request, the plan and the versions, before anything is run, and the file that repeats it."""
-    asked = asdict(plan.request.without_passwords())
-    request = {key: str(one) if isinstance(one, Path) else one for key, one in asked.items()}
+    asked = {**plan.request.options(), **asdict(plan.request.tables.without_passwords())}
     facts = {
-        "request": request,
+        "request": {key: str(one) if isinstance(one, Path) else one for key, one in asked.items()},
         "plan": plan_facts(plan),
         "versions": versions(),
     }

@@ -78,9 +78,9 @@ def test_quiet_is_the_sentence(findings: Findings) -> None:
 
 def test_parties_are_called_by_their_tables_where_these_tell_them_apart() -> None:
     def titles(active: str, *passive: str) -> dict[str, str]:
-        return AuditRequest(active=active, passive=passive, label="y").titles
+        return AuditRequest.of(active=active, passive=passive, label="y").tables.titles
 
     assert titles("data/bank.csv", "fintech.parquet") == {"active": "bank", "passive": "fintech"}
     assert titles("a/table.csv", "b/table.csv") == {}
     assert titles("bank.csv", "postgresql://host/base?table=t") == {}
-    assert AuditRequest(data="wine").titles == {}
+    assert AuditRequest.of(data="wine").tables.titles == {}

@@ -32,8 +32,8 @@ SLOW = replace(FAST, cipher=CipherSeconds(0.1, 0.05, 0.05, 1.0))
 def planned(monkeypatch: pytest.MonkeyPatch, calibration: Calibration, **asked: Any) -> AuditPlan:
     """The plan of an audit of wine on a machine of this speed."""
     monkeypatch.setattr(module, "calibrate", lambda *_, **__: calibration)
-    request = AuditRequest(data="wine", **{"attacks": ("all",), **asked})
-    recipe = candidates(request).recipe().checked()
+    request = AuditRequest.of(data="wine", **{"attacks": ("all",), **asked})
+    recipe = candidates(request).recipe(request.tables.party_settings).checked()
     return plan_audit(request, recipe, JoinedTables(recipe.parties))
 
 
@@ -91,7 +91,7 @@ def test_a_cipher_of_the_environment_counts_as_given(monkeypatch: pytest.MonkeyP
 
 def test_a_named_attack_on_ciphertexts_is_not_called_safe_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned(monkeypatch, SLOW, attacks=("half_star", "auxiliary_ciphertext"))
-    assert plan.request.attacks == ("half_star", "auxiliary_ciphertext")
+    assert plan.request.adversary.attacks == ("half_star", "auxiliary_ciphertext")
     (sentence,) = plan.not_measured
     assert "(auxiliary_ciphertext)" in sentence
     assert planned(monkeypatch, FAST, attacks=("half_star", "auxiliary_ciphertext")).not_measured == ()
@@ -101,7 +101,7 @@ def test_a_plan_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     # A folder's request has every choice made: on a slower machine it asks for the same.
     first = planned(monkeypatch, FAST)
     monkeypatch.setattr(module, "calibrate", lambda *_, **__: SLOW)
-    recipe = candidates(first.request).recipe().checked()
+    recipe = candidates(first.request).recipe(first.recipe.tables).checked()
     again = plan_audit(first.request, recipe, JoinedTables(recipe.parties))
     assert again.request == first.request
     assert again.recipe.parties == first.recipe.parties
@@ -110,7 +110,7 @@ def test_a_plan_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_named_attacks_are_on_all_test_records_and_all_of_them_on_as_many_as_no_attack_takes_minutes_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "attacked_records", lambda tests, features: 10)
+    monkeypatch.setattr(module, "few_enough", lambda tests, features: 10)
     tests = planned(monkeypatch, FAST).test_records
     assert planned(monkeypatch, FAST).recipe.parties["active"].attacked_records == 10
     assert f"They reconstruct 10 of the {tests} test records" in shown(planned(monkeypatch, FAST))
@@ -134,7 +134,7 @@ def test_every_mounted_attack_has_its_time_by_its_label(monkeypatch: pytest.Monk
 def test_an_installed_model_is_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned(monkeypatch, FAST, hidden=(4,))
     assert [stage.name for stage in plan.forecast.stages] == ["starting", "aligning", "attacking", "judging"]
-    assert "label_recovery" not in plan.request.attacks
+    assert "label_recovery" not in plan.request.adversary.attacks
     assert plan.not_measured == ()
 
 

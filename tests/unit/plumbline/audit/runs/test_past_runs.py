@@ -17,7 +17,7 @@ OLDER, NEWER = "20260101-120000-wine", "20260202-120000-second"
 
 def make_run(folder: Path, results: dict[str, Any] | None = None, **asked: Any) -> Path:
     folder.mkdir(parents=True)
-    write_configuration(folder, AuditRequest(**{"data": "wine", **asked}), asked.get("settings", {}))
+    write_configuration(folder, AuditRequest.of(**{"data": "wine", **asked}), asked.get("settings", {}))
     if results is not None:
         (folder / "results.json").write_text(json.dumps(results))
     return folder
