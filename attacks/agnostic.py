@@ -14,7 +14,7 @@ from attacks.base import AttackSpec, require
 from attacks.registry import attack_class, load
 from attacks.views import PredictionView, ViewError
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning.approximation import confidence_scores
+from vfl.learning.confidence import confidence_scores
 
 # Below any softmax output in float64: keeps logarithms finite.
 _SMALLEST = 1e-300

@@ -100,6 +100,7 @@ class FeatureOrder:
         source="Hu, Lemmas 3.3-3.4, Theorem 3.5, Remark 4.9, Theorems E.2, F.1",
         summary="reads order and ratios of a lone feature from the residuals of training",
         cost="seconds",
+        seconds=lambda extent: 0.5 + 0.0005 * extent.steps,
     )
 
     def attack(self, view: TrainingView) -> RecoveredFeatures:

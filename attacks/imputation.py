@@ -42,6 +42,7 @@ class Imputation:
         cost="a second per 100 complete records",
         level="records",
         sees_scores=False,
+        seconds=lambda _: 1.0,
     )
 
     records: int | None = None

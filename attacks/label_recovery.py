@@ -84,6 +84,7 @@ class LabelRecovery:
         source="Hu, Theorem 4.1, Criterion 4.2, Corollary 4.5, Theorems 4.6-4.10, E.3, F.2; lattices: ours",
         summary="reads labels from the signs of residuals, or finds them as short vectors of a lattice",
         cost="seconds",
+        seconds=lambda extent: 0.5 + 0.001 * extent.steps,
     )
 
     def attack(self, view: TrainingView) -> RecoveredLabels:

@@ -25,6 +25,7 @@ class ManySessions(BayesianAdversary):
         source="this project",
         summary="puts the answers of all sessions about the same records together",
         cost="that of posterior; with score defences it grows with the number of sessions",
+        joins_sessions=True,
     )
 
     def _sessions(self, view: PredictionView) -> tuple[PredictionView, ...]:

@@ -40,7 +40,7 @@ import numpy as np
 from gmpy2 import invert, mpz, powmod
 from numpy.typing import NDArray
 
-from attacks.base import AttackSpec, Json
+from attacks.base import AttackSpec, Json, Scenario
 from attacks.recovered_values import value_arrays
 from attacks.smooth_keys import Logarithms, SmoothKey, smooth_generator
 from attacks.training import HonestFactory, SessionTerms
@@ -50,6 +50,12 @@ from vfl.crypto import CipherVector, ColumnFormats, EntryFormat, FixedPoint
 from vfl.crypto.kernels.integers import random_unit
 
 _GUARD_BITS = 40  # capacity left empty: a fresh rho**n does so with probability below 2**-40
+
+
+def _obstacle(scenario: Scenario) -> str:
+    if scenario.rerandomise:
+        return "is closed: answers carry fresh randomness"
+    return "needs ciphertexts of one value each: --no-packing" if scenario.packing else ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,7 @@ class RandomiserChannel:
         summary="reads the other party's features from the randomness of its answers",
         cost="a key of its own making, minutes of logarithms",
         conduct="replaces_messages",
+        obstacle=_obstacle,
     )
 
     def messages(self, terms: SessionTerms, honest: HonestFactory) -> "ChannelMessages":

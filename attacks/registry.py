@@ -36,6 +36,12 @@ _BUILT_IN = {
     "randomiser_channel": "attacks.randomiser_channel:RandomiserChannel",
 }
 
+# What an audit mounts unasked: on predictions that a defence changed, and on all sessions that owners allow together.
+ADAPTIVE = "posterior"
+OF_ALL_SESSIONS = "many_sessions"
+# What a reader is told to mount who tried none of their conduct.
+REPLACING = ("auxiliary_ciphertext", "randomiser_channel")
+
 ENTRY_POINT_GROUP = "plumbline.attacks"
 REGISTRY = PluginRegistry("attack", ENTRY_POINT_GROUP, _BUILT_IN, UnknownAttack)
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning.approximation import residual_columns
-from vfl.learning.initialisation import INITIALISATIONS
+from vfl.learning.linear.initialisation import INITIALISATIONS
+from vfl.learning.linear.scheme import residual_columns
 from vfl.theory.training import Approximation, OracleRun, check_approximation
 
 # The peer of equations whose unknown is the whole residual.

@@ -90,7 +90,7 @@ def accuracy(session: Session, seed: int) -> float:
         VerticalData(list(session.blocks), session.labels, classes=session.agreement.classes),
         [
             initial_weights(
-                plan.initialisation,
+                plan.learner_options["initialisation"],
                 block.shape[1],
                 columns,
                 total_features=session.agreement.total_features,
@@ -99,7 +99,9 @@ def accuracy(session: Session, seed: int) -> float:
             for block in session.blocks
         ],
         GradientDescent(
-            BatchSchedule(split.train, plan.batch_size, seed), epochs=plan.epochs, learning_rate=plan.learning_rate
+            BatchSchedule(split.train, plan.batch_size, seed),
+            epochs=plan.epochs,
+            learning_rate=plan.learner_options["learning_rate"],
         ),
     )
     logits = sum(block[split.test] @ own for block, own in zip(session.blocks, weights, strict=True))

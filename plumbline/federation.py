@@ -215,7 +215,7 @@ class Federation:
         request = active_pb2.TrainRequest()
         if changes:
             _check_terms(changes)
-            plan = replace(self.status(quick=True).own_plan, **changes)
+            plan = self.status(quick=True).own_plan.changed(**changes)
             plan.check()
             request.plan.CopyFrom(plan.to_message())
         outcome: TrainingOutcome | None = None
@@ -373,8 +373,8 @@ def _check_address(address: str) -> None:
 
 
 def _check_terms(changes: Mapping[str, Any]) -> None:
-    """Raises ValueError for what is no field of a training plan."""
-    known = TrainingPlan.__dataclass_fields__
+    """Raises ValueError for what is neither a field of a training plan nor an option of the learner linear."""
+    known = {**TrainingPlan().terms, "learner_options": {}}
     if unknown := [name for name in changes if name not in known]:
         meant = did_you_mean(unknown[0], known)
         raise ValueError(f"A training has no {unknown[0]!r}.{meant} Its terms: {', '.join(known)}.")

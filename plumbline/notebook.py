@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 
 from plumbline.html import template
-from plumbline.judge.answer import HEADLINE, ColumnAnswer
+from plumbline.judge.answer import ColumnAnswer
+from plumbline.judge.federation_part import HEADLINE
 from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
 from plumbline.spreadsheets import write_csv

@@ -5,8 +5,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from plumbline.html import template
 from studies.catalogue import STUDIES
+from studies.page.panel_charts import PAGES
 from studies.page.writing import LIGHTS, put
 
 
@@ -19,7 +19,7 @@ def write_index(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "index.html"
     studies = [_entry(folder, name) for name in STUDIES]
-    put(page, template("index.html").render(studies=studies, lights=LIGHTS))
+    put(page, PAGES.get_template("index.html").render(studies=studies, lights=LIGHTS))
     return page
 
 

@@ -20,13 +20,11 @@ from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
 from plumbline.federation import FederationFailed
 from plumbline.job_progress import NoProgress, RunProgress
-from plumbline.judge.answer import HEADLINE
-from plumbline.judge.answering import ON_CIPHERTEXTS
+from plumbline.judge.answer import is_open
 from plumbline.judge.federation_part import at
-from plumbline.judge.findings import Findings, read_findings
-from plumbline.judge.lights import is_open
-from plumbline.judge.trials import DefenceTrial
-from plumbline.judge.wording import listed
+from plumbline.judge.findings import DefenceTrial, Findings, read_findings
+from plumbline.judge.sentences import ON_CIPHERTEXTS
+from plumbline.judge.words import listed
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
 from services.common.run_files import parsed, read_json
@@ -141,18 +139,18 @@ def try_defences(
 
 def cipher_of_trials(findings: Findings) -> CipherName:
     """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts."""
-    told = [one.attack for one in findings.training if one.levels and at(one.levels, HEADLINE).is_exposed]
+    told = [one.attack for one in findings.training if one.levels and at(one.levels).is_exposed]
     return "paillier" if set(told) & set(ON_CIPHERTEXTS) else "plain"
 
 
 def exposed_columns(findings: Findings) -> int:
     """How many columns tell something beyond chance at the headline level."""
-    return sum(at(column.levels, HEADLINE).is_exposed for column in findings.answer.columns)
+    return sum(at(column.levels).is_exposed for column in findings.answer.columns)
 
 
 def exposed_labels(findings: Findings) -> int:
     """How many attacks on labels tell something beyond chance at the headline level."""
-    return sum(at(levels, HEADLINE).is_exposed for levels in findings.answer.label_levels)
+    return sum(at(levels).is_exposed for levels in findings.answer.label_levels)
 
 
 def judged_trial(
@@ -196,7 +194,7 @@ def _unmet(before: Findings, after: Findings) -> str:
         return "None of the mounted attacks on predictions can be tried against it: what it stops was not measured."
     if exposed_labels(before) and len(after.answer.label_levels) < len(before.answer.label_levels):
         return "An attack on labels could not be tried against it: what it stops was not measured."
-    leaked = {(one.party, one.column) for one in before.answer.columns if at(one.levels, HEADLINE).is_exposed}
+    leaked = {(one.party, one.column) for one in before.answer.columns if at(one.levels).is_exposed}
     unknown = [one.column for one in after.answer.columns if (one.party, one.column) in leaked and is_open(one.levels)]
     if unknown:
         return f"Too few records were attacked to tell from chance what is left of {listed(unknown)}."

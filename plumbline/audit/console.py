@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from plumbline.audit.leakage_words import (
-    HEADLINE,
-    at,
+from plumbline.judge.federation_part import HEADLINE, at
+from plumbline.judge.measures import Interval
+from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
+from plumbline.judge.summary import RunSummary, expectations
+from plumbline.judge.training import TrainingFinding
+from plumbline.judge.words import (
     bare_part_words,
     category_name,
     column_name,
@@ -19,10 +22,6 @@ from plumbline.audit.leakage_words import (
     ranked,
     verdict_sentences,
 )
-from plumbline.judge.measures import Interval
-from plumbline.judge.predictions import AttackFinding, BaselineFinding, PredictionFindings
-from plumbline.judge.summary import RunSummary, expectations
-from plumbline.judge.training import TrainingFinding
 from plumbline.terminal import shown_text
 from plumbline.width_words import narrow_words
 from services.common.agreement import Agreement, TrainingPlan

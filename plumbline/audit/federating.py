@@ -88,7 +88,7 @@ def _await_attacks(run: AuditFolder, processes: LocalProcesses, progress: RunPro
 
 def _mounts_in_training(name: str, settings: Settings) -> bool:
     role = role_of(name)
-    if role is not Role.PASSIVE or settings.installed_model:
+    if role is not Role.PASSIVE or settings.model:
         return False
     _, in_training = load_attacks(settings.attacks, settings.attack_options, role)
     return bool(in_training)

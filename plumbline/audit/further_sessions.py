@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 import attacks
 from attacks import AuxiliaryRows, PassiveMoments, PredictionView
 from defences import NoiseSource, ScoreDefence
-from plumbline.audit.planning.applicable import MANY_SESSIONS, labels_of
+from plumbline.audit.planning.applicable import labels_of
 from plumbline.audit.planning.plan import AuditPlan
 from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
@@ -41,13 +41,14 @@ from vfl.data.faults import counted
 from vfl.learning import (
     BatchSchedule,
     GradientDescent,
+    LinearPart,
+    OwnData,
+    Part,
     ResidualScheme,
     VerticalData,
     confidence_scores,
-    initial_weights,
     train_centrally,
 )
-from vfl.learning.networks import DenseNetwork
 
 # More records would change the weights no further than these do.
 MOST_RECORDS, _BATCH_SIZE = 2_000, 32
@@ -150,25 +151,19 @@ class ClearSessions:
         return data.aligned(aligned.rows, self.agreement.plan).features
 
     def _drawn(self, name: str, generator: np.random.Generator) -> FloatArray:
-        plan = self.agreement.plan
+        plan, agreement = self.agreement.plan, self.agreement
         # From zeros the active party would get the same model again and again.
-        kind = "xavier" if name == Role.ACTIVE else plan.initialisation
-        return initial_weights(
-            kind,
-            self._features[name].shape[1],
-            self._scheme.columns,
-            total_features=self.agreement.total_features,
-            generator=generator,
-        )
+        learner = (plan.changed(initialisation="xavier") if name == Role.ACTIVE else plan).family
+        features = self._features[name].shape[1]
+        return learner.begin(OwnData(features, None, agreement.classes, agreement.total_features, generator)).weights
 
     def _model(self, name: str, weights: FloatArray) -> PartyModel:
-        part = DenseNetwork((weights,), (np.zeros(weights.shape[1]),))
         labels = self._tables.labels if name == Role.ACTIVE else None
-        return PartyModel(self.agreement, name, self._features[name], part, 1, b"", labels)
+        return PartyModel(self.agreement, name, self._features[name], LinearPart(weights), 1, b"", labels)
 
-    def _disclosed(self, model: PartyModel) -> DenseNetwork:
-        has_part = bool(model.parameters.weights[0].any())
-        return model.disclosed_by(self._defences[model.name]) if has_part else model.parameters
+    def _disclosed(self, model: PartyModel) -> Part:
+        has_part = bool(model.part.arrays()["weights"].any())
+        return model.disclosed_by(self._defences[model.name]) if has_part else model.part
 
     def _auxiliary(self, models: Mapping[str, PartyModel], known: IntArray) -> AuxiliaryRows:
         tables = self._tables
@@ -195,7 +190,7 @@ def without_training(view: PredictionView) -> PredictionView:
     return replace(view, labels=None, features_train=None, moments=None)
 
 
-# Of more columns sampling takes minutes: their posterior is computed in closed form.
+# Of more columns an attack on many sessions may take minutes.
 _MOST_SAMPLED = 64
 
 
@@ -218,7 +213,7 @@ def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder,
     agreement = folder.record(Role.ACTIVE).agreement
     if limit is None or agreement is None or not any(one.batch == 0 for one in outcomes):
         return
-    if mounted := labels_of(plan.request.adversary.levels, limit):
+    if mounted := labels_of(plan.request.adversary.attacks, plan.request.adversary.levels, limit):
         sessions = ClearSessions(tables, plan.recipe.parties, agreement)
         limit = replace(limit, records=len(sessions.training_rows))
         with _logged(run.logs / "auditor.log"):
@@ -284,13 +279,16 @@ def _delivered(folder: RunFolder, rows: IntArray) -> FloatArray:
     return np.array(record.test_scores)[[place[row] for row in rows.tolist()]]
 
 
-def _attacked(view: attacks.PredictionView, mounted: Mapping[str, str], limit: SessionLimit) -> AttackedBatch:
-    """What the attack finds at each level, in the words of a hosted one."""
+def _attacked(
+    view: attacks.PredictionView, mounted: Mapping[str, tuple[str, Mapping[str, Any]]], limit: SessionLimit
+) -> AttackedBatch:
+    """What each attack finds at each level, in the words of a hosted one."""
     batch = AttackedBatch(0, view.n)
     is_wide = view.d > _MOST_SAMPLED
     seen = _without_values(view) if is_wide else view
-    for label, prior in mounted.items():
-        attack = attacks.load_prediction(MANY_SESSIONS, prior=prior, box=not is_wide)
+    for label, (name, options) in mounted.items():
+        wide = attacks.spec_of(name).when_wide if is_wide else {}
+        attack = attacks.load_prediction(name, **{**options, **wide})
         batch.mount(Mounted(label, attack, lambda: seen))
     made = len(view.earlier)
     simulated = (

@@ -18,7 +18,7 @@ from defences import defence_class
 from plumbline.audit.candidates import most_trials, read_trials, try_defences
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
 from plumbline.audit.federating import run_federation
-from plumbline.audit.planning.applicable import MANY_SESSIONS, labels_of
+from plumbline.audit.planning.applicable import labels_of
 from plumbline.audit.planning.plan import AuditPlan, candidates, plan_audit
 from plumbline.audit.report import write_report
 from plumbline.audit.request import AuditRequest
@@ -28,10 +28,9 @@ from plumbline.audit.runs.run_status import run_at_work
 from plumbline.audit.tables import JoinedTables, examine_tables, print_tables
 from plumbline.audit.verdict import print_findings
 from plumbline.job_progress import NoProgress, RunProgress, duration_words, shown_progress
-from plumbline.judge.answering import ON_CIPHERTEXTS
-from plumbline.judge.findings import Findings, read_findings
-from plumbline.judge.how_far import Progress
-from plumbline.judge.trials import recommendation_words
+from plumbline.judge import Progress
+from plumbline.judge.findings import Findings, read_findings, recommendation_words
+from plumbline.judge.sentences import ON_CIPHERTEXTS
 from services.common.durable import write_durably
 from services.common.settings import settings_of
 
@@ -185,9 +184,10 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             f"They reconstruct {plan.attacked:,} of the {plan.test_records:,} test records; "
             f"--set attacked_records={plan.test_records} takes all."
         )
-    if plan.limit is not None and labels_of(adversary.levels, plan.limit):
+    if plan.limit is not None and (together := labels_of(adversary.attacks, adversary.levels, plan.limit)):
+        names = " and ".join(dict.fromkeys(name for name, _ in together.values()))
         yield (
-            f"Afterwards {MANY_SESSIONS} puts {plan.limit.sessions} sessions about the same records together, the most "
+            f"Afterwards {names} puts {plan.limit.sessions} sessions about the same records together, the most "
             f"that PLUMBLINE_MOST_FORMS={plan.limit.share:g} allows: --most-forms says what owners will set."
         )
     if plan.left_out:

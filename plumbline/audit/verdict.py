@@ -6,10 +6,11 @@ from rich.table import Table
 from rich.text import Text
 
 from plumbline.audit.console import print_prediction_findings, print_predictions, print_summary, print_training_findings
-from plumbline.audit.leakage_words import at, bare_part_words, part_words
 from plumbline.audit.request import Verbosity
 from plumbline.judge.answer import Answer, Light, PartyAnswer
+from plumbline.judge.federation_part import at
 from plumbline.judge.findings import Findings
+from plumbline.judge.words import bare_part_words, part_words
 from plumbline.terminal import shown_text
 from services.common.run_records import NOT_APPLICABLE
 

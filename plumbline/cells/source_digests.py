@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from pathlib import Path
 WHOLE = ("attacks", "defences", "vfl")
 # What measures a cell; the rest of it is followed from here.
 _MEASURING = "plumbline.cells.jobs"
-# These show, run and keep what was measured. The names without a dot beneath are what a package brings at its top.
-_ASIDE = ("plumbline.charts", "studies.page", "studies.study", "plumbline.html")
+# These show, run and keep what was measured; another package names its own as ``ASIDE`` at its top. The names without a
+# dot beneath are what a package brings at its top.
+_ASIDE = ("plumbline.charts", "plumbline.html")
 _TOPS = ("plumbline", "plumbline.cells")
 OURS = ("plumbline", "services", "protos", *WHOLE)
 _MODULE = re.compile(r"[a-z_]\w*(\.\w+)+(:\w+)?")
@@ -60,7 +62,17 @@ def imports_torch(module: str) -> bool:
 
 
 def _aside(name: str) -> bool:
-    return name in _TOPS or any(name == one or name.startswith(f"{one}.") for one in _ASIDE)
+    aside = (*_ASIDE, *_named_aside(name.partition(".")[0]))
+    return name in _TOPS or any(name == one or name.startswith(f"{one}.") for one in aside)
+
+
+@cache
+def _named_aside(package: str) -> tuple[str, ...]:
+    """What a package says of itself that it only shows."""
+    try:
+        return tuple(getattr(import_module(package), "ASIDE", ()))
+    except Exception:
+        return ()  # what is wrong with it is said where it is used
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The command's verbs. Each imports what it needs when it runs: a service starts without the auditor's tools."""
+"""The command's own verbs. Each imports what it needs when it runs: a service starts without the auditor's tools."""
 
 import sys
 from typing import Annotated
@@ -14,9 +14,8 @@ from plumbline.cli.output import console_errors, console_out
 from plumbline.cli.plugins import attacks, defences
 from plumbline.cli.preflight import preflight
 from plumbline.cli.services import certs, serve, settings_help
+from plumbline.cli.verbs import Verbs
 from plumbline.cli.watching import status
-from studies.cli import benchmarks, papers
-from studies.cli.sweeps import SWEEP_EXAMPLE, sweep
 
 _STATUSES = """\b
 Exit status: 0 done; 1 something unexpected; 2 a mistake that you can mend, in
@@ -24,7 +23,9 @@ a sentence; 3 more leaked than --fail-above allows; 130 interrupted.
 Every command that prints results takes --json. TAB completes names once you
 have run `plumbline --install-completion`."""
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False, epilog=_STATUSES)
+app = typer.Typer(
+    cls=Verbs, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False, epilog=_STATUSES
+)
 
 
 def _show_version(wanted: bool) -> None:
@@ -48,16 +49,13 @@ def plumbline(
         raise typer.Exit(2)
 
 
-# In this order in the help.
+# In this order in the help; what packages bring follows.
 app.command(epilog=settings_help())(serve)
 for command in (certs, preflight, audit, train, cancel, predict, status, attacks, defences, reports.report):
     app.command()(command)
 app.add_typer(reports.app, name="runs")
 app.add_typer(state.app, name="state")
 app.add_typer(datasets.app, name="datasets")
-app.add_typer(papers.app, name="figures")
-app.command(epilog=SWEEP_EXAMPLE)(sweep)
-app.add_typer(benchmarks.app, name="bench")
 lay_out_examples(app)
 
 # typer keeps click's errors to itself, but for this one.

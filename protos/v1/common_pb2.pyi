@@ -46,9 +46,6 @@ class TrainingPlan(_message.Message):
 
     EPOCHS_FIELD_NUMBER: _builtins.int
     BATCH_SIZE_FIELD_NUMBER: _builtins.int
-    LEARNING_RATE_FIELD_NUMBER: _builtins.int
-    L2_FIELD_NUMBER: _builtins.int
-    INITIALISATION_FIELD_NUMBER: _builtins.int
     VALIDATION_FRACTION_FIELD_NUMBER: _builtins.int
     TEST_FRACTION_FIELD_NUMBER: _builtins.int
     PATIENCE_FIELD_NUMBER: _builtins.int
@@ -59,15 +56,13 @@ class TrainingPlan(_message.Message):
     FEATURE_FRACTION_BITS_FIELD_NUMBER: _builtins.int
     RESIDUAL_FRACTION_BITS_FIELD_NUMBER: _builtins.int
     RESIDUAL_INTEGER_BITS_FIELD_NUMBER: _builtins.int
-    INSTALLED_MODEL_FIELD_NUMBER: _builtins.int
     RERANDOMISE_FIELD_NUMBER: _builtins.int
+    PROTOCOL_FIELD_NUMBER: _builtins.int
+    LEARNER_FIELD_NUMBER: _builtins.int
+    LEARNER_OPTIONS_FIELD_NUMBER: _builtins.int
     epochs: _builtins.int
     batch_size: _builtins.int
     """As proposed, 0 leaves it to the coordinator, which fixes it by the table's size; an agreement has the fixed one."""
-    learning_rate: _builtins.float
-    l2: _builtins.float
-    initialisation: _builtins.str
-    """zero, xavier, kaiming or normal."""
     validation_fraction: _builtins.float
     test_fraction: _builtins.float
     patience: _builtins.int
@@ -84,18 +79,18 @@ class TrainingPlan(_message.Message):
     """Fixed point: fraction bits of features; fraction and integer bits of residuals."""
     residual_fraction_bits: _builtins.int
     residual_integer_bits: _builtins.int
-    installed_model: _builtins.bool
-    """Each party brings its part of a model that was trained elsewhere; nothing is trained here."""
     rerandomise: _builtins.bool
     """False is INSECURE: answers keep the key holder's randomness, as in common implementations (randomiser channel)."""
+    protocol: _builtins.str
+    """How sums are asked for: hu."""
+    learner: _builtins.str
+    """What is trained, by name, and all of its options: a JSON object, at most 4,096 bytes."""
+    learner_options: _builtins.str
     def __init__(
         self,
         *,
         epochs: _builtins.int = ...,
         batch_size: _builtins.int = ...,
-        learning_rate: _builtins.float = ...,
-        l2: _builtins.float = ...,
-        initialisation: _builtins.str = ...,
         validation_fraction: _builtins.float = ...,
         test_fraction: _builtins.float = ...,
         patience: _builtins.int = ...,
@@ -106,12 +101,14 @@ class TrainingPlan(_message.Message):
         feature_fraction_bits: _builtins.int = ...,
         residual_fraction_bits: _builtins.int = ...,
         residual_integer_bits: _builtins.int = ...,
-        installed_model: _builtins.bool = ...,
         rerandomise: _builtins.bool = ...,
+        protocol: _builtins.str = ...,
+        learner: _builtins.str = ...,
+        learner_options: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "cipher", b"cipher", "epochs", b"epochs", "feature_fraction_bits", b"feature_fraction_bits", "initialisation", b"initialisation", "installed_model", b"installed_model", "key_bits", b"key_bits", "l2", b"l2", "learning_rate", b"learning_rate", "packing", b"packing", "patience", b"patience", "rerandomise", b"rerandomise", "residual_fraction_bits", b"residual_fraction_bits", "residual_integer_bits", b"residual_integer_bits", "seed", b"seed", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "cipher", b"cipher", "epochs", b"epochs", "feature_fraction_bits", b"feature_fraction_bits", "key_bits", b"key_bits", "learner", b"learner", "learner_options", b"learner_options", "packing", b"packing", "patience", b"patience", "protocol", b"protocol", "rerandomise", b"rerandomise", "residual_fraction_bits", b"residual_fraction_bits", "residual_integer_bits", b"residual_integer_bits", "seed", b"seed", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -132,7 +132,7 @@ class Job:
         rows = self._align()
         self._observer.stage("agreeing")
         training = self._agree(terms, rows)
-        if plan.installed_model:
+        if not plan.family.spec.trains:
             outcome = JobOutcome(self.session_id, len(rows), 0, 0)
         else:
             self._observer.stage("training")
@@ -222,7 +222,7 @@ class Job:
         plan, settings = session.agreement.plan, self._context.settings
         self._record.note(
             warnings=list(session.terms_warnings),
-            simulation=[*self._data.simulation, *([_INSTALLED] if plan.installed_model else [])],
+            simulation=[*self._data.simulation, *([_INSTALLED] if not plan.family.spec.trains else [])],
             class_names=list(self._labels.class_names),
             transport=settings.transport,
             attacks=list(settings.attacks),
@@ -297,7 +297,7 @@ class Job:
         self._ending.check()
         self.quality = ScoreQuality.of(scores, labels)
         self._record.note(test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=labels.tolist())
-        self._record.finish(training.weights)
+        self._record.finish(training.model.part)
         return scores
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:

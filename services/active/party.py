@@ -15,7 +15,7 @@ from services.active.presence import Presence
 from services.active.progress import JobProgress, ProgressMeter
 from services.active.scoring import Predictions, Scoring
 from services.active.serving import Serving
-from services.adversary.knowledge import Beforehand, Knowledge
+from services.adversary.knowledge import Beforehand, Knowledge, disclosed_parts
 from services.adversary.predictions import AttackHost, spread
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import (
@@ -249,11 +249,10 @@ class ActiveParty:
 
     def _knowledge_of(self, model: TrainedModel) -> Knowledge:
         """Collect what the passive parties disclose. One that discloses nothing makes it a black box."""
-        parts = [party.disclose_parameters(model.session_id) for party in self._passive_parties.values()]
-        disclosed = tuple(part for part in parts if part is not None)
+        shown = {name: party.disclose_parameters(model.session_id) for name, party in self._passive_parties.items()}
         known = Knowledge(
             model.model,
-            disclosed if len(disclosed) == len(parts) else None,
+            disclosed_parts(shown, model.model.agreement),
             moments=self._beforehand.moments,
             order=model.kept.order,
         )

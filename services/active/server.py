@@ -88,7 +88,7 @@ def run(settings: Settings) -> None:
     transport = make_transport(settings, Role.ACTIVE)
     name = transport.identity.name
     on_predictions, in_training = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
-    data = load_party_data(settings, with_bias=not settings.installed_model)
+    data = load_party_data(settings, with_bias=settings.model is None)
     state = open_state(settings.state_dir, transport.identity)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)

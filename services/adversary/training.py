@@ -178,12 +178,10 @@ class TrainingAdversary:
             ),
             peer_features={peer.name: peer.feature_count for peer in agreement.peers_of(self._name)},
             label_party=None if is_active else agreement.active.name,
-            learning_rate=plan.learning_rate,
             classes=agreement.classes,
             batch_size=plan.batch_size,
-            initialisation=plan.initialisation,
             labels=model.labels_of(rows) if is_active else None,
-            l2=plan.l2,
+            **plan.learner_options,
             share_step=step_size,
             steps_per_epoch=training.schedule.steps_per_epoch,
         )

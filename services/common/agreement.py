@@ -1,17 +1,24 @@
 """The public terms of a session as immutable values, their checks, and their place on the wire."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from protos.v1 import common_pb2
 from services.common import limits
-from services.common.announced import AnnouncedDefence, check_announced
+from services.common.announced import AnnouncedDefence, check_announced, options_in
 from services.common.errors import InvalidMessage, one_line
 from services.common.identity import Role, role_of
 from vfl.crypto.widths import ColumnWidths
-from vfl.learning import INITIALISATIONS, RowCounts, count_rows, residual_columns
+from vfl.learning import Learner, RowCounts, count_rows
+from vfl.learning import registry as learners
 
+PROTOCOLS = ("hu",)
 CIPHERS = {"paillier": common_pb2.CIPHER_PAILLIER, "plain": common_pb2.CIPHER_PLAIN}
 _CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
 
@@ -35,24 +42,6 @@ class TrainingPlan:
         0,
         "Records per step, at most: an epoch's steps share them evenly. 0: follows the table's size.",
         *_from_to(0, limits.BATCH_SIZE),
-    )
-    learning_rate: float = _term(
-        0.5,
-        "Constant step size.",
-        lambda value: 0 < value <= limits.LEARNING_RATE,
-        f"a positive number up to {limits.LEARNING_RATE:g}",
-    )
-    l2: float = _term(
-        0.0,
-        "Weight of the squared norm; spares the bias.",
-        lambda value: 0 <= value <= limits.LEARNING_RATE,
-        f"from 0 to {limits.LEARNING_RATE:g}",
-    )
-    initialisation: str = _term(
-        "xavier",
-        "Of the weights. zero shows the first batch's labels to who solves for them.",
-        lambda value: value in INITIALISATIONS,
-        f"one of {', '.join(INITIALISATIONS)}",
     )
     validation_fraction: float = _term(0.1, "Of the aligned records.", lambda value: 0 <= value < 1, "in [0, 1)")
     test_fraction: float = _term(0.2, "Of the aligned records.", lambda value: 0 <= value < 1, "in [0, 1)")
@@ -95,8 +84,40 @@ class TrainingPlan:
     residual_integer_bits: int = _term(
         7, "Residuals stay below 2 to this power.", lambda value: 1 <= value <= 14, "from 1 to 14"
     )
-    installed_model: bool = _term(False, "Whether each party brings its part of a model; nothing is trained.")
     rerandomise: bool = _term(True, "off: INSECURE, answers keep the key holder's randomness.")
+    protocol: str = _term(
+        "hu", "How sums are asked for.", lambda value: value in PROTOCOLS, f"one of {', '.join(PROTOCOLS)}"
+    )
+    learner: str = _term("linear", "What is trained.")
+    # All of them, as JSON has them. Not in the hash, which a dict has none of.
+    learner_options: Mapping[str, Any] = field(default_factory=dict, hash=False, metadata={"holds": None})
+
+    def __post_init__(self) -> None:
+        with suppress(ValueError, TypeError):  # ``check`` says why
+            options = {one.name: getattr(self.family, one.name) for one in fields(self.family) if one.init}  # type: ignore[arg-type]
+            object.__setattr__(self, "learner_options", json.loads(json.dumps(options)))
+
+    @cached_property
+    def family(self) -> Learner:
+        """The learner that the plan names, with its options.
+
+        Raises:
+            ValueError: for a name that no learner has, with the known ones, and for options that it doesn't take.
+        """
+        return learners.load(self.learner, **self.learner_options)
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """Every term by its name, the learner's options among them."""
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "learner_options"}
+        return {**own, **self.learner_options}
+
+    def changed(self, **changes: Any) -> "TrainingPlan":
+        """The plan with other terms; an option of its learner, or of the one that is named, goes by its own name."""
+        own = {name: value for name, value in changes.items() if name in TrainingPlan.__dataclass_fields__}
+        options = {name: value for name, value in changes.items() if name not in own}
+        kept = {} if own.get("learner", self.learner) != self.learner else self.learner_options
+        return replace(self, **{"learner_options": {**kept, **options}, **own})
 
     @classmethod
     def what_is_expected_of(cls, name: str, value: Any) -> str:
@@ -110,6 +131,12 @@ class TrainingPlan:
             value = getattr(self, one.name)
             if expected := self.what_is_expected_of(one.name, value):
                 raise InvalidMessage(f"Expected {one.name} to be {expected}, got {one_line(repr(value))}.")
+        try:
+            forwards, _ = self.family.spec.forwards, json.dumps(self.learner_options)
+        except (ValueError, TypeError) as error:
+            raise InvalidMessage(one_line(str(error))) from error
+        if forwards:
+            raise InvalidMessage(f"The learner {self.learner} forwards a layer: protocol={self.protocol} carries none.")
         if self.residual_fraction_bits + self.residual_integer_bits > 52:
             raise InvalidMessage(
                 "residual_fraction_bits + residual_integer_bits must be at most 52: lower one of them."
@@ -121,16 +148,37 @@ class TrainingPlan:
 
     def to_message(self) -> common_pb2.TrainingPlan:
         """Write the plan as a message."""
-        return common_pb2.TrainingPlan(**{**asdict(self), "cipher": CIPHERS[self.cipher]})
+        options = json.dumps(self.learner_options, sort_keys=True)
+        return common_pb2.TrainingPlan(**{**asdict(self), "cipher": CIPHERS[self.cipher], "learner_options": options})
 
     @classmethod
     def from_message(cls, message: common_pb2.TrainingPlan) -> "TrainingPlan":
         """Read and check a plan; raises InvalidMessage."""
         values: dict[str, Any] = {name: getattr(message, name) for name in cls.__dataclass_fields__}
+        if not message.learner:
+            raise InvalidMessage(
+                "The plan names no learner: whoever proposes it runs an older version of Plumbline."
+                " Run one version everywhere."
+            )
+        values["learner_options"] = options_in(message.learner_options, one_line(message.learner))
         values["cipher"] = _CIPHER_NAMES.get(message.cipher, "unspecified")
         plan = cls(**values)
         plan.check()
         return plan
+
+
+def plan_content(content: Any) -> Any:
+    """A plan as JSON stores it, its learner's options beside the other keys, as ``TrainingPlan`` has it.
+
+    Before plans named a learner, ``installed_model`` said that nothing is trained.
+    """
+    if not isinstance(content, dict) or "learner_options" in content:
+        return content
+    own = {key: content[key] for key in content if key in TrainingPlan.__dataclass_fields__}
+    options = {key: content[key] for key in content if key not in own}
+    if options.pop("installed_model", False):
+        return {**own, "learner": "installed"}
+    return {**own, "learner_options": options}
 
 
 @dataclass(frozen=True)
@@ -213,7 +261,7 @@ class Agreement:
     """
 
     session_id: str
-    plan: TrainingPlan
+    plan: Annotated[TrainingPlan, BeforeValidator(plan_content)]
     classes: int
     parties: tuple[PartyDescription, ...]
     score_defences: tuple[str, ...] = ()
@@ -256,8 +304,8 @@ class Agreement:
 
     @property
     def residual_columns(self) -> int:
-        """Columns of the residual."""
-        return residual_columns(self.classes)
+        """Columns of what is sent in a step, as the learner says: shares of the residual, for most."""
+        return self.plan.family.columns(self.classes)
 
     @property
     def row_counts(self) -> RowCounts:

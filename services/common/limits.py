@@ -31,8 +31,6 @@ EPOCHS = 10_000
 BATCH_SIZE = 1 << 20
 # Of a session: each leaves a record of some 500 bytes in every party.
 STEPS = 1_000_000
-# Beyond it every training diverges in its first step, whatever the data.
-LEARNING_RATE = 1e9
 # All epochs' weights of one party stay in memory until one is kept.
 KEPT_WEIGHTS_BYTES = 256 << 20
 # One step's ciphertexts from one party to another; a party holds up to four such vectors per peer.
@@ -47,8 +45,8 @@ DISCLOSURE_DEFENCES = 32
 # Bytes of the JSON of one defence's options, and how many options may be withheld: ours have a few numbers and words.
 OPTIONS_BYTES = 4_096
 OPTIONS = 32
-# Layers of a disclosed model; their sizes are bounded by one message.
-LAYERS = 32
+# Arrays of a disclosed part of a model; their sizes are bounded by one message.
+PART_ARRAYS = 65
 # Of a share of a logit, a Gram matrix's entry, and a disclosed weight: the square of the sum of all parties' shares is
 # still a finite number.
 LARGEST_SHARE = 1e150

@@ -125,12 +125,12 @@ class RunFolder:
     def _record_file(self, party: str) -> Path:
         return self._at(f"{party}.json")
 
-    def write_weights(self, party: str, weights: PartyWeights) -> None:
-        """Write ``<party>-weights.npz``."""
-        _write_arrays(self._weights_file(party), vars(weights))
+    def write_part(self, party: str, arrays: Mapping[str, NDArray[Any]], features: NDArray[np.str_]) -> None:
+        """Write ``<party>-weights.npz``: all that the party's part is made of, and the names of its features."""
+        _write_arrays(self._weights_file(party), {**arrays, "features": features})
 
     def weights(self, party: str) -> PartyWeights:
-        """Read ``<party>-weights.npz``."""
+        """Read ``<party>-weights.npz`` of a linear model."""
         return arrays_as(PartyWeights, self._weights_file(party), _NO_ARRAYS)
 
     def _weights_file(self, party: str) -> Path:

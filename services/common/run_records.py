@@ -14,7 +14,7 @@ from pydantic import Field
 
 from attacks import Level
 from services.common import limits
-from services.common.agreement import Agreement
+from services.common.agreement import Agreement, TrainingPlan
 from services.common.run_files import Holds
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data.columns import FeatureKind
@@ -343,7 +343,12 @@ class FoundValues:
 
 
 # A mapping whose entries stand beside the other keys of its record.
-INLINE: dict[type, str] = {StepRecord: "seconds", DefencePrediction: "facts", TrainingAttackOutcome: "facts"}
+INLINE: dict[type, str] = {
+    TrainingPlan: "learner_options",
+    StepRecord: "seconds",
+    DefencePrediction: "facts",
+    TrainingAttackOutcome: "facts",
+}
 
 
 def content_of(value: Any) -> Any:

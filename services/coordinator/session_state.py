@@ -6,7 +6,7 @@ from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.scores import PartialScores
 from services.coordinator.kept_sessions import KeptSession
-from vfl.learning import RowCounts, count_rows, residual_columns
+from vfl.learning import RowCounts, count_rows
 
 # Requests of each party whose scores were never asked for (their active party failed half-way), and what all hold.
 _KEPT_REQUESTS = 64
@@ -55,8 +55,8 @@ class SessionState:
 
     @property
     def columns(self) -> int:
-        """Columns of partial scores: an installed model gives one per class, whatever their number."""
-        return self.classes if self.plan.installed_model else residual_columns(self.classes)
+        """Columns of partial scores, as the learner says."""
+        return self.plan.family.outputs(self.classes)
 
     @property
     def most_answers(self) -> int:

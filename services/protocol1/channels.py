@@ -11,11 +11,6 @@ from vfl.crypto.widths import ColumnFormats
 from vfl.learning import smallest_batch
 from vfl.theory.label_sums import most_labels_told
 
-# One equation tells several labels while weights are near their start, more where that is all but zero. Measured:
-# docs/decisions/0005. From zero itself the first step tells most, and has its own count: labels_from_zero.
-LABELS_PER_EQUATION = 4
-LABELS_PER_EQUATION_NEAR_ZERO = 7
-
 
 @dataclass(frozen=True)
 class Channel:
@@ -26,7 +21,7 @@ class Channel:
         peer: the party that asks for decryptions.
         rows: records of the smallest batch. A column of residuals has as many unknowns.
         capacity: how many equations the answers of one step hold.
-        unknowns_per_equation: 1 for residuals, LABELS_PER_EQUATION or more where they tell labels.
+        unknowns_per_equation: 1 for residuals, what the learner says where they tell labels.
         labels_from_zero: the most records whose labels the honest sums determine if residuals are labels alone,
             and each label as frequent as any.
     """
@@ -161,4 +156,4 @@ def _mean_bits(features: ColumnFormats) -> float:
 def _unknowns_per_equation(agreement: Agreement, key_holder: PartyDescription) -> int:
     if key_holder != agreement.active:
         return 1
-    return LABELS_PER_EQUATION_NEAR_ZERO if agreement.plan.initialisation == "normal" else LABELS_PER_EQUATION
+    return agreement.plan.family.tells().labels

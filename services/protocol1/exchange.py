@@ -14,7 +14,7 @@ decryption of a step is answered once. A peer is at most one step ahead or behin
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -53,6 +53,7 @@ class GradientExchange:
     Arguments:
         cipher: makes and reads the messages.
         peers: names of the other parties.
+        senders: who sends residuals in a step; all, unless told otherwise.
         steps: how many the session has.
         rows_of_step: how many records a step has; public.
         timeout: seconds to wait for a peer's message.
@@ -66,9 +67,11 @@ class GradientExchange:
         steps: int,
         rows_of_step: Callable[[int], int],
         timeout: float,
+        senders: Container[str] | None = None,
     ) -> None:
         self._cipher = cipher
         self._peers = {peer: _PeerState() for peer in peers}
+        self._sending = [peer for peer in self._peers if senders is None or peer in senders]
         self._steps = steps
         self._rows_of_step = rows_of_step
         self._timeout = timeout
@@ -194,12 +197,12 @@ class GradientExchange:
         return self.outgoing_residuals(step, residual).make()
 
     def arrivals(self, step: int) -> Iterator[str]:
-        """The peers whose residuals of ``step`` are here, each as soon as they are.
+        """The peers that send, each as soon as its residuals of ``step`` are here.
 
         Raises:
             PeerVanished: after the timeout without another one, with the names of all that are missing.
         """
-        missing = list(self._peers)
+        missing = list(self._sending)
         while missing:
 
             def arrived() -> str | None:

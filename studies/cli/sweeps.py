@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from plumbline.job_progress import RunProgress
     from studies.sweeping.file import Sweep
 
-SWEEP_EXAMPLE = """\b
+app = typer.Typer()
+_FILE = """\b
 A file, whose lists multiply (examples/sweep.toml has every key):
 
   data = ["breast_cancer", "wine"]
@@ -36,6 +37,7 @@ A file, whose lists multiply (examples/sweep.toml has every key):
   seeds = [0, 1]"""
 
 
+@app.command(epilog=_FILE)
 def sweep(
     file: Annotated[Path, typer.Argument(help="The grid, in TOML: see below.", show_default=False)],
     workers: Annotated[

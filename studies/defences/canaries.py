@@ -5,22 +5,19 @@ the canary's noisy shares over the epochs, and says which it was. Theory's epsil
 shares; the label alone moves its own shares by 4, of the 8 that theory allows for. So the bound stays below.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from plumbline.simulation.rounds import told
 from studies.defences.canary_trials import CanarySession, on_the_wire, simulated
-from studies.page.elements import svg_text
-from studies.page.section import Plot, Section
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
 from studies.study import StudyRun
 from vfl.theory.dp_noise import LABEL_TERM, sensitivities
 from vfl.theory.empirical_epsilon import epsilon_lower_bound
 from vfl.theory.gaussian_mechanism import gaussian_epsilon
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SIGMAS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 CONFIDENCE = 0.95
@@ -117,24 +114,17 @@ def _notes(data: pd.DataFrame, key_bits: int) -> tuple[str, ...]:
 
 
 def _plot(data: pd.DataFrame) -> Plot:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.5, 3.6), layout="constrained")
-    axes: Axes = figure.subplots()
-    for column, label, style in (
-        ("epsilon_of_theory", "theory, a whole record", ":"),
-        ("epsilon_of_label", "theory, the label's own shares", "--"),
-        ("epsilon_proved", "proved by canaries", "-"),
-    ):
-        axes.plot(data["sigma"], data[column], style, marker="o", markersize=3, label=label)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("symlog", linthresh=0.1)
-    axes.set_xlabel("sigma")
-    axes.set_ylabel("epsilon")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
-    return Plot(
-        name="defences_canaries-epsilon",
-        svg=svg_text(figure),
-        caption="Epsilon by sigma: what theory attains, and what an adversary's guesses prove of it.",
+    sigmas = tuple(data["sigma"])
+    curves = tuple(
+        Curve(label, sigmas, tuple(data[column]))
+        for column, label in (
+            ("epsilon_of_theory", "theory, a whole record"),
+            ("epsilon_of_label", "theory, the label's own shares"),
+            ("epsilon_proved", "proved by canaries"),
+        )
     )
+    caption = (
+        "Epsilon by sigma: what theory attains, and what an adversary's guesses prove of it; a bound of 0 is left out."
+    )
+    panel = Panel("Epsilon by sigma", "sigma", "epsilon", curves, log_x=True, log_y=True)
+    return Plot("defences_canaries-epsilon", (panel,), caption)

@@ -94,7 +94,7 @@ class CanarySession:
         return TrainingPlan(
             epochs=self.epochs,
             batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
+            learner_options={"learning_rate": self.learning_rate},
             validation_fraction=0.0,
             test_fraction=0.0,
             key_bits=key_bits,

@@ -23,8 +23,8 @@ from defences.registry import REGISTRY
 from plumbline.audit.request import AuditRequest
 from plumbline.simulation.live import LiveRun, residual_integer_bits, run_live
 from plumbline.simulation.rounds import told
-from studies.page.elements import svg_text
-from studies.page.section import Plot, Section
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
 from studies.study import StudyRun
 from vfl.crypto.capacity import truncate
 from vfl.data import fit_encoder, load_dataset
@@ -295,40 +295,32 @@ def _verdict(trial: str, row: Mapping[str, Any], slowest: float) -> str:
 
 
 def _plot(live: pd.DataFrame) -> Plot:
-    """Ratios of all runs, each of them a dot, and the spread of the undefended ones."""
-    from matplotlib.figure import Figure
-
-    names = list(dict.fromkeys(live["trial"]))
-    figure = Figure(figsize=(8.5, 0.9 + 0.3 * len(names)), layout="constrained")
-    axes = figure.subplots()
+    """Ratios of all runs by round, both parties' ends shaded."""
+    by_round = live.assign(ratio=_fastest(live)).groupby(["trial", "round"], sort=False)["ratio"]
+    ends = by_round.agg(["mean", "min", "max"]).reset_index()
+    curves = [
+        Curve(str(trial), tuple(own["round"] + 1.0), tuple(own["mean"]), tuple(own["min"]), tuple(own["max"]))
+        for trial, own in ends.groupby("trial", sort=False)
+    ]
+    curves.append(Curve("5 % more", (1.0, float(ends["round"].max() + 1)), (1.05, 1.05)))
     low, high = _spread(live)
-    axes.axvspan(low, high, color="#dde3e9", linewidth=0, label="undefended runs, lowest to highest")
-    for place, name in enumerate(names):
-        ratios = live[live["trial"] == name]["fastest_ms"] / _plain_medians(live, name)
-        axes.plot(ratios, np.full(len(ratios), place), "o", color="#1b6ca8", markersize=4, alpha=0.7)
-    axes.axvline(1.05, color="#c8553d", linestyle="--", linewidth=0.9, label="5 % more")
-    axes.set_yticks(range(len(names)), names, fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xlabel("fastest iteration of a run, in medians of the undefended ones")
-    axes.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    axes.spines[["top", "right"]].set_visible(False)
-    return Plot(
-        "iterations",
-        svg_text(figure),
-        "Each dot is the fastest iteration of one party in one federation. What equal runs differ by (grey) is the "
-        "machine's doing.",
+    caption = (
+        "The fastest iteration of each federation, in medians of the undefended ones; the last round has those that "
+        f"run once. Shaded: both parties. Undefended runs lie between {low:.2f} and {high:.2f}, which is the machine's "
+        "doing."
     )
+    return Plot("iterations", (Panel("Fastest iterations", "round", "multiple of the median", tuple(curves)),), caption)
 
 
-def _plain_medians(live: pd.DataFrame, name: str) -> "pd.Series[float]":
-    """The undefended median of the party in each of a trial's rows."""
+def _fastest(live: pd.DataFrame) -> "pd.Series[float]":
+    """Each run's fastest iteration, as a multiple of the undefended runs' median of its party."""
     medians = live[live["trial"] == UNDEFENDED].groupby("party")["fastest_ms"].median()
-    return live[live["trial"] == name]["party"].map(medians)
+    return live["fastest_ms"] / live["party"].map(medians)
 
 
 def _spread(live: pd.DataFrame) -> tuple[float, float]:
     """The least and the greatest of the undefended runs' fastest iterations, as multiples of their median."""
-    ratios = live[live["trial"] == UNDEFENDED]["fastest_ms"] / _plain_medians(live, UNDEFENDED)
+    ratios = _fastest(live)[live["trial"] == UNDEFENDED]
     return float(ratios.min()), float(ratios.max())
 
 

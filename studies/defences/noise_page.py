@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,13 +19,8 @@ from studies.defences.noise_trainings import (
     VARIANTS,
     NoiseCase,
 )
-from studies.page.elements import svg_text
-from studies.page.section import Plot
+from studies.page.plots import Curve, Panel, Plot, error_curve, mean_curve
 from vfl.theory.dp_noise import norm_bound
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas.api.typing import DataFrameGroupBy
 
 KEYS = ["dataset", "preparation", "initialisation", "calibration", "delta", "epsilon"]
 _NAMES = tuple(variant.name for variant in VARIANTS)
@@ -202,45 +197,28 @@ _PANELS = (
     ("theta_norm", "||theta||", ""),
 )
 
-_COLOURS = {float("inf"): "#444444", 0.5: "#1b6ca8", 0.2: "#c8553d", 0.1: "#2a9d8f"}
-
 
 def noise_plot(case: NoiseCase, data: pd.DataFrame) -> Plot:
-    """Draw panels from xavier at the paper's delta, a row per calibration: mean over seeds, standard error shaded,
-    theory dotted.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(3.0 * len(_PANELS), 0.5 + 2.3 * len(_NAMES)), layout="constrained")
-    grid = figure.subplots(len(_NAMES), len(_PANELS), squeeze=False, sharex=True, sharey="col")
+    """Draw panels from xavier at the paper's delta, a row per calibration: mean over seeds, standard error shaded."""
     shown = data[data["delta"].isin(["none", PAPER]) & (data["initialisation"] == "xavier")]
-    for row, name in zip(grid, _NAMES, strict=True):
+    ends = (1.0, float(data["epoch"].max()))
+    panels = []
+    for name, (measure, title, predicted) in product(_NAMES, _PANELS):
         of_line = shown[shown["calibration"].isin(["none", name])]
-        for axes, (measure, _, predicted) in zip(row, _PANELS, strict=True):
-            for epsilon, colour in _COLOURS.items():
-                by_epoch = of_line[of_line["epsilon"] == epsilon].groupby("epoch")
-                _curve(axes, by_epoch, measure, colour, "none" if np.isinf(epsilon) else f"epsilon {epsilon:g}")
-                if predicted and np.isfinite(epsilon):
-                    mean = by_epoch[predicted].mean()
-                    axes.plot(mean.index, mean, color=colour, linestyle=":", linewidth=1)
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.xaxis.get_major_locator().set_params(integer=True)
-        row[0].set_ylabel(name)
-        row[-1].axhline(norm_bound(GRADIENT_BOUND), color="#999999", linewidth=0.8, linestyle="-.")
-    for top, bottom, (_, title, _) in zip(grid[0], grid[-1], _PANELS, strict=True):
-        top.set_title(title, fontsize=10)
-        bottom.set_xlabel("epoch")
-    handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+        curves = []
+        for epsilon in (float("inf"), *EPSILONS):
+            rows = of_line[of_line["epsilon"] == epsilon]
+            label = "none" if np.isinf(epsilon) else f"epsilon {epsilon:g}"
+            curves.append(error_curve(rows, "epoch", label, measure=measure))
+            if predicted and np.isfinite(epsilon):
+                curves.append(mean_curve(rows, "epoch", f"{label}, theory", measure=predicted, banded=False))
+        if measure == "theta_norm":
+            curves.append(Curve("4 G - 2", ends, (norm_bound(GRADIENT_BOUND),) * 2))
+        panels.append(Panel(f"{name}: {title}", "epoch", title, tuple(curves)))
     return Plot(
-        name=f"defences_noise-{case.dataset}-{'-'.join(case.reading.name.replace(',', '').split())}",
-        svg=svg_text(figure, with_text=True),
-        caption=f"{case.title}, {case.reading.name} (Hu, Figures 2 to 4), from xavier, delta = {PAPER}: mean and "
-        "standard error over seeds. Dotted: the success that theory gives. Dash-dotted: 4 G - 2.",
+        f"defences_noise-{case.dataset}-{'-'.join(case.reading.name.replace(',', '').split())}",
+        panels,
+        f"{case.title}, {case.reading.name} (Hu, Figures 2 to 4), from xavier, delta = {PAPER}: mean and standard "
+        "error over seeds, and the success that theory gives. 4 G - 2 bounds the norm.",
+        columns=len(_PANELS),
     )
-
-
-def _curve(axes: "Axes", by_epoch: "DataFrameGroupBy[Any, Any]", measure: str, colour: str, label: str) -> None:
-    mean, error = by_epoch[measure].mean(), by_epoch[measure].sem().fillna(0.0)
-    axes.plot(mean.index, mean, color=colour, label=label)
-    axes.fill_between(mean.index, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)

@@ -15,8 +15,8 @@ from plumbline.simulation.side_by_side import LEARNING_RATE, MEASURES, ResidualN
 from studies.hu.algorithm3_statements import defended_statements
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, cell
 from studies.hu.trainings import prepared
-from studies.page.curves import Curve, Panel, draw_panels
-from studies.page.section import Plot, Section
+from studies.page.plots import Panel, Plot, error_curve
+from studies.page.section import Section
 from studies.study import StudyRun
 from vfl.theory.dp_noise import Calibration, PrivacyBudget, noise_levels
 
@@ -157,11 +157,9 @@ def _plot(results: pd.DataFrame, name: str) -> Plot:
     for calibration, (measure, title) in product(CALIBRATIONS, _DRAWN):
         curves = []
         for epsilon in (_NONE, *EPSILONS):
-            chosen = part[(part["calibration"] == calibration) & (part["epsilon"] == epsilon)].groupby("epoch")[measure]
-            mean, error = chosen.mean(), chosen.sem().fillna(0.0)
-            ends = (tuple((mean - error).astype(float)), tuple((mean + error).astype(float)))
+            chosen = part[(part["calibration"] == calibration) & (part["epsilon"] == epsilon)]
             label = f"epsilon = {epsilon:g}" if epsilon else "no noise"
-            curves.append(Curve(label, tuple(mean.index.astype(float)), tuple(mean.astype(float)), *ends))
+            curves.append(error_curve(chosen, "epoch", label, measure=measure))
         panels.append(Panel(f"{name}, {calibration}: {title}", "epoch", title, tuple(curves)))
     caption = "From Xavier. Mean over seeds, shaded: standard error."
-    return draw_panels(f"defence-{name}", panels, caption, columns=len(_DRAWN))
+    return Plot(f"defence-{name}", panels, caption, columns=len(_DRAWN))

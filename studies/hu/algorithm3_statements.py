@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pandas as pd
 
 from plumbline.judge.measures import Interval
+from studies.claims.statement import Statement, interval_over, verdict_of
 from studies.hu.statements import ordering, words
-from studies.page.statement import Statement, interval_over, verdict_of
 
 # A measure of labels right that is as near to 1/2 is called a guess; one of accuracies that differ by less, comparable.
 GUESS, COMPARABLE = 0.05, 0.05

@@ -9,9 +9,9 @@ from plumbline.cells import TaskCell
 from studies.hu.expansion_statements import expansion_statements
 from studies.hu.expansions import EXPANSIONS, UNIQUE_FROM
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, cell
-from studies.page.curves import Curve, Panel, draw_panels
 from studies.page.elements import number_words
-from studies.page.section import Plot, Section
+from studies.page.plots import Panel, Plot, error_curve
+from studies.page.section import Section
 from studies.study import StudyRun
 from vfl.theory.expansions import minimax_coefficients, minimax_line
 from vfl.theory.training import APPROXIMATIONS
@@ -103,17 +103,13 @@ def _plot(results: pd.DataFrame) -> Plot:
     panels = []
     for (dataset, reading), part in results.groupby(["dataset", "reading"], sort=False):
         for kind, (measure, title) in product(("zero", "xavier"), _DRAWN):
-            chosen = part[part["initialisation"] == kind]
-            curves = []
-            for name in chosen["expansion"].unique():
-                by_epoch = chosen[chosen["expansion"] == name].groupby("epoch")[measure]
-                mean, error = by_epoch.mean(), by_epoch.sem().fillna(0.0)
-                ends = (tuple((mean - error).astype(float)), tuple((mean + error).astype(float)))
-                points = tuple(mean.index.astype(float)), tuple(mean.astype(float))
-                curves.append(Curve(str(name), *points, *ends, ours=name == "minimax line"))
-            panels.append(Panel(f"{dataset}, {reading}, {kind}", "epoch", title, tuple(curves)))
+            curves = tuple(
+                error_curve(own, "epoch", str(name), measure=measure, ours=name == "minimax line")
+                for name, own in part[part["initialisation"] == kind].groupby("expansion", sort=False)
+            )
+            panels.append(Panel(f"{dataset}, {reading}, {kind}", "epoch", title, curves))
     caption = "Mean over seeds, shaded: standard error. Where a line ends, weights grew without end."
-    return draw_panels("approximations", panels, caption, columns=len(_DRAWN))
+    return Plot("approximations", panels, caption, columns=len(_DRAWN))
 
 
 def _notes(results: pd.DataFrame) -> list[str]:

@@ -1,5 +1,6 @@
 """The sections on Hu, Figures 2 to 4, without a defence: accuracy, label attack and ||theta||, epoch by epoch."""
 
+from dataclasses import fields
 from itertools import product
 from typing import Any
 
@@ -8,11 +9,11 @@ import pandas as pd
 from plumbline.cells import TaskCell
 from plumbline.simulation.records import SIMULATION_WORDS, Reading
 from plumbline.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE, MEASURES
-from studies.hu.equations import fact_words
+from studies.hu.equations import EquationFacts, fact_words
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, cell, of_paper
 from studies.hu.statements import credit_statements, mnist_statements
-from studies.page.curves import Curve, Panel, draw_panels
-from studies.page.section import Plot, Section
+from studies.page.plots import Curve, Panel, Plot, error_curve
+from studies.page.section import Section
 from studies.study import StudyRun
 
 # The paper tuned the rate over these, and chose the last.
@@ -165,26 +166,8 @@ def facts_of(frame: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for row in frame[(frame["status"] == "done") & (frame["function"] == "facts")].to_dict("records"):
         names = [one.name for one in HU_EXPERIMENTS[row["dataset"]].readings if one.scaling == row["scaling"]]
-        fields = {
-            name: row[name]
-            for name in (
-                [
-                    "rows",
-                    "features",
-                    "copies",
-                    "equations",
-                    "sum_bits",
-                    "fits",
-                    "batches",
-                    "rank_low",
-                    "rank_high",
-                    "condition",
-                    "recovered",
-                    "error",
-                ]
-            )
-        }
-        parts.append(pd.DataFrame(fields).assign(reading=names[0]))
+        own = {one.name: row[one.name] for one in fields(EquationFacts)}
+        parts.append(pd.DataFrame(own).assign(reading=names[0]))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
@@ -208,16 +191,13 @@ def _plot(results: pd.DataFrame, name: str) -> Plot:
         for measure, title in _DRAWN
     ]
     caption = "Mean over seeds; shaded: standard error. Dashed: 2, the paper's bound of the norm on MNIST."
-    return draw_panels(name, panels, caption, columns=len(_DRAWN))
+    return Plot(name, panels, caption, columns=len(_DRAWN))
 
 
 def _curves(part: pd.DataFrame, measure: str) -> tuple[Curve, ...]:
-    curves = []
-    for kind in INITIALISATIONS:
-        groups = part[part["initialisation"] == kind].groupby("epoch")[measure]
-        mean, error = groups.mean(), groups.sem().fillna(0.0)
-        low, high = (tuple(end.astype(float)) for end in (mean - error, mean + error))
-        curves.append(Curve(kind, tuple(mean.index.astype(float)), tuple(mean.astype(float)), low, high))
+    curves = [
+        error_curve(part[part["initialisation"] == kind], "epoch", kind, measure=measure) for kind in INITIALISATIONS
+    ]
     if measure == "theta_norm":
         epochs = (1.0, float(part["epoch"].max()))
         curves.append(Curve("the paper's bound", epochs, (2.0, 2.0), ours=True))

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from plumbline.judge.measures import Interval
+from studies.claims.statement import Statement, interval_over, verdict_of
 from studies.hu.expansions import UNIQUE_FROM
 from studies.hu.statements import SIMILAR, words
 from studies.page.elements import number_words
-from studies.page.statement import Statement, interval_over, verdict_of
 from vfl.theory.expansions import minimax_coefficients
 from vfl.theory.training import minimax_polynomial, sign_threshold
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pandas as pd
 
 from plumbline.judge.measures import Interval
+from studies.claims.statement import Statement, Verdict, interval_over, verdict_of
 from studies.hu.equations import IOTA, KEY_BITS, fact_words
 from studies.hu.experiments import INITIALISATIONS, of_paper
-from studies.page.statement import Statement, Verdict, interval_over, verdict_of
 from vfl.theory.training import copies
 
 # Two measures of shares that differ by less are called similar.

@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 
 from plumbline.cells import TaskCell
+from studies.claims.statement import Statement, verdict_of
 from studies.hu.experiments import HU_EXPERIMENTS, HuChoices, cell
-from studies.page.curves import Curve, Panel, draw_panels
 from studies.page.elements import number_words
-from studies.page.section import Plot, Section
-from studies.page.statement import Statement, verdict_of
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
 from studies.study import StudyRun
 from vfl.theory.expansions import TAYLOR_SLOPE, minimax_line
 
@@ -156,7 +156,7 @@ def _plot(frame: pd.DataFrame) -> Plot:
         kind = " (minimax line)" if row["federation"] == LINE else ""
         title = f"{row['dataset']}, from {row['initialisation']}{kind}"
         panels.append(Panel(title, "step", "labels right", tuple(filter(None, curves))))
-    return draw_panels("wire", panels, "Share of each batch's labels that the sign of f tells, in one epoch.")
+    return Plot("wire", panels, "Share of each batch's labels that the sign of f tells, in one epoch.")
 
 
 # --- statements -------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from plumbline.cells import Cell, DataChoice, ModelChoice, TaskCell, windows
+from studies.claims.statement import Statement, interval_over, interval_words, verdict_of
 from studies.jiang.inversion.curve_findings import Finding, absent, data_sets_of
 from studies.jiang.inversion.inversion_setting import (
     DATA_SETS,
@@ -19,7 +20,6 @@ from studies.jiang.inversion.inversion_setting import (
     usable,
 )
 from studies.page.section import Section
-from studies.page.statement import Statement, interval_over, interval_words, verdict_of
 from studies.study import StudyRun
 from vfl.data import dataset
 

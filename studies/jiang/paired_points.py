@@ -7,9 +7,9 @@ import pandas as pd
 
 from plumbline.cells import Cell
 from plumbline.judge.measures import Interval
-from studies.page.curves import Curve, mean_curve
-from studies.page.paired_differences import paired
-from studies.page.statement import Statement, interval_over, interval_words, verdict_of
+from studies.claims.paired_differences import paired
+from studies.claims.statement import Statement, interval_over, interval_words, verdict_of
+from studies.page.plots import Curve, mean_curve
 from studies.study import StudyRun
 
 # What two measurements must share for their difference to be that of what was asked about.

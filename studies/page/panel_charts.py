@@ -7,9 +7,11 @@ from typing import Any
 
 from plumbline.charts.axes import NUMBERS, POWERS, WHOLE, Axis, Frame, Values, frame, number_words, padded
 from plumbline.charts.marks import SIGNS, Chart, Mark, Point, Signs, Trace, Word
-from plumbline.html import template
-from studies.page.curves import Curve, Panel
+from plumbline.html import environment
+from studies.page.plots import Curve, Panel, Plot
 
+# Pages of experiments; they build on those of the product.
+PAGES = environment("studies")
 WIDTH, HEIGHT = 340.0, 235.0
 _COLOURS, _DASHES = 8, 4
 # Of a standalone drawing: above each panel, between panels, a legend's line.
@@ -23,15 +25,26 @@ class Look:
 
     Attributes:
         label: in the legend.
-        line: classes of the style sheet.
+        colour: class of the style sheet.
+        dash: another, of lines that the paper has.
         sign: number of its shape.
-        ours: drawn heavier.
+        ours: whether all of them are drawn heavier.
     """
 
     label: str
-    line: str
+    colour: str
+    dash: str
     sign: int
     ours: bool
+
+    @property
+    def line(self) -> str:
+        """Classes of its line, for a legend."""
+        return self.classes(self.ours)
+
+    def classes(self, ours: bool) -> str:
+        """Classes of one of its lines."""
+        return f"{self.colour} {'ours' if ours else self.dash}"
 
     @property
     def sample(self) -> Signs:
@@ -42,14 +55,14 @@ class Look:
 def looks_of(panels: Iterable[Panel]) -> dict[str, Look]:
     """A look for every label that has points, in the order of their coming."""
     curves = [curve for panel in panels for curve in panel.curves if curve.x]
-    labels = {label: any(one.ours for one in curves if one.label == label) for label in (c.label for c in curves)}
+    labels = {label: all(one.ours for one in curves if one.label == label) for label in (c.label for c in curves)}
     return {label: _look(label, number, ours) for number, (label, ours) in enumerate(labels.items())}
 
 
 def _look(label: str, number: int, ours: bool) -> Look:
     # Colours begin anew after so many labels: with another dash.
-    dash = "ours" if ours else f"d{(number + number // _COLOURS) % _DASHES}"
-    return Look(label, f"c{number % _COLOURS + 1} {dash}", number % len(SIGNS), ours)
+    dash = f"d{(number + number // _COLOURS) % _DASHES}"
+    return Look(label, f"c{number % _COLOURS + 1}", dash, number % len(SIGNS), ours)
 
 
 def panel_chart(panel: Panel, looks: Mapping[str, Look]) -> Chart:
@@ -128,22 +141,23 @@ def _band(field: Frame, curve: Curve, look: Look) -> Iterator[Trace]:
         upper = [(field.x(x), field.y(high)) for x, _, high in part]
         lower = [(field.x(x), field.y(low)) for x, low, _ in reversed(part)]
         if len(part) > 1:
-            yield Trace((*upper, *lower), f"band {look.line.partition(' ')[0]}")
+            yield Trace((*upper, *lower), f"band {look.colour}")
 
 
 def _line(field: Frame, curve: Curve, look: Look) -> Iterator[Mark]:
+    classes = look.classes(curve.ours)
     for part in _parts(curve.x, curve.y):
         for piece in _below(part, field.y.high):
             points = tuple((field.x(x), field.y(y)) for x, y in piece)
             if len(points) > 1:
-                yield Trace(points, f"line {look.line}", curve.label)
+                yield Trace(points, f"line {classes}", curve.label)
     inside = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if math.isfinite(y) and y <= field.y.high]
     step = -(-len(inside) // _MOST_SIGNS) or 1
     # Shifted, so that the signs of two lines that run together don't hide each other.
     first = min(look.sign % step, max(len(inside) - 1, 0))
     points = tuple((field.x(x), field.y(y)) for x, y in inside[first::step])
     if points:
-        yield Signs(points, look.sign, f"sign {look.line}", curve.label)
+        yield Signs(points, look.sign, f"sign {classes}", curve.label)
 
 
 def _parts(*columns: Sequence[float]) -> Iterator[list[tuple[float, ...]]]:
@@ -196,9 +210,9 @@ def shown_panels(panels: Sequence[Panel]) -> dict[str, Any]:
     return {"charts": [panel_chart(panel, looks) for panel in panels], "looks": list(looks.values())}
 
 
-def document(panels: Sequence[Panel], columns: int) -> str:
+def document(plot: Plot) -> str:
     """Draw panels as an SVG document with their titles and one legend."""
-    columns = max(1, min(columns, len(panels)))
+    panels, columns = plot.panels, max(1, min(plot.columns, len(plot.panels)))
     width = columns * WIDTH + (columns - 1) * _GAP
     row = _TITLE + HEIGHT + _GAP
     shown = shown_panels(panels)
@@ -209,7 +223,7 @@ def document(panels: Sequence[Panel], columns: int) -> str:
     top = row * -(-len(panels) // columns)
     entries = list(_legend(shown["looks"], width, top))
     height = entries[-1]["y"] + _LINE if entries else top
-    return template("panels.svg").render(
+    return PAGES.get_template("panels.svg").render(
         placed=placed, entries=entries, width=width, height=height, title_height=_TITLE
     )
 

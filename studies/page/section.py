@@ -1,34 +1,12 @@
 """A section of a page of experiments: its measurements, what is shown of them, and its plots."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from studies.claims.statement import Statement
 from studies.page.elements import HeatMap, PageTable
-from studies.page.statement import Statement
-
-if TYPE_CHECKING:
-    from studies.page.curves import Panel
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A drawing.
-
-    Attributes:
-        name: of the file.
-        svg: the drawing as a document of its own.
-        caption: the sentence below it.
-        panels: what it is drawn from: a page lays them out as its width allows; without any it shows ``svg``.
-        columns: how many panels stand side by side, at most.
-    """
-
-    name: str
-    svg: str
-    caption: str
-    panels: "tuple[Panel, ...]" = ()
-    columns: int = 2
+from studies.page.plots import Plot
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,9 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from plumbline.html import template
-from studies.page.elements import PageTable, inline, json_text
+from studies.page.elements import PageTable
 from studies.page.frame_tables import WIDE, frame_table
-from studies.page.panel_charts import restored_panels, shown_panels, stored_panels
+from studies.page.panel_charts import PAGES, document, restored_panels, shown_panels, stored_panels
 from studies.page.section import Section
 from studies.study import Study
 
@@ -63,7 +62,7 @@ def _is_complete(folder: Path, section: Mapping[str, Any]) -> bool:
     if "title" in section and section.get("failure"):
         return True
     plots = section["plots"] if _STORED.issubset(section) else [{}]
-    return all(_PLOT.issubset(plot) and (folder / plot["file"]).exists() for plot in plots)
+    return all(_PLOT.issubset(plot) and plot["panels"] and (folder / plot["file"]).exists() for plot in plots)
 
 
 def write_study(
@@ -100,11 +99,11 @@ def write_study(
     order = [*(name for name in study.sections if name in stored), *(n for n in stored if n not in study.sections)]
     stored = {name: stored[name] for name in order}
     about = {"name": study.name, "title": study.title, "paper": study.paper, "lead": study.lead}
-    put(folder / f"{study.name}.json", json_text({"study": about, "sections": stored}))
-    shown = [_shown(folder, *entry) for entry in stored.items()]
+    put(folder / f"{study.name}.json", json.dumps({"study": about, "sections": stored}, indent=1, allow_nan=False))
+    shown = [_shown(*entry) for entry in stored.items()]
     page = folder / f"{study.name}.html"
     missing = [name for name in study.sections if name not in stored]
-    put(page, template("study.html").render(study=study, sections=shown, missing=missing, **_counted(shown)))
+    put(page, PAGES.get_template("study.html").render(study=study, sections=shown, missing=missing, **_counted(shown)))
     return page
 
 
@@ -132,7 +131,7 @@ def _write_section(folder: Path, stem: str, section: Section, settings: Mapping[
     plots = []
     for plot in section.plots:
         file = f"{stem}-{plot.name.removeprefix(section.name + '-')}.svg"
-        (folder / file).write_text(plot.svg, encoding="utf-8")
+        (folder / file).write_text(document(plot), encoding="utf-8")
         plots.append(
             {"file": file, "caption": plot.caption, "panels": stored_panels(plot.panels), "columns": plot.columns}
         )
@@ -158,7 +157,7 @@ def _stored_table(table: PageTable) -> dict[str, Any]:
 # --- what is shown ------------------------------------------------------------------------------------------------
 
 
-def _shown(folder: Path, name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
     """What the page shows of a stored section."""
     if "table" not in stored:
         return {**stored, "name": name, "statements": []}
@@ -167,7 +166,7 @@ def _shown(folder: Path, name: str, stored: Mapping[str, Any]) -> dict[str, Any]
         **stored,
         "name": name,
         "statements": list(_shown_statements(name, stored["statements"])),
-        "plots": [_shown_plot(folder, plot) for plot in stored["plots"]],
+        "plots": [{**plot, **shown_panels(restored_panels(plot["panels"]))} for plot in stored["plots"]],
         "look": "wide" if len(stored["table"]["headings"]) > WIDE else "",
         "count": count,
         "open": count <= _OPEN_ROWS,
@@ -177,19 +176,6 @@ def _shown(folder: Path, name: str, stored: Mapping[str, Any]) -> dict[str, Any]
 def _shown_statements(section: str, stored: list[dict[str, str]]) -> Iterator[dict[str, str]]:
     for number, one in enumerate(stored, start=1):
         yield {**one, "light": LIGHTS.get(one["verdict"], "grey"), "anchor": f"{section}-{number}"}
-
-
-def _shown_plot(folder: Path, plot: Mapping[str, Any]) -> dict[str, Any]:
-    if plot["panels"]:
-        shown = shown_panels(restored_panels(plot["panels"]))
-        return {**shown, "caption": plot["caption"], "columns": plot["columns"]}
-    drawing = inline((folder / plot["file"]).read_text(encoding="utf-8"), _title(plot["caption"]))
-    return {"drawing": drawing, "caption": plot["caption"]}
-
-
-def _title(caption: str) -> str:
-    """What a drawing is of: its caption up to the first colon or full stop."""
-    return caption.partition(":")[0].partition(". ")[0].removesuffix(".")
 
 
 def _counted(shown: list[dict[str, Any]]) -> dict[str, Any]:

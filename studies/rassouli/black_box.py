@@ -14,9 +14,9 @@ import attacks
 from plumbline.cells.cells import Cell, TaskCell
 from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.linear_models import TrainedModel
-from studies.page.curves import Curve, Panel, draw_panels
 from studies.page.elements import number_words
-from studies.page.section import Plot, Section
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
 from studies.rassouli.statements.guessing import guessing_statements
 from studies.rassouli.windowed import done_rows, model_of, size_of
 from studies.study import StudyRun
@@ -242,7 +242,7 @@ def _plot(data: pd.DataFrame) -> Plot:
         ends = (cases[0].x[0], cases[0].x[-1])
         guess = Curve("a guess of 1/2", ends, (half, half), ours=True)
         panels.append(Panel(f"{name}: all columns by case", "predictions N", "MSE", (*cases, guess)))
-    return draw_panels(
+    return Plot(
         "black-box",
         panels,
         "Figure 7: the error of one passive feature against the number of predictions, means over instances; shaded: "

@@ -14,8 +14,8 @@ import attacks
 from plumbline.cells.cells import Cell, TaskCell
 from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.linear_models import TrainedModel
-from studies.page.curves import Curve, Panel, draw_panels
-from studies.page.section import Plot, Section
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
 from studies.rassouli.statements.guarantees import guarantee_statements
 from studies.rassouli.windowed import (
     DATASETS,
@@ -200,7 +200,7 @@ def _plot(data: pd.DataFrame) -> Plot:
                 if column.startswith(attack) or column == "floor"
             ]
             panels.append(Panel(f"{name}: {title}", "d / k", "MSE per feature", tuple(curves), ((1.0, "d = k"),)))
-    return draw_panels(
+    return Plot(
         "bounds",
         panels,
         "Figure 5: closed forms of Theorem 2 over all records, with the bounds that the passive party can compute "
@@ -219,7 +219,7 @@ def _convergence_plot(data: pd.DataFrame) -> Plot:
             for column, label in (("far", "share of draws"), ("chebyshev", "Chebyshev's bound"))
         ]
         panels.append(Panel(name, "predictions N", f"share over {NEAR:.0%} off", tuple(curves), log_x=True))
-    return draw_panels(
+    return Plot(
         "convergence",
         panels,
         f"How often the error of half* over N predictions is more than {NEAR:.0%} away from Theorem 2's value, and "

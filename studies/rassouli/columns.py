@@ -8,8 +8,8 @@ import pandas as pd
 
 from plumbline.cells.cells import Cell, DataChoice, TaskCell
 from plumbline.simulation.scaled_tables import ScaledTable
-from studies.page.curves import Curve, Panel, draw_panels
-from studies.page.section import Plot, Section
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
 from studies.rassouli.statements.columns_described import column_statements
 from studies.rassouli.windowed import DATASETS, Size, done_rows
 from studies.study import StudyRun
@@ -131,7 +131,7 @@ def _plot(data: pd.DataFrame) -> Plot:
             Curve("mean of the means", (x[0], x[-1]), (overall, overall)),
         )
         panels.append(Panel(str(name), "feature", "of values in [0, 1]", curves))
-    return draw_panels("columns", panels, "Figure 6: mean and variance of every column, and the mean of the means.")
+    return Plot("columns", panels, "Figure 6: mean and variance of every column, and the mean of the means.")
 
 
 def _notes(plan: _Plan) -> list[str]:

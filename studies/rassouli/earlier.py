@@ -12,10 +12,10 @@ import pandas as pd
 
 from plumbline.cells.cells import Cell, Choice, TaskCell
 from plumbline.simulation.linear_models import TrainedModel
-from studies.page.curves import Curve, Panel, draw_panels
+from studies.claims.statement import Statement, verdict_of
 from studies.page.elements import number_words
-from studies.page.section import Plot, Section
-from studies.page.statement import Statement, verdict_of
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
 from studies.rassouli.statements.comparisons import below_words, hidden, paired
 from studies.rassouli.white_box import GIA_STEPS, gia
 from studies.rassouli.windowed import (
@@ -341,4 +341,4 @@ def _plot(systems: pd.DataFrame) -> Plot:
         )
         panels.append(Panel(str(name), "d / k", "difference", curves, ((1.0, "d = k"),), log_y=True))
     caption = "Two ways to combine the equations: what stays the same, and what needs d >= k - 1."
-    return draw_panels("systems", panels, caption)
+    return Plot("systems", panels, caption)

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from studies.page.curves import Curve, Panel, draw_panels
-from studies.page.section import Plot
-from studies.page.statement import interval_over, interval_words
+from studies.claims.statement import interval_over, interval_words
+from studies.page.plots import Curve, Panel, Plot
 from studies.rassouli.statements.defended import designed_above_plain
 
 _SPLITS = ("seed", "start")
@@ -50,7 +49,7 @@ def _against_divergence(data: pd.DataFrame, adversary: str) -> Plot:
         ]
         panels.append(Panel(title, "mean KL divergence, nats", "MSE per feature of half*", tuple(curves), log_x=True))
     who = "who takes the scores at their word" if adversary == "unaware" else "who knows the scheme and its options"
-    return draw_panels(
+    return Plot(
         f"schemes-{adversary}",
         panels,
         f"Figure 13: what half* errs against what the scores lose, by an adversary {who}. Above the guess it does "
@@ -84,7 +83,7 @@ def _against_strength(data: pd.DataFrame) -> Plot:
         ends = (float(noisy["strength"].min()), float(noisy["strength"].max()))
         curves += [_level(own, "none", "no defence", ends), _level(own, "guess", "a guess of 1/2", ends)]
         panels.append(Panel(title, "noise budget alpha", "MSE per feature of half*", tuple(curves), log_x=True))
-    return draw_panels("schemes-alpha", panels, "The same errors against alpha, the noise budget of schemes 1 and 2.")
+    return Plot("schemes-alpha", panels, "The same errors against alpha, the noise budget of schemes 1 and 2.")
 
 
 def schemes_notes(data: pd.DataFrame) -> list[str]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from plumbline.cells.cells import Cell, Choice
-from studies.page.curves import Curve, Panel, draw_panels
 from studies.page.elements import number_words
-from studies.page.section import Plot, Section
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
 from studies.rassouli.statements.starting import start_statements
 from studies.rassouli.white_box import GIA_STEPS, gia
 from studies.rassouli.windowed import (
@@ -131,7 +131,7 @@ def _plot(data: pd.DataFrame) -> Plot:
                 curves.append(_curve(own, attack, f"guess, knows {words}", "guess", ours=True))
         drawn = tuple(one for one in curves if one.x)
         panels.append(Panel(str(name), "d / k", "MSE per feature", drawn, ((1.0, "d = k"),)))
-    return draw_panels(
+    return Plot(
         "starts",
         panels,
         "Figure 14: gradient inversion by its start. Heavy: the Bayesian adversary at each level of what it knows "

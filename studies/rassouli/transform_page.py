@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 
 from plumbline.simulation.informed import KNOWING, WITH_RECORDS
-from studies.page.curves import Curve, Panel, draw_panels
 from studies.page.elements import number_words
-from studies.page.section import Plot
+from studies.page.plots import Curve, Panel, Plot
 
 _ATTACKS = {
     "ls": "LS",
@@ -54,7 +53,7 @@ def _attacks_plot(own: pd.DataFrame, name: str) -> Plot:
             informed = own[(own["adversary"] == who) & (own["defence"] == "-I, retrained")]
             curves.append(_curve(informed, label, ours=True))
         panels.append(Panel(title, "passive features d", "MSE per feature", tuple(curves), ((classes, "d = k"),)))
-    return draw_panels(
+    return Plot(
         f"mse-{name}",
         panels,
         f"Figure {_FIGURES.get(name, '8 to 11')}, {name}: six attacks before and after the transform, by adversaries "
@@ -80,7 +79,7 @@ def _divergence_plot(data: pd.DataFrame) -> Plot:
             for name in own["dataset"].unique()
         ]
         panels.append(Panel(defence, "passive features d", "mean KL divergence, nats", tuple(curves), log_y=True))
-    return draw_panels("kl", panels, "Figure 12: how far training again on transformed columns moves the scores.")
+    return Plot("kl", panels, "Figure 12: how far training again on transformed columns moves the scores.")
 
 
 def transform_notes(data: pd.DataFrame, records: int) -> list[str]:

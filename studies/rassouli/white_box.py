@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from plumbline.cells.cells import Cell, Choice, ModelChoice
-from studies.page.curves import Curve, Panel, draw_panels
+from studies.claims.statement import interval_over, interval_words
 from studies.page.elements import number_words
-from studies.page.section import Plot, Section
-from studies.page.statement import interval_over, interval_words
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
 from studies.rassouli.statements.comparisons import paired
 from studies.rassouli.statements.reconstruction import reconstruction_statements
 from studies.rassouli.windowed import (
@@ -207,7 +207,7 @@ def _plot(data: pd.DataFrame) -> Plot:
         for name in adam["dataset"].unique()
         for panel in (_published(adam[adam["dataset"] == name], name), _beside(adam[adam["dataset"] == name], name))
     ]
-    return draw_panels(
+    return Plot(
         "white-box",
         panels,
         "Figure 4, mean squared error per feature over windows of adjacent passive columns. Left: the attacks that the "

@@ -5,8 +5,8 @@ SIMULATION: models are trained in one place, on all parties' columns; no service
 
 import pandas as pd
 
-from studies.page.curves import Curve, Panel, draw_panels, mean_curve
-from studies.page.section import Plot, Section
+from studies.page.plots import Curve, Panel, Plot, mean_curve
+from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.error_panels import (
     federations_part,
@@ -76,8 +76,8 @@ def _plots(data: pd.DataFrame, rivals: tuple[Rival, ...]) -> list[Plot]:
         "Ours: the Bayesian adversary who sees the scores, at four levels of knowledge, and the best guess without."
     )
     return [
-        draw_panels("errors", shown, caption, columns=3),
-        draw_panels("beforehand", [_with_and_without_scores(data, panel.title) for panel in shown], beside, columns=3),
+        Plot("errors", shown, caption, columns=3),
+        Plot("beforehand", [_with_and_without_scores(data, panel.title) for panel in shown], beside, columns=3),
     ]
 
 

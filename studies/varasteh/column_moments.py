@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from plumbline.cells import DataChoice, ModelChoice, TaskCell
-from studies.page.curves import Curve, Panel, draw_panels
-from studies.page.section import Plot, Section
-from studies.page.statement import Statement, interval_over, interval_words
+from studies.claims.statement import Statement, interval_over, interval_words
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.comparing import stated
 from studies.varasteh.rivals import PAPER_DATASETS, paper_model
@@ -117,7 +117,7 @@ def _plots(data: pd.DataFrame) -> list[Plot]:
         )
         panels.append(Panel(name, "column", "scaled to [0, 1]", curves))
     caption = "Figure 2: mean and variance of every column, and the mean of the means."
-    return [draw_panels("moments", panels, caption, columns=3)] if panels else []
+    return [Plot("moments", panels, caption, columns=3)] if panels else []
 
 
 # --- what the paper says -------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from plumbline.judge.measures import Interval
-from studies.page.paired_differences import paired
-from studies.page.statement import Statement, Verdict, interval_over, interval_words, verdict_of
+from studies.claims.paired_differences import paired
+from studies.claims.statement import Statement, Verdict, interval_over, interval_words, verdict_of
 
 # What a statement without a verdict says.
 NOT_HERE = "Not in this run: the data set is missing, or a quick run leaves it out."

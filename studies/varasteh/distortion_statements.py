@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from studies.claims.statement import Statement, interval_over, interval_words
 from studies.page.elements import number_words
-from studies.page.statement import Statement, interval_over, interval_words
 from studies.varasteh.comparing import stated
 from studies.varasteh.rotation import (
     AVERAGES,

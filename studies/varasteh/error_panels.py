@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 
 import pandas as pd
 
-from studies.page.curves import Panel, mean_curve
-from studies.page.statement import interval_over
+from studies.claims.statement import interval_over
+from studies.page.plots import Panel, mean_curve
 from studies.varasteh.comparing import with_errors
 from studies.varasteh.rivals import HALF, IMPUTED, KNOWS_NOTHING, KNOWS_RECORDS, PUBLISHED, Rival
 

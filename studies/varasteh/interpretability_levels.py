@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from plumbline.cells import Choice, TaskCell
-from studies.page.curves import draw_panels
+from studies.page.plots import Plot
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.distortion_statements import level_statements
@@ -75,7 +75,7 @@ def levels_section(run: StudyRun) -> Section:
         title="Levels of interpretability against d (Figure 12)",
         data=both,
         summary=_summary(data, others),
-        plots=(draw_panels("levels", panels, caption),) if panels else (),
+        plots=(Plot("levels", panels, caption),) if panels else (),
         notes=missing,
         statements=level_statements(data),
     )

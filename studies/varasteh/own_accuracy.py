@@ -8,9 +8,9 @@ import pandas as pd
 
 from plumbline.cells import TaskCell
 from plumbline.judge.measures import Interval
-from studies.page.curves import Curve, Panel, draw_panels
-from studies.page.section import Plot, Section
-from studies.page.statement import Statement, interval_over, interval_words
+from studies.claims.statement import Statement, interval_over, interval_words
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.comparing import stated
 from studies.varasteh.rivals import WindowPlan, columns_of
@@ -76,7 +76,7 @@ def _plots(data: pd.DataFrame) -> list[Plot]:
             curves.append(Curve(label, where, means, low, high))
         panels.append(Panel(str(name), "active columns", "accuracy", tuple(curves)))
     caption = "Figure 8: accuracy of AM against the number of active columns, and of the federation's model."
-    return [draw_panels("accuracy", panels, caption, columns=3)] if panels else []
+    return [Plot("accuracy", panels, caption, columns=3)] if panels else []
 
 
 def _training_records(data: pd.DataFrame) -> tuple[str, ...]:

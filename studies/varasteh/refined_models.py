@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from plumbline.cells import Choice
-from studies.page.curves import draw_panels
-from studies.page.section import Plot, Section
+from studies.page.plots import Plot
+from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.comparing import with_errors
 from studies.varasteh.error_panels import left_on_the_table, panels_of, summary_of
@@ -96,7 +96,7 @@ def _plots(data: pd.DataFrame, rivals: tuple[Rival, ...]) -> list[Plot]:
         "Figure 5: error of the refined attack against the number of passive columns; RAM(delivered scores, alpha). "
         "Heavier: not in the paper."
     )
-    return [draw_panels("refined", panels, caption, columns=3)] if panels else []
+    return [Plot("refined", panels, caption, columns=3)] if panels else []
 
 
 def _weights(data: pd.DataFrame) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from plumbline.judge.measures import Interval
-from studies.page.statement import Statement, interval_over, interval_words
+from studies.claims.statement import Statement, interval_over, interval_words
 from studies.varasteh.comparing import by_situation, differences, mean_of, ordered, shares, stated
 from studies.varasteh.rivals import BY_LABELS, BY_SCORES, HALF, HALF_STAR, OWN_MODEL
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from plumbline.simulation.informed import CAUTIOUS, KNOWING, WITH_RECORDS
-from studies.page.curves import Curve, Panel, draw_panels
-from studies.page.section import Plot
+from studies.page.plots import Curve, Panel, Plot
 from studies.varasteh.distortion_statements import SMALL, measured_only
 from studies.varasteh.rotation import CLAMPED, HALF, NAIVE, PREDICTED
 
@@ -40,7 +39,7 @@ def trade_off_plots(data: pd.DataFrame) -> Iterator[Plot]:
     )
     for name, part, caption in groups:
         if len(part):
-            yield draw_panels(name, _panels(part), f"{caption} {_NOTE}", columns=3)
+            yield Plot(name, _panels(part), f"{caption} {_NOTE}", columns=3)
 
 
 _NOTE = "Predicted: by the closed forms, for training records; all else on held-out ones. Heavier: not in the paper."
@@ -51,9 +50,7 @@ def epsilon_plot(data: pd.DataFrame) -> Iterator[Plot]:
     here = measured_only(data)
     here = here[here["d"] == 2] if len(here) else here
     if len(here):
-        yield draw_panels(
-            "two-features", _panels(here), f"Figure 13: two passive features (case ii). {_NOTE}", columns=2
-        )
+        yield Plot("two-features", _panels(here), f"Figure 13: two passive features (case ii). {_NOTE}", columns=2)
 
 
 def _panels(part: pd.DataFrame) -> list[Panel]:

@@ -9,6 +9,7 @@ import pytest
 
 from plumbline.cells import SweepOptions
 from studies.catalogue import STUDIES, load_study
+from studies.claims.statement import Statement, Verdict
 from studies.defences.canaries import canaries_section
 from studies.defences.study import STUDY as DEFENCES
 from studies.hu.approximations import approximations
@@ -16,10 +17,9 @@ from studies.hu.epochs import credit, mnist01
 from studies.hu.study import STUDY as HU
 from studies.hu.wire import wire
 from studies.index_page import write_index
-from studies.page.curves import Curve, Panel, draw_panels
 from studies.page.elements import HeatMap, PageTable
+from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.page.statement import Statement, Verdict
 from studies.page.writing import write_study
 from studies.study import Study, StudyRun
 from tests.harness.hu_run import MadeUpHu
@@ -100,7 +100,7 @@ def long_section() -> Section:
     )
     statements += (Statement("Remark 9", "drive", "So it does.", "differs", "0.1 (0.05 to 0.2)", "A sample. " * 20),)
     data = pd.DataFrame({"attack": published, "mse": generator.random(8)})
-    plots = (draw_panels("all", panels, "Errors of all.", columns=3), draw_panels("one", panels[:1], "Of one."))
+    plots = (Plot("all", panels, "Errors of all.", columns=3), Plot("one", panels[:1], "Of one."))
     return Section(
         "long", "As many panels as a study has", data, data, plots, ("drive: skipped",), statements=statements
     )

@@ -24,9 +24,8 @@ def install(page: str, module: str, folder: Path, monkeypatch: pytest.MonkeyPatc
         for name, found, attribute in re.findall(r'(\w+) = "(\w+):(\w+)"', entries)
         if found == module
     ]
-    (code,) = [
-        block for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) if f"class {attribute}:" in block
-    ]
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    (code,) = [block for block in blocks if re.search(rf"^class {attribute}\b", block, re.MULTILINE)]
     lay_out(folder, module, code, {group: f"{name} = {module}:{attribute}"})
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, module, raising=False)

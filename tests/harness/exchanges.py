@@ -153,7 +153,7 @@ def run_together(trainings: Mapping[str, PartyTraining], epochs: int) -> list[Fl
             running = [threads.submit(training.run_epoch, epoch, ignore_step) for training in trainings.values()]
             for done in running:
                 done.result()
-    return [training.weights for training in trainings.values()]
+    return [training.half.weights for training in trainings.values()]
 
 
 def train_encrypted(problem: Problem, plan: TrainingPlan, *, truncating: bool = True) -> list[FloatArray]:
@@ -178,7 +178,7 @@ def train_plainly(problem: Problem, plan: TrainingPlan, seeds: Sequence[int] | N
         VerticalData(blocks, problem.labels, classes=problem.classes),
         [
             initial_weights(
-                plan.initialisation,
+                plan.learner_options["initialisation"],
                 block.shape[1],
                 columns,
                 total_features=sum(b.shape[1] for b in blocks),
@@ -187,9 +187,11 @@ def train_plainly(problem: Problem, plan: TrainingPlan, seeds: Sequence[int] | N
             for block, generator in zip(blocks, generators, strict=True)
         ],
         GradientDescent(
-            BatchSchedule(split.train, plan.batch_size, plan.seed), epochs=plan.epochs, learning_rate=plan.learning_rate
+            BatchSchedule(split.train, plan.batch_size, plan.seed),
+            epochs=plan.epochs,
+            learning_rate=plan.learner_options["learning_rate"],
         ),
-        l2=plan.l2,
+        l2=plan.learner_options["l2"],
         unpenalised=spared,
     )
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice, TaskCell, windows
-from studies.page.curves import Curve, Panel, draw_panels
+from studies.claims.statement import Statement, verdict_of
+from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.page.statement import Statement, verdict_of
 from studies.study import Study, StudyRun
 
 _HERE = "tests.harness.made_up_study"
@@ -61,7 +61,7 @@ def curves_section(run: StudyRun) -> Section:
         "Attacks against d",
         frame,
         frame[["attack", "d", "mse"]],
-        (draw_panels("attacks", [panel], "Errors against d."),),
+        (Plot("attacks", [panel], "Errors against d."),),
         run.available(["breast_cancer", "satellite"])[1],
         statements=(statement,),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attacks import TrainingAttack
 from defences import ScoreDefence
@@ -35,7 +36,6 @@ from tests.harness.exchanges import DirectPeer, ignore_step, names_of
 from vfl.arrays import FloatArray
 from vfl.data import BlindedIds, Table, typed_table_of
 from vfl.data.id_array import IdArray
-from vfl.learning.networks import DenseNetwork
 
 # -- level 2: whole parties in one process ----------------------------------------------------------------------------
 
@@ -120,10 +120,10 @@ class DirectPassive:
     def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None:
         self.party.contribute_scores(self.caller, session_id, request_id, list(rows))
 
-    def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
+    def disclose_parameters(self, session_id: str) -> Mapping[str, NDArray[Any]] | None:
         """None from a party that keeps its parameters to itself."""
         with suppress(OutOfOrder):
-            return self.party.disclose_parameters(self.caller, session_id)
+            return self.party.disclose_parameters(self.caller, session_id).arrays()
         return None
 
     def end_session(self, session_id: str, reason: str) -> None:
@@ -173,7 +173,7 @@ class House:
 
     def train(self, **changes: Any) -> Watcher:
         watcher = Watcher()
-        self.active.train(replace(self.settings.plan(), **changes), watcher)
+        self.active.train(self.settings.plan().changed(**changes), watcher)
         return watcher
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -149,7 +149,7 @@ class Town:
 
     def train(self, **changes: Any) -> str:
         """Train; returns the session."""
-        outcome = self.active.train(replace(self.settings.plan(), **changes), Watcher())
+        outcome = self.active.train(self.settings.plan().changed(**changes), Watcher())
         return outcome.session_id
 
     def scores(self, ids: Sequence[str] = IDS) -> FloatArray:

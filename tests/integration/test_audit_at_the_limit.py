@@ -12,7 +12,7 @@ from plumbline.audit.further_sessions import ClearSessions
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import audited
 from plumbline.audit.tables import JoinedTables
-from plumbline.judge.lights import light_of
+from plumbline.judge.answer import light_of
 from services.common.identity import Role
 
 
@@ -38,7 +38,7 @@ def test_lights_are_of_the_limit_and_its_sessions_are_a_federations(
     sessions = ClearSessions(tables, parties, agreement)
     again = sessions.trained(["passive"], np.random.default_rng(parties[Role.ACTIVE].private_seed))
     for name in ("active", "passive"):
-        np.testing.assert_allclose(again[name].parameters.weights[0], run.parties.weights(name).weights, atol=1e-12)
+        np.testing.assert_allclose(again[name].part.arrays()["weights"], run.parties.weights(name).weights, atol=1e-12)
     record = run.parties.record("active")
     rows = np.array(record.test_rows)
     np.testing.assert_allclose(sessions.scores(again, rows), np.array(record.test_scores), atol=1e-12)

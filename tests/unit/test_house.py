@@ -1,9 +1,10 @@
-"""The rules of the house: which way imports point, who knows gRPC, names and lengths, arguments and docstrings."""
+"""The rules of the house: which way imports point, no circles, who knows gRPC, names, arguments, docstrings."""
 
 import ast
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,12 +43,34 @@ MIRRORED = {
     "services": {"party.py", "requirements.py", "server.py", "servicer.py"},
     "studies": {"page.py", "statements.py", "study.py", "trade_offs.py"},
 }
-MOST_LINES, MOST_LINES_OF_A_TEST = 400, 500
-# File, and why it may be longer.
+# A file is as long as its one subject. From 400 lines on look whether there are two; beyond this it is listed, and why.
+MOST_LINES = 600
 LONGER: dict[str, str] = {}
 MOST_ARGUMENTS, MOST_LINES_OF_THE_MEDIAN_FUNCTION = 7, 8
+# Circles that are still to be taken apart.
+FILES_IN_CIRCLES = {
+    "plumbline.audit.report",
+    "plumbline.audit.report.label_curves",
+    "plumbline.audit.report.overview",
+    "plumbline.audit.report.rendering",
+    "plumbline.audit.request",
+    "plumbline.audit.tables",
+    "plumbline.cells.cluster",
+    "plumbline.cells.crew",
+    "plumbline.judge.findings",
+    "plumbline.notebook.frames",
+    "plumbline.notebook.page",
+    "plumbline.notebook.shown",
+    "plumbline.notebook.tracking",
+    "studies.catalogue",
+    "studies.page.curves",
+    "studies.page.panel_charts",
+    "studies.page.section",
+    "studies.study",
+}
+FOLDERS_WITH_CIRCLES = {"attacks", "plumbline", "plumbline.audit", "studies"}
 # Commands of the terminal: an argument per option.
-COMMANDS = "plumbline/cli/"
+COMMANDS = ("plumbline/cli/", "studies/cli/")
 # Beside the packages: what is read and run from a checkout.
 TOOLS = ("benchmarks", "examples", "scripts", "docs/site")
 
@@ -69,6 +92,39 @@ def imports_of(path: Path) -> Iterator[str]:
             assert node.level == 0, f"{path} has a relative import"
             # Both: what is imported may be a module.
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@cache
+def imported_files() -> dict[str, set[str]]:
+    """The files of the packages, as dotted names, each with those that it imports."""
+    dotted = {
+        name_of(path).removesuffix(".py").replace("/", ".").removesuffix(".__init__"): path
+        for path in files_of(*ARROWS)
+    }
+
+    def file_of(name: str) -> str:
+        while name and name not in dotted:
+            name = name.rpartition(".")[0]
+        return name
+
+    return {one: {file_of(name) for name in imports_of(path)} - {one, ""} for one, path in dotted.items()}
+
+
+def circles_in(graph: Mapping[str, set[str]]) -> set[frozenset[str]]:
+    """Groups of nodes that all reach each other."""
+    reached: dict[str, set[str]] = {}
+    for start in graph:
+        found, ahead = set(), [*graph[start]]
+        while ahead:
+            if (node := ahead.pop()) not in found:
+                found.add(node)
+                ahead.extend(graph.get(node, ()))
+        reached[start] = found
+    return {
+        frozenset(other for other in reached[node] if node in reached[other])
+        for node in reached
+        if node in reached[node]
+    }
 
 
 class Definition(NamedTuple):
@@ -139,8 +195,34 @@ def test_no_file_name_twice_in_a_package(package: str) -> None:
 
 def test_files_are_short_enough_to_read() -> None:
     lengths = {name_of(path): len(path.read_text().splitlines()) for path in files_of(*ARROWS, "benchmarks", "tests")}
-    most = {name: MOST_LINES_OF_A_TEST if name.startswith("tests/") else MOST_LINES for name in lengths}
-    assert {name for name, lines in lengths.items() if lines > most[name]} == set(LONGER)
+    assert {name for name, lines in lengths.items() if lines > MOST_LINES} == set(LONGER)
+
+
+def test_no_circle_of_files() -> None:
+    graph = imported_files()
+    assert {name for circle in circles_in(graph) for name in circle} <= FILES_IN_CIRCLES
+
+
+def test_no_circle_of_folders() -> None:
+    """In each folder its subfolders, each whole, and its own modules, taken together, import each other one way.
+
+    So a room that is built on its parent's modules is nothing that these modules are built on. The parent's front door
+    (``__init__``, ``__main__``) doesn't count: it shows what is within, and the rule for files says who may use it.
+    """
+    graph = imported_files()
+    folders = {name_of(path.parent).replace("/", ".") for path in files_of(*ARROWS)}
+    for folder in sorted(folders - FOLDERS_WITH_CIRCLES):
+
+        def room_of(name: str, folder: str = folder) -> str:
+            first = name.removeprefix(f"{folder}.").split(".")[0]
+            return first if f"{folder}.{first}" in folders else "itself"
+
+        rooms: dict[str, set[str]] = defaultdict(set)
+        for name, imported in graph.items():
+            if name.startswith(f"{folder}.") and name != f"{folder}.__main__":
+                inside = {room_of(one) for one in imported if one.startswith(f"{folder}.")}
+                rooms[room_of(name)] |= inside - {room_of(name)}
+        assert not circles_in(rooms), folder
 
 
 def test_functions_take_few_arguments_and_are_short() -> None:
@@ -162,7 +244,7 @@ def test_everything_public_has_a_docstring(package: str) -> None:
 
 
 def test_studies_do_not_import_each_other() -> None:
-    shared = {"page", "speed", "sweeping"}
+    shared = {"claims", "cli", "page", "speed", "sweeping"}
     studies = {folder.name for folder in (ROOT / "studies").iterdir() if (folder / "__init__.py").exists()} - shared
     assert studies == {"defences", "hu", "jiang", "rassouli", "varasteh"}
     for path in files_of("studies"):

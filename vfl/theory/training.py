@@ -22,8 +22,8 @@ from typing import Literal
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning.approximation import ResidualScheme
-from vfl.learning.reference import GradientDescent, VerticalData
+from vfl.learning.linear.reference import GradientDescent, VerticalData
+from vfl.learning.linear.scheme import ResidualScheme
 
 Approximation = Literal["first_order", "minimax", "piecewise"]
 APPROXIMATIONS: tuple[Approximation, ...] = ("first_order", "minimax", "piecewise")

@@ -1,56 +1,28 @@
 """Which attacks can apply to an audit: with none named, all of these are mounted. And what each is thought to cost."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import attacks
 from attacks import Level, spec_of
-from attacks.base import AttackSpec
-from attacks.registry import REGISTRY
-from plumbline.recipe import PRIORS
+from attacks.base import FEW_SECONDS, AttackSpec, Extent, Scenario
+from attacks.registry import OF_ALL_SESSIONS, REGISTRY
 from services.adversary.load import labelled
 from services.common.agreement import Agreement
 from services.common.session_limit import AskedParty, SessionLimit
 from services.common.settings import settings_of
+from vfl.installed_plugins import error_line
 from vfl.learning.forms import most_forms
 from vfl.plugin_registry import UnusablePlugin
 
 # In place of names: every attack that can apply.
 ALL = "all"
-# What puts sessions together: the auditor mounts it, for no service of one session sees others.
-MANY_SESSIONS = "many_sessions"
 
 _LINEAR = frozenset({"weights_passive", "weights_active", "bias"})
 # Of records and features: what the slowest attacks do with them in seconds. More records tell nothing more.
 _MOST_CELLS, _FEWEST_RECORDS, _MOST_RECORDS = 40_000, 500, 2_000
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What decides which attacks can apply.
-
-    Attributes:
-        passive_features: of all passive parties, as the federation trains on them.
-        is_white_box: whether passive parties disclose parameters.
-        has_records: whether the adversary has complete records.
-        is_network: whether a model with hidden layers is installed.
-        is_trained: whether the federation trains; False where a model is installed.
-        is_encrypted: whether it trains under Paillier.
-        packing: whether values share a plaintext.
-        rerandomise: whether answers carry fresh randomness.
-        options: names of the attacks that were given options.
-    """
-
-    passive_features: int
-    is_white_box: bool = True
-    has_records: bool = False
-    is_network: bool = False
-    is_trained: bool = True
-    is_encrypted: bool = True
-    packing: bool = True
-    rerandomise: bool = True
-    options: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -77,23 +49,26 @@ def installed(options: Collection[str] = ()) -> tuple[str, ...]:
     return tuple(name for name in REGISTRY.usable() if not _unloaded(name, options))
 
 
-def applicable(scene: Scene) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
+def applicable(scenario: Scenario) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
     """Split all attacks into those that can apply, and those left out with the reason."""
-    chosen, left_out = [], []
+    chosen, left_out = list[str](), list[LeftOut]()
     for name in attacks.names():
-        if name == MANY_SESSIONS:
-            continue
-        obstacle = next(_obstacles(name, scene), None)
-        if obstacle is None:
-            chosen.append(name)
-        else:
+        if (obstacle := next(_obstacles(name, scenario), None)) is not None:
             left_out.append(obstacle)
+        # The auditor mounts it itself, for no service of one session sees others.
+        elif not attacks.spec_of(name).joins_sessions:
+            chosen.append(name)
+    # One party can send one attack's messages only: those of the attack that is more particular about where it applies.
+    replacing = sorted(filter(_needs_ciphertexts, chosen), key=lambda name: attacks.spec_of(name).obstacle is None)
+    for name in replacing[1:]:
+        chosen.remove(name)
+        left_out.append(LeftOut(name, f"takes the same messages as {replacing[0]}: name it alone", is_safe=False))
     return tuple(chosen), tuple(left_out)
 
 
-def not_measured(scene: Scene, left_out: tuple[LeftOut, ...]) -> tuple[str, ...]:
+def not_measured(scenario: Scenario, left_out: tuple[LeftOut, ...]) -> tuple[str, ...]:
     """Say, in sentences, of what this run says nothing."""
-    names = [one.attack for one in left_out if not one.is_safe and scene.is_trained]
+    names = [one.attack for one in left_out if not one.is_safe and scenario.is_trained]
     ciphertexts = [name for name in names if _needs_ciphertexts(name)]
     if not ciphertexts:
         return ()
@@ -112,28 +87,18 @@ def few_enough(test_records: int, passive_features: int) -> int:
     return most if most < test_records else 0
 
 
-def attack_seconds(label: str, records: int, features: int, steps: int) -> float:
+def attack_seconds(label: str, extent: Extent) -> float:
     """Seconds that an attack is thought to take on the reference machine; measured, see ``docs/how-to/how-long.md``.
 
     Args:
         label: its name, with options in parentheses.
-        records: that it reconstructs.
-        features: of each.
-        steps: of training, for an attack on training.
+        extent: what it works on.
     """
-    name = label.partition("(")[0]
-    costs: Mapping[str, float] = {
-        "gia": 2.5 + records * (0.001 + 1e-4 * features),
-        "grn": 1.0 + records * (0.005 + 2e-5 * features),
-        "posterior": 0.2 + 2e-5 * records * features**1.5,
-        MANY_SESSIONS: 0.2 + 2e-5 * records * features**1.5,
-        "shadow": 5.0,
-        "imputation": 1.0,
-        "feature_order": 0.5 + 0.0005 * steps,
-        "label_recovery": 0.5 + 0.001 * steps,
-        "averaged_products": 0.5 + 0.0005 * steps,
-    }
-    return costs.get(name, 0.2)
+    try:
+        seconds = float(attacks.spec_of(label.partition("(")[0]).seconds(extent))
+    except Exception:  # a guest's bug costs its forecast only
+        return FEW_SECONDS
+    return seconds if 0 <= seconds < math.inf else FEW_SECONDS
 
 
 def _unloaded(name: str, options: Collection[str]) -> str:
@@ -164,40 +129,40 @@ def _needs_ciphertexts(name: str) -> bool:
         return False
 
 
-def _obstacles(name: str, scene: Scene) -> Iterator[LeftOut]:
+def _obstacles(name: str, scenario: Scenario) -> Iterator[LeftOut]:
     """Why an attack can't apply: the first is said."""
-    if unloaded := _unloaded(name, scene.options):
+    if unloaded := _unloaded(name, scenario.options):
         yield LeftOut(name, unloaded, is_safe=False)
         return
     spec = attacks.spec_of(name)
-    needs = set(spec.needs)
     if spec.phase == "training":
-        yield from _obstacles_in_training(name, spec, scene)
-        return
-    if "auxiliary" in needs and not scene.has_records:
+        yield from _obstacles_in_training(name, spec, scenario)
+    else:
+        yield from _obstacles_on_predictions(name, spec, scenario)
+    try:
+        reason = spec.obstacle(scenario) if spec.obstacle is not None else ""
+    except Exception as error:  # a guest's bug
+        yield LeftOut(name, f"can't say whether it applies: {error_line(error)}", is_safe=False)
+    else:
+        if reason:
+            yield LeftOut(name, reason)
+
+
+def _obstacles_on_predictions(name: str, spec: AttackSpec, scenario: Scenario) -> Iterator[LeftOut]:
+    needs = set(spec.needs)
+    if "auxiliary" in needs and not scenario.has_records:
         yield LeftOut(name, "needs complete records: --auxiliary N")
-    if not scene.is_white_box and (spec.knowledge == "white_box" or "weights_passive" in needs):
+    if not scenario.is_white_box and (spec.knowledge == "white_box" or "weights_passive" in needs):
         yield LeftOut(name, "needs parameters, and this is a black box")
-    if scene.is_network and needs & _LINEAR:
+    if scenario.is_network and needs & _LINEAR:
         yield LeftOut(name, "is for linear models")
-    if name == "one_feature" and scene.passive_features > 1:
-        yield LeftOut(name, "is for a lone passive feature")
 
 
-def _obstacles_in_training(name: str, spec: AttackSpec, scene: Scene) -> Iterator[LeftOut]:
-    if not scene.is_trained:
+def _obstacles_in_training(name: str, spec: AttackSpec, scenario: Scenario) -> Iterator[LeftOut]:
+    if not scenario.is_trained:
         yield LeftOut(name, "is on training, and a model is installed")
-    if spec.conduct == "listens":
-        return
-    if not scene.is_encrypted:
+    if spec.conduct == "replaces_messages" and not scenario.is_encrypted:
         yield LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False)
-    if name == "randomiser_channel" and scene.rerandomise:
-        yield LeftOut(name, "is closed: answers carry fresh randomness")
-    if name == "randomiser_channel" and scene.packing:
-        yield LeftOut(name, "needs ciphertexts of one value each: --no-packing")
-    # One party can send one attack's messages only.
-    if name == "auxiliary_ciphertext" and not scene.rerandomise and not scene.packing:
-        yield LeftOut(name, "takes the same messages as randomiser_channel: name it alone", is_safe=False)
 
 
 _INSTALLED = "The model is installed and the same in every session, so that no further session tells more."
@@ -224,7 +189,7 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
             AskedParty(party.name, party.feature_count, forms, max(1, forms // (agreement.classes - 1)))
             for party, forms in limits
         ),
-        reason=_INSTALLED if agreement.plan.installed_model else None,
+        reason=None if agreement.plan.family.spec.trains else _INSTALLED,
     )
 
 
@@ -233,12 +198,16 @@ def reads_scores(attacks: Sequence[str]) -> bool:
     return any(spec.phase == "prediction" and spec.sees_scores for spec in map(spec_of, attacks))
 
 
-def labels_of(levels: Sequence[Level], limit: SessionLimit) -> dict[str, str]:
-    """The attack on all sessions, by what its adversary knows beforehand: labels, and the prior of each.
+def labels_of(
+    attacks: Sequence[str], levels: Sequence[Level], limit: SessionLimit
+) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """The attacks on all sessions, at each level of what is known beforehand: labels, and each one's name and options.
 
     Nothing where there is one session only, or further ones tell no more.
     """
     if limit.reason is not None or limit.sessions < 2:
         return {}
-    priors = [PRIORS[level] for level in levels]
-    return {labelled(MANY_SESSIONS, prior=prior): prior for prior in priors}
+    joining = dict.fromkeys((OF_ALL_SESSIONS, *(name for name in attacks if spec_of(name).joins_sessions)))
+    at_levels = [(name, spec_of(name).at_level) for name in joining]
+    options = [(name, at_level[level]) for name, at_level in at_levels for level in levels if level in at_level]
+    return {labelled(name, **chosen): (name, chosen) for name, chosen in options}

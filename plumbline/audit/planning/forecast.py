@@ -229,7 +229,7 @@ class Workload:
     def steps(self) -> int:
         """Steps of all epochs; 0 where a model is installed."""
         plan = self.agreement.plan
-        return 0 if plan.installed_model else plan.epochs * -(-self.agreement.training_rows // plan.batch_size)
+        return 0 if not plan.family.spec.trains else plan.epochs * -(-self.agreement.training_rows // plan.batch_size)
 
 
 def forecast(work: Workload, calibration: Calibration, cipher: str) -> Forecast:

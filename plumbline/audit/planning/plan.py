@@ -5,10 +5,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from attacks import spec_of
+from attacks import Extent, Scenario, spec_of
 from plumbline.audit.planning.applicable import (
     LeftOut,
-    Scene,
     applicable,
     attack_seconds,
     few_enough,
@@ -147,30 +146,31 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     agreement = expected_agreement(recipe, tables, is_trained=federation.hidden is None)
     given = recipe.parties[Role.ACTIVE].model_fields_set
     asked = asked_cipher(recipe.parties[Role.ACTIVE].cipher, given)
-    would_encrypt = not agreement.plan.installed_model and (asked is None or asked.cipher == "paillier")
+    would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.cipher == "paillier")
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
     choice = asked or _by_forecast(work, calibration)
-    scene = _scene(federation, adversary, agreement, choice)
-    chosen, left_out = applicable(scene) if adversary.mounts_all else (adversary.attacks, ())
+    scenario = _scenario(federation, adversary, agreement, choice)
+    chosen, left_out = applicable(scenario) if adversary.mounts_all else (adversary.attacks, ())
     attacked = recipe.parties[Role.ACTIVE].attacked_records
     if not attacked and adversary.mounts_all:
-        attacked = few_enough(agreement.row_counts.test, scene.passive_features)
+        attacked = few_enough(agreement.row_counts.test, scenario.passive_features)
     settings = {**federation.settings, "attacked_records": attacked} if attacked else federation.settings
     decided = request.changed(attacks=chosen, cipher=choice.cipher, settings=settings)
     final = decided.recipe(recipe.tables).checked()
     records = attacked or agreement.row_counts.test
     limit = session_limit(agreement, share_of_forms(final.asked)) if reads_scores(chosen) else None
-    together = labels_of(adversary.levels, limit) if limit is not None else {}
+    together = labels_of(chosen, adversary.levels, limit) if limit is not None else {}
+    extent = Extent(records, scenario.passive_features, work.steps)
     work = replace(
         work,
-        attacks=_seconds_of_attacks(final, records, scene.passive_features, work.steps),
+        attacks=_seconds_of_attacks(final, extent),
         attacked_records=records,
-        passive_features=scene.passive_features,
+        passive_features=scenario.passive_features,
         sessions=1 if limit is None else limit.sessions,
-        at_the_limit={label: attack_seconds(label, records, scene.passive_features, 0) for label in together},
+        at_the_limit={label: attack_seconds(label, extent) for label in together},
     )
-    unmeasured = not_measured(scene, left_out or _without_ciphertexts(chosen, choice))
+    unmeasured = not_measured(scenario, left_out or _without_ciphertexts(chosen, choice))
     return AuditPlan(
         decided, final, choice, left_out, unmeasured, records, work, forecast(work, calibration, choice.cipher), limit
     )
@@ -181,7 +181,9 @@ def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_traine
     parties = tuple(
         _expected_party(tables, name, has_bias=name == Role.ACTIVE and is_trained) for name in tables.settings
     )
-    plan = replace(recipe.parties[Role.ACTIVE].plan(), cipher="paillier", installed_model=not is_trained)
+    plan = replace(recipe.parties[Role.ACTIVE].plan(), cipher="paillier")
+    if not is_trained:
+        plan = plan.changed(learner="installed")
     return with_batch_size(Agreement(_NO_SESSION, plan, len(tables.class_names), parties))
 
 
@@ -202,10 +204,10 @@ def _by_forecast(work: Workload, calibration: Calibration) -> CipherChoice:
     return chosen_cipher(encrypted, plain)
 
 
-def _scene(
+def _scenario(
     federation: FederationOptions, adversary: AdversaryOptions, agreement: Agreement, choice: CipherChoice
-) -> Scene:
-    return Scene(
+) -> Scenario:
+    return Scenario(
         passive_features=sum(party.feature_count for party in agreement.parties[1:]),
         is_white_box=not adversary.black_box,
         has_records=adversary.auxiliary > 0,
@@ -218,7 +220,7 @@ def _scene(
     )
 
 
-def _seconds_of_attacks(recipe: CheckedRecipe, records: int, features: int, steps: int) -> Mapping[str, float]:
+def _seconds_of_attacks(recipe: CheckedRecipe, extent: Extent) -> Mapping[str, float]:
     """How long each mounted attack is thought to take, by its label, over all parties."""
     seconds: dict[str, float] = {}
     for name, settings in recipe.parties.items():
@@ -226,7 +228,7 @@ def _seconds_of_attacks(recipe: CheckedRecipe, records: int, features: int, step
         if role is Role.COORDINATOR:
             continue
         for mounted in load_attacks(settings.attacks, settings.attack_options, role):
-            seconds |= {label: attack_seconds(label, records, features, steps) for label in mounted}
+            seconds |= {label: attack_seconds(label, extent) for label in mounted}
     return seconds
 
 

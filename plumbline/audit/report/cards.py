@@ -11,8 +11,8 @@ from plumbline.charts.axes import NUMBERS, Values, number_words
 from plumbline.charts.dates import DAYS
 from plumbline.charts.drawings import Amount, amounts, counts, cut, histogram, percent_words, scatter
 from plumbline.charts.marks import Chart
-from plumbline.judge.answer import HEADLINE, ColumnAnswer
-from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.answer import ColumnAnswer
+from plumbline.judge.federation_part import HEADLINE, LevelVerdict
 from plumbline.judge.predictions import AttackFinding, ColumnLeakage
 from vfl.arrays import FloatArray, IntArray
 

@@ -7,9 +7,8 @@ import numpy as np
 
 from plumbline.charts.axes import number_words
 from plumbline.judge.answer import ColumnAnswer
-from plumbline.judge.categories import Category
-from plumbline.judge.sources import Source
-from plumbline.judge.truth import Truth
+from plumbline.judge.columns import Category, Source
+from plumbline.judge.predictions import Truth
 from services.common.run_folder import RunFolder
 from services.common.run_records import PartyFeatures
 from vfl.arrays import BoolArray, FloatArray, IntArray

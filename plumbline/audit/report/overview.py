@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attacks import Level
-from plumbline.audit.leakage_words import LEVEL_WORDS, distinct_levels
 from plumbline.charts.axes import WHOLE, Axis
 from plumbline.charts.drawings import PERCENT, Series, Share, lines, percent_words, share_bar
 from plumbline.charts.marks import Chart
-from plumbline.judge.answer import HEADLINE, ColumnAnswer
-from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.answer import ColumnAnswer
+from plumbline.judge.federation_part import HEADLINE, LevelVerdict
 from plumbline.judge.findings import Findings
 from plumbline.judge.training import TrainingFinding
+from plumbline.judge.words import LEVEL_WORDS, distinct_levels
 
 # Lines that a chart can tell apart.
 _MOST_LINES = 5

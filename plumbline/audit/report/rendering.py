@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from plumbline.audit import leakage_words
 from plumbline.audit.console import cipher_words
 from plumbline.audit.report.cards import cards_of
 from plumbline.audit.report.evidence import read_evidence
@@ -19,9 +18,9 @@ from plumbline.charts.axes import WHOLE, Axis
 from plumbline.charts.drawings import Part, Series, lines, stacked
 from plumbline.charts.marks import Chart
 from plumbline.html import template
-from plumbline.judge.findings import Findings
+from plumbline.judge import words
+from plumbline.judge.findings import Findings, recommended
 from plumbline.judge.summary import RunSummary, assumptions, expectations
-from plumbline.judge.trials import recommended
 from plumbline.width_words import seen_words
 from services.common.durable import write_durably
 from services.common.run_folder import RunFolder
@@ -73,7 +72,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "stages": STAGES,
         "expectations": expectations,
         "assumptions": assumptions,
-        "words": leakage_words,
+        "words": words,
         "light_words": LIGHT_WORDS,
         "glossary": GLOSSARY,
         "several_parties": len(passive) > 1,

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attacks import LEVELS
-from plumbline.audit.leakage_words import own
 from plumbline.audit.report.evidence import ColumnEvidence
-from plumbline.judge.answer import HEADLINE, ColumnAnswer
-from plumbline.judge.federation_part import FLOOR
+from plumbline.judge.answer import ColumnAnswer
+from plumbline.judge.federation_part import FLOOR, HEADLINE
 from plumbline.judge.predictions import AttackFinding
+from plumbline.judge.words import own
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.audit.runs.past_runs import asked_in, results_in
-from plumbline.judge.answer import HEADLINE
+from plumbline.judge.federation_part import HEADLINE
 
 # Of a request, what names a run rather than says what it does.
 _NAMING = ("name", "runs", "quiet", "verbose", "yes")

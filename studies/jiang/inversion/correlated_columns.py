@@ -9,6 +9,7 @@ import pandas as pd
 
 from plumbline.cells import Choice, TaskCell
 from plumbline.judge.measures import correlation_with_active
+from studies.claims.statement import Statement, Verdict, interval_words
 from studies.jiang.inversion.contenders import GIA, MOMENTS, bayesian, inversion
 from studies.jiang.inversion.curve_comparisons import trend
 from studies.jiang.inversion.curve_findings import NOTHING, Finding, absent, data_sets_of
@@ -28,7 +29,6 @@ from studies.jiang.inversion.inversion_setting import (
 )
 from studies.page.elements import HeatMap, number_words
 from studies.page.section import Section
-from studies.page.statement import Statement, Verdict, interval_words
 from studies.study import StudyRun
 
 _HERE = "studies.jiang.inversion.correlated_columns"

@@ -5,8 +5,8 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from plumbline.judge.measures import Interval, LoneMean
-from studies.page.paired_differences import paired
-from studies.page.statement import interval_over
+from studies.claims.paired_differences import paired
+from studies.claims.statement import interval_over
 
 # What two measurements of the same thing share, where they have it.
 _PLACE = ("dataset", "d", "ratio", "predictions", "seed", "start")

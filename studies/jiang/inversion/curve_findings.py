@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from studies.claims.statement import Statement, Verdict, interval_over, interval_words, verdict_of
 from studies.jiang.inversion.curve_comparisons import curve_of, differences, times_of, trend
 from studies.jiang.inversion.inversion_setting import DATA_SETS, size_of
 from studies.page.elements import number_words
-from studies.page.statement import Statement, Verdict, interval_over, interval_words, verdict_of
 
 # What a plot's reader takes for zero and for one; for the same; for near the random guess.
 NEAR_ZERO, NEAR_ONE, ALIKE, NEAR_RANDOM = 0.005, 0.97, 0.10, 0.25

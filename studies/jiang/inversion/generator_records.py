@@ -10,6 +10,7 @@ import pandas as pd
 import attacks
 from plumbline.cells import Choice, TaskCell
 from plumbline.judge.measures import LikewiseLabelled, mse_per_feature
+from studies.claims.statement import Statement, interval_over, interval_words, verdict_of
 from studies.jiang.inversion.contenders import GIA, GRN, bayesian, inversion, random_guess
 from studies.jiang.inversion.curve_comparisons import curve_of, trend
 from studies.jiang.inversion.curve_findings import NOTHING, Finding, absent, below, data_sets_of, joined
@@ -25,10 +26,9 @@ from studies.jiang.inversion.inversion_setting import (
     plugged_in,
     usable,
 )
-from studies.page.curves import Curve, Panel
 from studies.page.elements import number_words
+from studies.page.plots import Curve, Panel
 from studies.page.section import Section
-from studies.page.statement import Statement, interval_over, interval_words, verdict_of
 from studies.study import StudyRun
 
 _HERE = "studies.jiang.inversion.generator_records"

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from studies.jiang.inversion.curve_comparisons import curve_of
-from studies.page.curves import Panel, draw_panels, mean_curve
 from studies.page.elements import number_words
-from studies.page.section import Plot
+from studies.page.plots import Panel, Plot, mean_curve
 
 # Of an adversary with scores: what the same one guesses without them.
 WITHOUT_SCORES = {"Bayes, ranges": "no score, ranges", "Bayes, moments": "no score, moments"}
@@ -52,7 +51,7 @@ def ratio_panels(results: pd.DataFrame, measure: str, *, complete: bool = False)
 
 def plots_of(name: str, panels: Sequence[Panel], caption: str) -> tuple[Plot, ...]:
     """Panels as a plot; none where nothing was measured."""
-    return (draw_panels(name, panels, caption),) if panels else ()
+    return (Plot(name, panels, caption),) if panels else ()
 
 
 def errors_table(results: pd.DataFrame, shown: Sequence[float] = _SHOWN) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from studies.claims.statement import Statement
 from studies.jiang.inversion.contenders import CLAMPED, ESA, GIA, GIA_KLD, RANDOM
 from studies.jiang.inversion.curve_findings import (
     absent,
@@ -14,7 +15,6 @@ from studies.jiang.inversion.curve_findings import (
     moves,
     near,
 )
-from studies.page.statement import Statement
 from vfl.data import dataset
 
 _FIGURE = "Figure 5, 5.2.1"

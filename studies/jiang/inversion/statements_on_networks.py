@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pandas as pd
 
+from studies.claims.statement import Statement, Verdict, interval_over, interval_words, verdict_of
 from studies.jiang.inversion.contenders import GIA, GIA_HALF, GRN, MOMENTS, RANDOM, RANGES
 from studies.jiang.inversion.curve_comparisons import differences
 from studies.jiang.inversion.curve_findings import (
@@ -20,7 +21,6 @@ from studies.jiang.inversion.curve_findings import (
     near,
 )
 from studies.jiang.inversion.inversion_setting import size_of
-from studies.page.statement import Statement, Verdict, interval_over, interval_words, verdict_of
 
 _SMALL = 0.1
 _NOT_INVERTIBLE = (

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from plumbline.cells import AttackCell, Choice
+from studies.claims.statement import Statement, interval_over
 from studies.jiang.changed_situations import Distribution, with_made_up_records
 from studies.jiang.inversion.inversion_setting import RECORDS
 from studies.jiang.paired_points import (
@@ -23,10 +24,9 @@ from studies.jiang.paired_points import (
     where,
 )
 from studies.jiang.splits import Split, Splits, threshold
-from studies.page.curves import Panel, draw_panels
 from studies.page.elements import number_words
+from studies.page.plots import Panel, Plot
 from studies.page.section import Section
-from studies.page.statement import Statement, interval_over
 from studies.study import StudyRun
 
 ORIGINAL = "original"
@@ -76,7 +76,7 @@ def auxiliary(run: StudyRun) -> Section:
         title="Black box: auxiliary records that are made up (Figure 12)",
         data=data,
         summary=mean_table(data, "dataset", "adversary", "distribution", "n", measures=("attack_accuracy", "mse")),
-        plots=(draw_panels("auxiliary", _panels(data), _CAPTION),) if len(data) else (),
+        plots=(Plot("auxiliary", _panels(data), _CAPTION),) if len(data) else (),
         notes=(*missing, *_notes(data)),
         statements=tuple(auxiliary_statements(data)),
     )

@@ -12,13 +12,13 @@ import pandas as pd
 
 from plumbline.cells import AttackCell, Choice
 from plumbline.cells.cells import ModelKind
+from studies.claims.statement import Statement
 from studies.jiang.inversion.inversion_setting import QUICK_STEPS, RECORDS, STEPS, gradient_inversion
 from studies.jiang.paired_points import Judged, Point, curve, difference, measured, where
 from studies.jiang.splits import Split, Splits, threshold
-from studies.page.curves import Curve, Panel, draw_panels
 from studies.page.elements import number_words
+from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.page.statement import Statement
 from studies.study import StudyRun
 
 SHARES = (0.1, 0.25, 0.5, 1.0)
@@ -82,7 +82,7 @@ def shadow(run: StudyRun) -> Section:
         title="Black box: a shadow model of few complete records (Figure 11)",
         data=data,
         summary=_summary(data),
-        plots=(draw_panels("shadow", _panels(data), _CAPTION),) if len(data) else (),
+        plots=(Plot("shadow", _panels(data), _CAPTION),) if len(data) else (),
         notes=(*missing, *_notes(data)),
         statements=tuple(shadow_statements(data)),
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from plumbline.cells import AttackCell, Choice
+from studies.claims.statement import Statement
 from studies.jiang.inversion.inversion_setting import HIDDEN, QUICK_STEPS, RECORDS, gradient_inversion
 from studies.jiang.paired_points import (
     Judged,
@@ -21,10 +22,9 @@ from studies.jiang.paired_points import (
     where,
 )
 from studies.jiang.splits import Split, Splits, threshold
-from studies.page.curves import Panel, draw_panels
 from studies.page.elements import number_words
+from studies.page.plots import Panel, Plot
 from studies.page.section import Section
-from studies.page.statement import Statement
 from studies.study import StudyRun
 
 # Hidden layers that the adversary guesses; the real ones are HIDDEN.
@@ -65,7 +65,7 @@ def structures(run: StudyRun) -> Section:
         title="Black box: shadow models of another structure (Figure 13)",
         data=data,
         summary=mean_table(data, "dataset", "adversary", "structure", "n", measures=("mse", "attack_accuracy")),
-        plots=(draw_panels("structures", _panels(data), _CAPTION),) if len(data) else (),
+        plots=(Plot("structures", _panels(data), _CAPTION),) if len(data) else (),
         notes=(*missing, *_notes(data)),
         statements=tuple(structure_statements(data)),
     )

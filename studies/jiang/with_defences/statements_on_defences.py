@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from studies.claims.statement import Statement, interval_over
 from studies.jiang.paired_points import Judged, difference, where
 from studies.page.elements import number_words
-from studies.page.statement import Statement, interval_over
 
 # Falls that count: of the attack's accuracy, of the model's.
 _DISTINCT, _NEGLIGIBLE = 0.1, 0.02

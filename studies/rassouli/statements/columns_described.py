@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from studies.claims.statement import Statement, verdict_of
 from studies.page.elements import number_words
-from studies.page.statement import Statement, verdict_of
 
 _TABLE = {
     "bank": (41_188, 19, 2),

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from plumbline.judge.measures import Interval
-from studies.page.paired_differences import paired as paired_differences
-from studies.page.statement import interval_over, interval_words
+from studies.claims.paired_differences import paired as paired_differences
+from studies.claims.statement import interval_over, interval_words
 
 PAIRED = ("dataset", "trainer", "seed", "d", "start")
 

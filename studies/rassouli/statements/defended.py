@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from plumbline.simulation.informed import KNOWING
+from studies.claims.statement import Statement, interval_over, interval_words, verdict_of
 from studies.page.elements import number_words
-from studies.page.statement import Statement, interval_over, interval_words, verdict_of
 from studies.rassouli.statements.comparisons import below_at, difference_by_d, each, hidden
 from vfl.arrays import FloatArray
 

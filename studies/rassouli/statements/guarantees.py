@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from studies.claims.statement import Statement, interval_over, interval_words, verdict_of
 from studies.page.elements import number_words
-from studies.page.statement import Statement, interval_over, interval_words, verdict_of
 from studies.rassouli.statements.comparisons import each, hidden
 
 _DATASETS = ("bank", "robot", "satellite", "synthetic")

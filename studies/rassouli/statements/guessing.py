@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from studies.claims.statement import Statement, interval_over, interval_words, verdict_of
 from studies.page.elements import number_words
-from studies.page.statement import Statement, interval_over, interval_words, verdict_of
 
 _EMPLOYMENT = 14
 _SIGN, _SHIFT, _SIGNS = "sign of omega b", "b", "signs"

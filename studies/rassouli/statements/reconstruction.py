@@ -10,8 +10,8 @@ from itertools import pairwise
 import pandas as pd
 
 from plumbline.judge.measures import Interval
+from studies.claims.statement import Statement, interval_over, interval_words, verdict_of
 from studies.page.elements import number_words
-from studies.page.statement import Statement, interval_over, interval_words, verdict_of
 from studies.rassouli.statements.comparisons import (
     below_at,
     below_words,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from studies.page.statement import Statement, verdict_of
+from studies.claims.statement import Statement, verdict_of
 from studies.rassouli.statements.comparisons import below_at, below_words, each, paired
 
 _DATASETS = ("bank", "satellite", "synthetic")

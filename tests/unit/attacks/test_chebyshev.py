@@ -20,7 +20,7 @@ from vfl.arrays import FloatArray
 from vfl.data.catalogue import load_dataset
 from vfl.data.datasets import DatasetNotFound
 from vfl.data.encoders import fit_encoder
-from vfl.learning.approximation import confidence_scores
+from vfl.learning.confidence import confidence_scores
 from vfl.theory.prediction import RowSpace, row_space, sample_ordering
 
 DATA_DIR = os.environ.get("PLUMBLINE_DATA_DIR")

@@ -250,7 +250,7 @@ def test_only_a_repeatable_recipe_draws_secrets_from_its_seed(tmp_path: Path) ->
 def test_a_change_is_checked_like_the_recipe(tmp_path: Path) -> None:
     recipe = Recipe(TABLES, disclose=True, defences=("feature_transform",), settings=TRAINED)
     settings = recipe.checked().settings(tmp_path)
-    assert changed("active", settings["active"], model=tmp_path / "m.npz").installed_model
+    assert changed("active", settings["active"], model=tmp_path / "m.npz").model
     with pytest.raises(ValueError, match="PLUMBLINE_MODEL was trained on those"):
         changed("passive", settings["passive"], model=tmp_path / "m.npz")
 

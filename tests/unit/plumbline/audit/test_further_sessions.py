@@ -24,7 +24,8 @@ def sessions() -> ClearSessions:
 
 def form(sessions: ClearSessions, seed: int) -> FloatArray:
     models = sessions.trained(["passive"], np.random.default_rng(seed))
-    return models["passive"].parameters.weights[0][:, 0]
+    column: FloatArray = models["passive"].part.arrays()["weights"][:, 0]
+    return column
 
 
 def test_sessions_repeat_by_their_seed_and_each_is_another_form(sessions: ClearSessions) -> None:
@@ -55,7 +56,7 @@ def test_a_session_sees_what_a_black_box_shows(sessions: ClearSessions) -> None:
 def terms(classes: int, *features: int, **plan: object) -> Agreement:
     names = ["active", *(f"passive-{number}" for number in range(1, len(features)))]
     parties = tuple(PartyDescription(name, count, 0, False, 50) for name, count in zip(names, features, strict=True))
-    return Agreement("0" * 32, TrainingPlan(**plan), classes, parties)  # type: ignore[arg-type]
+    return Agreement("0" * 32, TrainingPlan().changed(**plan), classes, parties)
 
 
 @pytest.mark.parametrize(
@@ -72,13 +73,14 @@ def terms(classes: int, *features: int, **plan: object) -> Agreement:
 def test_the_limit_in_sessions(classes: int, features: int, share: float, forms: int, sessions: int) -> None:
     limit = session_limit(terms(classes, 3, features), share)
     assert [(one.forms, one.sessions) for one in limit.parties] == [(forms, sessions)]
-    assert list(labels_of(("nothing", "marginals"), limit).values()) == (["half", "mean"] if sessions > 1 else [])
+    found = labels_of((), ("nothing", "marginals"), limit)
+    assert [options["prior"] for _, options in found.values()] == (["half", "mean"] if sessions > 1 else [])
 
 
 def test_an_installed_model_is_the_same_in_every_session() -> None:
-    limit = session_limit(terms(2, 3, 15, installed_model=True), 0.5)
+    limit = session_limit(terms(2, 3, 15, learner="installed"), 0.5)
     assert limit.reason is not None
-    assert labels_of(("nothing",), limit) == {}
+    assert labels_of((), ("nothing",), limit) == {}
 
 
 def test_each_passive_party_has_a_limit_of_its_own() -> None:

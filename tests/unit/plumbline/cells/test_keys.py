@@ -86,13 +86,13 @@ def test_source_is_followed_through_imports_and_texts(tmp_path: Path, monkeypatc
         "followed_pkg",
         first="from followed_pkg import second\nimport os",
         second='PLACE = "followed_pkg.third:f"',
-        third="from plumbline.judge.measures import mse_per_feature\nfrom studies.page.curves import Curve",
+        third="from plumbline.judge.measures import mse_per_feature\nfrom studies.page.plots import Curve",
         alone="",
     )
     monkeypatch.syspath_prepend(tmp_path)
     reached = source_digests.reached("followed_pkg.first")
     assert {"followed_pkg.first", "followed_pkg.second", "followed_pkg.third", "plumbline.judge.measures"} <= reached
-    assert not {"followed_pkg.alone", "os", "studies.page.curves"} & reached
+    assert not {"followed_pkg.alone", "os", "studies.page.plots"} & reached
 
 
 @pytest.mark.parametrize(("module", "changes"), [("task", True), ("inner", True), ("alone", False)])

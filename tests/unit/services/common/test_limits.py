@@ -55,9 +55,12 @@ def told(call: Callable[[], object]) -> str:
         common_pb2.TrainingPlan,
         epochs=UINT32,
         batch_size=UINT32,
-        learning_rate=DOUBLES,
-        l2=DOUBLES,
-        initialisation=st.sampled_from(["xavier", "zero", "", "x" * 3_000_000]),
+        learner=st.sampled_from(["linear", "installed", "", "x" * 3_000_000]),
+        learner_options=st.one_of(
+            st.builds('{{"learning_rate": {}, "l2": {}}}'.format, DOUBLES, DOUBLES),
+            st.sampled_from(["{}", "", '{"initialisation": "he"}', "x" * 3_000_000]),
+        ),
+        protocol=st.sampled_from(["hu", "", "x" * 3_000_000]),
         validation_fraction=DOUBLES,
         test_fraction=DOUBLES,
         patience=UINT32,
@@ -86,13 +89,13 @@ def test_a_plan_of_any_numbers_is_refused_in_a_sentence_or_can_be_run(plan: comm
         {"patience": limits.EPOCHS + 1},
         {"batch_size": limits.BATCH_SIZE + 1},
         {"learning_rate": 1.7e308},
-        {"l2": float("inf")},
-        {"l2": float("nan")},
+        {"l2": -1.0},
+        {"l2": 1.7e308},
     ],
     ids=str,
 )
 def test_a_plan_beyond_a_limit_is_refused(changes: dict[str, Any]) -> None:
-    plan = replace(TrainingPlan(), **changes)
+    plan = TrainingPlan().changed(**changes)
     (name,) = changes
     assert name in refusal(plan.check)
     assert name in refusal(lambda: TrainingPlan.from_message(plan.to_message()))

@@ -85,23 +85,24 @@ def test_an_installed_network_is_kept_as_it_is() -> None:
     model = replace(model, features=data.aligned(np.arange(20), INSTALLED.plan).features)
     again = unpacked(packed(KeptModel.of(model, np.arange(20)), data), data).model
     assert_same(again, model)
-    assert again.parameters.activation == "relu"
+    assert again.part.arrays()["activation"] == "relu"
 
 
 def test_parameters_are_disclosed_as_first_disclosed_also_by_another_secret(tmp_path: Path) -> None:
     with town(tmp_path, disclosing=[Turn()], disclose=True) as home:
         session = home.train()
         first = home.passive().disclose_parameters(ACTIVE, session)
-        plain = kept_by(home, "passive").model.parameters
-        assert np.abs(first.weights[0] - plain.weights[0]).max() > 1e-6
+        plain = kept_by(home, "passive").model.part
+        assert np.abs(first.arrays()["weights"] - plain.arrays()["weights"]).max() > 1e-6
         home.restart("passive")
         again = home.passive().disclose_parameters(ACTIVE, session)
-        assert again.weights[0].tobytes() == first.weights[0].tobytes()
+        assert again.arrays()["weights"].tobytes() == first.arrays()["weights"].tobytes()
         # The secret is kept as well: a model that hasn't been disclosed yet is distorted as it would have been.
         home.kill("passive")
         (tmp_path / "state" / "passive" / "secret").write_bytes(bytes(32))
         home.start("passive")
-        assert home.passive().disclose_parameters(ACTIVE, session).weights[0].tobytes() == first.weights[0].tobytes()
+        again = home.passive().disclose_parameters(ACTIVE, session)
+        assert again.arrays()["weights"].tobytes() == first.arrays()["weights"].tobytes()
 
 
 def test_the_next_session_distorts_by_the_same_secret_after_a_restart(tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_the_next_session_distorts_by_the_same_secret_after_a_restart(tmp_path: 
     with town(tmp_path, disclosing=[Turn()], disclose=True, private_seed=1) as home:
         for _ in range(2):
             session = home.train()
-            shown.append(home.passive().disclose_parameters(ACTIVE, session).weights[0])
+            shown.append(home.passive().disclose_parameters(ACTIVE, session).arrays()["weights"])
             home.restart("passive")
     assert shown[0].tobytes() == shown[1].tobytes()
 

@@ -19,6 +19,7 @@ from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from tests.harness.parties import house, small_settings
 from tests.harness.restricted import modes_bind, no_room_for_files, run_restricted
+from vfl.learning import LinearPart
 
 PLAIN = small_settings(cipher="plain")
 GOOD = np.ones((2, 1))
@@ -162,9 +163,10 @@ from pathlib import Path
 import numpy as np
 from services.common.meters import TrafficMeter
 from services.party.record import RunRecord
+from vfl.learning import LinearPart
 record = RunRecord(Path(sys.argv[1]), "passive", TrafficMeter())
 record.note(guard=["x" * 1_000_000])
-record.finish(np.zeros((100_000, 1)))
+record.finish(LinearPart(np.zeros((100_000, 1))))
 print(*record.lost.sentences, sep="\\n")
 """
 
@@ -173,7 +175,7 @@ def test_a_disk_that_fills_in_the_middle_of_a_record_loses_nothing_old(tmp_path:
     """Once the last good ``passive.json`` became 8 kB of broken JSON."""
     record = record_of(tmp_path)
     record.note(guard=["Look out."])
-    record.finish(GOOD)
+    record.finish(LinearPart(GOOD))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     words = run_restricted(partial(no_room_for_files, 8192), _FILL, str(tmp_path)).splitlines()
     assert [line.partition(" of this run could not be written: File too large.")[0] for line in words] == [

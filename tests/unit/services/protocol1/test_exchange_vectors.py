@@ -160,10 +160,10 @@ def test_a_vanished_peer_ends_the_session_and_weights_stay_as_they_were() -> Non
         active, passive = trainings["active"], trainings["passive"]
         for training in trainings.values():
             training.show_public_key()
-        before = active.weights.copy()
+        before = active.half.weights.copy()
         with pytest.raises(PeerVanished, match="passive's residuals of step 0"):
             active.run_epoch(0, lambda step, timer: None)
-        np.testing.assert_array_equal(active.weights, before)
+        np.testing.assert_array_equal(active.half.weights, before)
         with pytest.raises(OutOfOrder, match="active stopped in epoch 0"):
             active.run_epoch(0, lambda step, timer: None)
         with pytest.raises(OutOfOrder, match="active stopped in epoch 0"):
@@ -189,12 +189,12 @@ def test_the_epoch_that_was_kept_stays_the_one() -> None:
         run_together(trainings, 3)
         passive = trainings["passive"]
         passive.keep_epoch(1)
-        kept = passive.weights.copy()
+        kept = passive.half.weights.copy()
         passive.keep_epoch(1)
         for epoch in (0, 2):
             with pytest.raises(OutOfOrder, match="Training has ended with epoch 1"):
                 passive.keep_epoch(epoch)
-        np.testing.assert_array_equal(passive.weights, kept)
+        np.testing.assert_array_equal(passive.half.weights, kept)
 
 
 @pytest.mark.parametrize("rows", [[], [37], [0, 10**9]])

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from plumbline.cells import SweepOptions
+from studies.claims.statement import Statement
 from studies.hu.epochs import cells_of, credit, epochs_of, facts_of, mnist01
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, of_paper
 from studies.hu.statements import credit_statements, mnist_statements
 from studies.hu.trainings import prepared, ranks, training
-from studies.page.statement import Statement
 from studies.study import StudyRun
 from tests.harness.hu_run import MADE_UP, MadeUpHu, made_up_records
 from vfl.theory.training import guaranteed_steps

@@ -1,14 +1,11 @@
-"""Elements of pages: numbers as they are read, and drawings in the colours of their page."""
-
-import re
+"""Elements of pages: numbers as they are read."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.figure import Figure
 
-from studies.page.elements import inline, number_words, svg_text
+from studies.page.elements import number_words
 
 
 @pytest.mark.parametrize(
@@ -41,27 +38,3 @@ def test_no_number_has_an_exponent_of_a_computer_and_all_keep_their_size(value: 
     mantissa, _, power = words.replace(",", "").partition(" × 10")
     exponent = int(power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")) or 0)
     assert float(f"{mantissa}e{exponent}") == pytest.approx(value, rel=0.5 * 10.0 ** (1 - digits) * 1.001)
-
-
-def drawing() -> str:
-    figure = Figure(figsize=(2, 2))
-    axes = figure.subplots()
-    axes.plot([0, 1], [0, 1], color="#1b6ca8", label="one")
-    axes.set_title("A title")
-    return svg_text(figure)
-
-
-def test_a_drawing_has_the_colours_of_its_page_and_nothing_that_a_page_forbids() -> None:
-    html = inline(drawing(), "One <line>")
-    assert "var(--s1)" in html
-    assert "#1b6ca8" not in html
-    assert "#ffffff" not in html  # no white paper on a dark page
-    assert not re.search(r"style=|<style|<metadata|<\?xml", html)
-    assert "<title>One &lt;line&gt;</title>" in html
-    assert html.count("<svg") == 1
-
-
-def test_attributes_say_what_styles_said() -> None:
-    svg = drawing()
-    (width,) = set(re.findall(r"stroke: #1b6ca8; stroke-width: ([\d.]+)", svg))
-    assert f'stroke-width="{width}"' in inline(svg, "A line")

@@ -3,15 +3,17 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from studies.page.curves import Curve, Panel, draw_panels
+from studies.claims.statement import Statement
 from studies.page.elements import HeatMap, PageTable
-from studies.page.section import Plot, Section
-from studies.page.statement import Statement
+from studies.page.panel_charts import document, stored_panels
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
 from studies.page.writing import stored_sections, write_study
 from studies.study import Study
 
@@ -29,7 +31,7 @@ def fake_section(name: str, rows: int = 4) -> Section:
             "records": [1000, 2, 3, 4][:rows],
         }
     )
-    svg = f'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"><text>{name}</text></svg>'
+    panel = Panel(f"Panel of {name}", "d", "MSE", (Curve("ls", (1.0, 2.0), (0.1, 0.2)),))
     heat = HeatMap(
         f"Map of {name}", "Read it <so>.", ("defence", "one"), (("<none>", "0.52"), ("all", "–")), ((0.52,), (None,))
     )
@@ -38,7 +40,7 @@ def fake_section(name: str, rows: int = 4) -> Section:
         f"Title of {name}",
         data,
         data,
-        (Plot(f"{name}-one", svg, "A <caption>."),),
+        (Plot(f"{name}-one", (panel,), "A <caption>."),),
         ("A note & more.",),
         maps=(heat,),
     )
@@ -61,12 +63,14 @@ def test_files_hold_what_the_sections_have_and_are_the_same_every_time(tmp_path:
     }
     for name, section in sections.items():
         pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "0" / f"made_up-{name}.parquet"), section.data)
-        assert written[0][f"made_up-{name}-one.svg"].decode() == section.plots[0].svg
+        assert written[0][f"made_up-{name}-one.svg"].decode() == document(section.plots[0])
     first = json.loads(written[0]["made_up.json"])["sections"]["first"]
     assert first["settings"] == SETTINGS
     assert first["notes"] == ["A note & more."]
     assert [row["kl"] for row in first["summary"]] == [0.012345, None, None, 2e-30]
-    assert first["plots"] == [{"file": "made_up-first-one.svg", "caption": "A <caption>.", "panels": [], "columns": 2}]
+    panels = stored_panels(sections["first"].plots[0].panels)
+    stored = {"file": "made_up-first-one.svg", "caption": "A <caption>.", "panels": panels, "columns": 2}
+    assert first["plots"] == [stored]
 
 
 def test_options_of_several_kinds_have_a_column(tmp_path: Path) -> None:
@@ -84,7 +88,7 @@ def test_the_page_is_self_contained_and_shows_every_part(tmp_path: Path) -> None
         "Title of first",
         "A note &amp; more.",
         "A &lt;caption&gt;.",
-        "<text>first</text>",
+        "Panel of first",
         "0.0123",
         "Seed 3",
     ):
@@ -151,10 +155,13 @@ def test_a_page_whose_drawings_are_gone_is_refused(tmp_path: Path) -> None:
         stored_sections(tmp_path, "made_up")
 
 
-def test_drawings_that_an_earlier_version_described_otherwise_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("plot", [{"panels": []}, {"pictures": [1]}])
+def test_drawings_that_an_earlier_version_described_otherwise_are_refused(tmp_path: Path, plot: dict[str, Any]) -> None:
     write_study(tmp_path, STUDY, {"first": fake_section("first")}, SETTINGS)
     file = tmp_path / "made_up.json"
-    file.write_text(file.read_text().replace('"panels"', '"pictures"'))
+    written = json.loads(file.read_text())
+    written["sections"]["first"]["plots"] = [{"file": "made_up-first-one.svg", "caption": "", "columns": 2, **plot}]
+    file.write_text(json.dumps(written))
     with pytest.raises(ValueError, match="not of this version"):
         stored_sections(tmp_path, "made_up")
 
@@ -219,7 +226,7 @@ def test_a_study_of_forty_panels_is_under_three_megabytes(tmp_path: Path) -> Non
     at = tuple(range(35))
     curves = tuple(Curve(f"attack {n}", at, tuple(y), tuple(0.9 * y), tuple(1.1 * y)) for n, y in enumerate(heights))
     panels = [Panel(f"satellite, split {n}", "d", "MSE per feature", curves) for n in range(40)]
-    section = replace(fake_section("first"), plots=(draw_panels("all", panels, "All of them."),))
+    section = replace(fake_section("first"), plots=(Plot("all", panels, "All of them."),))
     page = write_study(tmp_path, STUDY, {"first": section}, SETTINGS)
     assert page.read_text().count("<svg class=") == 40
     assert page.stat().st_size < 3_000_000

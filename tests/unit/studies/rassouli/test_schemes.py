@@ -52,7 +52,6 @@ def test_a_plugin_stands_beside_the_schemes(section: Section) -> None:
 
 def test_the_section_has_its_drawings_and_verdicts(section: Section) -> None:
     assert [plot.name for plot in section.plots] == ["schemes-unaware", "schemes-aware", "schemes-alpha"]
-    assert all("<svg" in plot.svg for plot in section.plots)
     assert any(note.startswith("satellite is skipped") for note in section.notes)
     verdicts = {statement.paper: statement.verdict for statement in section.statements}
     assert (

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 import pytest
 
-from studies.page.statement import Statement
+from studies.claims.statement import Statement
 from studies.varasteh.comparing import NOT_HERE
 from studies.varasteh.distortion_statements import (
     few_columns_statements,

@@ -9,7 +9,7 @@ import pytest
 
 from plumbline.simulation.linear_models import TrainedModel, train
 from plumbline.simulation.scaled_tables import ScaledTable
-from studies.page.statement import Statement
+from studies.claims.statement import Statement
 from studies.varasteh.column_covariance import heat_map
 from studies.varasteh.column_moments import moment_statements
 from studies.varasteh.data_facts import accuracy_of, covariance_of, moments_of

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from plumbline.cells import Choice, SweepOptions
+from studies.claims.statement import Statement
+from studies.page.panel_charts import document
 from studies.page.section import Section
-from studies.page.statement import Statement
 from studies.study import StudyRun
 from studies.varasteh.rivals import (
     BY_SCORES,
@@ -81,7 +82,7 @@ def test_a_section_is_measured_drawn_and_judged(name: str, run: StudyRun, monkey
     assert section.statements
     assert all(isinstance(one, Statement) for one in section.statements)
     assert section.plots or section.maps or name == "secrets"
-    assert all("<svg" in plot.svg and plot.caption for plot in section.plots)
+    assert all(plot.panels and plot.caption for plot in section.plots)
 
 
 @pytest.mark.parametrize("name", STUDY.sections)
@@ -111,7 +112,7 @@ def test_a_plugin_has_a_curve_of_its_own(run: StudyRun, monkeypatch: pytest.Monk
     with_one = replace(run, attacks=(Choice.of("rcc2"),), defences=(Choice.of("score_rounding", decimals=1),))
     section = made("agnostic", with_one, monkeypatch)
     assert "rcc2" in set(section.data["curve"])
-    assert "rcc2" in section.plots[0].svg
+    assert "rcc2" in document(section.plots[0])
     levels = made("levels", with_one, monkeypatch)
     assert {"rcc2", "half*, score_rounding(decimals=1)"} <= set(levels.data["curve"].dropna())
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 import pytest
 
-from studies.page.statement import Statement
+from studies.claims.statement import Statement
 from studies.varasteh.comparing import NOT_HERE, differences, ordered, shares, stated
 from studies.varasteh.rivals import BY_LABELS, BY_SCORES, HALF, HALF_STAR, OWN_MODEL
 from studies.varasteh.statements import (

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import attacks
 from vfl.arrays import FloatArray
-from vfl.learning.approximation import confidence_scores
+from vfl.learning.confidence import confidence_scores
 from vfl.theory.distortion import (
     binary_error,
     disclosed_errors,

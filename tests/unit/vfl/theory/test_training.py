@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
-from vfl.learning.reference import train_centrally
+from vfl.learning.linear.reference import train_centrally
 from vfl.theory.training import (
     APPROXIMATIONS,
     TURNING_POINT,

@@ -121,7 +121,7 @@ def test_encryption_is_what_makes_the_difference() -> None:
 
 
 def test_what_is_not_done_takes_no_time() -> None:
-    installed = forecast(work(terms(installed_model=True), attacks={}), REFERENCE, "plain")
+    installed = forecast(work(terms(learner="installed"), attacks={}), REFERENCE, "plain")
     assert [stage.name for stage in installed.stages] == ["starting", "aligning", "judging"]
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from plumbline.audit.report.evidence import ColumnEvidence, read_evidence
 from plumbline.judge.answer import ColumnAnswer
-from plumbline.judge.sources import SourceKind
+from plumbline.judge.columns import SourceKind
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, Estimates, PartyFeatures, PredictionAttackOutcome
 from vfl.arrays import FloatArray

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from plumbline.audit.report import write_report
-from plumbline.judge.trials import DefenceTrial
+from plumbline.judge.findings import DefenceTrial
 from services.common.agreement import TrainingPlan
 from services.common.run_folder import RunFolder
 from tests.harness.findings import SIZES

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from plumbline.cells import Choice, SweepOptions
+from studies.claims.statement import Statement
 from studies.jiang.shadow_models import shadow as section
 from studies.jiang.shadow_models.shadow import records_at, shadow_statements
 from studies.jiang.splits import Splits, threshold
-from studies.page.statement import Statement
 from studies.study import StudyRun
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from studies.page.statement import Statement
+from studies.claims.statement import Statement
 from studies.rassouli.statements.columns_described import column_statements
 
 SIZES = {"bank": (41_188, 19, 2), "robot": (5_456, 24, 4), "satellite": (6_430, 36, 6), "synthetic": (50_000, 10, 2)}

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from plumbline.simulation.informed import KNOWING
-from studies.page.statement import Statement
+from studies.claims.statement import Statement
 from studies.rassouli.statements.defended import (
     designed_above_plain,
     scheme_statements,

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from studies.page.statement import Statement
+from studies.claims.statement import Statement
 from studies.rassouli.statements.guessing import guessing_statements
 
 CASES = {

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from plumbline.judge.measures import Interval, LoneMean
-from studies.page.statement import Statement, interval_words
+from studies.claims.statement import Statement, interval_words
 from studies.rassouli.statements.comparisons import below_at, difference_by_d, paired
 from studies.rassouli.statements.reconstruction import reconstruction_statements
 

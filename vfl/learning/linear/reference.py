@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning.approximation import ResidualScheme
+from vfl.learning.linear.scheme import ResidualScheme
 from vfl.learning.schedule import BatchSchedule
 
 

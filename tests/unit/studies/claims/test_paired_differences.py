@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from plumbline.judge.measures import Interval, LoneMean
-from studies.page.curves import mean_curve
-from studies.page.paired_differences import paired
-from studies.page.statement import interval_words
+from studies.claims.paired_differences import paired
+from studies.claims.statement import interval_words
+from studies.page.plots import mean_curve
 
 NAN = float("nan")
 

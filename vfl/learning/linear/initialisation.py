@@ -1,12 +1,14 @@
 """Initial weights of one party's part of the linear model (Hu, section 4)."""
 
 import math
+from typing import Literal, get_args
 
 import numpy as np
 
 from vfl.arrays import FloatArray
 
-INITIALISATIONS = ("zero", "xavier", "kaiming", "normal")
+Initialisation = Literal["zero", "xavier", "kaiming", "normal"]
+INITIALISATIONS: tuple[Initialisation, ...] = get_args(Initialisation)
 
 
 def initial_weights(

@@ -1,12 +1,11 @@
-"""Curves in panels, the published ones and ours in one plot."""
+"""Curves in panels, the published ones and ours in one plot: what is drawn, apart from how (``panel_charts``)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from studies.page.section import Plot
-from studies.page.statement import interval_over
+from studies.claims.statement import interval_over
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,32 @@ class Panel:
     most_y: float | None = None
 
 
+@dataclass(frozen=True)
+class Plot:
+    """Panels with one legend.
+
+    Attributes:
+        name: of the file.
+        panels: a page lays them out as its width allows.
+        caption: the sentence below them.
+        columns: how many stand side by side, at most.
+
+    Raises:
+        ValueError: for a curve whose points or interval are of different lengths.
+    """
+
+    name: str
+    panels: Sequence[Panel]
+    caption: str
+    columns: int = 2
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be drawn where it is made, not where it is written."""
+        for curve in (curve for panel in self.panels for curve in panel.curves):
+            if len({len(curve.x), len(curve.y)} | {len(end) for end in (curve.low, curve.high) if end}) > 1:
+                raise ValueError(f"Expected as many x as y and interval ends of the curve {curve.label!r}.")
+
+
 def mean_curve(
     rows: pd.DataFrame, x: str, label: str, *, measure: str = "mse", ours: bool = False, banded: bool = True
 ) -> Curve:
@@ -61,15 +86,9 @@ def mean_curve(
     return Curve(label, tuple(at for at, _ in points), tuple(mean.mean for _, mean in points), low, high, ours=ours)
 
 
-def draw_panels(name: str, panels: Sequence[Panel], caption: str, *, columns: int = 2) -> Plot:
-    """Draw panels with one legend, in so many columns, or in fewer where a page has no room for them.
-
-    Raises:
-        ValueError: for a curve whose points or interval are of different lengths.
-    """
-    from studies.page.panel_charts import document
-
-    for curve in (curve for panel in panels for curve in panel.curves):
-        if len({len(curve.x), len(curve.y)} | {len(end) for end in (curve.low, curve.high) if end}) > 1:
-            raise ValueError(f"Expected as many x as y and interval ends of the curve {curve.label!r}.")
-    return Plot(name, document(panels, columns), caption, tuple(panels), columns)
+def error_curve(rows: pd.DataFrame, x: str, label: str, *, measure: str, ours: bool = False) -> Curve:
+    """Draw means of a measure against a column, with their standard errors over what else there is, as seeds."""
+    groups = rows.groupby(x)[measure]
+    mean, error = groups.mean().astype(float), groups.sem().fillna(0.0).astype(float)
+    at = tuple(mean.index.astype(float))
+    return Curve(label, at, tuple(mean), tuple(mean - error), tuple(mean + error), ours=ours)

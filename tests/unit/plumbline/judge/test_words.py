@@ -2,7 +2,12 @@
 
 from dataclasses import replace
 
-from plumbline.audit.leakage_words import (
+from plumbline.judge.evidence import CategoryVerdict, ColumnVerdict
+from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.measures import Interval
+from plumbline.judge.predictions import PredictionFindings
+from plumbline.judge.training import TrainingFinding
+from plumbline.judge.words import (
     category_name,
     column_name,
     distinct_levels,
@@ -12,11 +17,6 @@ from plumbline.audit.leakage_words import (
     ranked,
     verdict_sentences,
 )
-from plumbline.judge.federation_part import LevelVerdict
-from plumbline.judge.measures import Interval
-from plumbline.judge.predictions import PredictionFindings
-from plumbline.judge.training import TrainingFinding
-from plumbline.judge.verdicts import CategoryVerdict, ColumnVerdict
 from tests.harness.findings import attack, column, findings, levels
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from studies.claims.statement import interval_over, verdict_of
 from studies.hu.statements import ordering
-from studies.page.statement import interval_over, verdict_of
 
 
 def frame(*values: float) -> pd.DataFrame:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plumbline.charts.marks import Trace
-from studies.page.curves import Curve, Panel, draw_panels
-from studies.page.panel_charts import looks_of, panel_chart, restored_panels, stored_panels
+from studies.page.panel_charts import document, looks_of, panel_chart, restored_panels, stored_panels
+from studies.page.plots import Curve, Panel, Plot
 
 DS = (1.0, 2.0, 3.0, 4.0)
 
@@ -33,7 +33,7 @@ def test_the_same_label_looks_the_same_in_every_panel_and_no_two_labels_do() -> 
 
 
 def test_ours_are_heavier_and_said_to_be_ours() -> None:
-    plot = draw_panels("one", [panel(Curve("half*", DS, DS), Curve("posterior", DS, DS, ours=True))], "Errors.")
+    plot = Plot("one", [panel(Curve("half*", DS, DS), Curve("posterior", DS, DS, ours=True))], "Errors.")
     looks = looks_of(plot.panels)
     assert [look.ours for look in looks.values()] == [False, True]
     assert "ours" in looks["posterior"].line
@@ -83,26 +83,26 @@ def test_a_value_that_has_no_logarithm_is_left_out() -> None:
 
 def test_a_plot_is_a_document_with_its_titles_and_one_legend() -> None:
     curves = (Curve("<ls> & co.", DS, DS), Curve("nothing", (), ()))
-    plot = draw_panels("errors", [panel(*curves), panel(*curves, marks=((2.0, "d = k"),))], "Errors.")
-    root = ElementTree.fromstring(plot.svg)  # noqa: S314 - our own drawing
+    plot = Plot("errors", [panel(*curves), panel(*curves, marks=((2.0, "d = k"),))], "Errors.")
+    root = ElementTree.fromstring(document(plot))  # noqa: S314 - our own drawing
     texts = [element.text for element in root.iter() if element.tag.endswith("}text")]
     assert texts.count("satellite") == 2
     assert texts.count("<ls> & co.") == 1
     assert "nothing" not in texts
     assert texts.count("d = k") == 1
-    assert not re.search(r"https?://(?!www\.w3\.org)", plot.svg)
-    assert plot.svg == draw_panels("errors", plot.panels, "Errors.").svg
+    assert not re.search(r"https?://(?!www\.w3\.org)", document(plot))
+    assert document(plot) == document(Plot("errors", plot.panels, "Errors."))
 
 
 def test_an_empty_panel_is_drawn_empty() -> None:
-    assert "satellite" in draw_panels("empty", [panel(), panel(Curve("a", (1.0,), (math.nan,)))], "None.").svg
+    assert "satellite" in document(Plot("empty", [panel(), panel(Curve("a", (1.0,), (math.nan,)))], "None."))
 
 
 def test_points_without_a_height_are_refused() -> None:
     with pytest.raises(ValueError, match="'ls'"):
-        draw_panels("errors", [panel(Curve("ls", DS, (1.0,)))], "Errors.")
+        Plot("errors", [panel(Curve("ls", DS, (1.0,)))], "Errors.")
     with pytest.raises(ValueError, match="'ls'"):
-        draw_panels("errors", [panel(Curve("ls", DS, DS, DS, (1.0,)))], "Errors.")
+        Plot("errors", [panel(Curve("ls", DS, DS, DS, (1.0,)))], "Errors.")
 
 
 NUMBERS = st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), max_size=4).map(tuple)

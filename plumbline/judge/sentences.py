@@ -4,15 +4,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attacks.base import NEEDS
-from plumbline.judge.answer import HEADLINE, Answer, ColumnAnswer, Light, PartyAnswer
-from plumbline.judge.federation_part import at
-from plumbline.judge.lights import light_of, light_of_column, light_of_training, worst
+from plumbline.judge.answer import (
+    Answer,
+    ColumnAnswer,
+    Light,
+    PartyAnswer,
+    light_of,
+    light_of_column,
+    light_of_training,
+    worst,
+)
+from plumbline.judge.evidence import SourceVerdict
+from plumbline.judge.federation_part import HEADLINE, at
 from plumbline.judge.predictions import LEAST_RECORDS, AttackFinding, PredictionFindings
-from plumbline.judge.session_words import is_untried, limit_sentence, sessions_behind, told_by_one
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
-from plumbline.judge.verdicts import SourceVerdict
-from plumbline.judge.wording import (
+from plumbline.judge.words import (
     KNOWING_MORE,
     ONCE_IT_KNOWS,
     column_sentence,
@@ -24,6 +31,8 @@ from plumbline.judge.wording import (
     together,
 )
 from services.common.run_records import FAILED
+from services.common.session_limit import SessionLimit
+from vfl.data.faults import counted
 
 # Attacks that replace messages: what they send and get are ciphertexts.
 ON_CIPHERTEXTS = ("auxiliary_ciphertext", "randomiser_channel")
@@ -65,12 +74,12 @@ class _Case:
     def is_in_the_clear(self) -> bool:
         """Whether it trained without encryption; an installed model trains nothing."""
         plan = self.summary.agreement.plan
-        return plan.cipher == "plain" and not plan.installed_model
+        return plan.cipher == "plain" and plan.family.spec.trains
 
     @property
     def honest(self) -> list[str]:
         """Names of the parties that could have replaced messages, and were never tried as such."""
-        if self.is_in_the_clear or self.summary.agreement.plan.installed_model:
+        if self.is_in_the_clear or not self.summary.agreement.plan.family.spec.trains:
             return []
         tried = {one.party for one in self.training if one.attack in ON_CIPHERTEXTS and not _has_failed(one)}
         return [one.name for one in self.summary.parties if one.name not in tried]
@@ -151,7 +160,7 @@ def _why_not(case: _Case) -> str:
     if not case.predictions.attacks:
         return "no attack on predictions was mounted"
     if any(one.mse is not None and one.sees_scores for one in case.predictions.attacks):
-        if case.predictions.sources and not any(at(one.levels, HEADLINE).attack for one in case.predictions.sources):
+        if case.predictions.sources and not any(at(one.levels).attack for one in case.predictions.sources):
             return "only attacks that know more than means and frequencies were mounted, and these found nothing"
         return _too_few(case)
     judged = [one for one in case.predictions.attacks if one.sees_scores]
@@ -198,7 +207,7 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
 
 def _is_told(column: ColumnAnswer) -> bool:
     """Whether its values are told better than by guessing to who knows its mean or frequencies."""
-    headline = at(column.levels, HEADLINE)
+    headline = at(column.levels)
     return headline.is_exposed or headline.is_closer
 
 
@@ -233,7 +242,7 @@ def _labels_clause(case: _Case) -> str:
 
 def _told(case: _Case) -> str:
     """How many labels the best attack on them tells; empty where none does better than guessing."""
-    found = [(one, at(one.levels, HEADLINE)) for one in case.labels if light_of(one.levels) in ("red", "amber")]
+    found = [(one, at(one.levels)) for one in case.labels if light_of(one.levels) in ("red", "amber")]
     shares = [(1 - (one.e0 if one.error is None else one.error), 1 - one.e0, who) for who, one in found]
     if not shares:
         return ""
@@ -376,3 +385,66 @@ def _has_failed(finding: AttackFinding | TrainingFinding) -> bool:
     if isinstance(finding, AttackFinding):
         return finding.status == FAILED
     return not finding.kind and f"{finding.attack} failed with" in finding.reason
+
+
+def sessions_behind(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], party: str = "") -> int:
+    """After how many sessions with a passive party, or with any, the lights of columns hold; 1 where nobody added any.
+
+    Args:
+        limit: of the run; None where no auditor looked beyond its own session.
+        columns: that are judged.
+        party: the passive party's name; empty for the most of all.
+    """
+    if limit is None or not any(one.one_session for one in columns):
+        return 1
+    return max(one.sessions for one in limit.parties if party in ("", one.name))
+
+
+def is_untried(limit: SessionLimit | None, columns: Sequence[ColumnAnswer]) -> bool:
+    """Whether what further sessions tell is unknown, though an owner allows them."""
+    is_open = limit is not None and limit.reason is None and limit.sessions > 1
+    return is_open and sessions_behind(limit, columns) == 1
+
+
+def told_by_one(columns: Sequence[ColumnAnswer]) -> str:
+    """How many columns one session alone tells: ``2 of them far better and 4 somewhat better``."""
+    lights = [light_of(one.one_session) for one in columns]
+    far, better = lights.count("red"), lights.count("amber")
+    parts = [f"{far} of them far better"] if far else []
+    if better:
+        parts.append(f"{better} somewhat better" if far else f"{better} of them somewhat better")
+    return " and ".join(parts) or "none of them"
+
+
+def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], classes: int) -> str:
+    """Say for how many sessions the lights of columns are, why so many, and what one of them would show.
+
+    Args:
+        limit: of the run; None where no auditor looked beyond its own session: then nobody says.
+        columns: that are judged.
+        classes: k.
+    """
+    if limit is None or not columns:
+        return ""
+    if limit.reason:
+        return f"The lights of columns are for one session. {limit.reason}"
+    share, each = f"PLUMBLINE_MOST_FORMS={limit.share:g}", f"a session of {classes} classes takes {classes - 1} of them"
+    if limit.sessions == 1:
+        return f"The lights of columns are for one session: {share} allows no second ({_forms(limit)}; {each})."
+    most = f"the most that {share} allows ({_forms(limit)}; {each})"
+    if is_untried(limit, columns):
+        return f"The lights of columns are for one session: what {limit.sessions} tell, {most}, was not measured."
+    lights = [light_of(one.one_session) for one in columns]
+    shown = ", ".join(f"{lights.count(light)} {light}" for light in dict.fromkeys(lights))
+    return (
+        f"The lights of columns are for {limit.sessions} sessions, {most}. All but one were trained in the clear by "
+        f"the auditor, over {counted(limit.records, 'record')} each (SIMULATED). After one session alone: {shown}."
+    )
+
+
+def _forms(limit: SessionLimit) -> str:
+    """How many forms of a record each passive party's owner lets be answered."""
+    several = len(limit.parties) > 1
+    words = [f"{one.forms} of a record's {counted(one.features, 'form')}" for one in limit.parties]
+    named = [f"{word} at {short(one.name)}" for word, one in zip(words, limit.parties, strict=True)]
+    return ", ".join(named if several else words)
