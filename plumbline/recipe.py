@@ -69,7 +69,7 @@ class Recipe:
 
     Attributes:
         tables: settings of each party's own data, by the party's name; the active party is first.
-        attacks: attacks to mount, each by the parties that can.
+        attacks: labels of attacks to mount, such as ``gia(init=half)``, each by the parties that can.
         adversary: ``active``, ``passive`` or ``both``: who mounts attacks that either can.
         levels: what adversaries of predictions may know beforehand: an attack that can be played at several is mounted
             at each, the Bayesian one also unasked where others meet a defence. Empty: attacks as they are named.
@@ -127,7 +127,7 @@ class Recipe:
 
     def _mounted(self, common: Settings, loaded: Sequence[Defence]) -> dict[str, AttackOptions]:
         """The attacks to mount, in their order, with their options."""
-        mounted = {name: common.attack_options.get(name, {}) for name in self.attacks}
+        mounted = {name: common.attack_options.get(name, {}) for name in common.attacks}
         if not self.levels:
             return mounted
         on_predictions = any(attack_plugins.spec_of(name).phase == "prediction" for name in mounted)

@@ -62,6 +62,7 @@ def audit(
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as fields of a request; raises ValueError for one that there isn't."""
     from plumbline.audit.request import OPTIONS
+    from services.common.setting_texts import listed, listed_labels
     from vfl.suggestions import did_you_mean
 
     known = (set(OPTIONS) - _ARGUMENTS - _NOT_HERE) | {*_SETTINGS, "yes"}
@@ -76,11 +77,9 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     # Who calls has decided: a notebook has nobody to ask.
     made["assume_yes"] = made.pop("yes", made.get("assume_yes", True))
     made["runs"] = Path(made.get("runs", "runs"))
-    return made | {name: _listed(made[name]) for name in _LISTS if name in made}
-
-
-def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
-    return tuple(one.strip() for one in names.split(",") if one.strip()) if isinstance(names, str) else tuple(names)
+    texts = {name: made[name] for name in _LISTS if isinstance(made.get(name), str)}
+    made |= {name: listed_labels(text) if name == "attacks" else listed(text) for name, text in texts.items()}
+    return made | {name: tuple(made[name]) for name in _LISTS if name in made}
 
 
 def _files(tables: Sequence[pd.DataFrame | str | Path], folder: Path) -> tuple[list[str], tuple[str, ...]]:

@@ -17,6 +17,7 @@ import tomli_w
 from plumbline.audit.planning.applicable import ALL
 from plumbline.audit.request import DEFAULTS, OPTIONS, AuditRequest
 from services.common.durable import write_durably
+from services.common.setting_texts import listed, listed_labels
 from services.common.settings import Settings
 from vfl.plugin_registry import fits, in_words
 from vfl.source_words import LEFT_OUT
@@ -241,7 +242,7 @@ def _checked(key: str, value: Any, kind: Any, place: _Place, table: str = "") ->
     if key in ("passive", "passive-columns") and isinstance(value, str):
         value = [value]
     elif kind == tuple[str, ...] and isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
+        value = listed_labels(value) if key == "attacks" else listed(value)
     if kind == float | None and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not fits(value, str if kind is Path else kind):

@@ -1,5 +1,6 @@
 """What an audit is asked, option by option: of its tables, its federation, its adversary and its output."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from defences.registry import REGISTRY as DEFENCES
 from plumbline.audit.planning.applicable import ALL
 from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
 from services.common.identity import Role
+from services.common.setting_texts import attacks_labelled
 from services.common.settings import Settings, environment_values, settings_of
 from vfl.data import DATASETS, column_blocks, dataset
 from vfl.source_words import recorded, without_password
@@ -163,7 +165,7 @@ class AdversaryOptions:
     """Who attacks with what, and what it has beforehand.
 
     Attributes:
-        attacks: labels of the attacks to mount; ``all`` alone for every one that can apply.
+        attacks: names of the attacks to mount; ``all`` alone for every one that can apply.
         adversary: ``active``, ``passive`` or ``both``: who mounts attacks that either can.
         black_box: whether passive parties keep their parameters to themselves.
         auxiliary: number of complete records that the adversary of predictions is given, neither trained on nor judged.
@@ -251,12 +253,19 @@ class AuditRequest:
     def of(cls, **options: Any) -> Self:
         """A request of options by their names, whichever part they are of.
 
+        Attacks may have their options behind their names, as in reports.
+
         Raises:
             ValueError: for one that can't be.
             TypeError: for an option that there isn't.
         """
         if unknown := set(options) - set(OPTIONS):
             raise TypeError(f"An audit has no option {sorted(unknown)[0]!r}.")
+        settings = options.get("settings", {})
+        if any("(" in label for label in options.get("attacks", ())):
+            given = settings.get("attack_options", {})
+            names, merged = attacks_labelled(options["attacks"], json.loads(given) if isinstance(given, str) else given)
+            options |= {"attacks": names, "settings": {**settings, "attack_options": merged}}
         chosen = ({one.name: options[one.name] for one in fields(kind) if one.name in options} for kind in _PARTS)
         return cls(*(kind(**own) for kind, own in zip(_PARTS, chosen, strict=True)))
 

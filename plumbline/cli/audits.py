@@ -15,6 +15,7 @@ from rich.console import Console
 
 from plumbline.cli.completion import dataset_names, listed_attacks, listed_defences, setting_names
 from plumbline.cli.output import ABOVE_THRESHOLD, console_errors, plain_errors, print_json
+from services.common.setting_texts import listed, listed_labels
 from services.common.settings import Settings
 from vfl.data.columns import ENCODINGS
 from vfl.suggestions import did_you_mean
@@ -73,7 +74,7 @@ def audit(
         str,
         _plugins(
             metavar="NAME,NAME",
-            help="Attacks to mount, or none; else all that can apply. See `plumbline attacks`.",
+            help="Attacks, with options as in 'gia(init=half)', or none; else all that can apply.",
             autocompletion=listed_attacks,
         ),
     ] = "",
@@ -214,7 +215,7 @@ def _on_the_command_line(given: Mapping[str, Any]) -> AuditOptions:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    return tuple(listed(text))
 
 
 def _encodings(entries: list[str]) -> dict[str, str]:
@@ -253,7 +254,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "drop": _names,
     "active_columns": _names,
     "encode": _encodings,
-    "attacks": _names,
+    "attacks": lambda text: tuple(listed_labels(text)),
     "defences": _names,
     "hidden": _layer_sizes,
 }

@@ -18,3 +18,15 @@ def test_more_parties_than_columns_are_refused_before_anything_is_made(parties: 
     with pytest.raises(SplitError, match=f"13 columns cannot give each of {parties} parties"):
         AuditRequest.of(data="wine", parties=parties)
     assert AuditRequest.of(data="wine", parties=13).tables.parties == 13
+
+
+def test_attacks_have_their_options_behind_their_names() -> None:
+    settings = {"attack_options": '{"agnostic": {"base": "ls"}}'}
+    request = AuditRequest.of(data="wine", attacks=("gia(init=half)", "agnostic", "gia(init=zero)"), settings=settings)
+    assert request.adversary.attacks == ("gia", "agnostic")
+    recipe = request.recipe(request.tables.party_settings).checked()
+    assert recipe.parties["active"].attack_options["gia"] == [{"init": "half"}, {"init": "zero"}]
+    with pytest.raises(ValueError, match="in one place"):
+        AuditRequest.of(data="wine", attacks=("agnostic(base=ls)",), settings=settings)
+    with pytest.raises(ValueError, match="Unknown attack 'giaa'"):
+        AuditRequest.of(data="wine", attacks=("giaa(init=half)",))
