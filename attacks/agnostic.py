@@ -64,6 +64,7 @@ class Agnostic:
         knowledge="agnostic",
         needs=("labels", "features_train", "weights_active", "weights_passive", "bias"),
         source="Varasteh section IV, eq. 3-16",
+        learners=("linear",),
         summary="a model of its own stands in for the scores, then solves as another attack does",
         cost="milliseconds per 1,000 records",
     )

@@ -126,6 +126,7 @@ class AuxiliaryCiphertext:
         knowledge="agnostic",
         needs=("equations",),
         source="Hu, section 5.2, Algorithm 2",
+        learners=("linear",),
         summary="asks for spare equations inside honest answers, and solves for every residual and label",
         cost="nothing that shows: sums of random features",
         conduct="replaces_messages",

@@ -74,7 +74,8 @@ class Scenario:
         passive_features: of all passive parties, as the federation trains on them.
         is_white_box: whether passive parties disclose parameters.
         has_records: whether the adversary has complete records.
-        is_network: whether a model with hidden layers is installed.
+        model: what answers: linear, network where an installed model has hidden layers, or another learner's name.
+        learner: what is trained, by name.
         is_trained: whether the federation trains; False where a model is installed.
         is_encrypted: whether it trains under Paillier.
         packing: whether values share a plaintext.
@@ -85,7 +86,8 @@ class Scenario:
     passive_features: int
     is_white_box: bool = True
     has_records: bool = False
-    is_network: bool = False
+    model: str = "linear"
+    learner: str = "linear"
     is_trained: bool = True
     is_encrypted: bool = True
     packing: bool = True
@@ -126,6 +128,8 @@ class AttackSpec:
         sees_scores: False for a guess that no score or parameter enters. It is a baseline, never a verdict.
         reads_channel: whether it works with the view's channel and disclosure itself. Others are mounted once more on
             what ``attacks.undone`` makes of the view, where a session has defences.
+        learners: names of the learners whose sessions, or models, it is on; empty for any. To an attack on predictions
+            every model without hidden layers is ``linear``.
         seconds: how long it is thought to take on the reference machine (``docs/how-to/how-long.md``).
         obstacle: why it can't apply to a federation, in words that follow its name, where phase, needs and conduct
             don't say so already; empty where it can. An attack that has one goes first where only one can be mounted.
@@ -149,11 +153,16 @@ class AttackSpec:
     level: Level = "nothing"
     sees_scores: bool = True
     reads_channel: bool = False
+    learners: tuple[str, ...] = ()
     seconds: Callable[[Extent], float] = lambda _: FEW_SECONDS
     obstacle: Callable[[Scenario], str] | None = None
     at_level: Mapping[Level, Mapping[str, Any]] = field(default_factory=dict, hash=False)
     joins_sessions: bool = False
     when_wide: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def is_on(self, learner: str) -> bool:
+        """Whether it can be mounted where this learner is trained."""
+        return not self.learners or learner in self.learners
 
     def __post_init__(self) -> None:
         words: dict[str, Any] = {

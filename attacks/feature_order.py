@@ -98,6 +98,7 @@ class FeatureOrder:
         knowledge="agnostic",
         needs=("equations",),
         source="Hu, Lemmas 3.3-3.4, Theorem 3.5, Remark 4.9, Theorems E.2, F.1",
+        learners=("linear",),
         summary="reads order and ratios of a lone feature from the residuals of training",
         cost="seconds",
         seconds=lambda extent: 0.5 + 0.0005 * extent.steps,
@@ -171,7 +172,7 @@ def _known_bias(view: TrainingView, solutions: tuple[StepSolution, ...]) -> dict
     if not view.label_party_bias:
         return {solution.own.step: bias for solution in solutions}
     known: dict[int, FloatArray] = {}
-    if view.initialisation != "zero":
+    if view.regression.initialisation != "zero":
         return known
     for step, solution in enumerate(solutions):
         if solution.own.step != step:
@@ -180,7 +181,7 @@ def _known_bias(view: TrainingView, solutions: tuple[StepSolution, ...]) -> dict
         if solution.residual is None:
             break
         scale = gradient_scale("first_order", len(solution.own.rows), view.classes)
-        bias = bias - view.learning_rate * scale * solution.residual.sum(axis=0)
+        bias = bias - view.regression.learning_rate * scale * solution.residual.sum(axis=0)
     return known
 
 
@@ -253,7 +254,7 @@ def _scale(view: TrainingView, observations: list[Observation], ratios: FloatArr
 
     Each run of steps with known moves has its own q_0. L2's decay is divided out.
     """
-    decay = 1.0 - view.learning_rate * view.l2
+    decay = 1.0 - view.regression.learning_rate * view.regression.l2
     positions: list[FloatArray] = []
     sums: list[FloatArray] = []
     runs: list[int] = []
@@ -274,7 +275,7 @@ def _scale(view: TrainingView, observations: list[Observation], ratios: FloatArr
         if observation.residual is not None and np.isfinite(r).all():
             factor = gradient_scale(view.approximation, len(r), view.classes)
             age, previous = age + 1, observation.step
-            moved = moved - view.learning_rate * factor * (r @ observation.residual) / decay**age
+            moved = moved - view.regression.learning_rate * factor * (r @ observation.residual) / decay**age
     if not positions:
         return np.nan, np.inf
     q, moves, run_of = np.array(positions), np.array(sums), np.array(runs)

@@ -104,7 +104,7 @@ class FederationStatus:
 
     def content(self) -> dict[str, Any]:
         """All of it as JSON stores it."""
-        return asdict(self)
+        return {**asdict(self), "own_plan": self.own_plan.terms}
 
 
 def _given(message: Message) -> dict[str, Any]:

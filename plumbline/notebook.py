@@ -8,7 +8,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,10 @@ class NotebookFindings(Findings):
         Args:
             axes: where; None makes a figure.
         """
-        import matplotlib.pyplot as plt
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ModuleNotFoundError('Matplotlib is not installed: pip install "plumbline[figures]".') from error
 
         shown = self.to_frame().head(_MOST_SHOWN)[::-1]
         if axes is None:
@@ -87,7 +90,7 @@ class NotebookFindings(Findings):
         Raises:
             RunFolderError: where the files of the run are gone: those of a local federation go when it is closed.
         """
-        from plumbline.audit.report import write_report
+        from plumbline.audit.report.page import write_report
 
         folder, path = self.folder, Path(path)
         if folder is None or not folder.path.exists():
@@ -117,7 +120,7 @@ class NotebookFindings(Findings):
         at_work = mlflow.active_run()
         run = at_work or mlflow.start_run(run_name=run_name or self.summary.name)
         try:
-            mlflow.log_params({**asdict(self.summary.agreement.plan), "aligned_rows": self.summary.aligned_rows})
+            mlflow.log_params({**self.summary.agreement.plan.terms, "aligned_rows": self.summary.aligned_rows})
             mlflow.log_metrics(self._metrics())
             mlflow.set_tags({"plumbline.light": self.answer.light, "plumbline.verdict": self.answer.sentence})
             with tempfile.TemporaryDirectory(prefix="plumbline-") as folder:

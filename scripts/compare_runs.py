@@ -70,6 +70,8 @@ LEFT_OUT = frozenset(
     {
         *("seconds", "forecast_seconds", "pace", "timings", "encrypt", "wait", "product", "mask", "decrypt", "update"),
         *("peak_memory_bytes", "bytes_by_message", "session_id", "key_id", "versions", "runs"),
+        # What a plan's learner says by its name.
+        "installed_model",
     }
 )
 # Of this process's settings, those that its audits keep.

@@ -20,7 +20,7 @@ from plumbline.audit.configuration import FILE, ConfigurationError, read_configu
 from plumbline.audit.federating import run_federation
 from plumbline.audit.planning.applicable import labels_of
 from plumbline.audit.planning.plan import AuditPlan, candidates, plan_audit
-from plumbline.audit.report import write_report
+from plumbline.audit.report.page import write_report
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.runs.run_facts import new_run, read_facts, write_duration, write_plan

@@ -114,6 +114,7 @@ class Findings(Sequence[Finding]):
         """Everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""
         return {
             **asdict(self.summary),
+            "agreement": content_of(self.summary.agreement),
             "predictions": content_of(self.summary.predictions),
             **asdict(self.predictions),
             "training_attacks": [asdict(finding) for finding in self.training],

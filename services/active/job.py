@@ -12,10 +12,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from services.active.alignment_progress import AlignmentProgress
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
-from services.active.scoring import Scoring
-from services.active.waiting import first_failure
+from services.active.progress import AlignmentProgress
+from services.active.scoring import Scoring, first_failure
 from services.common.agreement import ProposedTerms, TrainingPlan
 from services.common.alignment import alignment_context, alignment_refusals
 from services.common.errors import InvalidMessage, described, is_expected, log_unexpected

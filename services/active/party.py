@@ -10,11 +10,9 @@ from attacks import AuxiliaryRows
 from services.active.coalescing import Coalescing, OnEnd, stays
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.job import Job, Labels
-from services.active.model import TrainedModel
-from services.active.presence import Presence
-from services.active.progress import JobProgress, ProgressMeter
+from services.active.progress import JobProgress, Presence, ProgressMeter
 from services.active.scoring import Predictions, Scoring
-from services.active.serving import Serving
+from services.active.serving import Serving, TrainedModel
 from services.adversary.knowledge import Beforehand, Knowledge, disclosed_parts
 from services.adversary.predictions import AttackHost, spread
 from services.common.agreement import Agreement, TrainingPlan

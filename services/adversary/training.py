@@ -81,7 +81,12 @@ class TrainingAdversary:
         self._conclude, self._refused = {}, {}
         cipher: Cipher | None = None
         for one, attack in self._mounted.items():
-            if replaces_messages(attack):
+            if not attack.spec.is_on(agreement.plan.learner):
+                self._refused[one] = ValueError(
+                    f"{one} is on sessions of {' and '.join(attack.spec.learners)}, and this one trains "
+                    f"{agreement.plan.learner}."
+                )
+            elif replaces_messages(attack):
                 try:
                     honest = partial(messages_by, self._arithmetic, agreement, name)
                     cipher, self._conclude[one] = _replaced(one, attack, agreement, name, honest)
@@ -178,10 +183,10 @@ class TrainingAdversary:
             ),
             peer_features={peer.name: peer.feature_count for peer in agreement.peers_of(self._name)},
             label_party=None if is_active else agreement.active.name,
+            learner=plan.family,
             classes=agreement.classes,
             batch_size=plan.batch_size,
             labels=model.labels_of(rows) if is_active else None,
-            **plan.learner_options,
             share_step=step_size,
             steps_per_epoch=training.schedule.steps_per_epoch,
         )

@@ -301,6 +301,8 @@ class PartyTraining:
                             sent.result()
             with timer.stage("update") if isinstance(request, Ask) else nullcontext():
                 request = self._calls.next_request(program, answer)
+        with timer.stage("wait"):
+            self.exchange.await_questions(step)
         with timer.stage("update"):
             self._project()
             self.exchange.complete_step(step)

@@ -168,6 +168,7 @@ class GradientExchange:
             raise
         with self._condition:
             question.answer = question.answer or answer
+            self._condition.notify_all()
             return question.answer
 
     # -- what this party's own training loop does ------------------------------------------------------------------
@@ -241,6 +242,21 @@ class GradientExchange:
     def waiting(self) -> AbstractContextManager[None]:
         """While this context lasts this party's loop waits for its peers: the cipher may work ahead."""
         return self._cipher.waiting()
+
+    def await_questions(self, step: int) -> None:
+        """Wait until the peers that send nothing have their answers of ``step``: nothing else keeps them in step.
+
+        Raises:
+            PeerVanished: after the timeout.
+        """
+        for peer, state in self._peers.items():
+            if peer not in self._sending and self._encrypted_step >= step:
+
+                def answered(state: _PeerState = state) -> DecryptedVector | None:
+                    question = state.questions.get(step)
+                    return None if question is None else question.answer
+
+                self._await(answered, f"{peer}'s sums of step {step}")
 
     def complete_step(self, step: int) -> None:
         """Go on to the next step and forget what no peer can ask for again."""

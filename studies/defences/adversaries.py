@@ -12,7 +12,7 @@ import numpy as np
 
 import attacks
 from attacks import Level, PredictionAttack
-from attacks.posterior import BayesianAdversary
+from attacks.bayes.posterior import BayesianAdversary
 from attacks.undone import Undone, highest, undo
 from plumbline.cells import Choice
 from plumbline.simulation.situations import Ask

@@ -68,7 +68,7 @@ FILES_IN_CIRCLES = {
     "studies.page.section",
     "studies.study",
 }
-FOLDERS_WITH_CIRCLES = {"attacks", "plumbline", "plumbline.audit", "studies"}
+FOLDERS_WITH_CIRCLES = {"plumbline", "plumbline.audit", "studies"}
 # Commands of the terminal: an argument per option.
 COMMANDS = ("plumbline/cli/", "studies/cli/")
 # Beside the packages: what is read and run from a checkout.

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning.learner import Learner, LearnerError, LearnerSpec, OwnData, Step
+from vfl.learning.learner import Learner, LearnerError, LearnerSpec, OwnData, Step, Told
 from vfl.learning.networks import DenseNetwork
 
 
@@ -18,8 +18,12 @@ class Installed(Learner):
     spec: ClassVar[LearnerSpec] = LearnerSpec(senders="none", part=DenseNetwork, source="Jiang 5.1")
 
     def columns(self, classes: int) -> int:
-        """Of nothing that is ever sent."""
-        return 1
+        """Of nothing that is ever sent; a session's batch size goes by it, as by the linear learner's."""
+        return 1 if classes == 2 else classes
+
+    def tells(self) -> Told:
+        """Nothing is answered; counted as the linear learner's, for the batch size."""
+        return Told(labels=4)
 
     def outputs(self, classes: int) -> int:
         """One per class, whatever their number."""

@@ -20,7 +20,6 @@ from vfl.plugin_registry import UnusablePlugin
 # In place of names: every attack that can apply.
 ALL = "all"
 
-_LINEAR = frozenset({"weights_passive", "weights_active", "bias"})
 # Of records and features: what the slowest attacks do with them in seconds. More records tell nothing more.
 _MOST_CELLS, _FEWEST_RECORDS, _MOST_RECORDS = 40_000, 500, 2_000
 
@@ -154,13 +153,15 @@ def _obstacles_on_predictions(name: str, spec: AttackSpec, scenario: Scenario) -
         yield LeftOut(name, "needs complete records: --auxiliary N")
     if not scenario.is_white_box and (spec.knowledge == "white_box" or "weights_passive" in needs):
         yield LeftOut(name, "needs parameters, and this is a black box")
-    if scenario.is_network and needs & _LINEAR:
-        yield LeftOut(name, "is for linear models")
+    if not spec.is_on(scenario.model):
+        yield LeftOut(name, f"is for {' and '.join(spec.learners)} models")
 
 
 def _obstacles_in_training(name: str, spec: AttackSpec, scenario: Scenario) -> Iterator[LeftOut]:
     if not scenario.is_trained:
         yield LeftOut(name, "is on training, and a model is installed")
+    if not spec.is_on(scenario.learner):
+        yield LeftOut(name, f"is on sessions that train {' and '.join(spec.learners)}")
     if spec.conduct == "replaces_messages" and not scenario.is_encrypted:
         yield LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False)
 

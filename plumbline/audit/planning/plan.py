@@ -29,6 +29,8 @@ from services.common.identity import Role, role_of
 from services.common.session_limit import SessionLimit
 from services.common.settings import environment_values
 from services.protocol1.default_batch import with_batch_size
+from vfl.learning import LinearPart
+from vfl.learning.networks import DenseNetwork
 
 # What Paillier may take of a person's time, unasked.
 PATIENCE_SECONDS = 180.0
@@ -204,6 +206,14 @@ def _by_forecast(work: Workload, calibration: Calibration) -> CipherChoice:
     return chosen_cipher(encrypted, plain)
 
 
+def _model_of(federation: FederationOptions, agreement: Agreement) -> str:
+    """What attacks on predictions call the model: whatever has class rows is linear."""
+    if federation.hidden:
+        return "network"
+    plan = agreement.plan
+    return "linear" if plan.family.spec.part in (LinearPart, DenseNetwork) else plan.learner
+
+
 def _scenario(
     federation: FederationOptions, adversary: AdversaryOptions, agreement: Agreement, choice: CipherChoice
 ) -> Scenario:
@@ -211,7 +221,8 @@ def _scenario(
         passive_features=sum(party.feature_count for party in agreement.parties[1:]),
         is_white_box=not adversary.black_box,
         has_records=adversary.auxiliary > 0,
-        is_network=bool(federation.hidden),
+        model=_model_of(federation, agreement),
+        learner=agreement.plan.learner,
         is_trained=federation.hidden is None,
         is_encrypted=choice.cipher == "paillier",
         packing=agreement.plan.packing,

@@ -176,7 +176,7 @@ def _lacking(folder: RunFolder, session_id: str, *, awaits_passive: bool) -> str
 
 def _judge(folder: RunFolder, session_id: str, seconds: float, pages: WatchPages) -> None:
     # Only who judges needs what they take to load.
-    from plumbline.audit.report import write_report
+    from plumbline.audit.report.page import write_report
     from plumbline.judge.findings import read_findings
 
     agreement = folder.record(Role.ACTIVE).agreement

@@ -123,6 +123,12 @@ def test_without_mlflow_it_is_said_how_to_get_it(found: NotebookFindings, monkey
         found.log_to_mlflow()
 
 
+def test_without_matplotlib_it_is_said_how_to_get_it(found: NotebookFindings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "plumbline\[figures\]"'):
+        found.plot()
+
+
 def test_mlflow_gets_settings_numbers_and_the_report(
     found: NotebookFindings, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

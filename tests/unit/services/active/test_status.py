@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from protos.v1 import active_pb2
-from services.active.presence import Presence
+from services.active.progress import Presence
 from services.active.servicer import PERMISSIONS, SERVICE_NAME, ActiveServicer
 from services.common.errors import FederationError
 from services.common.identity import Role

@@ -13,8 +13,8 @@ from defences import load
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.scores import PartialScores
 from services.common.state_folder import StateInMemory
-from services.coordinator.answered import AnsweredRecords
 from services.coordinator.kept_sessions import KeptSessions
+from services.coordinator.session_state import AnsweredRecords
 from services.coordinator.sessions import Sessions
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel

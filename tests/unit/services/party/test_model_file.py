@@ -29,7 +29,7 @@ from tests.harness.parties import (
 )
 from tests.harness.restarts import IDS, Town, town
 from vfl.arrays import IntArray, write_arrays
-from vfl.learning.networks import DenseNetwork
+from vfl.learning.networks import DenseNetwork, save_network
 
 LABEL = load("class_label")
 SCHEME = load("score_scheme1")
@@ -86,6 +86,40 @@ def test_an_installed_network_is_kept_as_it_is() -> None:
     again = unpacked(packed(KeptModel.of(model, np.arange(20)), data), data).model
     assert_same(again, model)
     assert again.part.arrays()["activation"] == "relu"
+
+
+def test_a_model_that_was_kept_before_plans_named_a_learner_is_read(tmp_path: Path) -> None:
+    with town(tmp_path) as home:
+        home.train()
+        kept, data = kept_by(home, "passive"), home.data["passive"]
+    arrays = dict(np.load(io.BytesIO(packed(kept, data))))
+    header = json.loads(arrays["header"].tobytes())
+    plan = header["agreement"]["plan"]
+    assert (plan.pop("learner"), plan.pop("protocol")) == ("linear", "hu")
+    assert (plan["learning_rate"], plan["l2"], plan["initialisation"]) == (0.5, 0.0, "xavier")
+    plan["installed_model"] = False
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    weights = arrays.pop("own_weights")
+    layer = {"own_weights_0": weights, "own_biases_0": np.zeros(1), "own_activation": np.array("sigmoid")}
+    file = io.BytesIO()
+    write_arrays(file, arrays | layer)
+    assert_same(unpacked(file.getvalue(), data).model, kept.model)
+
+
+def test_an_installed_models_record_has_its_part_and_no_weights_of_a_training(tmp_path: Path) -> None:
+    """Once the random start weights of a model that nobody trained were written as the party's."""
+    generator = np.random.default_rng(3)
+    for name, inputs in (("active", 2), ("passive", 3)):
+        weights = generator.normal(size=(inputs, 4)), generator.normal(size=(4, 2))
+        save_network(tmp_path / f"{name}.npz", DenseNetwork(weights, (np.zeros(4), np.zeros(2))))
+    with town(tmp_path, active=replace(active_data(), has_bias=False), model=tmp_path / "active.npz") as home:
+        home.running["passive"]._context = replace(
+            home.passive()._context, settings=home.settings.model_copy(update={"model": tmp_path / "passive.npz"})
+        )
+        home.train()
+    with np.load(tmp_path / "active-weights.npz") as written, np.load(tmp_path / "active.npz") as own:
+        assert "weights" not in written
+        np.testing.assert_array_equal(written["weights_0"], own["weights_0"])
 
 
 def test_parameters_are_disclosed_as_first_disclosed_also_by_another_secret(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_every_attack_is_mounted_or_left_out_with_a_reason() -> None:
             {"half_star", "gia", "posterior", "agnostic"},
         ),
         (
-            replace(SCENARIO, is_network=True, is_trained=False),
+            replace(SCENARIO, model="network", is_trained=False),
             {"gia", "grn"},
             {"ls", "label_recovery", "feature_order"},
         ),
@@ -78,7 +78,8 @@ def test_what_can_apply_follows_from_the_audit(scenario: Scenario, mounted: set[
         passive_features=st.integers(1, 60),
         is_white_box=st.booleans(),
         has_records=st.booleans(),
-        is_network=st.booleans(),
+        model=st.sampled_from(["linear", "network", "least_squares"]),
+        learner=st.sampled_from(["linear", "least_squares"]),
         is_trained=st.booleans(),
         is_encrypted=st.booleans(),
         packing=st.booleans(),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plumbline.audit.report.ledger import LedgerRow, ledger
+from plumbline.audit.report.page import LedgerRow, ledger
 from plumbline.judge.summary import read_summary
 from services.common.agreement import Agreement, TrainingPlan
 from services.party.guard import channels_of

@@ -7,7 +7,7 @@ import pytest
 
 import attacks
 from tests.unit.attacks.bayes.test_observation import defended
-from tests.unit.attacks.test_posterior import PRIORS, drawn, error
+from tests.unit.attacks.bayes.test_posterior import PRIORS, drawn, error
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 

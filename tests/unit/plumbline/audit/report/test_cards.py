@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from plumbline.audit.report.evidence import ColumnEvidence, read_evidence
+from plumbline.audit.report.cards import ColumnEvidence, read_evidence
 from plumbline.judge.answer import ColumnAnswer
 from plumbline.judge.columns import SourceKind
 from services.common.run_folder import RunFolder

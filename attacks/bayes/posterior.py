@@ -1,14 +1,14 @@
 """The Bayesian adversary: a prior of what it knows beforehand, conditioned on what the scores tell."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from attacks.base import AttackSpec, Level, Reconstruction
-from attacks.bayes.equations import Equations, exact_equations
 from attacks.bayes.exact import condition, factorise
+from attacks.bayes.imputation import check_records
 from attacks.bayes.observation import nothing_observed, observe
 from attacks.bayes.parameters import Settled, settle
 from attacks.bayes.prior import Belief, GaussianPrior, Posterior, from_covariance, from_marginals, from_nothing
@@ -16,10 +16,56 @@ from attacks.bayes.records import from_records
 from attacks.bayes.sampling import SampledPosterior, sampled_posterior
 from attacks.bayes.stacking import stacked
 from attacks.bayes.support import condition_on_supports
-from attacks.imputation import check_records
 from attacks.linear_system import check_option
-from attacks.views import AuxiliaryRows, PredictionView
+from attacks.views import AuxiliaryRows, PredictionView, ViewError
 from vfl.arrays import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """Equations of the records that share their left-hand side.
+
+    Attributes:
+        records: (r,) indices.
+        matrix: A, (m, d); m is one less than the number of classes with a positive score.
+        sides: b, (r, m).
+    """
+
+    records: IntArray
+    matrix: FloatArray
+    sides: FloatArray
+
+
+def exact_equations(view: PredictionView) -> Iterator[Equations]:
+    """Form the equations of a view's records, a block for each set of classes whose scores are positive.
+
+    A score of 0 has no logarithm: its class tells an inequality of hundreds, and no equation.
+
+    Raises:
+        ViewError: when the view lacks scores or parameters.
+    """
+    scores, weights_active, weights_passive, bias = _pieces(view)
+    own = view.features_active @ weights_active.T + bias
+    if view.own_shift is not None:
+        own = own + view.own_shift
+    patterns, which = np.unique(scores > 0, axis=0, return_inverse=True)
+    for index, positive in enumerate(patterns):
+        records = np.flatnonzero(which.ravel() == index)
+        classes = np.flatnonzero(positive)
+        logits = np.log(scores[np.ix_(records, classes)]) - own[np.ix_(records, classes)]
+        yield Equations(records, np.diff(weights_passive[classes], axis=0), np.diff(logits, axis=1))
+
+
+def _pieces(view: PredictionView) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    if view.scores is None:
+        raise ViewError("posterior needs scores, which this view lacks: run predictions first.")
+    if view.weights_active is None or view.weights_passive is None or view.bias is None:
+        raise ViewError(
+            "posterior needs the model's parameters, which this view lacks: disclose them; without them the answer is "
+            "that of its prior, which imputation gives from auxiliary records."
+        )
+    return view.scores, view.weights_active, view.weights_passive, view.bias
+
 
 _LEVELS: Mapping[str, Level] = {
     "half": "nothing",

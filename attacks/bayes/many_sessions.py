@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from attacks.base import AttackSpec
-from attacks.posterior import BayesianAdversary
+from attacks.bayes.posterior import BayesianAdversary
 from attacks.views import PredictionView
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from plumbline.audit.report import write_report
+from plumbline.audit.report.page import write_report
 from plumbline.judge.findings import DefenceTrial
 from services.common.agreement import TrainingPlan
 from services.common.run_folder import RunFolder

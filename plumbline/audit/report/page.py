@@ -1,0 +1,295 @@
+"""From a run's findings to the page: everything that its templates show, computed once.
+
+The ledger counts what each party saw: how many equations about how many unknowns, and since when an attack is possible.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from plumbline.audit.console import cipher_words
+from plumbline.audit.report.cards import cards_of, read_evidence
+from plumbline.audit.report.overview import by_strength, label_curves, labels_by_epoch, ranked_levels
+from plumbline.charts.axes import WHOLE, Axis
+from plumbline.charts.drawings import Part, Series, lines, stacked
+from plumbline.charts.marks import Chart
+from plumbline.html import template
+from plumbline.judge import words
+from plumbline.judge.findings import Findings, recommended
+from plumbline.judge.summary import RunSummary, assumptions, expectations
+from plumbline.width_words import seen_words
+from services.common.agreement import Agreement
+from services.common.durable import write_durably
+from services.common.run_folder import RunFolder
+from services.common.run_records import STAGES
+from services.party.guard import channels_of, steps_until_told
+from services.protocol1.channels import Channel
+from vfl.crypto import PackingImpossible
+
+# What a light says in words.
+LIGHT_WORDS = {"red": "Leaks much", "amber": "Leaks something", "green": "No leak found", "grey": "Not measured"}
+
+
+def write_report(path: Path, findings: Findings, facts: Mapping[str, Any], folder: RunFolder) -> None:
+    """Render a run's results into one page.
+
+    Args:
+        path: where to write the page.
+        findings: what the run gave away, and its terms, quality, times and traffic.
+        facts: the run's ``request``, ``versions`` and duration in ``seconds``; the request may be absent.
+        folder: what the parties wrote, of which the page draws truth and estimates.
+
+    Raises:
+        RunFolderError: when a file of the folder is missing or broken.
+    """
+    write_durably(path, template("report.html").render(**_content(findings, facts, folder)).encode())
+
+
+def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) -> dict[str, Any]:
+    summary, columns = findings.summary, findings.answer.columns
+    passive = [party.name for party in summary.parties[1:]]
+    evidence = {one.answer: one for one in read_evidence(folder, columns, passive)}
+    return {
+        "findings": findings,
+        "summary": summary,
+        "answer": findings.answer,
+        "facts": facts,
+        "insecure": [text for text in summary.warnings if text.startswith("INSECURE")],
+        "others": [text for text in summary.warnings if not text.startswith("INSECURE")],
+        "levels": ranked_levels(findings),
+        "labels_chart": labels_by_epoch(findings.training),
+        "cheapest": recommended(findings.trials),
+        "cards": cards_of(columns, evidence, findings.predictions.attacks),
+        "strengths": by_strength(findings.predictions.attacks, columns, evidence),
+        "curves": label_curves(folder, findings),
+        "ledger": ledger(summary, facts),
+        "columns_seen": {party.name: seen_words(party) for party in summary.parties},
+        "loss_chart": _loss_chart(summary),
+        "stage_chart": _stage_chart(summary),
+        "settings": summary.agreement.plan.terms,
+        "request": _asked_for(facts.get("request", {})),
+        "cipher": cipher_words(summary.agreement.plan),
+        "stages": STAGES,
+        "expectations": expectations,
+        "assumptions": assumptions,
+        "words": words,
+        "light_words": LIGHT_WORDS,
+        "glossary": GLOSSARY,
+        "several_parties": len(passive) > 1,
+    }
+
+
+def _asked_for(request: Mapping[str, Any]) -> dict[str, str]:
+    """What was asked for, without what was left as it is."""
+    return {key: _listed(value) for key, value in request.items() if value not in ("", None, False, [], (), {}, 0)}
+
+
+def _listed(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={one}" for key, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
+
+
+def _loss_chart(summary: RunSummary) -> Chart | None:
+    validated = [epoch for epoch in summary.epochs if math.isfinite(epoch.validation_loss)]
+    if len(validated) < 2:
+        return None
+    losses = tuple(epoch.validation_loss for epoch in validated)
+    epochs = tuple(float(epoch.epoch + 1) for epoch in validated)
+    kept = float(summary.kept_epoch + 1)
+    low, high = min(losses), max(losses)
+    margin = max(high - low, 1e-9) * 0.05
+    across, upward = Axis(1, len(summary.epochs), "epoch", WHOLE), Axis(low - margin, high + margin, "nats")
+    series = [
+        Series("validation loss", epochs, losses, "s1"),
+        Series(f"kept: epoch {kept:.0f}", (kept, kept), (low - margin, high + margin), "guess"),
+    ]
+    return lines("Validation loss", series, across, upward)
+
+
+def _stage_chart(summary: RunSummary) -> Chart | None:
+    rows = [
+        (
+            one.name,
+            [Part(stage, one.seconds[stage] * 1e3, f"s{number}") for number, stage in enumerate(STAGES, start=1)],
+        )
+        for one in summary.timings
+    ]
+    return stacked("Milliseconds of a training step, by stage", rows, "ms") if rows else None
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """What one party received of one kind, counted.
+
+    Attributes:
+        party: who received it.
+        received: what, in words.
+        about: whose secret it is about.
+        equations: how many numbers it holds about each lot of unknowns.
+        unknowns: how many there are to find.
+        since: since when an attack is possible, in a sentence.
+        possible: whether it is within this session.
+    """
+
+    party: str
+    received: str
+    about: str
+    equations: int
+    unknowns: int
+    since: str
+    possible: bool
+
+
+def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[LedgerRow]:
+    """Count what every party received, in training and with each prediction.
+
+    Sessions in the clear are counted as they would be under Paillier: what the wire shows besides is a warning's.
+
+    Args:
+        summary: the run's terms and results.
+        facts: the run's; ``request`` tells whether parameters were disclosed.
+    """
+    disclosed = not facts.get("request", {}).get("black_box", False)
+    return [*_of_training(summary.agreement), *_of_predictions(summary, disclosed=disclosed)]
+
+
+def _of_training(agreement: Agreement) -> Iterator[LedgerRow]:
+    encrypted = replace(agreement, plan=replace(agreement.plan, cipher="paillier"))
+    for holder in encrypted.parties:
+        try:
+            channels = channels_of(encrypted, holder.name)
+        except PackingImpossible:
+            continue
+        for channel in channels:
+            yield _of_channel(encrypted, channel)
+
+
+def _of_channel(agreement: Agreement, channel: Channel) -> LedgerRow:
+    capacity = channel.capacity
+    is_active = channel.key_holder == agreement.active.name
+    secret = "residuals, and so the labels," if is_active else "part of the scores"
+    answers = len(capacity.answer_bits)
+    since, possible = _since(agreement, channel)
+    return LedgerRow(
+        party=channel.peer,
+        received=f"{answers} decrypted answer{'s' if answers > 1 else ''} in each training step: {capacity.sums} sums",
+        about=f"{channel.key_holder}'s {secret} of one batch",
+        equations=capacity.equations,
+        unknowns=channel.rows,
+        since=since,
+        possible=possible,
+    )
+
+
+def _since(agreement: Agreement, channel: Channel) -> tuple[str, bool]:
+    """From which step on the answers hold enough, and whether the session has so many."""
+    if channel.is_solvable:
+        return "From the first step: there are no more unknowns than equations.", True
+    if channel.key_holder == agreement.active.name and agreement.plan.family.tells().labels_alone:
+        return "From the first step: with zero weights the first answers are about labels alone.", True
+    if channel.is_telling:
+        return "From the first step, by search: while weights are near their start, few equations tell labels.", True
+    needed, planned = steps_until_told(agreement, channel), _planned_steps(agreement)
+    if needed <= planned:
+        return f"From step {needed:,}, if weights hardly move until then: {planned:,} steps were planned.", True
+    return f"Not within this session: {planned:,} steps, where {needed:,} are needed if weights stand still.", False
+
+
+def _planned_steps(agreement: Agreement) -> int:
+    plan = agreement.plan
+    return plan.epochs * -(-agreement.training_rows // plan.batch_size)
+
+
+def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerRow]:
+    agreement = summary.agreement
+    active, *passive = agreement.parties
+    unknowns, equations = sum(party.feature_count for party in passive), max(1, agreement.classes - 1)
+    names = " and ".join(party.name for party in passive)
+    scores = f"{agreement.classes} confidence scores for each record{_after(agreement)}"
+    known = "parameters as disclosed" if disclosed else "no parameters"
+    yield LedgerRow(
+        party=active.name,
+        received=f"{scores}; {known}",
+        about=f"{names}'s features of one record",
+        equations=equations,
+        unknowns=unknowns,
+        since=_since_prediction(equations, unknowns, disclosed=disclosed),
+        possible=disclosed,
+    )
+    yield LedgerRow(
+        party="coordinator",
+        received="each party's part of the scores, in the clear; no parameters",
+        about=f"all parties' features of one record ({active.name} included)",
+        equations=equations * len(agreement.parties),
+        unknowns=sum(party.feature_count for party in agreement.parties) - 1,
+        since="Never by equations alone: it doesn't know what they weigh features with.",
+        possible=False,
+    )
+
+
+def _after(agreement: Agreement) -> str:
+    return f", after {', '.join(agreement.score_defences)}" if agreement.score_defences else ""
+
+
+def _since_prediction(equations: int, unknowns: int, *, disclosed: bool) -> str:
+    if not disclosed:
+        return "Not by solving: without parameters the equations are unknown. Estimates need other knowledge."
+    if unknowns <= equations:
+        return "From the first prediction, exactly: there are no more unknowns than equations."
+    return "From the first prediction, as an estimate: many records fit the same scores."
+
+
+GLOSSARY: dict[str, str] = {
+    "active party": "The party that holds the labels and receives the confidence scores.",
+    "passive party": "A party that brings columns of the same people and no labels.",
+    "federation's part": (
+        "How much of the best guess's error the federation takes away: 0 % is no better than guessing, 100 % is "
+        "read exactly. Only this part is a leak: the rest could be guessed anyway."
+    ),
+    "guessing": (
+        "The best that anyone can do who sees no score or message of the federation: knowing what the level says, "
+        "and using its own columns and labels."
+    ),
+    "level": (
+        "How much the adversary knows beforehand of the other party's columns: nothing but public ranges; "
+        "marginals (each column's mean and variance, or frequencies); covariance (also how columns vary "
+        "together); records (also some complete records)."
+    ),
+    "interval": "A 95 % interval: other records of the same kind would give a value within it in 95 of 100 cases.",
+    "mean squared error": (
+        "The mean of squared differences between estimate and truth, on the scale from 0 to 1 that the federation "
+        "trains on."
+    ),
+    "typical error": (
+        "The root of the mean squared error, in the column's own units: about two thirds of estimates are nearer "
+        "than this."
+    ),
+    "baseline": "A guess that sees no score. Attacks are measured against baselines; a baseline is no leak.",
+    "attack": (
+        "A method by which one party learns more of another's data than it should. All attacks here use only what "
+        "their party received or owns."
+    ),
+    "white box": "The adversary also knows the other party's part of the model. Black box: it knows the scores only.",
+    "confidence score": "The model's probability of each class, as the active party receives it.",
+    "residual": "How far the model's score of a training record is off its label. Its sign tells the label.",
+    "equations and unknowns": (
+        "Each number that a party receives is an equation about numbers that it does not know. With as many "
+        "equations as unknowns it can solve for them."
+    ),
+    "honest-but-curious": "A party that follows the protocol and learns what it can from what it receives.",
+    "Paillier": (
+        "The encryption under which the parties train: sums can be made of encrypted numbers without reading them."
+    ),
+    "private set intersection": (
+        "How parties find the records that all of them have, without telling ids of the others."
+    ),
+    "ROC": "How many true positives a rule finds for each share of false positives. The diagonal is guessing.",
+    "AUC": "The area under the ROC curve: 0.5 is guessing, 1 is perfect.",
+    "defence": "A change of what a party sends that makes attacks harder, usually at some cost in accuracy or time.",
+    "covered": "The share of true values that lie within the 90 % intervals which an attack gives itself.",
+    "one-hot": "A category becomes one feature per value, which is 1 where the record has that value and 0 elsewhere.",
+    "INSECURE": "A protection that the protocol has is off in this run, for study.",
+}
