@@ -20,11 +20,10 @@ from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
 from plumbline.federation import FederationFailed
 from plumbline.job_progress import NoProgress, RunProgress
-from plumbline.judge.answer import is_open
+from plumbline.judge.answer import is_open, listed
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import DefenceTrial, Findings, read_findings
 from plumbline.judge.sentences import ON_CIPHERTEXTS
-from plumbline.judge.words import listed
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
 from services.common.run_files import parsed, read_json

@@ -14,8 +14,7 @@ from typing import Any
 
 import tomli_w
 
-from plumbline.audit.planning.applicable import ALL
-from plumbline.audit.request import DEFAULTS, OPTIONS, AuditRequest
+from plumbline.audit.request import ALL, DEFAULTS, OPTIONS, AuditRequest
 from services.common.durable import write_durably
 from services.common.setting_texts import listed, listed_labels
 from services.common.settings import Settings

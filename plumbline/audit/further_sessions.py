@@ -17,8 +17,7 @@ import numpy as np
 import attacks
 from attacks import AuxiliaryRows, PassiveMoments, PredictionView
 from defences import NoiseSource, ScoreDefence
-from plumbline.audit.planning.applicable import labels_of
-from plumbline.audit.planning.plan import AuditPlan
+from plumbline.audit.planning.plan import AuditPlan, labels_of
 from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
 from plumbline.job_progress import RunProgress

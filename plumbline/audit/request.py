@@ -9,7 +9,6 @@ from typing import Any, Literal, Self, get_args, get_type_hints
 from attacks import LEVELS, Level, spec_of
 from attacks.registry import REGISTRY as ATTACKS
 from defences.registry import REGISTRY as DEFENCES
-from plumbline.audit.planning.applicable import ALL
 from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
 from services.common.identity import Role
 from services.common.setting_texts import attacks_labelled
@@ -17,6 +16,8 @@ from services.common.settings import Settings, environment_values, settings_of
 from vfl.data import DATASETS, column_blocks, dataset
 from vfl.source_words import recorded, without_password
 
+# In place of names: every attack that can apply.
+ALL = "all"
 # Which cipher trains; auto lets the plan decide.
 CipherChoice = Literal["auto", "paillier", "plain"]
 # How much the terminal is told: the verdict alone, its tables as well, or what it cost on the wire besides.

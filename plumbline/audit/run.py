@@ -17,16 +17,13 @@ from rich.text import Text
 from defences import defence_class
 from plumbline.audit.candidates import most_trials, read_trials, try_defences
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
+from plumbline.audit.console import print_findings
 from plumbline.audit.federating import run_federation
-from plumbline.audit.planning.applicable import labels_of
-from plumbline.audit.planning.plan import AuditPlan, candidates, plan_audit
+from plumbline.audit.planning.plan import AuditPlan, candidates, labels_of, plan_audit
 from plumbline.audit.report.page import write_report
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.runs.folder import AuditFolder
-from plumbline.audit.runs.run_facts import new_run, read_facts, write_duration, write_plan
-from plumbline.audit.runs.run_status import run_at_work
+from plumbline.audit.runs.folder import AuditFolder, new_run, read_facts, run_at_work, write_duration, write_plan
 from plumbline.audit.tables import JoinedTables, examine_tables, print_tables
-from plumbline.audit.verdict import print_findings
 from plumbline.job_progress import NoProgress, RunProgress, duration_words, shown_progress
 from plumbline.judge import Progress
 from plumbline.judge.findings import Findings, read_findings, recommendation_words

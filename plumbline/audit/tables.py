@@ -13,7 +13,6 @@ from rich.table import Table
 
 from plumbline.audit.request import TableOptions
 from plumbline.terminal import shown_text
-from plumbline.width_words import digits_words
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.party.features import load_party_data
@@ -22,12 +21,14 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
     ColumnPlan,
     EncoderKind,
+    Grid,
     TableError,
     TypedTable,
     common_order,
     encode_labels,
     grids_by_column,
     rows_of,
+    width_of,
 )
 from vfl.data.columns import EncodedColumn
 from vfl.data.faults import Problems, bounded, quoted
@@ -260,6 +261,16 @@ def print_tables(console: Console, examined: ExaminedTables, encoder: EncoderKin
         if len(warned) > _MOST_COLUMNS:
             console.print(f"And {len(warned) - _MOST_COLUMNS:,} more columns with a warning.", style="yellow")
     console.print(f"{examined.shared:,} records are in all tables.", highlight=False)
+
+
+_DIGITS = {"binary": "1", "byte": "8", "full": "full"}
+
+
+def digits_words(grids: Sequence[Grid | None]) -> str:
+    """Say how many binary digits the features of one column take: ``8``, ``full and 1``, ``1 each``."""
+    digits = [_DIGITS[width_of(grid)] for grid in grids]
+    different = list(dict.fromkeys(digits))
+    return f"{digits[0]} each" if len(digits) > len(different) == 1 else " and ".join(different)
 
 
 def _table_of(party: str, source: str, table: TypedTable, digits: Mapping[str, str]) -> Table:

@@ -14,14 +14,13 @@ from plumbline.audit import run as audit_run
 from plumbline.audit.further_sessions import ClearSessions
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import NotBegun, prepare, run_audit
-from plumbline.audit.runs import run_facts
-from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.runs.folder import AuditFolder, _new_folder
 from plumbline.processes import LocalProcesses
 from vfl.data import readers
 
 
 def test_runs_of_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:
-    made = [run_facts._new_folder(tmp_path / "runs", "now-wine") for _ in range(3)]
+    made = [_new_folder(tmp_path / "runs", "now-wine") for _ in range(3)]
     assert [folder.name for folder in made] == ["now-wine", "now-wine-2", "now-wine-3"]
     # Features and labels will be in them.
     assert [folder.stat().st_mode & 0o777 for folder in (*made, tmp_path / "runs")] == [0o700] * 4
@@ -30,7 +29,7 @@ def test_runs_of_the_same_second_get_folders_of_their_own(tmp_path: Path) -> Non
 def test_a_broken_link_as_folder_of_all_runs_ends_in_an_error(tmp_path: Path) -> None:
     (tmp_path / "runs").symlink_to(tmp_path / "nowhere" / "else")
     with pytest.raises(OSError, match="runs"):
-        run_facts._new_folder(tmp_path / "runs", "now-wine")
+        _new_folder(tmp_path / "runs", "now-wine")
 
 
 def test_logs_are_written_where_they_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 import attacks
 from attacks.base import NEEDS
-from plumbline.judge.answer import Answer, Light, light_of, light_of_training, worst
+from plumbline.judge.answer import Answer, Light, light_of, light_of_training, listed, percent, worst
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.sentences import ON_CIPHERTEXTS, answer_of
 from plumbline.judge.training import TrainingFinding
-from plumbline.judge.words import listed, percent
 from services.common.run_folder import RunFolder
 from services.common.run_records import FAILED, NOT_APPLICABLE, PartyRecord
 from tests.harness.judged_runs import (
