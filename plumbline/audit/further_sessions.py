@@ -161,7 +161,7 @@ class ClearSessions:
         return PartyModel(self.agreement, name, self._features[name], LinearPart(weights), 1, b"", labels)
 
     def _disclosed(self, model: PartyModel) -> Part:
-        has_part = bool(model.part.arrays()["weights"].any())
+        has_part = any(array.any() for array in model.part.arrays().values())
         return model.disclosed_by(self._defences[model.name]) if has_part else model.part
 
     def _auxiliary(self, models: Mapping[str, PartyModel], known: IntArray) -> AuxiliaryRows:
@@ -259,7 +259,7 @@ def _seen_of_all(
         sessions.models({name: folder.weights(name).weights for name in names}),
         rows,
         known,
-        scores=_delivered(folder, rows),
+        scores=_delivered(folder, sessions.agreement, rows),
         moments=read_moments(run.prior_knowledge),
     )
     return replace(last, earlier=tuple(earlier))
@@ -271,11 +271,11 @@ def _asked_alone(limit: SessionLimit) -> Iterator[str]:
         yield from [party.name] * (party.sessions - 1)
 
 
-def _delivered(folder: RunFolder, rows: IntArray) -> FloatArray:
+def _delivered(folder: RunFolder, agreement: Agreement, rows: IntArray) -> FloatArray:
     """The audited session's scores of these rows, as the active party got them."""
-    record = folder.record(Role.ACTIVE)
-    place = {row: number for number, row in enumerate(record.test_rows or ())}
-    return np.array(record.test_scores)[[place[row] for row in rows.tolist()]]
+    tested = folder.delivered_scores(agreement)
+    place = {row: number for number, row in enumerate(tested.rows.tolist())}
+    return tested.scores[[place[row] for row in rows.tolist()]]
 
 
 def _attacked(

@@ -39,9 +39,8 @@ def test_lights_are_of_the_limit_and_its_sessions_are_a_federations(
     again = sessions.trained(["passive"], np.random.default_rng(parties[Role.ACTIVE].private_seed))
     for name in ("active", "passive"):
         np.testing.assert_allclose(again[name].part.arrays()["weights"], run.parties.weights(name).weights, atol=1e-12)
-    record = run.parties.record("active")
-    rows = np.array(record.test_rows)
-    np.testing.assert_allclose(sessions.scores(again, rows), np.array(record.test_scores), atol=1e-12)
+    tested = run.parties.delivered_scores(agreement)
+    np.testing.assert_allclose(sessions.scores(again, tested.rows), tested.scores, atol=1e-12)
 
     limit = findings.predictions.limit
     assert limit is not None

@@ -28,7 +28,6 @@ from plumbline.judge.summary import RunSummary, assumptions, expectations
 from plumbline.judge.training import TrainingFinding
 from services.common.agreement import Agreement
 from services.common.durable import write_durably
-from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES
 from services.party.guard import channels_of, steps_until_told
@@ -240,10 +239,9 @@ def label_curves(folder: RunFolder, findings: Findings) -> Chart | None:
     An attack that names classes and gives no scores has one point: of the records that it gave an answer for. None
     where the test records have one class only. Raises RunFolderError for a broken file.
     """
-    record = folder.record(Role.ACTIVE)
-    labels = np.array(record.test_labels or (), dtype=np.int64)
-    scores = np.array(record.test_scores or (), dtype=np.float64)
-    if scores.ndim != 2 or len(np.unique(labels)) < 2 or not np.isfinite(scores).all():
+    tested = folder.delivered_scores(findings.summary.agreement)
+    labels, scores = tested.labels, tested.scores
+    if len(np.unique(labels)) < 2:
         return None
     names = findings.summary.class_names
     points = _points(folder, findings) if scores.shape[1] == 2 else []
