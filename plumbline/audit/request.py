@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Self, get_args, get_type_hints
+from typing import Any, Literal, Self, get_type_hints
 
 from attacks import LEVELS, Level, spec_of
 from attacks.registry import REGISTRY as ATTACKS
@@ -13,13 +13,12 @@ from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
 from services.common.identity import Role
 from services.common.setting_texts import attacks_labelled
 from services.common.settings import Settings, environment_values, settings_of
+from vfl.crypto import ciphers
 from vfl.data import DATASETS, column_blocks, dataset
 from vfl.source_words import recorded, without_password
 
 # In place of names: every attack that can apply.
 ALL = "all"
-# Which cipher trains; auto lets the plan decide.
-CipherChoice = Literal["auto", "paillier", "plain"]
 # How much the terminal is told: the verdict alone, its tables as well, or what it cost on the wire besides.
 Verbosity = Literal["quiet", "normal", "verbose"]
 
@@ -136,7 +135,7 @@ class FederationOptions:
         try_defences: whether to run the candidate defences as well, to find the cheapest that holds.
         hidden: layer sizes of a network that is trained in the lab and installed; None trains in the federation.
         activation: the network's activation.
-        cipher: ``paillier``, ``plain`` or ``auto``.
+        cipher: its name, or ``auto``, which lets the plan decide.
         settings: settings of every process, by field name, on top of the PLUMBLINE_* variables.
     """
 
@@ -144,14 +143,14 @@ class FederationOptions:
     try_defences: bool = False
     hidden: tuple[int, ...] | None = None
     activation: str = "sigmoid"
-    cipher: CipherChoice = "auto"
+    cipher: str = "auto"
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.defences:
             DEFENCES.check(name)
-        if self.cipher not in get_args(CipherChoice):
-            raise ValueError(f"--cipher is auto, paillier or plain, got {self.cipher!r}.")
+        if self.cipher not in ("auto", *ciphers.names()):
+            raise ValueError(f"--cipher is auto or one of {', '.join(ciphers.names())}, got {self.cipher!r}.")
         if self.cipher != "auto" and self.settings.get("cipher", self.cipher) != self.cipher:
             raise ValueError(f"--cipher {self.cipher} contradicts --set cipher={self.settings['cipher']}: drop one.")
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from plumbline.cells.cells import DataChoice, ModelChoice
 from plumbline.cells.job_queue import Job, share_key
 from plumbline.cells.jobs import Result, Task
-from plumbline.cells.kept_models import read_model, write_model
 from plumbline.cells.keys import digest_of_data, key_of_model, versions_of_model
 from plumbline.cells.measuring import Shared, load_table
 from plumbline.cells.outcomes import Outcome
 from plumbline.cells.parcels import Parcel, pack_table
+from plumbline.cells.store import read_model, write_model
 from vfl.data import DatasetError
 
 

@@ -1,4 +1,4 @@
-"""What a paper states, what a run measured, and the verdict that follows; no verdict is written by hand."""
+"""What a paper states, what a run measured, and the verdict that follows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,6 +59,11 @@ def interval_over(frame: pd.DataFrame, measure: str, by: Sequence[str] = ("seed"
     drawn = means[generator.integers(0, len(means), (_RESAMPLES, len(means)))].mean(axis=1)
     low, high = np.quantile(drawn, (0.025, 0.975))
     return Interval(float(means.mean()), float(low), float(high))
+
+
+def interval_of(values: pd.Series, by: Sequence[str] = ("seed",)) -> Interval:
+    """As ``interval_over``, of numbers whose index has ``by``."""
+    return interval_over(values.rename("value").reset_index(), "value", by)
 
 
 def interval_words(interval: Interval, digits: int = 3, *, decimals: int | None = None, signed: bool = False) -> str:

@@ -4,7 +4,6 @@ import inspect
 import shlex
 import sys
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,14 +64,12 @@ def _run(  # the options that all studies have
     from plumbline.cells import SweepOptions
     from services.common.settings import load_settings
     from studies.brought_plugins import brought as plugins_of
-    from studies.index_page import write_index
-    from studies.running import run_study
+    from studies.figures.index_page import write_index
+    from studies.figures.running import run_study
     from studies.study import StudyRun
 
     name = next(name for name, one in STUDIES.items() if one is entry)
     with plain_errors():
-        if find_spec("matplotlib") is None:
-            raise ValueError("Figures are drawn with matplotlib, which isn't here: pip install 'plumbline[figures]'.")
         attacks, defences = plugins_of(brought or ())
         sweep = SweepOptions(store=store, data_dir=data_dir or load_settings().data_dir, workers=workers, dask=dask)
         run = StudyRun(sweep, quick=quick, seed=seed, attacks=attacks, defences=defences, options=own)
@@ -148,7 +145,7 @@ def index(
 
     Example: plumbline figures index
     """
-    from studies.index_page import write_index
+    from studies.figures.index_page import write_index
 
     with plain_errors():
         typer.echo(write_index(folder))

@@ -68,8 +68,7 @@ def sweep(
     from plumbline.job_progress import shown_progress
     from services.common.settings import load_settings
     from studies.sweeping.file import read_sweep
-    from studies.sweeping.result_tables import print_results
-    from studies.sweeping.sweeping import RESULTS, facts_of, run_sweep, tally_of
+    from studies.sweeping.sweeping import RESULTS, facts_of, print_results, run_sweep, tally_of
 
     with plain_errors():
         asked = read_sweep(file)

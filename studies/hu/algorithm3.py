@@ -12,7 +12,7 @@ import pandas as pd
 from plumbline.cells import TaskCell
 from plumbline.simulation.records import LoadedTable, Scaling, records_of
 from plumbline.simulation.side_by_side import LEARNING_RATE, MEASURES, ResidualNoise, Starts, train_side_by_side
-from studies.hu.algorithm3_statements import defended_statements
+from studies.hu.claims import defended_statements
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, cell
 from studies.hu.trainings import prepared
 from studies.page.plots import Panel, Plot, error_curve
@@ -46,7 +46,7 @@ def defence(run: StudyRun) -> Section:
         summary=_summary(results),
         plots=tuple(_plot(results, name) for name in choices.datasets) if len(results) else (),
         notes=(*choices.skipped, *filter(None, (choices.words,)), *_NOTES),
-        statements=tuple(defended_statements(results)),
+        statements=defended_statements(results),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from plumbline.cells import TaskCell
-from studies.hu.expansion_statements import expansion_statements
+from studies.hu.expansion_claims import expansion_statements
 from studies.hu.expansions import EXPANSIONS, UNIQUE_FROM
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, cell
 from studies.page.elements import number_words
@@ -36,7 +36,7 @@ def approximations(run: StudyRun) -> Section:
         summary=_summary(results),
         plots=(_plot(results),) if len(results) else (),
         notes=(*choices.skipped, *filter(None, (choices.words,)), *_notes(results)),
-        statements=tuple(expansion_statements(results, features)),
+        statements=expansion_statements(results, features),
     )
 
 

@@ -9,9 +9,9 @@ import pandas as pd
 from plumbline.cells import TaskCell
 from plumbline.simulation.records import SIMULATION_WORDS, Reading
 from plumbline.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE, MEASURES
+from studies.hu.claims import credit_statements, mnist_statements
 from studies.hu.equations import EquationFacts, fact_words
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, cell, of_paper
-from studies.hu.statements import credit_statements, mnist_statements
 from studies.page.plots import Curve, Panel, Plot, error_curve
 from studies.page.section import Section
 from studies.study import StudyRun
@@ -66,7 +66,7 @@ def _section(run: StudyRun, name: str) -> Section:
         summary=summary_of(results, name),
         plots=(_plot(results, name),),
         notes=(*filter(None, (choices.words,)), *_SETTINGS, *_reading_notes(name, results), *_fact_notes(facts)),
-        statements=tuple(statements(results, facts)),
+        statements=statements(results, facts),
     )
 
 

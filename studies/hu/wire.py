@@ -1,13 +1,15 @@
 """The section on the wire: one epoch of each data set in a real federation, attacked, beside the simulation."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from plumbline.cells import TaskCell
-from studies.claims.statement import Statement, verdict_of
+from studies.claims.claim import Claim, Finding, Test, judged
+from studies.claims.kinds import among, listed
+from studies.claims.statement import Statement
 from studies.hu.experiments import HU_EXPERIMENTS, HuChoices, cell
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
@@ -90,7 +92,7 @@ def _section(frame: pd.DataFrame, notes: tuple[str, ...]) -> Section:
         summary=_summary(frame),
         plots=(_plot(frame),) if len(frame) else (),
         notes=notes,
-        statements=tuple(wire_statements(frame)),
+        statements=wire_statements(frame),
     )
 
 
@@ -159,75 +161,84 @@ def _plot(frame: pd.DataFrame) -> Plot:
     return Plot("wire", panels, "Share of each batch's labels that the sign of f tells, in one epoch.")
 
 
-# --- statements -------------------------------------------------------------------------------------------------
+# --- claims -----------------------------------------------------------------------------------------------------
 
 
-def wire_statements(frame: pd.DataFrame) -> list[Statement]:
-    """Judge what Hu, section 5, states of the protocol and of Algorithm 2, by federations; ``labelled`` rows."""
-    rows = frame.to_dict("records") if len(frame) else []
-    attacked = [row for row in rows if row["federation"] != HONEST]
-    subject = " and ".join(dict.fromkeys(str(row["dataset"]) for row in rows)) or "mnist01 and credit"
-    return [
-        Statement(
-            "Protocol 1, (34)-(35)",
-            subject,
-            "Both parties obtain their gradients, as without encryption.",
-            verdict_of([row["difference"] <= row["bound"] for row in rows]),
-            "Largest difference of a weight after the epoch, and what fixed point may make of it: "
-            + _list(rows, lambda row: f"{number_words(row['difference'])} ({number_words(row['bound'])})")
-            if rows
-            else "",
+def _of_each(lead: str, words: Callable[[Any], str], holds: Callable[[Any], bool]) -> Test:
+    """Whether something holds of each federation, which are told by data set, start and kind."""
+
+    def tested(frame: pd.DataFrame) -> Finding:
+        rows = frame.to_dict("records")
+        named = {f"{row['dataset']} from {row['initialisation']}, {row['federation']}": row for row in rows}
+        return listed(lead, named, holds, words)
+
+    return tested
+
+
+def _attacked(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[frame["federation"] != HONEST]
+
+
+def _published(frame: pd.DataFrame) -> pd.DataFrame:
+    """What the first epochs of Figures 3 and 4 have."""
+    starts = {"mnist01": "zero", "credit": "xavier"}
+    return frame[(frame["federation"] == LISTENING) & (frame["initialisation"] == frame["dataset"].map(starts))]
+
+
+_BOTH = "mnist01 and credit"
+_CLAIMS = (
+    Claim(
+        "Protocol 1, (34)-(35)",
+        "Both parties obtain their gradients, as without encryption.",
+        _of_each(
+            "Largest difference of a weight after the epoch, and what fixed point may make of it",
+            lambda row: f"{number_words(row['difference'])} ({number_words(row['bound'])})",
+            lambda row: row["difference"] <= row["bound"],
         ),
-        Statement(
-            "section 5.2",
-            subject,
-            "A 64-bit encoding of plaintexts guarantees good model performance.",
-            verdict_of([row["accuracy"] == row["accuracy_simulated"] for row in rows]),
-            "Test accuracy on the wire and in float64: "
-            + _list(rows, lambda row: f"{row['accuracy']:.4f} and {row['accuracy_simulated']:.4f}")
-            if rows
-            else "",
+        subject=_BOTH,
+    ),
+    Claim(
+        "section 5.2",
+        "A 64-bit encoding of plaintexts guarantees good model performance.",
+        _of_each(
+            "Test accuracy on the wire and in float64",
+            lambda row: f"{row['accuracy']:.4f} and {row['accuracy_simulated']:.4f}",
+            lambda row: row["accuracy"] == row["accuracy_simulated"],
         ),
-        Statement(
-            "section 5.2, Algorithm 2",
-            subject,
-            "With u d_B >= s equations f is unique, and the attacks of sections 3 and 4 go on.",
-            verdict_of([row["answered"] == 1 and _same(row) for row in attacked]),
-            "Share of rows whose f was solved for, and of labels right, on the wire and simulated: "
-            + _list(
-                attacked,
+        subject=_BOTH,
+    ),
+    Claim(
+        "section 5.2, Algorithm 2",
+        "With u d_B >= s equations f is unique, and the attacks of sections 3 and 4 go on.",
+        among(
+            _attacked,
+            _of_each(
+                "Share of rows whose f was solved for, and of labels right, on the wire and simulated",
                 lambda row: (
                     f"{row['answered']:.4f}; {row['success']:.4f} and {row['success_simulated']:.4f} "
                     f"(u = {row['u']:.0f}, {row['equations']:.0f} equations)"
                 ),
-            )
-            if attacked
-            else "",
+                lambda row: row["answered"] == 1 and list(row["by_step"]) == list(row["by_step_simulated"]),
+            ),
         ),
-        _first_epoch(attacked),
-    ]
-
-
-def _first_epoch(attacked: Sequence[dict[Any, Any]]) -> Statement:
-    taylor = [row for row in attacked if row["federation"] == LISTENING]
-    held = [
-        row["success"] == 1 if row["dataset"] == "mnist01" else row["success"] < 1
-        for row in taylor
-        if (row["dataset"], row["initialisation"]) in (("mnist01", "zero"), ("credit", "xavier"))
-    ]
-    return Statement(
+        subject=_BOTH,
+    ),
+    Claim(
         "Figures 3 and 4, first epoch",
-        "mnist01 and credit",
         "On MNIST every label is recovered; on credit from Xavier fewer.",
-        verdict_of(held),
-        "Labels right on the wire: " + _list(taylor, lambda row: f"{row['success']:.4f}") if taylor else "",
-    )
+        among(
+            _published,
+            _of_each(
+                "Labels right on the wire",
+                lambda row: f"{row['success']:.4f}",
+                lambda row: row["success"] == 1 if row["dataset"] == "mnist01" else row["success"] < 1,
+            ),
+        ),
+        subject=_BOTH,
+    ),
+)
 
 
-def _same(row: dict[Any, Any]) -> bool:
-    return list(row["by_step"]) == list(row["by_step_simulated"])
-
-
-def _list(rows: Sequence[dict[Any, Any]], words: Any) -> str:
-    named = [f"{row['dataset']} from {row['initialisation']}, {row['federation']}, {words(row)}" for row in rows]
-    return "; ".join(named) + "."
+def wire_statements(frame: pd.DataFrame) -> tuple[Statement, ...]:
+    """Judge what Hu, section 5, states of the protocol and of Algorithm 2, by federations; ``labelled`` rows."""
+    return judged(_CLAIMS, frame)

@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 
 from plumbline.cells import Cell, DataChoice, ModelChoice, TaskCell, windows
-from studies.claims.statement import Statement, interval_over, interval_words, verdict_of
-from studies.jiang.inversion.curve_findings import Finding, absent, data_sets_of
+from studies.claims.claim import NOTHING, Claim, Finding, Test
+from studies.claims.statement import Statement, interval_over, interval_words
+from studies.jiang.inversion.curve_tests import data_sets_of, of_each
 from studies.jiang.inversion.inversion_setting import (
     DATA_SETS,
     QUICK_ROWS,
@@ -172,40 +173,58 @@ def _published(row: Row, label: str) -> float:
     return row.linear if label == LINEAR else row.network
 
 
-def statements_on_table_1(results: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge Table 1 on a frame: dataset, curve (LR, NN), seed, start, accuracy, features, records, status."""
-    there = [name for name in data_sets_of(results) if name in TABLE_1]
-    judged = [one for name in there for one in (_size(results, name), *_accuracies(results, name))]
-    return (*judged, *absent(results, "Table 1"))
-
-
-def _size(results: pd.DataFrame, name: str) -> Statement:
-    part, row = _done(results, name, TABLE), TABLE_1[name]
-    held = [] if part.empty else [part["features"].max() == row.features, part["records"].max() == row.records]
-    words = f"{int(part['features'].max())} features, {_count(part)} records." if len(part) else ""
-    paper = f"{row.features} features, {row.records:,} records."
-    reason = "Table 1 and the published file differ." if not _is_sample(part, row) else "A sample is what is there."
-    return Finding(verdict_of(held), words).as_statement("Table 1", name, paper, reason)
-
-
-def _done(results: pd.DataFrame, name: str, curve: str) -> pd.DataFrame:
-    return results[(results["dataset"] == name) & (results["curve"] == curve) & (results["status"] == "done")]
+def _sized(rows: pd.DataFrame) -> Finding:
+    own = rows[rows["curve"] == TABLE]
+    if not len(own):
+        return NOTHING
+    row = TABLE_1[str(own["dataset"].iloc[0])]
+    held = [own["features"].max() == row.features, own["records"].max() == row.records]
+    reason = "A sample is what is there." if _is_sample(own, row) and not all(held) else ""
+    return Finding(held, f"{int(own['features'].max())} features, {_count(own)} records.", reason)
 
 
 def _is_sample(part: pd.DataFrame, row: Row) -> bool:
-    return len(part) > 0 and bool(part["records"].max() < row.records / 2)
+    return bool(part["records"].max() < row.records / 2)
 
 
-def _accuracies(results: pd.DataFrame, name: str) -> list[Statement]:
-    row, made = TABLE_1[name], []
-    for label in (LINEAR, NETWORK):
-        part = _done(results, name, label)
-        away = abs(part["accuracy"].mean() - _published(row, label)) if len(part) else 0.0
-        held = [away <= _SAME, away <= _NEAR] if len(part) else []
-        reason = _REASONS.get((name, label), "The paper says neither how it trained nor how long.")
-        if _is_sample(part, row):
-            reason = f"{_count(part)} of {row.records:,} records were used here."
-        finding = Finding(verdict_of(held), _words(part) if len(part) else "")
-        paper = f"{label}: an accuracy of {_published(row, label):.4f}."
-        made.append(finding.as_statement("Table 1", name, paper, reason))
-    return made
+def _accurate(label: str) -> Test:
+    def tested(rows: pd.DataFrame) -> Finding:
+        own = rows[rows["curve"] == label]
+        if not len(own):
+            return NOTHING
+        row = TABLE_1[str(own["dataset"].iloc[0])]
+        away = abs(own["accuracy"].mean() - _published(row, label))
+        sampled = _is_sample(own, row) and away > _SAME
+        reason = f"{_count(own)} of {row.records:,} records were used here." if sampled else ""
+        return Finding([away <= _SAME, away <= _NEAR], _words(own), reason)
+
+    return tested
+
+
+_CLAIMS = tuple(
+    one
+    for name, row in TABLE_1.items()
+    for claim in (
+        Claim(
+            "Table 1",
+            f"{row.features} features, {row.records:,} records.",
+            _sized,
+            "Table 1 and the published file differ.",
+        ),
+        *(
+            Claim(
+                "Table 1",
+                f"{label}: an accuracy of {_published(row, label):.4f}.",
+                _accurate(label),
+                _REASONS.get((name, label), "The paper says neither how it trained nor how long."),
+            )
+            for label in (LINEAR, NETWORK)
+        ),
+    )
+    for one in claim.on(name)
+)
+
+
+def statements_on_table_1(results: pd.DataFrame) -> tuple[Statement, ...]:
+    """Judge Table 1 on a frame: dataset, curve (LR, NN), seed, start, accuracy, features, records, status."""
+    return of_each(_CLAIMS, results, "Table 1")

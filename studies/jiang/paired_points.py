@@ -1,14 +1,15 @@
 """Points of figures: cells measured under labels of their own, compared where windows and seeds are the same."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from plumbline.cells import Cell
 from plumbline.judge.measures import Interval
-from studies.claims.paired_differences import paired
-from studies.claims.statement import Statement, interval_over, interval_words, verdict_of
+from studies.claims.claim import Claim, Finding, judged
+from studies.claims.kinds import listed, paired
+from studies.claims.statement import Statement, interval_over, interval_words
 from studies.page.plots import Curve, mean_curve
 from studies.study import StudyRun
 
@@ -89,23 +90,25 @@ def difference(left: pd.DataFrame, right: pd.DataFrame, measure: str) -> Differe
     return Difference(mean, mean.mean / float(pairs["right"].mean()))
 
 
-class Judged:
-    """Collects what decides a statement: whether each part of it held, and the numbers behind."""
+def told(
+    lead: str,
+    found: Mapping[str, Difference | None],
+    holds: Callable[[Difference], bool],
+    words: Callable[[Difference], str] = lambda change: change.words,
+) -> Finding:
+    """Whether something holds of each difference that was measured, told by their names."""
+    return listed(lead, {name: change for name, change in found.items() if change is not None}, holds, words)
 
-    def __init__(self, lead: str) -> None:
-        """``lead``: what the numbers are, in a few words."""
-        self._lead, self._held, self._said = lead, list[bool](), list[str]()
 
-    def add(self, words: str, *held: bool) -> None:
-        """Add the numbers of one part, and whether its conditions held."""
-        self._held += held
-        self._said.append(words)
+def names_in(rows: pd.DataFrame) -> list[str]:
+    """The data sets of rows; none of an empty frame."""
+    return list(dict.fromkeys(rows["dataset"])) if len(rows) else []
 
-    def statement(self, source: str, subject: str, paper: str, reason: str = "") -> Statement:
-        """Write the statement; ``reason``: why it differs, said only where it does."""
-        numbers = f"{self._lead}: {'; '.join(self._said)}." if self._said else ""
-        shown = reason if not all(self._held) else ""
-        return Statement(source, subject, paper, verdict_of(self._held), numbers, shown)
+
+def judged_on(model: str, claims: Iterable[Claim], rows: pd.DataFrame, source: str = "") -> tuple[Statement, ...]:
+    """Judge claims whose subject is a kind of model on the data sets that were measured; ``source`` is of them all."""
+    subject = ", ".join([model, *names_in(rows)])
+    return judged([replace(one, subject=subject, source=source or one.source) for one in claims], rows)
 
 
 def curve(rows: pd.DataFrame, measure: str, label: str, *, ours: bool = False) -> Curve:

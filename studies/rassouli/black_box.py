@@ -17,7 +17,7 @@ from plumbline.simulation.linear_models import TrainedModel
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.statements.guessing import guessing_statements
+from studies.rassouli.claims.guessing import guessing_statements
 from studies.rassouli.windowed import done_rows, model_of, size_of
 from studies.study import StudyRun
 from vfl.arrays import FloatArray, IntArray

@@ -16,7 +16,7 @@ from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.linear_models import TrainedModel
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.statements.guarantees import guarantee_statements
+from studies.rassouli.claims.guarantees import guarantee_statements
 from studies.rassouli.windowed import (
     DATASETS,
     SYNTHETIC,

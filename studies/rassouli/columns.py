@@ -10,7 +10,7 @@ from plumbline.cells.cells import Cell, DataChoice, TaskCell
 from plumbline.simulation.scaled_tables import ScaledTable
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.statements.columns_described import column_statements
+from studies.rassouli.claims.columns_described import column_statements
 from studies.rassouli.windowed import DATASETS, Size, done_rows
 from studies.study import StudyRun
 

@@ -12,11 +12,12 @@ import pandas as pd
 
 from plumbline.cells.cells import Cell, Choice, TaskCell
 from plumbline.simulation.linear_models import TrainedModel
-from studies.claims.statement import Statement, verdict_of
+from studies.claims.claim import NOTHING, Claim, Finding, Test, judged
+from studies.claims.statement import Statement
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.statements.comparisons import below_words, hidden, paired
+from studies.rassouli.claims.comparisons import ATTACKS, LABELS, hidden
 from studies.rassouli.white_box import GIA_STEPS, gia
 from studies.rassouli.windowed import (
     SYNTHETIC,
@@ -232,41 +233,37 @@ def _row(statement: Statement) -> dict[str, str]:
 
 def _statements(found: Mapping[str, pd.DataFrame]) -> tuple[Statement, ...]:
     """The later version's side of each item, judged."""
-    systems, attacks = found["systems"], found["attacks"]
-    return (*_on_systems(systems), _on_theorem_1(systems), _on_literature(attacks), _on_schemes(found))
+    both = [found[item] for item in ("transform", "schemes") if item in found]
+    schemes = _flat({item: found[item] for item in ("transform", "schemes")}) if len(both) == 2 else pd.DataFrame()
+    return (
+        *judged(_ON_SYSTEMS, found["systems"]),
+        _ON_LITERATURE.judged(found["attacks"]),
+        _ON_SCHEMES.judged(schemes),
+    )
 
 
-def _on_systems(systems: pd.DataFrame) -> tuple[Statement, ...]:
+def _same(measure: str, words: str) -> Test:
+    """Whether what differs is rounding alone, in every window; ``words`` have room for the most and the count."""
+
+    def tested(systems: pd.DataFrame) -> Finding:
+        return Finding(
+            (systems[measure] < _EQUAL).tolist(), words.format(most=_largest(systems[measure]), count=len(systems))
+        )
+
+    return tested
+
+
+def _as_remark_3(systems: pd.DataFrame) -> Finding:
     tall = systems["tall"].astype(bool)
     wide, narrow = systems.loc[~tall, "pseudoinverse"], systems.loc[tall, "pseudoinverse"]
-    return (
-        Statement(
-            "Earlier version, eq. 3-4",
-            "Equations",
-            "Both versions arrive at the same equations.",
-            verdict_of((systems["same_equations"] < _EQUAL).tolist()),
-            f"entries of A differ by at most {number_words(float(systems['same_equations'].max()))}, {len(systems)} "
-            "windows",
-        ),
-        Statement(
-            "Remark 1",
-            "Remark 1",
-            "Attacks estimate the same whatever the combination of the equations.",
-            verdict_of((systems["moved"] < _EQUAL).tolist()),
-            f"LS and Half* differ by at most {number_words(float(systems['moved'].max()))} under a random R",
-        ),
-        Statement(
-            "Remark 3, Lemma 3",
-            "Remark 3",
-            "(R A)^+ = A^+ R^-1.",
-            verdict_of((systems["pseudoinverse"] < _EQUAL).tolist()),
-            f"relative distance at most {_largest(wide)} where A has full row rank, {_largest(narrow)} in the "
-            f"{len(narrow)} windows with d < k - 1",
-            "It needs full row rank. For d < k - 1 A is tall: the projector A^+ A and all errors stay as they are, "
-            "but not what noise does (eq. 86, Theorem 4)."
-            if tall.any()
-            else "",
-        ),
+    return Finding(
+        (systems["pseudoinverse"] < _EQUAL).tolist(),
+        f"relative distance at most {_largest(wide)} where A has full row rank, {_largest(narrow)} in the "
+        f"{len(narrow)} windows with d < k - 1",
+        "It needs full row rank. For d < k - 1 A is tall: the projector A^+ A and all errors stay as they are, "
+        "but not what noise does (eq. 86, Theorem 4)."
+        if tall.any()
+        else "",
     )
 
 
@@ -274,56 +271,67 @@ def _largest(values: pd.Series) -> str:
     return number_words(float(values.max())) if len(values) else "unknown"
 
 
-def _on_theorem_1(systems: pd.DataFrame) -> Statement:
-    return Statement(
-        "Theorem 1",
-        "Theorem 1",
-        "Half* is never worse than Half, record by record.",
-        verdict_of((systems["violations"] == 0).tolist()),
-        f"{int(systems['violations'].sum())} violations in {len(systems)} windows of 200 records",
+def _ordered(systems: pd.DataFrame) -> Finding:
+    violations = systems["violations"]
+    return Finding(
+        (violations == 0).tolist(), f"{int(violations.sum())} violations in {len(systems)} windows of 200 records"
     )
 
 
-def _on_literature(attacks: pd.DataFrame) -> Statement:
+def _outperforms(attacks: pd.DataFrame) -> Finding:
     named = attacks.assign(k=classes_over(attacks))
     named = hidden(named.assign(attack=named["attack"].where(~named["attack"].str.startswith("gia("), "gia")))
-    pairs = {"LS (ESA)": paired(named, "half_star", "ls"), "GIA": paired(named, "half_star", "gia")}
-    held = [bool((own["difference"] > 0).mean() > 0.5) for own in pairs.values() if len(own)]
-    return Statement(
-        "Contributions",
-        "Literature",
-        "The proposed attacks outperform both, for the most part.",
-        verdict_of(held),
-        "Half* beside " + "; ".join(f"{name}: {below_words(own)}" for name, own in pairs.items() if len(own)),
-    )
+    pairs = {LABELS[one]: ATTACKS.pairs(named, one, "half_star") for one in ("ls", "gia")}
+    found = {name: ATTACKS.surely(own, f"{name} by") for name, own in pairs.items() if len(own)}
+    held = [bool((pairs[name]["difference"] > 0).mean() > 0.5) for name in found]
+    return Finding(held, f"Half* errs less than {'; than '.join(one.measured.rstrip('.') for one in found.values())}")
 
 
-def _on_schemes(found: Mapping[str, pd.DataFrame]) -> Statement:
+def _unaltered(flat: pd.DataFrame) -> Finding:
     """Scores are kept by what turns features, decisions alone by what moves scores."""
-    flat = _flat({item: found[item] for item in ("transform", "schemes") if item in found})
-    flat = flat.assign(kl=flat["kl"].astype(float))
-    turned = flat[(flat["item"] == "transform") & flat["defence"].str.contains("retrained|permutation")]
-    moved = flat[(flat["item"] == "schemes") & flat["strength"].notna()] if "strength" in flat else flat[:0]
-    kept = moved["decisions_kept"].astype(float) if len(moved) else pd.Series(dtype=float)
-    return Statement(
-        "Section VII",
-        "Schemes",
-        "Turned features leave the scores unaltered; schemes on scores alter them and keep every decision.",
-        verdict_of(
-            [
-                *(bool(one) for one in turned.groupby("defence")["kl"].max() < _KEPT),
-                *(bool(one) for one in moved.groupby("defence")["kl"].max() > _KEPT),
-                bool((kept == 1).all()),
-            ]
-            if len(turned) and len(moved)
-            else []
-        ),
-        f"KL at most {_largest(turned['kl'])} for -I, a random H and a permutation, trained again; up to "
-        f"{_largest(moved.loc[np.isfinite(moved['kl']), 'kl'])} for schemes 1 to 3 and the label, which keep "
-        f"{kept.min():.0%} of the decisions"
-        if len(turned) and len(moved)
-        else "",
+    divergences = flat["kl"].astype(float)
+    turned = divergences[(flat["item"] == "transform") & flat["defence"].str.contains("retrained|permutation")]
+    altering = (flat["item"] == "schemes") & flat["strength"].notna()
+    moved, kept = divergences[altering], flat.loc[altering, "decisions_kept"].astype(float)
+    if not (len(turned) and len(moved)):
+        return NOTHING
+    least, most = (one.groupby(flat["defence"]).max() for one in (turned, moved))
+    return Finding(
+        [*(least < _KEPT).tolist(), *(most > _KEPT).tolist(), bool((kept == 1).all())],
+        f"KL at most {_largest(turned)} for -I, a random H and a permutation, trained again; up to "
+        f"{_largest(moved[np.isfinite(moved)])} for schemes 1 to 3 and the label, which keep "
+        f"{kept.min():.0%} of the decisions",
     )
+
+
+_ON_SYSTEMS = (
+    Claim(
+        "Earlier version, eq. 3-4",
+        "Both versions arrive at the same equations.",
+        _same("same_equations", "entries of A differ by at most {most}, {count} windows"),
+        subject="Equations",
+    ),
+    Claim(
+        "Remark 1",
+        "Attacks estimate the same whatever the combination of the equations.",
+        _same("moved", "LS and Half* differ by at most {most} under a random R"),
+        subject="Remark 1",
+    ),
+    Claim("Remark 3, Lemma 3", "(R A)^+ = A^+ R^-1.", _as_remark_3, subject="Remark 3"),
+    Claim("Theorem 1", "Half* is never worse than Half, record by record.", _ordered, subject="Theorem 1"),
+)
+_ON_LITERATURE = Claim(
+    "Contributions",
+    "The proposed attacks outperform both, for the most part.",
+    _outperforms,
+    subject="Literature",
+)
+_ON_SCHEMES = Claim(
+    "Section VII",
+    "Turned features leave the scores unaltered; schemes on scores alter them and keep every decision.",
+    _unaltered,
+    subject="Schemes",
+)
 
 
 def _plot(systems: pd.DataFrame) -> Plot:

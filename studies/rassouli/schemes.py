@@ -14,7 +14,7 @@ from scipy.optimize import nnls
 
 import attacks
 import defences
-from attacks.undone import undo_channel
+from attacks.adaptive import undo_channel
 from defences import Defence, NoiseSource, ScoreContext, channel_of
 from plumbline.cells.cells import AttackCell, Cell, Choice, TaskCell, windows
 from plumbline.judge.measures import mse_per_feature
@@ -22,8 +22,8 @@ from plumbline.simulation.informed import given
 from plumbline.simulation.linear_models import TRAININGS, TrainedModel
 from plumbline.simulation.score_measures import mean_divergence, score_utility
 from studies.page.section import Section
+from studies.rassouli.claims.defended import scheme_statements
 from studies.rassouli.schemes_page import schemes_notes, schemes_plots, schemes_summary
-from studies.rassouli.statements.defended import scheme_statements
 from studies.rassouli.windowed import columns_of, done_rows, model_of, size_of, window_options
 from studies.study import StudyRun
 from vfl.arrays import FloatArray, IntArray

@@ -6,7 +6,7 @@ import pandas as pd
 
 from studies.claims.statement import interval_over, interval_words
 from studies.page.plots import Curve, Panel, Plot
-from studies.rassouli.statements.defended import designed_above_plain
+from studies.rassouli.claims.defended import designed_above_plain
 
 _SPLITS = ("seed", "start")
 

@@ -11,7 +11,7 @@ from plumbline.cells.cells import Cell, Choice
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.statements.starting import start_statements
+from studies.rassouli.claims.starting import start_statements
 from studies.rassouli.white_box import GIA_STEPS, gia
 from studies.rassouli.windowed import (
     DATASETS,

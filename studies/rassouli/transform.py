@@ -25,7 +25,7 @@ from plumbline.simulation.informed import (
 from plumbline.simulation.linear_models import TrainedModel
 from plumbline.simulation.score_measures import mean_divergence
 from studies.page.section import Section
-from studies.rassouli.statements.defended import transform_statements
+from studies.rassouli.claims.defended import transform_statements
 from studies.rassouli.transform_page import transform_notes, transform_plots, transform_summary
 from studies.rassouli.windowed import (
     DATASETS,

@@ -12,8 +12,8 @@ from studies.claims.statement import interval_over, interval_words
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
-from studies.rassouli.statements.comparisons import paired
-from studies.rassouli.statements.reconstruction import reconstruction_statements
+from studies.rassouli.claims.comparisons import ATTACKS, LABELS
+from studies.rassouli.claims.reconstruction import reconstruction_statements
 from studies.rassouli.windowed import (
     DATASETS,
     NOTHING,
@@ -41,19 +41,6 @@ def gia(init: str, steps: int = GIA_STEPS) -> Choice:
 CLOSED = tuple(Choice.of(name) for name in ("zero", "half", "ls", "clamped_ls", "cls", "half_star", "rcc2"))
 RCC1 = Choice.of("rcc1")
 LEVELS = ("half", "mean", "covariance", "imputation")
-# In the order of the paper's legend; what stands in a frame's column ``attack`` and how a legend has it.
-LABELS = {
-    "ls": "LS (ESA)",
-    "clamped_ls": "Clamped LS",
-    "cls": "CLS",
-    "gia": "GIA",
-    "half": "Half",
-    "half_star": "Half*",
-    "rcc1": "RCC1",
-    "rcc2": "RCC2",
-    "random_guess": "RG",
-    "zero": "Zero",
-}
 # What the literature had before this paper, and what this paper adds.
 BEFORE, PROPOSED = ("ls", "gia"), ("cls", "half_star", "rcc1", "rcc2", "clamped_ls")
 POSTERIOR = "posterior"
@@ -299,7 +286,7 @@ def _left_on_the_table(data: pd.DataFrame, name: str) -> str:
     best = best_published(own)
     said = []
     for prior in LEVELS:
-        pairs = paired(own, level(prior), best)
+        pairs = ATTACKS.pairs(own, best, level(prior))
         if not len(pairs):
             continue
         theirs, ours = pairs["left"].mean(), pairs["right"].mean()

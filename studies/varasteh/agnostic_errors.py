@@ -8,6 +8,7 @@ import pandas as pd
 from studies.page.plots import Curve, Panel, Plot, mean_curve
 from studies.page.section import Section
 from studies.study import StudyRun
+from studies.varasteh.agnostic_claims import agnostic_statements
 from studies.varasteh.error_panels import (
     federations_part,
     left_on_the_table,
@@ -28,7 +29,6 @@ from studies.varasteh.rivals import (
     brought,
     errors,
 )
-from studies.varasteh.statements import agnostic_statements
 
 _FULL = WindowPlan()
 _QUICK = WindowPlan(datasets=("bank", "satellite", "pendigits"), sizes=2, windows=2, seeds=1, records=100)

@@ -7,6 +7,7 @@ from plumbline.cells import DataChoice, TaskCell
 from studies.page.elements import HeatMap
 from studies.page.section import Section
 from studies.study import StudyRun
+from studies.varasteh.agnostic_claims import covariance_statements
 from studies.varasteh.rivals import (
     PUBLISHED,
     WindowPlan,
@@ -15,7 +16,6 @@ from studies.varasteh.rivals import (
     situations,
     widths,
 )
-from studies.varasteh.statements import covariance_statements
 
 _TASK = "studies.varasteh.data_facts:covariance_of"
 

@@ -7,11 +7,12 @@ from typing import Any
 import pandas as pd
 
 from plumbline.cells import DataChoice, ModelChoice, TaskCell
+from studies.claims.claim import NOTHING, Claim, Finding, Test, judged
+from studies.claims.kinds import among, equal
 from studies.claims.statement import Statement, interval_over, interval_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.study import StudyRun
-from studies.varasteh.comparing import stated
 from studies.varasteh.rivals import PAPER_DATASETS, paper_model
 
 _FACTS = "studies.varasteh.data_facts:"
@@ -123,52 +124,69 @@ def _plots(data: pd.DataFrame) -> list[Plot]:
 # --- what the paper says -------------------------------------------------------------------------------------------
 
 
-def moment_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge Table I, the least accuracy of section III, and the errors of 1/2 that the text gives."""
-    facts = _facts(data)
-    return (
-        *(_shape(name, facts) for name in PAPER_SHAPES),
-        *(_half(name, facts) for name in PAPER_HALF),
-        *(_accurate(name, data) for name in PAPER_SHAPES),
+_COUNTS = "{columns} features, {classes} classes, {records:,} records."
+
+
+def _half(name: str) -> Test:
+    def tested(facts: pd.DataFrame) -> Finding:
+        found = float(facts["half"].iloc[0])
+        near = any(abs(found - one) <= _AS_READ for one in PAPER_HALF[name])
+        return Finding([near], f"{found:.4f}, over all columns.")
+
+    return tested
+
+
+def _accurate(data: pd.DataFrame) -> Finding:
+    found, converged = (data.loc[data["trainer"] == trainer, "accuracy"].dropna() for trainer in ("adam", "lbfgs"))
+    if not len(found):
+        return NOTHING
+    mean = interval_over(pd.DataFrame({"accuracy": found, "seed": range(len(found))}), "accuracy", by=("seed",))
+    more = f" a converged model {converged.mean():.3f}," if len(converged) else ""
+    return Finding(
+        [mean.mean >= LEAST_ACCURACY],
+        f"{interval_words(mean, 3)};{more} the most frequent class alone {data['majority'].max():.3f}.",
     )
 
 
-def _shape(name: str, facts: Mapping[str, "pd.Series[Any]"]) -> Statement:
-    columns, classes, records = PAPER_SHAPES[name]
-    paper = f"{columns} features, {classes} classes, {records:,} records."
-    held, words = [], ""
-    if name in facts:
-        found = tuple(int(facts[name][key]) for key in ("columns", "classes", "records"))
-        held = [one == other for one, other in zip(found, PAPER_SHAPES[name], strict=True)]
-        words = f"{found[0]} features, {found[1]} classes, {found[2]:,} records."
-    return stated("Table I", name, paper, held, words, _SHAPE_REASONS.get(name, ""))
-
-
-def _half(name: str, facts: Mapping[str, "pd.Series[Any]"]) -> Statement:
-    said = PAPER_HALF[name]
-    paper = f"1/2 for all errs by about {' or '.join(f'{one:g}' for one in said)}."
-    held, words = [], ""
-    if name in facts:
-        found = float(facts[name]["half"])
-        held = [any(abs(found - one) <= _AS_READ for one in said)]
-        words = f"{found:.4f}, over all columns."
-    return stated("Figures 4, 9 and 10, text", name, paper, held, words, _CODES.get(name, ""))
+def _with(column: str, test: Test) -> Test:
+    """A test of the rows that have this measure."""
+    return among(lambda data: data[data[column].notna()] if column in data else data.iloc[:0], test)
 
 
 _CODES = {
     "adult": "It depends on how categories are numbered and on the column that the paper leaves out.",
     "bank": "It depends on what categories are replaced by.",
 }
+_CLAIMS = (
+    *(
+        one
+        for name, counts in PAPER_SHAPES.items()
+        for printed in [dict(zip(("columns", "classes", "records"), counts, strict=True))]
+        for one in Claim(
+            "Table I",
+            _COUNTS.format(**printed),
+            _with("means", equal(printed, lambda found: _COUNTS.format(**found))),
+            _SHAPE_REASONS.get(name, ""),
+        ).on(name)
+    ),
+    *(
+        one
+        for name, said in PAPER_HALF.items()
+        for one in Claim(
+            "Figures 4, 9 and 10, text",
+            f"1/2 for all errs by about {' or '.join(f'{one:g}' for one in said)}.",
+            _with("means", _half(name)),
+            _CODES.get(name, ""),
+        ).on(name)
+    ),
+    *Claim(
+        "Section III",
+        f"Test accuracy of the model is at least {LEAST_ACCURACY:.0%}; data sets below are left out.",
+        _with("accuracy", _accurate),
+    ).on(*PAPER_SHAPES),
+)
 
 
-def _accurate(name: str, data: pd.DataFrame) -> Statement:
-    found = _accuracy(data, name, "adam")
-    held, words = [], ""
-    if len(found):
-        mean = interval_over(pd.DataFrame({"accuracy": found, "seed": range(len(found))}), "accuracy", by=("seed",))
-        converged, majority = _accuracy(data, name, "lbfgs"), data.loc[data["dataset"] == name, "majority"].max()
-        held = [mean.mean >= LEAST_ACCURACY]
-        more = f" a converged model {converged.mean():.3f}," if len(converged) else ""
-        words = f"{interval_words(mean, 3)};{more} the most frequent class alone {majority:.3f}."
-    paper = f"Test accuracy of the model is at least {LEAST_ACCURACY:.0%}; data sets below are left out."
-    return stated("Section III", name, paper, held, words)
+def moment_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
+    """Judge Table I, the least accuracy of section III, and the errors of 1/2 that the text gives."""
+    return judged(_CLAIMS, data)

@@ -6,7 +6,7 @@ import pandas as pd
 
 from studies.claims.statement import interval_over
 from studies.page.plots import Panel, mean_curve
-from studies.varasteh.comparing import with_errors
+from studies.varasteh.agnostic_claims import with_errors
 from studies.varasteh.rivals import HALF, IMPUTED, KNOWS_NOTHING, KNOWS_RECORDS, PUBLISHED, Rival
 
 

@@ -11,7 +11,7 @@ from plumbline.cells import Choice, TaskCell
 from studies.page.plots import Plot
 from studies.page.section import Section
 from studies.study import StudyRun
-from studies.varasteh.distortion_statements import level_statements
+from studies.varasteh.distortion_claims import level_statements
 from studies.varasteh.rivals import (
     HALF_STAR,
     OURS,

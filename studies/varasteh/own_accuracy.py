@@ -8,11 +8,11 @@ import pandas as pd
 
 from plumbline.cells import TaskCell
 from plumbline.judge.measures import Interval
+from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.statement import Statement, interval_over, interval_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.study import StudyRun
-from studies.varasteh.comparing import stated
 from studies.varasteh.rivals import WindowPlan, columns_of
 
 _TASK = "studies.varasteh.own_model:own_model_of"
@@ -95,63 +95,71 @@ def _training_records(data: pd.DataFrame) -> tuple[str, ...]:
 def accuracy_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
     """Judge Figure 8, Remark 17, and equations 13 and 21, from measures of ``own_model_of``."""
     part = _measured(data)
-    part = part.assign(benefit=part["accuracy"] - part["own_accuracy"], gain=1 - part["error"] / part["half"])
-    benefits = {str(name): interval_over(here, "benefit") for name, here in part.groupby("dataset", sort=False)}
-    gains = {str(name): interval_over(here, "gain") for name, here in part.groupby("dataset", sort=False)}
-    return (
-        _closed_forms(part),
-        *(_more_columns_help(name, part) for name in _GAINING),
-        _who_benefits(benefits),
-        _who_benefits_resists(benefits, gains),
+    return judged(
+        _CLAIMS,
+        part.assign(benefit=part["accuracy"] - part["own_accuracy"], gain=1 - part["error"] / part["half"]),
     )
 
 
-def _closed_forms(part: pd.DataFrame) -> Statement:
+def _closed_forms(part: pd.DataFrame) -> Finding:
     apart = (part["unclamped"] / part["closed_form"] - 1).abs()
     held = (apart < _EXACT).tolist()
-    words = f"{sum(held)} of {len(held)} agree to {apart.max():.1g} of the error." if held else ""
-    paper = "The attack's error, before estimates are cut to [0, 1], follows from the errors of the scores."
-    return stated("Equations 13 and 21", "all data sets", paper, held, words)
+    return Finding(held, f"{sum(held)} of {len(held)} agree to {apart.max():.1g} of the error.")
 
 
-def _more_columns_help(name: str, part: pd.DataFrame) -> Statement:
-    here = part[part["dataset"] == name]
-    held, words = [], ""
-    if here["active"].nunique() > 1:
-        few, many = (here[here["active"] == end] for end in (here["active"].min(), here["active"].max()))
-        means = [interval_over(one, "own_accuracy") for one in (few, many)]
-        held = [means[1].low > means[0].high]
-        words = (
-            f"{interval_words(means[0], 3)} with {few['active'].iloc[0]} columns, {interval_words(means[1], 3)} with "
-            f"{many['active'].iloc[0]}."
-        )
-    return stated("Figure 8", name, "AM's accuracy rises with the number of active columns.", held, words)
+def _more_columns_help(part: pd.DataFrame) -> Finding:
+    fewest, most = part["active"].min(), part["active"].max()
+    if fewest == most:
+        return NOTHING
+    few, many = (interval_over(part[part["active"] == end], "own_accuracy") for end in (fewest, most))
+    words = f"{interval_words(few, 3)} with {fewest} columns, {interval_words(many, 3)} with {most}."
+    return Finding([many.low > few.high], words)
+
+
+def _by_dataset(part: pd.DataFrame, measure: str) -> dict[str, Interval]:
+    return {str(name): interval_over(here, measure) for name, here in part.groupby("dataset", sort=False)}
 
 
 def _words(intervals: dict[str, Interval]) -> str:
     return ", ".join(f"{name} {interval_words(one)}" for name, one in intervals.items())
 
 
-def _who_benefits(benefits: dict[str, Interval]) -> Statement:
+def _who_benefits(part: pd.DataFrame) -> Finding:
+    benefits = _by_dataset(part, "benefit")
     pairs = [(benefits[one], benefits[other]) for one in _GAINING for other in _OTHERS if {one, other} <= set(benefits)]
     held = [one.low > other.high for one, other in pairs]
-    paper = (
-        "The active party benefits more from the federation on grid and pendigits than on bank, satellite and adult."
-    )
     words = f"What the federation adds to AM's accuracy: {_words(benefits)}. {sum(held)} of {len(held)} pairs hold."
-    return stated("Remark 17", "all data sets", paper, held, words)
+    return Finding(held, words if held else "")
 
 
-def _who_benefits_resists(benefits: dict[str, Interval], gains: dict[str, Interval]) -> Statement:
-    held, words = [], ""
-    if len(benefits) > 2:
-        order = pd.DataFrame({"benefit": {name: one.mean for name, one in benefits.items()}})
-        order["gain"] = [gains[name].mean for name in order.index]
-        rank = float(order["benefit"].rank().corr(order["gain"].rank()))
-        held = [bool(rank < 0)] if np.isfinite(rank) else []
-        words = (
-            f"Rank correlation of what the federation adds and of the share of 1/2's error that AM takes off, over "
-            f"{len(order)} data sets: {rank:.2f}. Shares: {_words(gains)}."
-        )
-    paper = "Data sets that gain more accuracy from the federation are less susceptible to the attack."
-    return stated("Remark 17", "all data sets", paper, held, words)
+def _who_benefits_resists(part: pd.DataFrame) -> Finding:
+    gains, benefits = _by_dataset(part, "gain"), _by_dataset(part, "benefit")
+    added, taken = (pd.Series({name: one.mean for name, one in found.items()}) for found in (benefits, gains))
+    rank = float(added.rank().corr(taken.rank())) if len(gains) > 2 else np.nan
+    if not np.isfinite(rank):
+        return NOTHING
+    return Finding(
+        [rank < 0],
+        f"Rank correlation of what the federation adds and of the share of 1/2's error that AM takes off, over "
+        f"{len(gains)} data sets: {rank:.2f}. Shares: {_words(gains)}.",
+    )
+
+
+_CLAIMS = (
+    Claim(
+        "Equations 13 and 21",
+        "The attack's error, before estimates are cut to [0, 1], follows from the errors of the scores.",
+        _closed_forms,
+    ),
+    *Claim("Figure 8", "AM's accuracy rises with the number of active columns.", _more_columns_help).on(*_GAINING),
+    Claim(
+        "Remark 17",
+        "The active party benefits more from the federation on grid and pendigits than on bank, satellite and adult.",
+        _who_benefits,
+    ),
+    Claim(
+        "Remark 17",
+        "Data sets that gain more accuracy from the federation are less susceptible to the attack.",
+        _who_benefits_resists,
+    ),
+)

@@ -12,7 +12,7 @@ from defences.parameter_rotation import Secret
 from plumbline.cells import TaskCell
 from studies.page.section import Section
 from studies.study import StudyRun
-from studies.varasteh.distortion_statements import secret_statements
+from studies.varasteh.distortion_claims import secret_statements
 from studies.varasteh.rivals import paper_model
 from studies.varasteh.rotation import AS_DISCLOSED, HALF, REPEATS, RESCALES
 

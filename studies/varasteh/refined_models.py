@@ -11,7 +11,7 @@ from plumbline.cells import Choice
 from studies.page.plots import Plot
 from studies.page.section import Section
 from studies.study import StudyRun
-from studies.varasteh.comparing import with_errors
+from studies.varasteh.agnostic_claims import refined_statements, unmoved_by_score_defences, with_errors
 from studies.varasteh.error_panels import left_on_the_table, panels_of, summary_of
 from studies.varasteh.rivals import (
     BY_LABELS,
@@ -26,7 +26,6 @@ from studies.varasteh.rivals import (
     situations,
     widths,
 )
-from studies.varasteh.statements import refined_statements, unmoved_by_score_defences
 
 FEW = 50
 ALPHAS = (0.1, 1.0, 10.0)

@@ -6,7 +6,7 @@ import pandas as pd
 
 from plumbline.simulation.informed import CAUTIOUS, KNOWING, WITH_RECORDS
 from studies.page.plots import Curve, Panel, Plot
-from studies.varasteh.distortion_statements import SMALL, measured_only
+from studies.varasteh.distortion_claims import SMALL, measured_only
 from studies.varasteh.rotation import CLAMPED, HALF, NAIVE, PREDICTED
 
 _ADVERSARIES = (PREDICTED, NAIVE, CLAMPED, CAUTIOUS, HALF, KNOWING, WITH_RECORDS)

@@ -11,7 +11,7 @@ import pandas as pd
 from plumbline.cells import TaskCell, windows
 from studies.page.section import Section
 from studies.study import StudyRun
-from studies.varasteh.distortion_statements import few_columns_statements, trade_off_statements
+from studies.varasteh.distortion_claims import few_columns_statements, trade_off_statements
 from studies.varasteh.rivals import columns_of, paper_model
 from studies.varasteh.trade_off_plots import (
     epsilon_plot,

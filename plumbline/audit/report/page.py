@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from attacks import LEVELS, Level
-from plumbline.audit.console import cipher_words
 from plumbline.audit.report.cards import ColumnEvidence, cards_of, read_evidence
 from plumbline.charts.axes import WHOLE, Axis
 from plumbline.charts.drawings import PERCENT, Part, Series, Share, lines, percent_words, roc, share_bar, stacked
@@ -329,7 +328,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "stage_chart": _stage_chart(summary),
         "settings": summary.agreement.plan.terms,
         "request": _asked_for(facts.get("request", {})),
-        "cipher": cipher_words(summary.agreement.plan),
+        "cipher": str(summary.agreement.plan.encryption),
         "stages": STAGES,
         "expectations": expectations,
         "assumptions": assumptions,
@@ -416,7 +415,7 @@ def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[LedgerRow]:
 
 
 def _of_training(agreement: Agreement) -> Iterator[LedgerRow]:
-    encrypted = replace(agreement, plan=replace(agreement.plan, cipher="paillier"))
+    encrypted = replace(agreement, plan=agreement.plan.encrypted())
     for holder in encrypted.parties:
         try:
             channels = channels_of(encrypted, holder.name)

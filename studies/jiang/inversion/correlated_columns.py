@@ -9,10 +9,11 @@ import pandas as pd
 
 from plumbline.cells import Choice, TaskCell
 from plumbline.judge.measures import correlation_with_active
-from studies.claims.statement import Statement, Verdict, interval_words
+from studies.claims.claim import NOTHING, Claim, Finding
+from studies.claims.kinds import trend
+from studies.claims.statement import Statement, interval_words
 from studies.jiang.inversion.contenders import GIA, MOMENTS, bayesian, inversion
-from studies.jiang.inversion.curve_comparisons import trend
-from studies.jiang.inversion.curve_findings import NOTHING, Finding, absent, data_sets_of
+from studies.jiang.inversion.curve_tests import data_sets_of, of_each
 from studies.jiang.inversion.inversion_setting import (
     QUICK_ROWS,
     QUICK_STEPS,
@@ -160,28 +161,30 @@ def correlation_map(results: pd.DataFrame, name: str) -> HeatMap:
     )
 
 
+def _usually_lower(rows: pd.DataFrame) -> Finding:
+    found = {
+        curve: one
+        for curve in (GIA, HALF, IMPUTED, MOMENTS)
+        if (one := trend(rows[rows["curve"] == curve], "correlation", "error")) is not None
+    }
+    if GIA not in found:
+        return NOTHING
+    own = found[GIA]
+    said = ", ".join(f"{curve} {interval_words(one)}" for curve, one in found.items())
+    return Finding(
+        [own.mean < 0, own.high < 0 and not own.alone], f"Rank correlation of error with correlation: {said}."
+    )
+
+
+_CLAIM = Claim(
+    "Figure 6, 5.2.1.1",
+    "Features that correlate more with the active party's usually have a lower error.",
+    _usually_lower,
+    "The attack doesn't use these correlations: it sees the attacker's features through their share of the logits "
+    "only. One window and eight features, as in the paper, can show either.",
+)
+
+
 def statements_on_correlation(results: pd.DataFrame) -> tuple[Statement, ...]:
     """Judge Figure 6 on a frame: dataset, curve, status, seed, start, correlation, error."""
-    judged = [_usually_lower(results, name) for name in data_sets_of(results)]
-    return (*judged, *absent(results, "Figure 6, 5.2.1.1", OF_PAPER))
-
-
-def _usually_lower(results: pd.DataFrame, name: str) -> Statement:
-    part = results[results["dataset"] == name]
-    found = {curve: trend(own, "correlation", "error") for curve, own in part.groupby("curve")}
-    own = found.get(GIA)
-    if own is None:
-        finding = NOTHING
-    else:
-        verdict: Verdict = "reproduced" if own.high < 0 and not own.alone else "in part" if own.mean < 0 else "differs"
-        finding = Finding(verdict, f"Rank correlation of error with correlation: {interval_words(own)}.")
-    others = ", ".join(
-        f"{curve} {interval_words(one)}" for curve in (HALF, IMPUTED, MOMENTS) if (one := found.get(curve)) is not None
-    )
-    return finding.as_statement(
-        "Figure 6, 5.2.1.1",
-        name,
-        "Features that correlate more with the active party's usually have a lower error.",
-        "The attack doesn't use these correlations: it sees the attacker's features through their share of the logits "
-        f"only. One window and eight features, as in the paper, can show either. Others: {others}.",
-    )
+    return of_each([_CLAIM], results, _CLAIM.source, OF_PAPER)

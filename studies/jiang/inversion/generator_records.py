@@ -10,10 +10,11 @@ import pandas as pd
 import attacks
 from plumbline.cells import Choice, TaskCell
 from plumbline.judge.measures import LikewiseLabelled, mse_per_feature
-from studies.claims.statement import Statement, interval_over, interval_words, verdict_of
+from studies.claims.claim import NOTHING, Claim, Finding
+from studies.claims.kinds import joined, paired, trend
+from studies.claims.statement import Statement, interval_over, interval_words
 from studies.jiang.inversion.contenders import GIA, GRN, bayesian, inversion, random_guess
-from studies.jiang.inversion.curve_comparisons import curve_of, trend
-from studies.jiang.inversion.curve_findings import NOTHING, Finding, absent, below, data_sets_of, joined
+from studies.jiang.inversion.curve_tests import CURVES, below, data_sets_of, of_each
 from studies.jiang.inversion.inversion_plots import plots_of
 from studies.jiang.inversion.inversion_setting import (
     QUICK_ROWS,
@@ -197,58 +198,57 @@ def _table(results: pd.DataFrame) -> pd.DataFrame:
 _CAPTION = "Attack accuracy at r = 0.5 by how many predictions an attack has."
 
 
-def statements_on_counts(results: pd.DataFrame) -> tuple[Statement, ...]:
-    """Judge Figure 8 on a frame: dataset, d, ratio, predictions, seed, start, curve, status, attack_accuracy."""
-    judged = [one for name in data_sets_of(results) for one in _of_data_set(results, name)]
-    return (*judged, *absent(results, _SOURCE, OF_PAPER))
-
-
-def _of_data_set(results: pd.DataFrame, name: str) -> list[Statement]:
-    done = results[(results["dataset"] == name) & (results["status"] == "done")]
-    few = [results[results["predictions"] == count] for count in sorted(done["predictions"].unique()) if count <= 10]
-    return [
-        _grows(curve_of(results, name, GRN)).as_statement(
-            _SOURCE,
-            name,
-            "The generative network has a lower attack accuracy with fewer predictions.",
-            "With few predictions its generator has barely started and gives about one half for every feature, which a "
-            "classifier labels like many a record; training for longer changes that more than records do.",
-        ),
-        _stays(curve_of(results, name, GIA)).as_statement(
-            _SOURCE,
-            name,
-            "Gradient inversion performs as well with a single prediction.",
-            "It works on each record alone: what differs between the points is which records are attacked.",
-        ),
-        joined([below(part, name, GIA, GRN, "attack_accuracy") for part in few]).as_statement(
-            _SOURCE,
-            name,
-            "With one or ten predictions gradient inversion is the more accurate attack.",
-            "From zeros the search ends far from the features; see Figure 7.",
-        ),
-    ]
-
-
-def _grows(part: pd.DataFrame) -> Finding:
-    found = trend(part.dropna(subset="attack_accuracy"), "predictions", "attack_accuracy")
+def _more_with_more(rows: pd.DataFrame) -> Finding:
+    own = CURVES.of(rows, GRN).dropna(subset="attack_accuracy")
+    found = trend(own, "predictions", "attack_accuracy")
     if found is None:
         return NOTHING
-    held = [found.mean > 0, found.low > 0 and not found.alone]
-    return Finding(verdict_of(held), f"Rank correlation with the number of predictions: {interval_words(found)}.")
+    words = f"Rank correlation with the number of predictions: {interval_words(found)}."
+    return Finding([found.mean > 0, found.low > 0 and not found.alone], words)
 
 
-def _stays(part: pd.DataFrame) -> Finding:
-    ends = part.dropna(subset="attack_accuracy")
-    if ends["predictions"].nunique() < 2:
+def _stays(rows: pd.DataFrame) -> Finding:
+    own = CURVES.of(rows, GIA)
+    fewest, most = (own[own["predictions"] == end] for end in (own["predictions"].min(), own["predictions"].max()))
+    pairs = paired(most, fewest, ("seed", "start"), "attack_accuracy")
+    if own["predictions"].nunique() < 2 or not len(pairs):
         return NOTHING
-    one, most = (ends[ends["predictions"] == end] for end in (ends["predictions"].min(), ends["predictions"].max()))
-    pairs = one.merge(most, on=["seed", "start"], suffixes=("", "_most"))
-    if not len(pairs):
-        return NOTHING
-    change = interval_over(pairs.assign(change=pairs["attack_accuracy_most"] - pairs["attack_accuracy"]), "change")
-    first, last = (interval_over(pairs, name) for name in ("attack_accuracy", "attack_accuracy_most"))
+    change, first, last = (interval_over(pairs, name) for name in ("difference", "right", "left"))
     return Finding(
-        verdict_of([abs(change.mean) <= _ALIKE]),
+        [abs(change.mean) <= _ALIKE],
         f"{interval_words(first)} with the fewest, {interval_words(last)} with the most: {interval_words(change)} more "
         "on the same windows.",
     )
+
+
+def _ahead_with_few(rows: pd.DataFrame) -> Finding:
+    few = rows[rows["predictions"] <= 10].groupby("predictions")
+    return joined(below(GIA, GRN, "attack_accuracy")(part) for _, part in few)
+
+
+_CLAIMS = (
+    Claim(
+        _SOURCE,
+        "The generative network has a lower attack accuracy with fewer predictions.",
+        _more_with_more,
+        "With few predictions its generator has barely started and gives about one half for every feature, which a "
+        "classifier labels like many a record; training for longer changes that more than records do.",
+    ),
+    Claim(
+        _SOURCE,
+        "Gradient inversion performs as well with a single prediction.",
+        _stays,
+        "It works on each record alone: what differs between the points is which records are attacked.",
+    ),
+    Claim(
+        _SOURCE,
+        "With one or ten predictions gradient inversion is the more accurate attack.",
+        _ahead_with_few,
+        "From zeros the search ends far from the features; see Figure 7.",
+    ),
+)
+
+
+def statements_on_counts(results: pd.DataFrame) -> tuple[Statement, ...]:
+    """Judge Figure 8 on a frame: dataset, d, ratio, predictions, seed, start, curve, status, attack_accuracy."""
+    return of_each(_CLAIMS, results, _SOURCE, OF_PAPER)

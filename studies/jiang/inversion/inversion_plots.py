@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from studies.jiang.inversion.curve_comparisons import curve_of
+from studies.jiang.paired_points import where
 from studies.page.elements import number_words
 from studies.page.plots import Panel, Plot, mean_curve
 
@@ -41,7 +41,7 @@ def ratio_panels(results: pd.DataFrame, measure: str, *, complete: bool = False)
             curves=tuple(
                 mean_curve(drawn, "ratio", label, measure=measure, ours=bool(drawn["ours"].iloc[0]))
                 for label in part["curve"].unique()
-                if len(drawn := curve_of(results, str(name), label).dropna(subset=measure))
+                if len(drawn := where(part, curve=label).dropna(subset=measure))
             ),
             marks=((float((part["classes"].iloc[0] - 1) / part["columns"].iloc[0]), "d = k - 1"),) if complete else (),
         )

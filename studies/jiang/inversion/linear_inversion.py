@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from studies.jiang.inversion.claims_on_linear import statements_on_linear
 from studies.jiang.inversion.contenders import (
     CLAMPED,
     COMPLETE,
@@ -31,7 +32,6 @@ from studies.jiang.inversion.inversion_setting import (
     plugged_in,
     usable,
 )
-from studies.jiang.inversion.statements_on_linear import statements_on_linear
 from studies.page.section import Section
 from studies.study import StudyRun
 

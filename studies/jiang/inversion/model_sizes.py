@@ -1,10 +1,10 @@
 """Figure 9: gradient inversion of networks of one, two and three hidden layers (Jiang 5.2.2.2)."""
 
+from studies.jiang.inversion.claims_on_networks import statements_on_sizes
 from studies.jiang.inversion.inversion_plots import errors_table, plots_of, ratio_panels
 from studies.jiang.inversion.inversion_setting import DATA_SETS, QUICK_ROWS, QUICK_STEPS, Grid, usable
 from studies.jiang.inversion.network_inversion import NetworkPlan
 from studies.jiang.inversion.network_shapes import Shape, inversion_of, measured_shapes
-from studies.jiang.inversion.statements_on_networks import statements_on_sizes
 from studies.page.section import Section
 from studies.study import StudyRun
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from studies.jiang.inversion.claims_on_networks import statements_on_networks
 from studies.jiang.inversion.contenders import COMPLETE, GIA, GRN, on_networks
 from studies.jiang.inversion.inversion_plots import (
     errors_table,
@@ -23,7 +24,6 @@ from studies.jiang.inversion.inversion_setting import (
     plugged_in,
     usable,
 )
-from studies.jiang.inversion.statements_on_networks import statements_on_networks
 from studies.page.section import Section
 from studies.study import StudyRun
 

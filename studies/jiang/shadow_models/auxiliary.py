@@ -4,23 +4,27 @@ SIMULATION: models are trained in one place; auxiliary records, made-up ones inc
 gives them. A coordinator that answers only for records which parties hold would have to be sent made-up ones by both.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
 from plumbline.cells import AttackCell, Choice
+from studies.claims.claim import Claim, Finding, Test
 from studies.claims.statement import Statement, interval_over
 from studies.jiang.changed_situations import Distribution, with_made_up_records
 from studies.jiang.inversion.inversion_setting import RECORDS
 from studies.jiang.paired_points import (
-    Judged,
+    Difference,
     Point,
     by_data_set,
     curve,
     difference,
+    judged_on,
     mean_table,
     measured,
+    names_in,
+    told,
     where,
 )
 from studies.jiang.splits import Split, Splits, threshold
@@ -78,7 +82,7 @@ def auxiliary(run: StudyRun) -> Section:
         summary=mean_table(data, "dataset", "adversary", "distribution", "n", measures=("attack_accuracy", "mse")),
         plots=(Plot("auxiliary", _panels(data), _CAPTION),) if len(data) else (),
         notes=(*missing, *_notes(data)),
-        statements=tuple(auxiliary_statements(data)),
+        statements=auxiliary_statements(data),
     )
 
 
@@ -146,78 +150,77 @@ def _panels(data: pd.DataFrame) -> list[Panel]:
 # --- what the numbers say ------------------------------------------------------------------------------------------
 
 
-def auxiliary_statements(data: pd.DataFrame) -> list[Statement]:
-    """Judge what section 5.3.1 says of Figure 12, from rows of the section's ``data``."""
-    own = where(data)
-    subject = ", ".join(["LR", *(dict.fromkeys(own["dataset"]) if len(own) else ())])
-    source = "5.3.1, Figure 12"
-    least = float(own["r"].min()) if len(own) else 0.0
-    return [
-        _decreasing(own).statement(
-            source, subject, "Randomly sampled auxiliary records can decrease the attack accuracy.", _LINEAR
-        ),
-        _above_guessing(own).statement(
-            source,
-            subject,
-            "With them, the attack accuracy is still distinctively higher than that of a random guess.",
-            _LABELLED_ALIKE,
-        ),
-        _close_at(own, least).statement(
-            source,
-            subject,
-            "When r is small, the attack accuracy is close to that with records of the original distribution.",
-            _LABELLED_ALIKE,
-        ),
-    ]
-
-
-_LINEAR = (
-    "tau records in general position determine a linear part whatever distribution they come from: what real ones have "
-    "more is small beside what windows differ by."
-)
 _LABELLED_ALIKE = (
     "Attack accuracy asks for a classifier's label, not for features: where one class is common, or the classifier "
     "decides by few columns, a guess has it as well."
 )
 
 
-def _decreasing(own: pd.DataFrame) -> Judged:
-    judged = Judged("Attack accuracy less that of real auxiliary records, paired over r, windows and seeds")
-    for name, made, of in _made_up(own):
-        change = difference(of, where(own, dataset=name, adversary="shadow", distribution=ORIGINAL), _ACCURACY)
-        if change is not None:
-            judged.add(f"{name}, {_SHOWN[made]} {change.words}", change.is_below)
-    return judged
+def _less(lead: str, holds: Callable[[Difference], bool], other: Mapping[str, str], *, least_r: bool = False) -> Test:
+    """A test of what attack accuracy made-up records have more than another adversary; at the least r, or at all."""
+
+    def tested(rows: pd.DataFrame) -> Finding:
+        r = float(rows["r"].min())
+        rows = where(rows, r=r) if least_r else rows
+        found = {
+            f"{name}, {_SHOWN[made]}": difference(
+                where(rows, dataset=name, adversary="shadow", distribution=made),
+                where(rows, dataset=name, **other),
+                _ACCURACY,
+            )
+            for name in names_in(rows)
+            for made in MADE_UP
+        }
+        return told(lead.format(r=f"{r:g}"), found, holds)
+
+    return tested
 
 
-def _above_guessing(own: pd.DataFrame) -> Judged:
-    judged = Judged(f"Attack accuracy less a random guess's (distinctively: by {_DISTINCT} and more)")
-    for name, made, of in _made_up(own):
-        change = difference(of, where(own, dataset=name, adversary=_RANDOM), _ACCURACY)
-        if change is not None:
-            judged.add(f"{name}, {_SHOWN[made]} {change.words}", change.is_above and change.mean.mean >= _DISTINCT)
-    return judged
+_REAL = {"adversary": "shadow", "distribution": ORIGINAL}
+_CLAIMS = (
+    Claim(
+        "5.3.1, Figure 12",
+        "Randomly sampled auxiliary records can decrease the attack accuracy.",
+        _less(
+            "Attack accuracy less that of real auxiliary records, paired over r, windows and seeds",
+            lambda change: change.is_below,
+            _REAL,
+        ),
+        "tau records in general position determine a linear part whatever distribution they come from: what real ones "
+        "have more is small beside what windows differ by.",
+    ),
+    Claim(
+        "5.3.1, Figure 12",
+        "With them, the attack accuracy is still distinctively higher than that of a random guess.",
+        _less(
+            f"Attack accuracy less a random guess's (distinctively: by {_DISTINCT} and more)",
+            lambda change: change.is_above and change.mean.mean >= _DISTINCT,
+            {"adversary": _RANDOM},
+        ),
+        _LABELLED_ALIKE,
+    ),
+    Claim(
+        "5.3.1, Figure 12",
+        "When r is small, the attack accuracy is close to that with records of the original distribution.",
+        _less(
+            f"Attack accuracy less that of real auxiliary records at r = {{r}} (close: within {_CLOSE})",
+            lambda change: abs(change.mean.mean) <= _CLOSE,
+            _REAL,
+            least_r=True,
+        ),
+        _LABELLED_ALIKE,
+    ),
+)
 
 
-def _close_at(own: pd.DataFrame, r: float) -> Judged:
-    judged = Judged(f"Attack accuracy less that of real auxiliary records at r = {r:g} (close: within {_CLOSE})")
-    for name, made, of in _made_up(own):
-        real = where(own, dataset=name, adversary="shadow", distribution=ORIGINAL, r=r)
-        change = difference(where(of, r=r), real, _ACCURACY)
-        if change is not None:
-            judged.add(f"{name}, {_SHOWN[made]} {change.words}", abs(change.mean.mean) <= _CLOSE)
-    return judged
-
-
-def _made_up(own: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    for name in dict.fromkeys(own["dataset"]) if len(own) else ():
-        for made in MADE_UP:
-            yield str(name), made, where(own, dataset=name, adversary="shadow", distribution=made)
+def auxiliary_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
+    """Judge what section 5.3.1 says of Figure 12, from rows of the section's ``data``."""
+    return judged_on("LR", _CLAIMS, where(data))
 
 
 def _notes(data: pd.DataFrame) -> Iterator[str]:
     done = where(data)
-    for name in dict.fromkeys(done["dataset"]) if len(done) else ():
+    for name in names_in(done):
         said = []
         for distribution, words in _SHOWN.items():
             published, ours = (

@@ -12,9 +12,10 @@ import pandas as pd
 
 from plumbline.cells import AttackCell, Choice
 from plumbline.cells.cells import ModelKind
+from studies.claims.claim import Claim, Finding, Test
 from studies.claims.statement import Statement
 from studies.jiang.inversion.inversion_setting import QUICK_STEPS, RECORDS, STEPS, gradient_inversion
-from studies.jiang.paired_points import Judged, Point, curve, difference, measured, where
+from studies.jiang.paired_points import Point, curve, difference, judged_on, measured, names_in, told, where
 from studies.jiang.splits import Split, Splits, threshold
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
@@ -22,7 +23,6 @@ from studies.page.section import Section
 from studies.study import StudyRun
 
 SHARES = (0.1, 0.25, 0.5, 1.0)
-_FEW = {"linear": 10, "network": 25}
 # "Almost the same" and "close": within this share of the white box's error.
 _CLOSE = 0.1
 _EARLY = 0.25
@@ -84,7 +84,7 @@ def shadow(run: StudyRun) -> Section:
         summary=_summary(data),
         plots=(Plot("shadow", _panels(data), _CAPTION),) if len(data) else (),
         notes=(*missing, *_notes(data)),
-        statements=tuple(shadow_statements(data)),
+        statements=shadow_statements(data),
     )
 
 
@@ -166,36 +166,6 @@ def _summary(data: pd.DataFrame) -> pd.DataFrame:
 # --- what the numbers say ------------------------------------------------------------------------------------------
 
 
-def shadow_statements(data: pd.DataFrame) -> list[Statement]:
-    """Judge what sections 1 and 5.3 say of Figure 11, from rows of the section's ``data``."""
-    found = []
-    for kind, figure in (("linear", "11a"), ("network", "11b")):
-        own = where(data, model=kind)
-        subject = ", ".join([_NAMES[kind], *(dict.fromkeys(own["dataset"]) if len(own) else ())])
-        found += [
-            _falling(own).statement(
-                f"5.3, Figure {figure}",
-                subject,
-                "The attack error decreases with an increase in n.",
-                _why_not_falling(own),
-            ),
-            _as_white_box(own).statement(
-                f"5.3, Figure {figure}",
-                subject,
-                "When n = tau, the attack error is almost the same as for the white-box attack.",
-                _START,
-            ),
-            _early(own, _FEW[kind]).statement(
-                f"1 and 5.3, Figure {figure}",
-                subject,
-                f"From n = {_EARLY:g} tau on, which is less than {_FEW[kind]} records, the attack is "
-                + ("satisfactory." if kind == "linear" else "close to the white box."),
-                _START,
-            ),
-        ]
-    return found
-
-
 _SATURATED = (
     "Where the shadow is as good as the white box already, more records change nothing that can be told from chance."
 )
@@ -210,60 +180,92 @@ _START = (
 )
 
 
-def _falling(own: pd.DataFrame) -> Judged:
-    judged = Judged("Paired changes of the error")
-    for name, of in _shadows(own):
-        shares = sorted(set(of["share"]))
-        for fewer, more in pairwise(shares):
-            change = difference(where(of, share=more), where(of, share=fewer), "mse")
-            if change is not None:
-                judged.add(f"{name}, {fewer:g} to {more:g} tau {change.words}", change.is_below)
-    return judged
+def _falling(rows: pd.DataFrame) -> Finding:
+    steps = {
+        (name, fewer, more): (where(of, share=fewer), where(of, share=more))
+        for name, of in _shadows(rows)
+        for fewer, more in pairwise(sorted(set(of["share"])))
+    }
+    changes = {step: difference(more, fewer, "mse") for step, (fewer, more) in steps.items()}
+    reached = {
+        step: difference(fewer, where(rows, dataset=step[0], adversary="white box"), "mse")
+        for step, (fewer, _) in steps.items()
+    }
+    # Which of the reasons apply: some step starts at the white box's error; some step rises.
+    why = [
+        _SATURATED if abs(there.share) <= _CLOSE else _SHRUNK
+        for step, change in changes.items()
+        if change is not None and not change.is_below and (there := reached[step]) is not None
+    ]
+    said = {f"{name}, {fewer:g} to {more:g} tau": change for (name, fewer, more), change in changes.items()}
+    found = told("Paired changes of the error", said, lambda change: change.is_below)
+    return replace(found, reason=" ".join(dict.fromkeys(why)))
 
 
-def _why_not_falling(own: pd.DataFrame) -> str:
-    """Which of the reasons apply: some step starts at the white box's error; some step rises."""
-    reasons = []
-    for name, of in _shadows(own):
-        white = where(own, dataset=name, adversary="white box")
-        for fewer, more in pairwise(sorted(set(of["share"]))):
-            reached = difference(where(of, share=fewer), white, "mse")
-            change = difference(where(of, share=more), where(of, share=fewer), "mse")
-            if reached is not None and change is not None and not change.is_below:
-                reasons.append(_SATURATED if abs(reached.share) <= _CLOSE else _SHRUNK)
-    return " ".join(dict.fromkeys(reasons))
-
-
-def _as_white_box(own: pd.DataFrame) -> Judged:
-    judged = Judged(f"Error at tau less the white box's (almost the same: within {_CLOSE:.0%})")
-    for name, of in _shadows(own):
-        change = difference(where(of, share=1.0), where(own, dataset=name, adversary="white box"), "mse")
-        if change is not None:
-            judged.add(f"{name} {change.words}, {change.share:+.0%}", abs(change.share) <= _CLOSE)
-    return judged
-
-
-def _early(own: pd.DataFrame, few: int) -> Judged:
-    judged = Judged(
-        f"Three conditions per data set (fewer than {few} records; at most {_SATISFACTORY:.0%} above the white box's "
-        "error; below a random guess's)"
+def _as_white_box(rows: pd.DataFrame) -> Finding:
+    return told(
+        f"Error at tau less the white box's (almost the same: within {_CLOSE:.0%})",
+        {
+            name: difference(where(of, share=1.0), where(rows, dataset=name, adversary="white box"), "mse")
+            for name, of in _shadows(rows)
+        },
+        lambda change: abs(change.share) <= _CLOSE,
+        lambda change: f"{change.words}, {change.share:+.0%}",
     )
-    for name, of in _shadows(own):
-        attacked = where(of, share=_EARLY)
-        white, random = (where(own, dataset=name, adversary=who) for who in ("white box", "random guess"))
-        change, gain = (difference(attacked, other, "mse") for other in (white, random))
-        if change is not None and gain is not None:
-            n = int(attacked["n"].max())
-            words = (
-                f"{name} {n} records, {change.share:+.0%} of the white box's error, {gain.words} from a random guess"
-            )
-            judged.add(words, n < few, change.share <= _SATISFACTORY, gain.is_below)
-    return judged
+
+
+def _early(few: int) -> Test:
+    def tested(rows: pd.DataFrame) -> Finding:
+        held, said = [], []
+        for name, of in _shadows(rows):
+            attacked = where(of, share=_EARLY)
+            white, random = (where(rows, dataset=name, adversary=who) for who in ("white box", "random guess"))
+            change, gain = (difference(attacked, other, "mse") for other in (white, random))
+            if change is not None and gain is not None:
+                n = int(attacked["n"].max())
+                held += [n < few, change.share <= _SATISFACTORY, gain.is_below]
+                said.append(
+                    f"{name} {n} records, {change.share:+.0%} of the white box's error, {gain.words} from a random "
+                    "guess"
+                )
+        lead = f"Three conditions per data set (fewer than {few} records; at most {_SATISFACTORY:.0%} above the white "
+        lead += f"box's error; below a random guess's): {'; '.join(said)}."
+        return Finding(held, lead if held else "")
+
+    return tested
+
+
+def _claims(figure: str, few: int, reached: str) -> tuple[Claim, ...]:
+    return (
+        Claim(f"5.3, Figure {figure}", "The attack error decreases with an increase in n.", _falling),
+        Claim(
+            f"5.3, Figure {figure}",
+            "When n = tau, the attack error is almost the same as for the white-box attack.",
+            _as_white_box,
+            _START,
+        ),
+        Claim(
+            f"1 and 5.3, Figure {figure}",
+            f"From n = {_EARLY:g} tau on, which is less than {few} records, the attack is {reached}.",
+            _early(few),
+            _START,
+        ),
+    )
+
+
+_CLAIMS = {"linear": _claims("11a", 10, "satisfactory"), "network": _claims("11b", 25, "close to the white box")}
+
+
+def shadow_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
+    """Judge what sections 1 and 5.3 say of Figure 11, from rows of the section's ``data``."""
+    return tuple(
+        one for kind, claims in _CLAIMS.items() for one in judged_on(_NAMES[kind], claims, where(data, model=kind))
+    )
 
 
 def _shadows(own: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     found = where(own, adversary="shadow")
-    for name in dict.fromkeys(found["dataset"]) if len(found) else ():
+    for name in names_in(found):
         yield name, where(found, dataset=name)
 
 

@@ -3,22 +3,26 @@
 SIMULATION: networks are trained in one place; auxiliary records are held-out ones whose scores the network gives.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from plumbline.cells import AttackCell, Choice
+from studies.claims.claim import Claim, Finding, Test
 from studies.claims.statement import Statement
 from studies.jiang.inversion.inversion_setting import HIDDEN, QUICK_STEPS, RECORDS, gradient_inversion
 from studies.jiang.paired_points import (
-    Judged,
+    Difference,
     Point,
     by_data_set,
     curve,
     difference,
+    judged_on,
     mean_table,
     measured,
+    names_in,
+    told,
     where,
 )
 from studies.jiang.splits import Split, Splits, threshold
@@ -67,7 +71,7 @@ def structures(run: StudyRun) -> Section:
         summary=mean_table(data, "dataset", "adversary", "structure", "n", measures=("mse", "attack_accuracy")),
         plots=(Plot("structures", _panels(data), _CAPTION),) if len(data) else (),
         notes=(*missing, *_notes(data)),
-        statements=tuple(structure_statements(data)),
+        statements=structure_statements(data),
     )
 
 
@@ -140,59 +144,65 @@ def _panels(data: pd.DataFrame) -> list[Panel]:
 # --- what the numbers say ------------------------------------------------------------------------------------------
 
 
-def structure_statements(data: pd.DataFrame) -> list[Statement]:
-    """Judge what section 5.3.2 says of Figure 13, from rows of the section's ``data``."""
-    own = where(data, adversary="shadow")
-    subject = ", ".join(["networks", *(dict.fromkeys(own["dataset"]) if len(own) else ())])
-    source = "5.3.2, Figure 13"
-    every = tuple(structure_words(one) for one in GUESSED if one != HIDDEN)
-    higher, least, similar, deeper = (
-        _judged(own, others, test)
-        for others, test in (((_LR,), "above"), (every, "above"), (_ONE_OR_TWO, "similar"), (_DEEPER, "above"))
-    )
-    return [
-        higher.statement(source, subject, "A linear shadow model usually causes a higher attack error.", _SIMPLE),
-        least.statement(
-            source,
-            subject,
-            "The attack error is smallest when the shadow has the structure of the real model.",
-            _SIMPLE,
-        ),
-        similar.statement(
-            source,
-            subject,
-            "With one or two hidden layers the shadow reaches a similar attack performance.",
-            "Units count as well as layers: a shadow fits its records in directions that its weights' start prefers.",
-        ),
-        deeper.statement(
-            source,
-            subject,
-            "The attack performance can degrade when the shadow is much more complex: three hidden layers.",
-            "Where GIA's start at 0 makes most of the error, a shadow that hardly moves the guess costs nothing.",
-        ),
-    ]
-
-
 _SIMPLE = (
     "A shadow is inverted, not only fitted: a linear one has the fewest weights that its records leave open, and its "
     "inversion has one valley where that of a network's sigmoids has flat parts."
 )
+_SOURCE = "5.3.2, Figure 13"
 
 
-def _judged(own: pd.DataFrame, others: tuple[str, ...], test: str) -> Judged:
-    """Compare structures with the real one: each is ``above`` it for certain, or ``similar``."""
-    judged = Judged(
-        f"Error less that with the real structure ({_REAL}), paired over r, windows and seeds"
-        + (f" (similar: within {_SIMILAR:.0%})" if test == "similar" else "")
-    )
-    for name in dict.fromkeys(own["dataset"]) if len(own) else ():
-        real = where(own, dataset=name, structure=_REAL)
-        for other in others:
-            change = difference(where(own, dataset=name, structure=other), real, "mse")
-            if change is not None:
-                held = change.is_above if test == "above" else abs(change.share) <= _SIMILAR
-                judged.add(f"{name}, {other} {change.words}, {change.share:+.0%}", held)
-    return judged
+def _beside_real(others: Iterable[str], holds: Callable[[Difference], bool], more: str = "") -> Test:
+    """A test of what structures err more than the real one."""
+
+    def tested(rows: pd.DataFrame) -> Finding:
+        found = {
+            f"{name}, {other}": difference(
+                where(rows, dataset=name, structure=other), where(rows, dataset=name, structure=_REAL), "mse"
+            )
+            for name in names_in(rows)
+            for other in others
+        }
+        lead = f"Error less that with the real structure ({_REAL}), paired over r, windows and seeds{more}"
+        return told(lead, found, holds, lambda change: f"{change.words}, {change.share:+.0%}")
+
+    return tested
+
+
+def _is_above(change: Difference) -> bool:
+    return change.is_above
+
+
+_CLAIMS = (
+    Claim(
+        _SOURCE,
+        "A linear shadow model usually causes a higher attack error.",
+        _beside_real((_LR,), _is_above),
+        _SIMPLE,
+    ),
+    Claim(
+        _SOURCE,
+        "The attack error is smallest when the shadow has the structure of the real model.",
+        _beside_real([structure_words(one) for one in GUESSED if one != HIDDEN], _is_above),
+        _SIMPLE,
+    ),
+    Claim(
+        _SOURCE,
+        "With one or two hidden layers the shadow reaches a similar attack performance.",
+        _beside_real(_ONE_OR_TWO, lambda change: abs(change.share) <= _SIMILAR, f" (similar: within {_SIMILAR:.0%})"),
+        "Units count as well as layers: a shadow fits its records in directions that its weights' start prefers.",
+    ),
+    Claim(
+        _SOURCE,
+        "The attack performance can degrade when the shadow is much more complex: three hidden layers.",
+        _beside_real(_DEEPER, _is_above),
+        "Where GIA's start at 0 makes most of the error, a shadow that hardly moves the guess costs nothing.",
+    ),
+)
+
+
+def structure_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
+    """Judge what section 5.3.2 says of Figure 13, from rows of the section's ``data``."""
+    return judged_on("networks", _CLAIMS, where(data, adversary="shadow"))
 
 
 def _notes(data: pd.DataFrame) -> Iterator[str]:

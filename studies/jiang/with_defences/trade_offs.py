@@ -15,7 +15,7 @@ from studies.jiang.changed_situations import after_alignment, behind_real_purifi
 from studies.jiang.inversion.inversion_setting import RECORDS, gradient_inversion
 from studies.jiang.paired_points import Point, measured, where
 from studies.jiang.splits import Split, Splits, threshold
-from studies.jiang.with_defences.statements_on_defences import trade_off_notes, trade_off_statements
+from studies.jiang.with_defences.claims_on_defences import trade_off_notes, trade_off_statements
 from studies.jiang.with_defences.utility_plots import utility_plot
 from studies.page.section import Section
 from studies.study import StudyRun

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from studies.claims.kinds import ahead
 from studies.claims.statement import interval_over, verdict_of
-from studies.hu.statements import ordering
 
 
 def frame(*values: float) -> pd.DataFrame:
@@ -30,10 +30,7 @@ def test_nothing_has_no_interval_and_no_warning() -> None:
 def test_one_window_is_told_from_several() -> None:
     assert interval_over(frame(0.1), "difference").alone
     assert not interval_over(frame(0.1, 0.2), "difference").alone
-    assert [ordering(interval_over(frame(*one), "difference")) for one in ((0.1, 0.2), (0.1,), (-0.1,))] == [
-        "reproduced",
-        "in part",
-        "differs",
-    ]
+    found = [ahead("By", {"d": interval_over(frame(*one), "difference")}) for one in ((0.1, 0.2), (0.1,), (-0.1,))]
+    assert [verdict_of(one.held) for one in found] == ["reproduced", "in part", "differs"]
     # Equal errors on every window: an interval of nothing, not none.
     assert not interval_over(frame(0.3, 0.3), "difference").alone

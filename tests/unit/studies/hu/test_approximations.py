@@ -9,7 +9,7 @@ import pytest
 
 from plumbline.cells import SweepOptions
 from studies.hu.approximations import approximations, cells_of, expanded_of
-from studies.hu.expansion_statements import cubic_is_minimax, expansion_statements, sign_range
+from studies.hu.expansion_claims import CUBIC, SIGN_RANGE, expansion_statements
 from studies.hu.expansions import EXPANSIONS, expanded, single_feature
 from studies.hu.experiments import HuChoices
 from studies.hu.trainings import training
@@ -114,7 +114,7 @@ def test_effects_and_features_each_way() -> None:
     lost.loc[lost["expansion"] == "minimax cubic", "success_step"] = np.nan
     effect = next(one for one in expansion_statements(lost, features()) if one.source == "section 2.1")
     assert effect.verdict == "in part"
-    assert "minimax cubic from xavier diverges in every seed." in effect.measured
+    assert "minimax cubic from xavier diverges in every seed" in effect.measured
     results.loc[results["expansion"] != "taylor", "success_step"] = 0.5
     assert verdicts(results, features(0.5))["section 2.1"] == "differs"
     assert {one.verdict for one in found if one.source in ("Theorem 3.5", "Theorem E.2", "Theorem F.1")} == {"differs"}
@@ -123,6 +123,6 @@ def test_effects_and_features_each_way() -> None:
 
 
 def test_what_needs_no_run_is_computed() -> None:
-    assert "0.0389; the printed one's is 0.0510" in cubic_is_minimax().measured
-    assert sign_range().verdict == "reproduced"
-    assert "3.2091" in sign_range().measured
+    assert "0.0389; the printed one's is 0.0510" in CUBIC.judged(features()).measured
+    assert SIGN_RANGE.judged(features()).verdict == "reproduced"
+    assert "3.2091" in SIGN_RANGE.judged(features()).measured

@@ -11,9 +11,9 @@ import pytest
 
 from plumbline.cells import SweepOptions
 from studies.claims.statement import Statement
+from studies.hu.claims import credit_statements, mnist_statements
 from studies.hu.epochs import cells_of, credit, epochs_of, facts_of, mnist01
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, of_paper
-from studies.hu.statements import credit_statements, mnist_statements
 from studies.hu.trainings import prepared, ranks, training
 from studies.study import StudyRun
 from tests.harness.hu_run import MADE_UP, MadeUpHu, made_up_records
@@ -26,7 +26,7 @@ def choices(**options: Any) -> HuChoices:
     return HuChoices.of(MadeUpHu(SweepOptions(workers=1), quick=True, options=options))
 
 
-def verdicts(statements: list[Statement]) -> dict[str, str]:
+def verdicts(statements: tuple[Statement, ...]) -> dict[str, str]:
     return {f"{one.source}: {one.paper[:30]}": one.verdict for one in statements}
 
 

@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 from plumbline.judge.measures import LoneMean
-from studies.jiang.paired_points import Difference, Judged, curve, difference, where
+from studies.claims.claim import Claim
+from studies.jiang.paired_points import Difference, curve, difference, judged_on, told, where
 
 
 def _rows(values: list[float], *, starts: list[int] | None = None) -> pd.DataFrame:
@@ -48,21 +49,22 @@ def test_only_what_was_measured_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "verdict", "reason"),
+    ("changes", "verdict", "reason"),
     [
-        ([True, True], "reproduced", ""),
-        ([True, False], "in part", "why"),
-        ([False], "differs", "why"),
+        ([-0.1, -0.2], "reproduced", ""),
+        ([-0.1, 0.2], "in part", "why"),
+        ([0.1], "differs", "why"),
         ([], "not measured", ""),
+        ([None], "not measured", ""),
     ],
 )
-def test_a_reason_is_said_where_something_differs(held: list[bool], verdict: str, reason: str) -> None:
-    judged = Judged("Numbers")
-    for number, one in enumerate(held):
-        judged.add(f"n{number}", one)
-    statement = judged.statement("5.3", "LR", "words", "why")
+def test_a_reason_is_said_where_something_differs(changes: list[float | None], verdict: str, reason: str) -> None:
+    found = {f"n{n}": None if one is None else Difference(LoneMean(one), 0.5) for n, one in enumerate(changes)}
+    claim = Claim("5.3", "words", lambda _: told("Numbers", found, lambda change: change.is_below), "why")
+    (statement,) = judged_on("LR", [claim], _rows([0.1]), "6.2")
     assert (statement.verdict, statement.reason) == (verdict, reason)
-    assert statement.measured == ("Numbers: " + "; ".join(f"n{n}" for n in range(len(held))) + "." if held else "")
+    assert (statement.source, statement.subject) == ("6.2", "LR, wine")
+    assert statement.measured.startswith("Numbers: n0 " if verdict != "not measured" else "Not in this run")
 
 
 def test_a_curve_has_a_mean_per_ratio() -> None:

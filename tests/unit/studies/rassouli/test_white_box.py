@@ -12,10 +12,10 @@ import attacks
 from plumbline.cells import AttackCell, Choice, SweepOptions, run_cells
 from plumbline.cells.measuring import prepare
 from studies.page.section import Section
+from studies.rassouli.claims.comparisons import LABELS
 from studies.rassouli.white_box import (
     _QUICK,
     BEFORE,
-    LABELS,
     _left_on_the_table,
     best_published,
     level,

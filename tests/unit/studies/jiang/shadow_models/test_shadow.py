@@ -1,5 +1,6 @@
 """Figure 11: tau by hand, statements each way on made-up numbers, and a tiny run."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -44,7 +45,7 @@ def _frame(
     return pd.DataFrame(rows).assign(dataset="wine", model=model, r=0.5, seed=0, status="done")
 
 
-def _verdicts(statements: list[Statement]) -> list[str]:
+def _verdicts(statements: Sequence[Statement]) -> list[str]:
     return [one.verdict for one in statements]
 
 

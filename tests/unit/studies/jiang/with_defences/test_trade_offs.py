@@ -8,7 +8,7 @@ import pytest
 from plumbline.cells import Choice, SweepOptions
 from studies.jiang.splits import Splits
 from studies.jiang.with_defences import trade_offs as section
-from studies.jiang.with_defences.statements_on_defences import trade_off_notes, trade_off_statements
+from studies.jiang.with_defences.claims_on_defences import trade_off_notes, trade_off_statements
 from studies.study import StudyRun
 
 # By defence: attack accuracy and model accuracy.
