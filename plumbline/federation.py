@@ -124,8 +124,9 @@ class Federation:
             passive: each passive party's table, keyed by the same column.
             label: column of the labels in ``active``.
             id: column of the record ids in every table.
-            attacks: attacks to mount, each by the parties that can, the active one where both can. Passive parties
-                then disclose their parameters, and ``findings`` compares what was found with the truth.
+            attacks: labels of attacks to mount, such as ``gia(init=half)``, each by the parties that can, the active
+                one where both can. Passive parties then disclose their parameters, and ``findings`` compares what was
+                found with the truth.
             defences: defences to apply, in this order, each by the services that it sits with.
             settings: settings of every process, by field name. The PLUMBLINE_* variables of this process say nothing
                 of them: they are those of a service that somebody starts from this shell.

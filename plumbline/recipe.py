@@ -69,7 +69,7 @@ class Recipe:
 
     Attributes:
         tables: settings of each party's own data, by the party's name; the active party is first.
-        attacks: attacks to mount, each by the parties that can.
+        attacks: labels of attacks to mount, such as ``gia(init=half)``, each by the parties that can.
         adversary: ``active``, ``passive`` or ``both``: who mounts attacks that either can.
         levels: what adversaries of predictions may know beforehand: an attack that can be played at several is mounted
             at each, the Bayesian one also unasked where others meet a defence. Empty: attacks as they are named.
@@ -114,7 +114,7 @@ class Recipe:
                 own["disclose"] = self.disclose
             made[name] = checked(name, {**_ONE_OWNER, **chosen, **own, **self.tables.get(name, {})})
         coordinator = made.pop(Role.COORDINATOR)
-        return CheckedRecipe({str(Role.COORDINATOR): coordinator, **made}, loaded, asked)
+        return CheckedRecipe({str(Role.COORDINATOR): coordinator, **made}, self.tables, loaded, asked)
 
     def _loaded_defences(self, common: Settings) -> tuple[Defence, ...]:
         loaded = load_all(self.defences, common.defence_options)
@@ -127,7 +127,7 @@ class Recipe:
 
     def _mounted(self, common: Settings, loaded: Sequence[Defence]) -> dict[str, AttackOptions]:
         """The attacks to mount, in their order, with their options."""
-        mounted = {name: common.attack_options.get(name, {}) for name in self.attacks}
+        mounted = {name: common.attack_options.get(name, {}) for name in common.attacks}
         if not self.levels:
             return mounted
         on_predictions = any(attack_plugins.spec_of(name).phase == "prediction" for name in mounted)
@@ -160,11 +160,13 @@ class CheckedRecipe:
 
     Attributes:
         parties: settings of every process, by its party's name; without a folder for what they write.
+        tables: of these, what is of each party's own data.
         defences: those that the recipe names, loaded, in their order.
         asked: settings of every process as they were asked for, by the shell and above it by the recipe.
     """
 
     parties: Mapping[str, Settings]
+    tables: Mapping[str, Mapping[str, Any]]
     defences: tuple[Defence, ...]
     asked: Mapping[str, Any]
 

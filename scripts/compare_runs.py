@@ -64,6 +64,7 @@ MOVED = {
 # What an older run alone may have, by a pattern of the run and of the place in it, and why.
 EXCEPTIONS = {
     r".*installed / parties/active-weights\.npz: .*": "random weights that an installed model never used",
+    r".*installed / .*\.(learning_rate|l2)": "options of training, of a plan that installs a model",
 }
 # What a clock, a new key, an address or an installed package decides.
 LEFT_OUT = frozenset(

@@ -21,19 +21,15 @@ from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
 from plumbline.federation import FederationFailed
 from plumbline.job_progress import NoProgress, RunProgress
-from plumbline.judge.answer import is_open
+from plumbline.judge.answer import is_open, listed
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import DefenceTrial, Findings, read_findings
-from plumbline.judge.words import listed
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
-from services.common.identity import Role
 from services.common.run_files import parsed, read_json
 from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 
 BLACK_BOX = "black box"
-# The settings that say which data is a party's.
-_OF_A_TABLE = ("data", "share", "id_column", "label_column", "columns", "drop", "encode")
 
 
 @dataclass(frozen=True)
@@ -78,14 +74,14 @@ def most_trials(request: AuditRequest) -> int:
 
 
 def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Candidate, ...]:
-    specs = {name: spec for name, spec in candidates().items() if name not in request.defences}
-    if request.black_box:  # nothing is disclosed that could be distorted
+    specs = {name: spec for name, spec in candidates().items() if name not in request.federation.defences}
+    if request.adversary.black_box:  # nothing is disclosed that could be distorted
         specs = {name: spec for name, spec in specs.items() if spec.stages != ("parameters",)}
     chosen = {
         name: Candidate((name,), {name: spec.tried_with} if spec.tried_with else {}) for name, spec in specs.items()
     }
     on_columns = [chosen[name] for name, spec in specs.items() if spec.stops == ("columns",)]
-    on_columns = [*([] if request.black_box else [Candidate(black_box=True)]), *on_columns]
+    on_columns = [*([] if request.adversary.black_box else [Candidate(black_box=True)]), *on_columns]
     on_labels = [name for name, spec in specs.items() if spec.stops == ("labels",)]
     on_both = [chosen[name] for name, spec in specs.items() if len(spec.stops) > 1]
     if columns and labels:  # most defences stop either kind: it takes two
@@ -109,7 +105,8 @@ def try_defences(
         findings: what the audit found.
         progress: told which candidate is at work.
     """
-    chosen, cipher = candidates_for(plan.request, findings), cipher_of_trials(findings)
+    request, cipher = plan.request, cipher_of_trials(findings)
+    chosen = candidates_for(request, findings)
     trials: list[DefenceTrial] = []
     if chosen:
         progress.stage("trying defences", "trials")
@@ -216,8 +213,8 @@ def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: Aud
     with tempfile.TemporaryDirectory(prefix="trial-", dir=run.path) as scratch:
         folder = AuditFolder(Path(scratch))
         run_federation(trial, tables, folder, NoProgress())
-        request = trial.request
-        return read_findings(folder.parties, request.passive_names, candidate.title, titles=request.titles)
+        parties = trial.request.tables
+        return read_findings(folder.parties, parties.passive_names, candidate.title, titles=parties.titles)
 
 
 def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) -> AuditPlan:
@@ -226,19 +223,13 @@ def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) 
     Raises:
         ValueError: for defences that contradict each other, or can't work with these settings.
     """
-    asked = plan.request
+    asked = plan.request.federation
     options = {**asked.settings.get("defence_options", {}), **candidate.options}
-    request = replace(
-        asked,
+    request = plan.request.changed(
         defences=(*asked.defences, *candidate.defences),
-        black_box=asked.black_box or candidate.black_box,
+        black_box=plan.request.adversary.black_box or candidate.black_box,
         cipher=cipher,
         settings={**asked.settings, "cipher": cipher, "defence_options": options},
         try_defences=False,
     )
-    own_data = {
-        name: {field: value for field, value in settings.given().items() if field in _OF_A_TABLE}
-        for name, settings in plan.recipe.parties.items()
-        if name != Role.COORDINATOR
-    }
-    return replace(plan, request=request, recipe=request.recipe(own_data).checked())
+    return replace(plan, request=request, recipe=request.recipe(plan.recipe.tables).checked())

@@ -55,20 +55,21 @@ def run_federation(plan: AuditPlan, tables: JoinedTables, run: AuditFolder, prog
 
 def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[str, Settings]:
     """The settings of every process, with the files that some of them name."""
-    request, settings = plan.request, plan.recipe.settings(run.parties.path.resolve())
-    if request.hidden is not None:
+    federation, adversary = plan.request.federation, plan.request.adversary
+    settings = plan.recipe.settings(run.parties.path.resolve())
+    if federation.hidden is not None:
         parts = install_network(
             tables,
             run.models,
-            hidden=request.hidden,
-            activation=request.activation,
+            hidden=federation.hidden,
+            activation=federation.activation,
             training=next(
                 (cast(TrainingDefence, one) for one in plan.recipe.defences if "training" in one.spec.stages), None
             ),
         )
         settings |= {name: changed(name, settings[name], model=part) for name, part in parts.items()}
-    if request.attacks_predictions:
-        known = write_knowledge(tables, run, request.auxiliary)
+    if adversary.attacks_predictions:
+        known = write_knowledge(tables, run, adversary.auxiliary)
         settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], **known)
     return settings
 

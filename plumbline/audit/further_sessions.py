@@ -17,8 +17,7 @@ import numpy as np
 import attacks
 from attacks import AuxiliaryRows, PassiveMoments, PredictionView
 from defences import NoiseSource, ScoreDefence
-from plumbline.audit.planning.applicable import labels_of
-from plumbline.audit.planning.plan import AuditPlan
+from plumbline.audit.planning.plan import AuditPlan, labels_of
 from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
 from plumbline.job_progress import RunProgress
@@ -33,7 +32,6 @@ from services.common.run_records import Estimates
 from services.common.session_limit import SessionLimit
 from services.common.settings import Settings
 from services.coordinator.protection import Protection, total_gram
-from services.party.features import load_party_data
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel
 from vfl.arrays import FloatArray, IntArray
@@ -147,7 +145,7 @@ class ClearSessions:
         defences, aligned = self._defences[name], self._tables.aligned[name]
         if not defences.changes_features:
             return aligned.features
-        data = load_party_data(self._settings[name], with_bias=False).protected_by(defences)
+        data = self._tables.data[name].protected_by(defences)
         return data.aligned(aligned.rows, self.agreement.plan).features
 
     def _drawn(self, name: str, generator: np.random.Generator) -> FloatArray:
@@ -162,7 +160,7 @@ class ClearSessions:
         return PartyModel(self.agreement, name, self._features[name], LinearPart(weights), 1, b"", labels)
 
     def _disclosed(self, model: PartyModel) -> Part:
-        has_part = bool(model.part.arrays()["weights"].any())
+        has_part = any(array.any() for array in model.part.arrays().values())
         return model.disclosed_by(self._defences[model.name]) if has_part else model.part
 
     def _auxiliary(self, models: Mapping[str, PartyModel], known: IntArray) -> AuxiliaryRows:
@@ -213,7 +211,7 @@ def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder,
     agreement = folder.record(Role.ACTIVE).agreement
     if limit is None or agreement is None or not any(one.batch == 0 for one in outcomes):
         return
-    if mounted := labels_of(plan.request.attacks, plan.request.levels, limit):
+    if mounted := labels_of(plan.request.adversary.attacks, plan.request.adversary.levels, limit):
         sessions = ClearSessions(tables, plan.recipe.parties, agreement)
         limit = replace(limit, records=len(sessions.training_rows))
         with _logged(run.logs / "auditor.log"):
@@ -260,7 +258,7 @@ def _seen_of_all(
         sessions.models({name: folder.weights(name).weights for name in names}),
         rows,
         known,
-        scores=_delivered(folder, rows),
+        scores=_delivered(folder, sessions.agreement, rows),
         moments=read_moments(run.prior_knowledge),
     )
     return replace(last, earlier=tuple(earlier))
@@ -272,11 +270,11 @@ def _asked_alone(limit: SessionLimit) -> Iterator[str]:
         yield from [party.name] * (party.sessions - 1)
 
 
-def _delivered(folder: RunFolder, rows: IntArray) -> FloatArray:
+def _delivered(folder: RunFolder, agreement: Agreement, rows: IntArray) -> FloatArray:
     """The audited session's scores of these rows, as the active party got them."""
-    record = folder.record(Role.ACTIVE)
-    place = {row: number for number, row in enumerate(record.test_rows or ())}
-    return np.array(record.test_scores)[[place[row] for row in rows.tolist()]]
+    tested = folder.delivered_scores(agreement)
+    place = {row: number for number, row in enumerate(tested.rows.tolist())}
+    return tested.scores[[place[row] for row in rows.tolist()]]
 
 
 def _attacked(

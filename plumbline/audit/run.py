@@ -18,21 +18,21 @@ from attacks import spec_of
 from defences import defence_class
 from plumbline.audit.candidates import most_trials, read_trials, try_defences
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
+from plumbline.audit.console import print_findings
 from plumbline.audit.federating import run_federation
-from plumbline.audit.planning.applicable import labels_of
-from plumbline.audit.planning.plan import AuditPlan, candidates, plan_audit
+from plumbline.audit.planning.plan import AuditPlan, candidates, labels_of, plan_audit
 from plumbline.audit.report.page import write_report
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.runs.folder import AuditFolder
-from plumbline.audit.runs.run_facts import new_run, read_facts, write_duration, write_plan
-from plumbline.audit.runs.run_status import run_at_work
-from plumbline.audit.tables import JoinedTables, examined_and_shown
-from plumbline.audit.verdict import print_findings
+from plumbline.audit.runs.folder import AuditFolder, new_run, read_facts, run_at_work, write_duration, write_plan
+from plumbline.audit.tables import JoinedTables, examine_tables, print_tables
 from plumbline.job_progress import NoProgress, RunProgress, duration_words, shown_progress
 from plumbline.judge import Progress
 from plumbline.judge.findings import Findings, read_findings, recommendation_words
 from services.common.durable import write_durably
 from services.common.settings import settings_of
+
+# A run that takes longer begins when its owner says so.
+LONG_SECONDS = 600.0
 
 
 class NotBegun(ValueError):
@@ -56,7 +56,7 @@ def audited(request: AuditRequest, console: Console) -> tuple[AuditFolder, Findi
     """
     start = time.perf_counter()
     plan, tables = prepare(request, console)
-    if request.dry_run or not is_agreed(console, plan):
+    if request.output.dry_run or not is_agreed(console, plan):
         raise NotBegun("Nothing was run: this was the plan.")
     run = new_run(plan)
     with run_at_work(run.path):
@@ -65,11 +65,11 @@ def audited(request: AuditRequest, console: Console) -> tuple[AuditFolder, Findi
             run_federation(plan, tables, run, progress)
             progress.stage("judging")
             findings = judged(run, plan.request, lambda what, done, of: progress.at(done, of, what))
-            if request.try_defences:
+            if request.federation.try_defences:
                 findings = replace(findings, trials=try_defences(plan, tables, run, findings, progress))
             progress.stage("writing the report")
             write_findings(run, findings, write_duration(run, time.perf_counter() - start))
-        print_findings(console, findings, time.perf_counter() - start, plan.request.verbosity)
+        print_findings(console, findings, time.perf_counter() - start, request.output.verbosity)
         if words := recommendation_words(findings.trials):
             console.print(words, highlight=False)
         console.print(f"Report: {run.report}", highlight=False)
@@ -82,18 +82,23 @@ def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedT
     Raises ValueError for tables that can't be used, and for a request that can't work.
     """
     # A mistake in them is told before tables are read; those of attacks and defences wait for what is mounted.
-    settings_of({name: value for name, value in request.settings.items() if not name.endswith("_options")})
-    own_data = examined_and_shown(request, console)
-    recipe = candidates(request).recipe(own_data).checked()
-    tables = JoinedTables(recipe.parties)
-    plan = plan_audit(request, recipe, tables, own_data)
-    if request.verbosity != "quiet":
+    settings = request.federation.settings
+    settings_of({name: value for name, value in settings.items() if not name.endswith("_options")})
+    # What else is asked for is checked, and refused, with the whole recipe.
+    own = request.federation.said("table_megabytes", "table_columns", "table_cells", "encoder", "pad_widths")
+    examined, is_quiet = examine_tables(request.tables, own.table_limits), request.output.verbosity == "quiet"
+    if examined.tables and not is_quiet:
+        print_tables(console, examined, None if own.pad_widths else own.encoder)
+    recipe = candidates(request).recipe(examined.settings).checked()
+    tables = JoinedTables(recipe.parties, examined.tables)
+    plan = plan_audit(request, recipe, tables)
+    if not is_quiet:
         print_plan(console, plan)
     return plan, tables
 
 
 def _shown(plan: AuditPlan, console: Console) -> AbstractContextManager[RunProgress]:
-    if plan.request.verbosity == "quiet":
+    if plan.request.output.verbosity == "quiet":
         return nullcontext(NoProgress())
     return shown_progress(console, expected=plan.workload.attacks)
 
@@ -111,12 +116,12 @@ def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = 
     Raises:
         RunFolderError: where something of it is missing or broken.
     """
-    plan = read_facts(run).get("plan", {})
+    plan, parties, defences = read_facts(run).get("plan", {}), request.tables, request.federation.defences
     findings = read_findings(
-        run.parties, request.passive_names, request.title, titles=request.titles, progress=progress
+        run.parties, parties.passive_names, request.title, titles=parties.titles, progress=progress
     )
     summary = findings.summary
-    if in_lab := tuple(name for name in request.defences if "lab" in getattr(defence_class(name).spec, "sits", ())):
+    if in_lab := tuple(name for name in defences if "lab" in getattr(defence_class(name).spec, "sits", ())):
         # Nobody in the federation applied it, so that no party's record has it.
         summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
     if not summary.agreement.plan.is_encrypted and "why" in plan:
@@ -152,10 +157,6 @@ def report_again(run: AuditFolder) -> Findings:
     return findings
 
 
-# A run that takes longer begins when its owner says so.
-LONG_SECONDS = 600.0
-
-
 def print_plan(console: Console, plan: AuditPlan) -> None:
     """Show what will run, under which cipher and why, and how long each stage takes."""
     table = Table(title=f"The plan: about {duration_words(plan.forecast.seconds)} in all")
@@ -171,15 +172,16 @@ def print_plan(console: Console, plan: AuditPlan) -> None:
 
 def plan_sentences(plan: AuditPlan) -> Iterator[str]:
     """Say why this cipher, which attacks run and which don't, and what is not measured."""
+    adversary = plan.request.adversary
     yield f"Cipher {plan.cipher.cipher}: {plan.cipher.why}"
-    if attacks := plan.request.attacks:
-        yield f"Attacks: {', '.join(attacks)}."
-    if plan.request.attacks_predictions and plan.attacked < plan.test_records:
+    if adversary.attacks:
+        yield f"Attacks: {', '.join(adversary.attacks)}."
+    if adversary.attacks_predictions and plan.attacked < plan.test_records:
         yield (
             f"They reconstruct {plan.attacked:,} of the {plan.test_records:,} test records; "
             f"--set attacked_records={plan.test_records} takes all."
         )
-    if plan.limit is not None and (together := labels_of(plan.request.attacks, plan.request.levels, plan.limit)):
+    if plan.limit is not None and (together := labels_of(adversary.attacks, adversary.levels, plan.limit)):
         names = " and ".join(dict.fromkeys(name for name, _ in together.values()))
         yield (
             f"Afterwards {names} puts {plan.limit.sessions} sessions about the same records together, the most "
@@ -187,13 +189,14 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
         )
     if plan.left_out:
         yield f"Left out: {'; '.join(_left_out_by_reason(plan))}."
-    if plan.request.try_defences:
+    if plan.request.federation.try_defences:
+        most = most_trials(plan.request)
         each = sum(stage.seconds for stage in plan.forecast.stages if not _is_encrypted(plan, stage.name))
         yield (
-            f"If anything leaks, up to {most_trials(plan.request)} defences are tried afterwards, each in a federation "
-            f"of its own over the same tables, split and seeds, in the clear: about {duration_words(each)} each."
+            f"If anything leaks, up to {most} defences are tried afterwards, each in a federation of its "
+            f"own over the same tables, split and seeds, in the clear: about {duration_words(each)} each."
         )
-        replacing = any(spec_of(name).conduct == "replaces_messages" for name in plan.request.attacks)
+        replacing = any(spec_of(name).conduct == "replaces_messages" for name in adversary.attacks)
         if plan.cipher.is_encrypted and replacing:
             yield (
                 "Where an attack on ciphertexts tells labels, they train under Paillier as well: about "
@@ -209,7 +212,7 @@ def _is_encrypted(plan: AuditPlan, stage: str) -> bool:
 
 def is_agreed(console: Console, plan: AuditPlan) -> bool:
     """Whether a run may begin: a long one is asked about where somebody can answer, unless the request says yes."""
-    if plan.forecast.seconds <= LONG_SECONDS or plan.request.assume_yes or not console.is_interactive:
+    if plan.forecast.seconds <= LONG_SECONDS or plan.request.output.assume_yes or not console.is_interactive:
         return True
     question = f"This takes about {duration_words(plan.forecast.seconds)}. Begin?"
     return Confirm.ask(question, console=console, default=True)

@@ -63,8 +63,7 @@ def compare(
 
     Example: plumbline runs compare 20260101-120000-bank latest
     """
-    from plumbline.audit.runs.past_runs import find_run
-    from plumbline.audit.runs.run_comparison import compare_runs
+    from plumbline.audit.runs.past_runs import compare_runs, find_run
 
     with plain_errors():
         folders = [find_run(name, runs).path for name in (first, second)]

@@ -466,29 +466,22 @@ class _Judge:
         within = 1 - misses(truth.cells, estimate, self._evidence.tolerance).mean(axis=0)
         coverage = self._coverage(finding.attack)
         levels = self._levels(finding, comparison)
-        plain = [self._column(index, estimate[:, index], error) for index, error in enumerate(errors)]
         return tuple(
-            replace(
-                one,
+            ColumnLeakage(
+                party=truth.owners[index],
+                column=truth.names[index],
+                mse=error,
+                half=mse_per_feature(cells, np.full_like(cells, 0.5)),
+                zero=mse_per_feature(cells, np.zeros_like(cells)),
+                correlation=float(truth.correlation[index]),
+                entropy=truth.entropies[index],
+                remaining_entropy=truth.remaining_entropy(index, estimate[:, index]),
                 r_squared=None if np.isnan(explained[index]) else float(explained[index]),
                 within=float(within[index]),
                 coverage=None if coverage is None else float(coverage[index]),
                 levels=levels[index],
             )
-            for index, one in enumerate(plain)
-        )
-
-    def _column(self, index: int, estimate: FloatArray, error: Interval) -> ColumnLeakage:
-        cells = self._truth.cells[:, index]
-        return ColumnLeakage(
-            party=self._truth.owners[index],
-            column=self._truth.names[index],
-            mse=error,
-            half=mse_per_feature(cells, np.full_like(cells, 0.5)),
-            zero=mse_per_feature(cells, np.zeros_like(cells)),
-            correlation=float(self._truth.correlation[index]),
-            entropy=self._truth.entropies[index],
-            remaining_entropy=self._truth.remaining_entropy(index, estimate),
+            for index, (error, cells) in enumerate(zip(errors, truth.cells.T, strict=True))
         )
 
     def _levels(self, finding: AttackFinding, comparison: Comparison) -> list[tuple[LevelVerdict, ...]]:

@@ -6,13 +6,22 @@ from dataclasses import dataclass
 from attacks.base import NEEDS
 from attacks.registry import REPLACING
 from plumbline.judge.answer import (
+    KNOWING_MORE,
+    ONCE_IT_KNOWS,
     Answer,
     ColumnAnswer,
     Light,
     PartyAnswer,
+    column_sentence,
+    label_sentences,
     light_of,
     light_of_column,
     light_of_training,
+    listed,
+    once_it_knows,
+    percent,
+    short,
+    together,
     worst,
 )
 from plumbline.judge.evidence import SourceVerdict
@@ -20,17 +29,6 @@ from plumbline.judge.federation_part import HEADLINE, at
 from plumbline.judge.predictions import LEAST_RECORDS, AttackFinding, PredictionFindings
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
-from plumbline.judge.words import (
-    KNOWING_MORE,
-    ONCE_IT_KNOWS,
-    column_sentence,
-    label_sentences,
-    listed,
-    once_it_knows,
-    percent,
-    short,
-    together,
-)
 from services.common.run_records import FAILED
 from services.common.session_limit import SessionLimit
 from vfl.data.faults import counted

@@ -20,7 +20,7 @@ from services.common.alignment import alignment_context, alignment_refusals
 from services.common.errors import InvalidMessage, described, is_expected, log_unexpected
 from services.common.identity import Role
 from services.common.meters import StageTimer
-from services.common.run_records import EpochRecord
+from services.common.run_records import DeliveredScores, EpochRecord
 from services.party.consent import check_as_opened
 from services.party.context import Coordinator, PartyContext
 from services.party.ending import Ending
@@ -290,13 +290,12 @@ class Job:
         return log_loss(self._scoring.scores(training, rows.tolist()), training.model.labels_of(rows))
 
     def _test(self, training: PartyTraining) -> FloatArray:
-        """Score the test rows over the session and write them, with the labels, to this party's own record."""
+        """Score the test rows over the session and write them, with the labels, to this party's own folder."""
         rows = training.rows.test
         scores, labels = self._scoring.scores(training, rows.tolist()), training.model.labels_of(rows)
         self._ending.check()
         self.quality = ScoreQuality.of(scores, labels)
-        self._record.note(test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=labels.tolist())
-        self._record.finish(training.model.part)
+        self._record.finish(training.model.part, DeliveredScores(rows, scores, labels))
         return scores
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:

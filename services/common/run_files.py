@@ -168,7 +168,11 @@ def read_arrays(path: Path, missing: str = AGAIN) -> dict[str, NDArray[Any]]:
 
 def arrays_as(kind: type[T], path: Path, missing: str = AGAIN) -> T:
     """Read an .npz file as a dataclass whose fields each have an ``ArraySpec``. Raises RunFolderError."""
-    arrays = read_arrays(path, missing)
+    return fields_of(kind, read_arrays(path, missing), path)
+
+
+def fields_of(kind: type[T], arrays: Mapping[str, NDArray[Any]], path: Path) -> T:
+    """A file's arrays as a dataclass whose fields each have an ``ArraySpec``. Raises RunFolderError."""
     names = {one.name: one.default for one in fields(kind)}  # type: ignore[arg-type]
     if lacking := [name for name, default in names.items() if default is MISSING and name not in arrays]:
         raise RunFolderError(f"{path} is broken: it lacks the array {' and '.join(lacking)}. {AGAIN}")

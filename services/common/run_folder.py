@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.recovered_values import ROWS_OF, VALUES_OF
+from services.common.agreement import Agreement
 from services.common.durable import write_durably
 from services.common.errors import FederationError, one_line
 from services.common.identity import Role
@@ -24,6 +25,7 @@ from services.common.run_files import (
     RunFolderError,
     arrays_as,
     check_arrays,
+    fields_of,
     parsed,
     read_arrays,
     read_json,
@@ -31,6 +33,7 @@ from services.common.run_files import (
 from services.common.run_records import (
     SCHEMA,
     DefencePrediction,
+    DeliveredScores,
     Estimates,
     FoundLabels,
     FoundValues,
@@ -135,6 +138,31 @@ class RunFolder:
 
     def _weights_file(self, party: str) -> Path:
         return self._at(f"{party}-weights.npz")
+
+    def write_delivered_scores(self, party: str, tested: DeliveredScores) -> None:
+        """Write ``<party>-test-scores.npz``."""
+        _write_arrays(self._scores_file(party), vars(tested))
+
+    def delivered_scores(self, agreement: Agreement) -> DeliveredScores:
+        """Read ``<party>-test-scores.npz`` of the active party, or what older runs have in its record.
+
+        Empty where the session tested nothing.
+        """
+        party, classes = agreement.active.name, agreement.classes
+        path = self._scores_file(party)
+        if os.path.lexists(path):
+            tested = arrays_as(DeliveredScores, path)
+        else:
+            path = self._record_file(party)
+            tested = _scores_in(read_json(path, _NO_RECORD), classes, path)
+        if tested.scores.shape[1] != classes or (tested.labels >= classes).any():
+            raise RunFolderError(f"{path} is broken: its test records have other classes than the session's. {AGAIN}")
+        if (tested.rows >= agreement.active.aligned_rows).any():
+            raise RunFolderError(f"{path} is broken: it names test records beyond the aligned ones. {AGAIN}")
+        return tested
+
+    def _scores_file(self, party: str) -> Path:
+        return self._at(f"{party}-test-scores.npz")
 
     def write_features(self, party: str, features: PartyFeatures) -> None:
         """Write ``<party>-features.npz``."""
@@ -257,6 +285,17 @@ def _parsed(kind: type[T], content: Any, path: Path) -> T:
             "read it with the version that wrote it, or run it again."
         )
     return cast(T, parsed(kind, content, path))
+
+
+def _scores_in(record: Mapping[str, Any], classes: int, path: Path) -> DeliveredScores:
+    """The test scores that an older run's record holds; none of one that has a file for them, or tested nothing."""
+    if "test_rows" not in record:
+        return DeliveredScores(np.empty(0, np.int64), np.empty((0, classes)), np.empty(0, np.int64))
+    try:
+        arrays = {name: np.asarray(record.get(f"test_{name}")) for name in ("rows", "scores", "labels")}
+    except ValueError as error:
+        raise RunFolderError(f"{path} is broken: its test records aren't alike. {AGAIN}") from error
+    return fields_of(DeliveredScores, arrays, path)
 
 
 def _parsed_list(kind: type[T], path: Path) -> tuple[T, ...]:

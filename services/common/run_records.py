@@ -34,7 +34,6 @@ AttackStatus = Literal["done", "not applicable", "failed"]
 # Of what a file says: no count is negative or beyond 64 bits, and no duration endless.
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Score = Annotated[float, Field(allow_inf_nan=False)]
 _Label = Annotated[str, Field(min_length=1, max_length=1_000, pattern=r"^[^/\\\x00]*$")]
 
 
@@ -133,9 +132,6 @@ class PartyRecord:
         epochs: every epoch in order; the active party's.
         kept_epoch: number of the epoch whose weights were kept; the active party's.
         validation_rows: number of validation rows; the active party's.
-        test_rows: test records, (n,), as rows of the common order; the active party's.
-        test_scores: their confidence scores, (n, classes), as delivered.
-        test_labels: their classes, (n,), as indices into ``class_names``.
         bytes_by_message: bytes that this party sent and received, by call and message, as serialised.
         peak_memory_bytes: largest resident size of the process.
     """
@@ -157,29 +153,18 @@ class PartyRecord:
     epochs: tuple[EpochRecord, ...] | None = None
     kept_epoch: Count | None = None
     validation_rows: Count | None = None
-    test_rows: tuple[Count, ...] | None = None
-    test_scores: tuple[tuple[_Score, ...], ...] | None = None
-    test_labels: tuple[Count, ...] | None = None
     bytes_by_message: dict[str, Count]
     peak_memory_bytes: Count
 
     def check(self) -> None:
-        """Raises ValueError, a sentence, where terms can't be or what is said of test records contradicts itself."""
+        """Raises ValueError, a sentence, where terms can't be or what is said contradicts them."""
         if self.agreement is None:
             return
         self.agreement.check_all()
         if self.agreement.plan.batch_size == 0:
             raise ValueError("Its session has no batch size.")
-        rows, classes = self.agreement.active.aligned_rows, self.agreement.classes
-        labels, scores = self.test_labels or (), self.test_scores or ()
-        if not len(labels) == len(scores) == len(self.test_rows or ()):
-            raise ValueError("It has other numbers of test records, of their scores and of their labels.")
-        if any(len(one) != classes for one in scores) or any(one >= classes for one in labels):
-            raise ValueError(f"Its test records have other classes than the session's {classes}.")
-        if any(one >= rows for one in self.test_rows or ()):
-            raise ValueError(f"It names test records beyond the {rows} aligned ones.")
-        if self.class_names is not None and len(self.class_names) != classes:
-            raise ValueError(f"It names {len(self.class_names)} classes, and the session has {classes}.")
+        if self.class_names is not None and len(self.class_names) != self.agreement.classes:
+            raise ValueError(f"It names {len(self.class_names)} classes, and the session has {self.agreement.classes}.")
         if self.kept_epoch and self.kept_epoch >= len(self.epochs or ()):
             raise ValueError("It kept an epoch that wasn't trained.")
 
@@ -265,6 +250,21 @@ class PartyWeights:
 
     weights: Annotated[FloatArray, ArraySpec("d columns")]
     features: Annotated[NDArray[np.str_], _NAMES]
+
+
+@dataclass(frozen=True, eq=False)
+class DeliveredScores:
+    """``<party>-test-scores.npz``: the active party's test records, as the coordinator scored them.
+
+    Attributes:
+        rows: (n,) of the common order.
+        scores: (n, classes) confidence scores, as delivered.
+        labels: (n,) classes, as indices into ``class_names``.
+    """
+
+    rows: Annotated[IntArray, ArraySpec("n", "iu", 0, limits.ALIGNED_ROWS)]
+    scores: Annotated[FloatArray, ArraySpec("n classes")]
+    labels: Annotated[IntArray, ArraySpec("n", "iu", 0, limits.CLASSES)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,15 @@ from pydantic_settings import (
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role, role_of
-from services.common.setting_texts import as_text, from_json, is_address, listed, pairs
+from services.common.setting_texts import (
+    as_text,
+    attacks_labelled,
+    from_json,
+    is_address,
+    listed,
+    listed_labels,
+    pairs,
+)
 from vfl.data.columns import ENCODINGS, Encoding
 from vfl.data.table_limits import TableLimits
 from vfl.learning.linear.initialisation import Initialisation
@@ -170,7 +178,7 @@ class Settings(BaseSettings):
 
     model: Path | None = Field(None, description="This party's part of a model trained elsewhere; nothing is trained.")
     disclose: bool = Field(False, description="Passive party: disclose parameters after training (white box).")
-    attacks: Annotated[tuple[str, ...], NoDecode] = Field((), description="Attacks to mount here, NAME,NAME.")
+    attacks: Annotated[tuple[str, ...], NoDecode] = Field((), description="Attacks to mount here: NAME,gia(init=half).")
     attack_options: Annotated[dict[str, AttackOptions], NoDecode] = Field(
         default_factory=dict,
         description='Their options as JSON: {"gia": {"init": "half"}}; a list of objects mounts an attack for each.',
@@ -250,6 +258,17 @@ class Settings(BaseSettings):
                 raise ValueError(f"expected NAME=HOST:PORT, got {entry!r}")
             peers[name.strip()] = address.strip()
         return peers
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_labels(cls, values: Any) -> Any:
+        """Attacks may have their options behind their names, as in reports."""
+        attacks, options = values.get("attacks", ()), values.get("attack_options", {})
+        labels = listed_labels(attacks) if isinstance(attacks, str) else attacks
+        if not any("(" in str(label) for label in labels):
+            return values
+        names, merged = attacks_labelled(labels, cls._parse_options(options))
+        return {**values, "attacks": names, "attack_options": merged}
 
     @field_validator("attacks", "defences", mode="before")
     @classmethod

@@ -246,19 +246,24 @@ class PartyData:
         return hash_of_table(self.table, self.encoder, self.has_bias, *(["padded"] if self.pads_widths else []))
 
 
-def load_party_data(settings: Settings, *, with_bias: bool) -> PartyData:
-    """Load the table that PLUMBLINE_DATA names and decide what its columns become; ``with_bias`` adds the feature 1.
+def load_party_data(settings: Settings, *, with_bias: bool, table: TypedTable | None = None) -> PartyData:
+    """Load the table that PLUMBLINE_DATA names and decide what its columns become.
+
+    Args:
+        settings: the party's.
+        with_bias: adds the feature 1.
+        table: that table, where it was read before as these settings say.
 
     Raises:
         ValueError: with what to do about a table or data set that can't be used.
     """
-    table, simulation = _load(settings)
+    table, simulation = _load(settings, table)
     if not table.kept:
         raise SettingsError("Every column of this party's table is left out: see PLUMBLINE_COLUMNS and PLUMBLINE_DROP.")
     return PartyData(table, settings.encoder, with_bias, simulation, pads_widths=settings.pad_widths)
 
 
-def _load(settings: Settings) -> tuple[TypedTable, tuple[str, ...]]:
+def _load(settings: Settings, table: TypedTable | None) -> tuple[TypedTable, tuple[str, ...]]:
     if settings.data in DATASETS:
         _check_registered(settings)
         index, _, parties = (settings.share or "1/2").partition("/")
@@ -269,7 +274,7 @@ def _load(settings: Settings) -> tuple[TypedTable, tuple[str, ...]]:
         raise SettingsError(
             "PLUMBLINE_WHOLE_ROW_UNIT_NORM simulates what no real party can do: it is for registered data sets only."
         )
-    return own_table(settings), ()
+    return own_table(settings) if table is None else table, ()
 
 
 def own_table(settings: Settings) -> TypedTable:

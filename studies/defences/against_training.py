@@ -171,7 +171,7 @@ def _request(setting: Setting, trial: LiveTrial, folder: Path) -> AuditRequest:
         settings["residual_integer_bits"] = residual_integer_bits(
             {}, epochs=epochs, steps=steps, rows=batch, learning_rate=_LEARNING_RATE
         )
-    return AuditRequest(**common, settings={**settings, "defence_options": dict(trial.options)})
+    return AuditRequest.of(**common, settings={**settings, "defence_options": dict(trial.options)})
 
 
 def _write_tables(folder: Path) -> None:

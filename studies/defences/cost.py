@@ -131,7 +131,7 @@ def _run(trial: _Trial) -> LiveRun:
         settings["defence_options"] = {trial.defence: dict(trial.options)}
     # An attack in its service makes the passive party disclose, as some defences need; half costs nothing.
     return run_live(
-        AuditRequest(
+        AuditRequest.of(
             data=DATASET,
             name="figures",
             attacks=("half",),

@@ -221,7 +221,7 @@ def _request(epoch: _Epoch, plan: AuxiliaryPlan | None, folder: Path) -> AuditRe
         "record_features": True,
         **attack,
     }
-    return AuditRequest(
+    return AuditRequest.of(
         active=str(files[0]),
         passive=(str(files[1]),),
         label="label",
@@ -267,7 +267,7 @@ def _of_wire(parties: RunFolder, epoch: _Epoch, *, attacked: bool) -> dict[str, 
 
 def _simulated(epoch: _Epoch, request: AuditRequest) -> tuple[dict[str, Any], FloatArray]:
     """The same epoch in float64, and its weights: (d + 1, 1), in units in which they are first order."""
-    settings, width = request.recipe().checked().parties, epoch.features.shape[1]
+    settings, width = request.recipe(request.tables.party_settings).checked().parties, epoch.features.shape[1]
     start = [
         initial_weights(
             epoch.terms.initialisation,
@@ -278,7 +278,7 @@ def _simulated(epoch: _Epoch, request: AuditRequest) -> tuple[dict[str, Any], Fl
         )
         for name, features in ((_ACTIVE, epoch.active), (_PASSIVE, width - epoch.active))
     ]
-    by_step: list[float] = []
+    rate, by_step = cast("float", request.federation.settings["learning_rate"]), list[float]()
 
     def observe(rows: IntArray, _: FloatArray, seen: FloatArray, __: FloatArray) -> None:
         by_step.append(float(((seen[:, 0] < 0) == (epoch.labels[rows] == 1)).mean()))
@@ -287,7 +287,7 @@ def _simulated(epoch: _Epoch, request: AuditRequest) -> tuple[dict[str, Any], Fl
         epoch.features,
         epoch.labels,
         Starts(np.vstack(start), np.zeros(1, dtype=np.int64)),
-        GradientDescent(epoch.schedule, epochs=1, learning_rate=cast("float", request.settings["learning_rate"])),
+        GradientDescent(epoch.schedule, epochs=1, learning_rate=rate),
         test=epoch.test_rows,
         watch=Watch(step=observe),
     )

@@ -22,6 +22,8 @@ from services.common.agreement import Agreement, PartyDescription, ProposedTerms
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
+from services.common.run_folder import RunFolder
+from services.common.run_records import DeliveredScores
 from services.common.scores import PartialScores
 from services.common.settings import Settings, load_settings
 from services.coordinator.sessions import Sessions
@@ -186,6 +188,13 @@ class House:
     def opened(self) -> str:
         """A session that the active party has opened, and nobody has joined."""
         return self.sessions.open(ACTIVE, self.settings.plan(), 2, tuple(self.passive))
+
+    def tested(self) -> DeliveredScores:
+        """The active party's test records of the last session."""
+        folder = RunFolder(self.folder)
+        agreement = folder.record("active").agreement
+        assert agreement is not None
+        return folder.delivered_scores(agreement)
 
     def record(self, name: str = "active") -> dict[str, Any]:
         content: dict[str, Any] = json.loads((self.folder / f"{name}.json").read_text())

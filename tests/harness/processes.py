@@ -53,8 +53,8 @@ _INSTANCES: defaultdict[str, str] = defaultdict(lambda: secrets.token_hex(16))
 
 def local_processes(folder: Path, *, data: str = "breast_cancer", parties: int = 2, **settings: Any) -> LocalProcesses:
     """Processes of a registered data set's federation, not started; their records go to ``folder``/parties."""
-    request = AuditRequest(data=data, parties=parties, settings=settings)
-    return LocalProcesses(folder, request.recipe().checked().settings(folder / "parties"))
+    request = AuditRequest.of(data=data, parties=parties, settings=settings)
+    return LocalProcesses(folder, request.recipe(request.tables.party_settings).checked().settings(folder / "parties"))
 
 
 @contextmanager

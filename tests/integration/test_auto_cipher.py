@@ -16,7 +16,7 @@ from plumbline.audit.runs.folder import AuditFolder
 def test_in_the_clear_by_choice_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "PATIENCE_SECONDS", 0.0)
     console = Console(file=io.StringIO(), width=400)
-    request = AuditRequest(
+    request = AuditRequest.of(
         data="wine", runs=tmp_path, attacks=("half_star", "auxiliary_ciphertext"), settings={"epochs": 2}
     )
     run = AuditFolder(run_audit(request, console))

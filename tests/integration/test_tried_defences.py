@@ -22,7 +22,7 @@ def test_a_leak_is_tried_on_and_the_cheapest_that_holds_is_named(
     monkeypatch.setattr(candidates, "_OF_SCORES", (Candidate(("class_label",)),))
     monkeypatch.setattr(candidates, "find_spec", lambda name: None)
     output = io.StringIO()
-    request = AuditRequest(
+    request = AuditRequest.of(
         data="breast_cancer",
         attacks=("half_star",),
         cipher="plain",

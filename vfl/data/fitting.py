@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import OrdinalEncoder
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.widths import BYTE
@@ -22,36 +18,6 @@ from vfl.data.columns import UNSEEN_CODE, ColumnPlan, EncodedColumn, FeatureKind
 from vfl.data.encoders import Encoder, EncoderKind, fit_encoder, rows_to_unit_norm
 from vfl.data.grids import UNIT_GRID, Grid, grid_of
 from vfl.data.typed_tables import TypedTable
-
-
-class FrequencyCodes(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A scikit-learn transformer of one column of text: 0 for the rarest value up to k - 1 for the most frequent one.
-
-    Equally frequent values come in the order of their letters. A value unseen when fitting is UNSEEN_CODE; a missing
-    one gets the median code. No label is looked at.
-    """
-
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Count the values of X, (n, 1) text objects with NaN for missing."""
-        cells = np.asarray(X, dtype=object)
-        present = np.array([cell for cell in cells[:, 0] if isinstance(cell, str)], dtype=object)
-        values, counts = np.unique(present.astype(str), return_counts=True)
-        order = np.lexsort((values, counts))
-        # A column without any value: one that no cell has.
-        known = values[order].astype(object) if len(values) else np.array([""], dtype=object)
-        self._codes = OrdinalEncoder(
-            categories=[[*known, np.nan]], handle_unknown="use_encoded_value", unknown_value=UNSEEN_CODE
-        )
-        self._gaps = SimpleImputer(strategy="median", keep_empty_features=True)
-        self._gaps.fit(self._codes.fit_transform(cells))
-        return self
-
-    def transform(self, X: Any) -> FloatArray:
-        """Make (n, 1) codes of X."""
-        cells: NDArray[np.object_] = np.asarray(X, dtype=object)
-        made: FloatArray = self._gaps.transform(self._codes.transform(cells))
-        return made
-
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -222,7 +188,7 @@ def _step(plan: ColumnPlan, values: _Values) -> Any:
     from sklearn.pipeline import make_union
     from sklearn.preprocessing import OneHotEncoder
 
-    from vfl.data.fitting import FrequencyCodes
+    from vfl.data.frequency_codes import FrequencyCodes
 
     if plan.encoding == "onehot":
         # A gap is a category of its own here: its feature is the indicator.

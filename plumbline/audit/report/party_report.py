@@ -155,14 +155,13 @@ def write_party_report(path: Path, view: PartyView) -> None:
 
 
 def _active_view(folder: RunFolder, party: str, record: PartyRecord, agreement: Agreement) -> PartyView:
-    labels = np.array(record.test_labels or (), dtype=np.int64)
-    scores = np.array(record.test_scores or (), dtype=np.float64).reshape(len(labels), -1)
+    tested = folder.delivered_scores(agreement)
     return PartyView(
         party,
         True,
         agreement,
         record,
-        quality=ScoreQuality.of(scores, labels),
+        quality=ScoreQuality.of(tested.scores, tested.labels),
         claims=tuple(_claims(folder)),
         on_training=folder.training_outcomes(),
     )

@@ -105,6 +105,15 @@ def test_an_exception_is_counted_as_one_and_only_where_it_may_be(
     assert not compare("wine-installed", old, other).same
 
 
+def test_a_plan_that_trains_nothing_may_lack_options_of_training(tmp_path: Path) -> None:
+    old, new = write(tmp_path / "old"), write(tmp_path / "new")
+    for run, rate in ((old, {"learning_rate": 0.1, "l2": 0.0}), (new, {})):
+        record = {"agreement": {"plan": {"epochs": 3, **rate}}}
+        (run / "parties" / "active.json").write_text(json.dumps(record))
+    assert compare("credit-installed", old, new).same
+    assert not compare("credit-plain", old, new).same
+
+
 @pytest.mark.parametrize(("scores", "same"), [([[0.25, 0.75]], True), ([[0.25, 0.5]], False)])
 def test_what_moved_to_another_file_is_compared_there(tmp_path: Path, scores: list[list[float]], same: bool) -> None:
     old, new = write(tmp_path / "old"), write(tmp_path / "new")

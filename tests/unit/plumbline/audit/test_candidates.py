@@ -29,7 +29,7 @@ from tests.harness.documented_plugin import install
 from tests.harness.findings import attack, column, findings, levels
 from tests.harness.reported import findings_of, made_run
 
-REQUEST = AuditRequest(data="breast_cancer", attacks=("half_star",), settings={"epochs": 1})
+REQUEST = AuditRequest.of(data="breast_cancer", attacks=("half_star",), settings={"epochs": 1})
 LEAKS, SAFE = levels("half_star", 0.02), levels("half_star", 0.2)
 
 
@@ -76,7 +76,7 @@ def test_a_defence_of_another_package_is_tried_as_its_spec_says(
 
 
 def test_what_is_in_place_is_not_tried_again(run: Findings) -> None:
-    request = replace(REQUEST, black_box=True, defences=("class_label",))
+    request = REQUEST.changed(black_box=True, defences=("class_label",))
     found = titles(request, answering(run, columns=True, labels=False))
     assert found[0] == "score_rounding"
     assert not {"black box", "parameter_rotation", "class_label"} & set(found)
@@ -103,13 +103,13 @@ def test_a_leak_that_no_attack_could_be_tried_on_is_not_known_to_be_closed(run: 
 
 
 def test_a_trial_is_the_audit_again_with_its_defence_and_in_the_clear() -> None:
-    request = replace(REQUEST, cipher="paillier", defences=("score_rounding",), try_defences=True)
-    recipe = request.recipe().checked()
+    request = REQUEST.changed(cipher="paillier", defences=("score_rounding",), try_defences=True)
+    recipe = request.recipe(request.tables.party_settings).checked()
     plan = plan_audit(request, recipe, JoinedTables(recipe.parties))
     trial = trial_of(plan, Candidate(("score_noise",), {"score_noise": {"sigma": 0.5}}, black_box=True))
-    assert trial.request.defences == ("score_rounding", "score_noise")
-    assert not trial.request.try_defences
-    assert trial.request.attacks == plan.request.attacks
+    assert trial.request.federation.defences == ("score_rounding", "score_noise")
+    assert not trial.request.federation.try_defences
+    assert trial.request.adversary == replace(plan.request.adversary, black_box=True)
     for name, settings in trial.recipe.parties.items():
         before = plan.recipe.parties[name]
         assert (settings.cipher, settings.seed, settings.private_seed) == ("plain", before.seed, before.private_seed)
@@ -129,11 +129,11 @@ def test_a_leak_of_ciphertexts_is_tried_on_ciphertexts(
     told = TrainingFinding("x", "passive", "", 0.1, "labels", levels=leaks, peers=("active",), conduct=conduct)
     chosen = cipher_of_trials(replace(run, training=(told,)))
     assert chosen == cipher
-    recipe = REQUEST.recipe().checked()
+    recipe = REQUEST.recipe(REQUEST.tables.party_settings).checked()
     plan = plan_audit(REQUEST, recipe, JoinedTables(recipe.parties))
     trial = trial_of(plan, Candidate(("dp_noise",)), chosen)
     assert {settings.cipher for settings in trial.recipe.parties.values()} == {cipher}
-    assert trial.request.cipher == cipher
+    assert trial.request.federation.cipher == cipher
 
 
 def test_nothing_was_tried_where_no_file_says_so_and_another_file_is_refused(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from vfl.learning import split_rows
 
 
 def settings_of(**asked: Any) -> dict[str, Settings]:
-    request = AuditRequest(data="wine", parties=3, attacks=("half_star",), **asked)
-    return request.recipe().checked().settings(Path())
+    request = AuditRequest.of(data="wine", parties=3, attacks=("half_star",), **asked)
+    return request.recipe(request.tables.party_settings).checked().settings(Path())
 
 
 @pytest.mark.parametrize("records", [5, 17, 30])
@@ -89,10 +89,10 @@ def raw_tables(folder: Path) -> dict[str, Settings]:
     for name, frame in frames.items():
         frame.assign(id=ids).to_csv(folder / f"{name}.csv", index=False)
     passive = tuple(str(folder / f"{name}.csv") for name in ("passive-1", "passive-2"))
-    request = AuditRequest(
+    request = AuditRequest.of(
         active=str(folder / "active.csv"), passive=passive, label="y", attacks=("half_star",), settings={"seed": 0}
     )
-    return request.recipe().checked().settings(folder)
+    return request.recipe(request.tables.party_settings).checked().settings(folder)
 
 
 def test_one_hot_groups_are_known_from_the_columns_and_each_partys_own(tmp_path: Path) -> None:
@@ -128,6 +128,6 @@ def test_parties_and_auditor_encode_alike(tmp_path: Path) -> None:
 
 
 def test_columns_are_in_the_agreements_order(tmp_path: Path) -> None:
-    request = AuditRequest(data="wine", parties=12, attacks=("half_star",))
-    joined = JoinedTables(request.recipe().checked().settings(tmp_path))
-    assert tuple(joined.passive_names) == request.passive_names
+    request = AuditRequest.of(data="wine", parties=12, attacks=("half_star",))
+    joined = JoinedTables(request.recipe(request.tables.party_settings).checked().settings(tmp_path))
+    assert tuple(joined.passive_names) == request.tables.passive_names

@@ -5,19 +5,18 @@ import pytest
 
 from plumbline.audit import further_sessions
 from plumbline.audit.further_sessions import ClearSessions
-from plumbline.audit.planning.applicable import labels_of, session_limit
-from plumbline.audit.planning.plan import expected_agreement
+from plumbline.audit.planning.plan import expected_agreement, labels_of, session_limit
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.tables import JoinedTables
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from vfl.arrays import FloatArray
 
-REQUEST = AuditRequest(data="breast_cancer", attacks=("half_star",), cipher="plain")
+REQUEST = AuditRequest.of(data="breast_cancer", attacks=("half_star",), cipher="plain")
 
 
 @pytest.fixture(scope="module")
 def sessions() -> ClearSessions:
-    recipe = REQUEST.recipe().checked()
+    recipe = REQUEST.recipe(REQUEST.tables.party_settings).checked()
     tables = JoinedTables(recipe.parties)
     return ClearSessions(tables, recipe.parties, expected_agreement(recipe, tables, is_trained=True))
 

@@ -99,7 +99,7 @@ def test_json_has_all_of_it_in_one_line(served: Served) -> None:
     assert content["stage"] == "serving"
     assert content["aligned_rows"] == 55
     assert content["job"] is None
-    assert content["test"]["test_rows"] == len(served.home.record()["test_labels"])
+    assert content["test"]["test_rows"] == len(served.home.tested().labels)
     nothing = {"feature_count": None, "answers": None, "binary_features": 0, "byte_features": 0}
     assert content["parties"][2] == {"name": "coordinator", **nothing}
     with Federation.connect(served.address, served.certificates) as federation:

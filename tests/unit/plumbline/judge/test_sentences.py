@@ -13,13 +13,12 @@ import attacks
 from attacks import Conduct
 from attacks.base import NEEDS
 from attacks.registry import REPLACING
-from plumbline.judge.answer import Answer, Light, light_of, light_of_training, worst
+from plumbline.judge.answer import Answer, Light, light_of, light_of_training, listed, percent, worst
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.sentences import answer_of
 from plumbline.judge.training import TrainingFinding
-from plumbline.judge.words import listed, percent
 from services.common.run_folder import RunFolder
 from services.common.run_records import FAILED, NOT_APPLICABLE, PartyRecord
 from tests.harness.judged_runs import (

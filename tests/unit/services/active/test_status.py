@@ -78,9 +78,9 @@ def test_a_job_is_told_stage_by_stage(tmp_path: Path) -> None:
         after = ask()
         assert (after.stage, after.aligned_rows) == ("serving", 55)
         assert not after.HasField("job")
-        record = home.record()
-        right = [row[1] > row[0] for row in record["test_scores"]]
-        accuracy = sum(one == bool(label) for one, label in zip(right, record["test_labels"], strict=True)) / len(right)
+        tested = home.tested()
+        right = (tested.scores[:, 1] > tested.scores[:, 0]) == tested.labels.astype(bool)
+        accuracy = right.mean()
         assert after.test.accuracy == pytest.approx(accuracy)
         assert after.test.test_rows == len(right)
 

@@ -61,7 +61,7 @@ def test_distorted_parameters_are_the_same_whenever_asked_and_scores_are_those_o
             first, again = disclosed(home), disclosed(home)
             np.testing.assert_array_equal(again, first)
             shown.append(first)
-            scores = np.array(home.record()["test_scores"])
+            scores = home.tested().scores
             trained = weights_of(folder, ["passive"])[0]
             outcomes.append((scores, trained))
             # The same in the next session, whose model is the same: another draw would tell more.
@@ -147,7 +147,7 @@ def test_a_transformed_party_trains_on_other_features_and_the_auditor_sees_the_t
             home.train()
             np.testing.assert_array_equal(disclosed(home), weights_of(folder, ["passive"])[0])
             recorded = np.load(folder / "passive-features.npz")["features"]
-            runs.append((weights_of(folder, names_of(2)), np.array(home.record()["test_scores"]), recorded))
+            runs.append((weights_of(folder, names_of(2)), home.tested().scores, recorded))
     # Trained as a party that holds the other features would have.
     for one, other in zip(runs[0][0], runs[1][0], strict=True):
         assert one.tobytes() == other.tobytes()

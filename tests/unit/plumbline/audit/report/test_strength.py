@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from plumbline.audit.report.cards import ColumnEvidence
-from plumbline.audit.report.overview import by_strength
+from plumbline.audit.report.page import by_strength
 from plumbline.judge.answer import ColumnAnswer
 from tests.harness.findings import attack, column, levels
 

@@ -2,12 +2,7 @@
 
 from dataclasses import replace
 
-from plumbline.judge.evidence import CategoryVerdict, ColumnVerdict
-from plumbline.judge.federation_part import LevelVerdict
-from plumbline.judge.measures import Interval
-from plumbline.judge.predictions import PredictionFindings
-from plumbline.judge.training import TrainingFinding
-from plumbline.judge.words import (
+from plumbline.judge.answer import (
     category_name,
     column_name,
     distinct_levels,
@@ -17,6 +12,11 @@ from plumbline.judge.words import (
     ranked,
     verdict_sentences,
 )
+from plumbline.judge.evidence import CategoryVerdict, ColumnVerdict
+from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.measures import Interval
+from plumbline.judge.predictions import PredictionFindings
+from plumbline.judge.training import TrainingFinding
 from tests.harness.findings import attack, column, findings, levels
 
 
