@@ -4,7 +4,6 @@ import inspect
 import shlex
 import sys
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,8 +70,6 @@ def _run(  # the options that all studies have
 
     name = next(name for name, one in STUDIES.items() if one is entry)
     with plain_errors():
-        if find_spec("matplotlib") is None:
-            raise ValueError("Figures are drawn with matplotlib, which isn't here: pip install 'plumbline[figures]'.")
         attacks, defences = plugins_of(brought or ())
         sweep = SweepOptions(store=store, data_dir=data_dir or load_settings().data_dir, workers=workers, dask=dask)
         run = StudyRun(sweep, quick=quick, seed=seed, attacks=attacks, defences=defences, options=own)

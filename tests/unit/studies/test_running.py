@@ -11,9 +11,8 @@ from rich.console import Console
 from plumbline.cells import SweepOptions
 from studies import running
 from studies.catalogue import STUDIES, load_study
-from studies.running import run_study
+from studies.running import StudyProgress, run_study
 from studies.study import StudyRun
-from studies.study_progress import StudyProgress
 from tests.harness.made_up_study import BROKEN, STARVED, STUDY, files_in
 
 RUN = StudyRun(SweepOptions(workers=1), quick=True)

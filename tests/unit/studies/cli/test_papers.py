@@ -63,16 +63,6 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_without_matplotlib_nothing_is_measured_and_it_is_said_how_to_get_it(
-    made_up: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(papers, "find_spec", lambda name: None)
-    status, text = call("defences", "--quick")
-    assert status == 2
-    assert "pip install 'plumbline[figures]'" in text
-    assert not (made_up / "runs").exists()
-
-
 def test_a_run_writes_its_page_and_refreshes_the_index(made_up: Path) -> None:
     status, text = call("defences", "--quick", "--seed", "3", "--section", "numbers", "--with", "imputation")
     assert status == 0
