@@ -127,7 +127,7 @@ class AttackSpec:
             ``level`` (``level_of``).
         sees_scores: False for a guess that no score or parameter enters. It is a baseline, never a verdict.
         reads_channel: whether it works with the view's channel and disclosure itself. Others are mounted once more on
-            what ``attacks.undone`` makes of the view, where a session has defences.
+            what ``attacks.adaptive`` makes of the view, where a session has defences.
         learners: names of the learners whose sessions, or models, it is on; empty for any. To an attack on predictions
             every model without hidden layers is ``linear``.
         seconds: how long it is thought to take on the reference machine (``docs/how-to/how-long.md``).
@@ -199,7 +199,11 @@ class Attack(Protocol):
 
 
 class PredictionAttack(Attack, Protocol):
-    """Estimates features from predictions: a pure function of its view."""
+    """Estimates features from predictions.
+
+    A plugin promises that the estimate follows from the view and the options alone: the same view gives the same
+    numbers, every draw comes from a seed among the options, and no view is changed.
+    """
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
         """Estimate the passive features of every record: (n, d). Raises ViewError when a needed piece is missing."""

@@ -15,7 +15,7 @@ _BUILT_IN = {
     "zero": "attacks.baselines:Zero",
     "random_guess": "attacks.baselines:RandomGuess",
     "half": "attacks.baselines:Half",
-    "imputation": "attacks.bayes.imputation:Imputation",
+    "imputation": "attacks.bayes.records:Imputation",
     "ls": "attacks.equation_solving:LeastSquares",
     "half_star": "attacks.equation_solving:HalfStar",
     "clamped_ls": "attacks.equation_solving:ClampedLeastSquares",
@@ -28,7 +28,7 @@ _BUILT_IN = {
     "shadow": "attacks.shadow:ShadowModel",
     "agnostic": "attacks.agnostic:Agnostic",
     "posterior": "attacks.bayes.posterior:BayesianAdversary",
-    "many_sessions": "attacks.bayes.many_sessions:ManySessions",
+    "many_sessions": "attacks.bayes.posterior:ManySessions",
     "feature_order": "attacks.feature_order:FeatureOrder",
     "label_recovery": "attacks.label_recovery:LabelRecovery",
     "averaged_products": "attacks.averaged_products:AveragedProducts",
@@ -39,7 +39,9 @@ _BUILT_IN = {
 # What an audit mounts unasked: on predictions that a defence changed, and on all sessions that owners allow together.
 ADAPTIVE = "posterior"
 OF_ALL_SESSIONS = "many_sessions"
-# What a reader is told to mount who tried none of their conduct.
+# What complete records tell without a score: the judge measures the others against it.
+FROM_RECORDS = "imputation"
+# What a reader is told to mount who tried none of their conduct; runs from before conduct was written know only them.
 REPLACING = ("auxiliary_ciphertext", "randomiser_channel")
 
 ENTRY_POINT_GROUP = "plumbline.attacks"

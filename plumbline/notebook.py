@@ -68,7 +68,7 @@ class NotebookFindings(Findings):
         try:
             import matplotlib.pyplot as plt
         except ImportError as error:
-            raise ModuleNotFoundError('Matplotlib is not installed: pip install "plumbline[figures]".') from error
+            raise ModuleNotFoundError('Matplotlib is not installed: pip install "plumbline[notebook]".') from error
 
         shown = self.to_frame().head(_MOST_SHOWN)[::-1]
         if axes is None:

@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from vfl.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from studies.study import Study
-
-# What an option of a study may be: its default says which.
-OptionValue: TypeAlias = "bool | int | tuple[str, ...]"
+    from studies.study import OptionValue, Study
 
 
 @dataclass(frozen=True)
@@ -24,7 +21,7 @@ class StudyOption:
     """
 
     name: str
-    default: OptionValue
+    default: "OptionValue"
     help: str
 
 

@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 
 from plumbline.cells import Cell, Choice, SweepOptions, run_cells
 from plumbline.simulation.rounds import Done, unwatched
-from studies.catalogue import OptionValue
 from vfl.data import dataset, missing_files, sampled_rows
+
+# What an option of a study may be: its default says which.
+OptionValue: TypeAlias = bool | int | tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,17 @@
 """The Bayesian adversary: a prior of what it knows beforehand, conditioned on what the scores tell."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from attacks.base import AttackSpec, Level, Reconstruction
 from attacks.bayes.exact import condition, factorise
-from attacks.bayes.imputation import check_records
 from attacks.bayes.observation import nothing_observed, observe
-from attacks.bayes.parameters import Settled, settle
+from attacks.bayes.parameters import ModelParameters, find_parameters
 from attacks.bayes.prior import Belief, GaussianPrior, Posterior, from_covariance, from_marginals, from_nothing
-from attacks.bayes.records import from_records
+from attacks.bayes.records import check_records, from_records
 from attacks.bayes.sampling import SampledPosterior, sampled_posterior
 from attacks.bayes.stacking import stacked
 from attacks.bayes.support import condition_on_supports
@@ -160,12 +159,15 @@ class BayesianAdversary:
         """The estimate of ``reconstruct``, with intervals, and notes on what was known beforehand."""
         belief = self._belief(view)
         sessions = self._sessions(view)
-        settled = [settle(one, belief.gaussian, self._own_records(one), own_bias=len(sessions) > 1) for one in sessions]
-        found, how = self._found(belief, settled)
+        parameters = [
+            find_parameters(one, belief.gaussian, self._own_records(one), own_bias=len(sessions) > 1)
+            for one in sessions
+        ]
+        found, how = self._found(belief, parameters)
         mean, low, high = found.mean, found.low, found.high
         if self.box:
             mean, low, high = (np.clip(part, 0.0, 1.0) for part in (mean, low, high))
-        notes = dict.fromkeys(note for one in settled for note in one.notes)
+        notes = dict.fromkeys(note for one in parameters for note in one.notes)
         return Reconstruction(mean, (self._knew(view), *notes, *how), low, high)
 
     def without_scores(self, view: PredictionView) -> FloatArray:
@@ -197,9 +199,9 @@ class BayesianAdversary:
         """The sessions whose answers it reads: one."""
         return (view,)
 
-    def _found(self, belief: Belief, settled: Sequence[Settled]) -> tuple[Posterior, tuple[str, ...]]:
+    def _found(self, belief: Belief, parameters: Sequence[ModelParameters]) -> tuple[Posterior, tuple[str, ...]]:
         """The posterior, and notes on how it was found."""
-        seen = [(one.view, one.error) for one in settled if one.view is not None]
+        seen = [(one.view, one.error) for one in parameters if one.view is not None]
         if not seen:
             return self._alone(belief), ()
         view = seen[0][0]
@@ -273,3 +275,27 @@ def _conditioned(belief: Belief, matrix: FloatArray, sides: FloatArray) -> tuple
     conditioning = factorise(belief.gaussian.covariance, matrix)
     prior = belief.gaussian
     return conditioning.posterior(prior.mean, sides), conditioning.contradicts(prior.mean, sides), True
+
+
+@dataclass(frozen=True)
+class ManySessions(BayesianAdversary):
+    """Estimates what ``posterior`` does, from the answers of all sessions in which the same records were predicted.
+
+    A session of k classes tells k - 1 equations of each record. After d / (k - 1) sessions with models of their own the
+    equations have one solution. With one session this is ``posterior``; options and options' errors are the same.
+
+    Each session is read through its own channel, with its own parameters, or with those that complete records tell by
+    their scores in that session.
+    """
+
+    name: ClassVar[str] = "many_sessions"
+    spec: ClassVar[AttackSpec] = replace(
+        BayesianAdversary.spec,
+        source="this project",
+        summary="puts the answers of all sessions about the same records together",
+        cost="that of posterior; with score defences it grows with the number of sessions",
+        joins_sessions=True,
+    )
+
+    def _sessions(self, view: PredictionView) -> tuple[PredictionView, ...]:
+        return (view, *view.earlier)

@@ -10,12 +10,12 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from defences.registry import candidates
 from plumbline.audit.federating import run_federation
-from plumbline.audit.planning.plan import AuditPlan, CipherName
+from plumbline.audit.planning.plan import AuditPlan
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.runs.folder import AuditFolder
 from plumbline.audit.tables import JoinedTables
@@ -24,12 +24,12 @@ from plumbline.job_progress import NoProgress, RunProgress
 from plumbline.judge.answer import is_open
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import DefenceTrial, Findings, read_findings
-from plumbline.judge.sentences import ON_CIPHERTEXTS
 from plumbline.judge.words import listed
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
 from services.common.identity import Role
 from services.common.run_files import parsed, read_json
+from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 
 BLACK_BOX = "black box"
 # The settings that say which data is a party's.
@@ -67,41 +67,34 @@ class Candidate:
         )
 
 
-# What keeps columns from who sees scores and parameters: first what costs no accuracy, as far as that is known.
-_OF_PARAMETERS = (
-    Candidate(black_box=True),
-    Candidate(("parameter_rotation",)),
-    Candidate(("feature_transform",)),
-)
-_OF_SCORES = (
-    Candidate(("class_label",)),
-    Candidate(("score_rounding",), {"score_rounding": {"decimals": 1}}),
-    Candidate(("score_noise",)),
-    Candidate(("score_scheme1",)),
-    Candidate(("score_scheme2",)),
-    Candidate(("score_scheme3",)),
-)
-_LEARNED = Candidate(("purification",))  # a network: torch
-_OF_TRAINING = (Candidate(("response_truncation",)), Candidate(("dp_noise",)))
-
-
 def candidates_for(request: AuditRequest, findings: Findings) -> tuple[Candidate, ...]:
     """Choose what may stop what leaked: nothing where nothing did, and never what is in place already."""
-    on_columns: tuple[Candidate, ...] = ()
-    on_labels: tuple[Candidate, ...] = ()
-    if exposed_columns(findings):
-        learned = (_LEARNED,) if find_spec("torch") else ()
-        on_columns = (*(() if request.black_box else _OF_PARAMETERS), *_OF_SCORES, *learned)
-    if exposed_labels(findings):
-        on_labels = _OF_TRAINING
-    # One defence stops either kind; where both leak, it takes two.
-    found = [one.beside(on_labels[-1]) if on_labels else one for one in on_columns] or list(on_labels)
-    return tuple(one for one in found if not set(one.defences) & set(request.defences))
+    return _candidates(request, bool(exposed_columns(findings)), bool(exposed_labels(findings)))
 
 
 def most_trials(request: AuditRequest) -> int:
     """How many candidates there can be, whatever will leak."""
-    return len(_OF_SCORES) + 1 + (0 if request.black_box else len(_OF_PARAMETERS))
+    return max(len(_candidates(request, *leaks)) for leaks in ((True, False), (False, True), (True, True)))
+
+
+def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Candidate, ...]:
+    specs = {name: spec for name, spec in candidates().items() if name not in request.defences}
+    if request.black_box:  # nothing is disclosed that could be distorted
+        specs = {name: spec for name, spec in specs.items() if spec.stages != ("parameters",)}
+    chosen = {
+        name: Candidate((name,), {name: spec.tried_with} if spec.tried_with else {}) for name, spec in specs.items()
+    }
+    on_columns = [chosen[name] for name, spec in specs.items() if spec.stops == ("columns",)]
+    on_columns = [*([] if request.black_box else [Candidate(black_box=True)]), *on_columns]
+    on_labels = [name for name, spec in specs.items() if spec.stops == ("labels",)]
+    on_both = [chosen[name] for name, spec in specs.items() if len(spec.stops) > 1]
+    if columns and labels:  # most defences stop either kind: it takes two
+        stronger = [name for name in on_labels if "residuals" in specs[name].stages] or on_labels
+        pairs = [one.beside(chosen[other]) for other in stronger for one in on_columns]
+        return (*(pairs or on_columns), *on_both)
+    if columns:
+        return (*on_columns, *on_both)
+    return (*(chosen[name] for name in on_labels), *on_both) if labels else ()
 
 
 def try_defences(
@@ -134,10 +127,10 @@ def try_defences(
     return tuple(trials)
 
 
-def cipher_of_trials(findings: Findings) -> CipherName:
+def cipher_of_trials(findings: Findings) -> str:
     """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts."""
-    told = [one.attack for one in findings.training if one.levels and at(one.levels).is_exposed]
-    return "paillier" if set(told) & set(ON_CIPHERTEXTS) else "plain"
+    told = [one.conduct for one in findings.training if one.levels and at(one.levels).is_exposed]
+    return ENCRYPTED if "replaces_messages" in told else IN_THE_CLEAR
 
 
 def exposed_columns(findings: Findings) -> int:
@@ -209,7 +202,7 @@ def _file(run: AuditFolder) -> Path:
 
 
 def _undefended_seconds(
-    plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings, cipher: CipherName
+    plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings, cipher: str
 ) -> float:
     """How long training takes under the trials' cipher without a candidate: the audit's own, if that was its cipher."""
     if findings.summary.agreement.plan.cipher == cipher:
@@ -217,9 +210,7 @@ def _undefended_seconds(
     return training_seconds(_tried(plan, Candidate(), tables, run, cipher))
 
 
-def _tried(
-    plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder, cipher: CipherName
-) -> Findings:
+def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder, cipher: str) -> Findings:
     """Run the federation of a candidate in a folder that goes, and judge it."""
     trial = trial_of(plan, candidate, cipher)
     with tempfile.TemporaryDirectory(prefix="trial-", dir=run.path) as scratch:
@@ -229,7 +220,7 @@ def _tried(
         return read_findings(folder.parties, request.passive_names, candidate.title, titles=request.titles)
 
 
-def trial_of(plan: AuditPlan, candidate: Candidate, cipher: CipherName = "plain") -> AuditPlan:
+def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) -> AuditPlan:
     """The plan of one trial: the audit's, with the candidate's defences after its own, under this cipher.
 
     Raises:

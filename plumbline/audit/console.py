@@ -24,7 +24,7 @@ from plumbline.judge.words import (
 )
 from plumbline.terminal import shown_text
 from plumbline.width_words import narrow_words
-from services.common.agreement import Agreement, TrainingPlan
+from services.common.agreement import Agreement
 from services.common.run_records import STAGES, ChannelRecord
 
 # Rows of a table of columns.
@@ -45,7 +45,7 @@ def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None
         narrow = narrow_words(party.binary_features, party.byte_features)
         table.add_row(shown_text(party.name), f"{party.feature_count} features" + (f", {narrow}" if narrow else ""))
     table.add_row("records", f"{summary.aligned_rows:,} aligned by PSI, {summary.test_rows:,} for the test")
-    table.add_row("cipher", cipher_words(plan))
+    table.add_row("cipher", str(plan.encryption))
     table.add_row("transport", summary.transport)
     for name, applied in summary.defences.items():
         table.add_row(shown_text(f"defences of {name}"), shown_text(", ".join(applied)))
@@ -250,10 +250,3 @@ def session_words(channel: ChannelRecord) -> str:
         return ""
     epochs = math.ceil(channel.rows / channel.equations)
     return f"; one that sends other messages than the protocol's can ask for each record's within {epochs} epochs"
-
-
-def cipher_words(plan: TrainingPlan) -> str:
-    """Say which cipher a session used."""
-    if plan.cipher == "plain":
-        return "INSECURE: none (cipher=plain)"
-    return f"Paillier, {plan.key_bits}-bit keys, packing {'on' if plan.packing else 'off'}"

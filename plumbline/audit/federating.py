@@ -5,13 +5,13 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
 from attacks.known_moments import known_moments
-from defences.dp_sgd import DpSgd
+from defences.base import TrainingDefence
 from plumbline.audit.further_sessions import attack_at_the_limit
 from plumbline.audit.planning.plan import AuditPlan
 from plumbline.audit.runs.folder import AuditFolder
@@ -62,7 +62,9 @@ def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[s
             run.models,
             hidden=request.hidden,
             activation=request.activation,
-            training=next((one for one in plan.recipe.defences if isinstance(one, DpSgd)), None),
+            training=next(
+                (cast(TrainingDefence, one) for one in plan.recipe.defences if "training" in one.spec.stages), None
+            ),
         )
         settings |= {name: changed(name, settings[name], model=part) for name, part in parts.items()}
     if request.attacks_predictions:
@@ -99,7 +101,7 @@ def install_network(
     *,
     hidden: Sequence[int],
     activation: str,
-    training: DpSgd | None = None,
+    training: TrainingDefence | None = None,
 ) -> dict[str, Path]:
     """Train a network on what the active and the one passive party hold; returns each part's file, by party.
 

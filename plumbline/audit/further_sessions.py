@@ -32,8 +32,7 @@ from services.common.run_folder import RunFolder
 from services.common.run_records import Estimates
 from services.common.session_limit import SessionLimit
 from services.common.settings import Settings
-from services.coordinator.gram import total_gram
-from services.coordinator.protection import Protection
+from services.coordinator.protection import Protection, total_gram
 from services.party.features import load_party_data
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from attacks import LEVELS, Level, spec_of
 from attacks.registry import REGISTRY as ATTACKS
@@ -11,11 +11,10 @@ from defences.registry import REGISTRY as DEFENCES
 from plumbline.audit.planning.applicable import ALL
 from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
 from services.common.identity import Role
+from vfl.crypto import ciphers
 from vfl.data import DATASETS, column_blocks, dataset
 from vfl.source_words import recorded, without_password
 
-# Which cipher trains; auto lets the plan decide.
-CipherChoice = Literal["auto", "paillier", "plain"]
 # How much the terminal is told: the verdict alone, its tables as well, or what it cost on the wire besides.
 Verbosity = Literal["quiet", "normal", "verbose"]
 
@@ -46,7 +45,7 @@ class AuditRequest:
         auxiliary: number of complete records that the adversary of predictions is given, neither trained on nor judged.
         hidden: layer sizes of a network that is trained in the lab and installed; None trains in the federation.
         activation: the network's activation.
-        cipher: ``paillier``, ``plain`` or ``auto``.
+        cipher: its name, or ``auto``, which lets the plan decide.
         assume_yes: whether to go on, unasked, with a run that will take long.
         dry_run: whether to stop once it is known what would be done and how long it would take.
         try_defences: whether to run the candidate defences as well, to find the cheapest that holds.
@@ -76,7 +75,7 @@ class AuditRequest:
     auxiliary: int = 0
     hidden: tuple[int, ...] | None = None
     activation: str = "sigmoid"
-    cipher: CipherChoice = "auto"
+    cipher: str = "auto"
     assume_yes: bool = False
     dry_run: bool = False
     try_defences: bool = False
@@ -151,8 +150,8 @@ class AuditRequest:
         for name in self.attacks:
             if self.attacks != (ALL,):
                 ATTACKS.check(name)
-        if self.cipher not in get_args(CipherChoice):
-            raise ValueError(f"--cipher is auto, paillier or plain, got {self.cipher!r}.")
+        if self.cipher not in ("auto", *ciphers.names()):
+            raise ValueError(f"--cipher is auto or one of {', '.join(ciphers.names())}, got {self.cipher!r}.")
         if self.cipher != "auto" and self.settings.get("cipher", self.cipher) != self.cipher:
             raise ValueError(f"--cipher {self.cipher} contradicts --set cipher={self.settings['cipher']}: drop one.")
         if self.fail_above is not None and not 0 <= self.fail_above <= 1:

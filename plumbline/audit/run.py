@@ -14,6 +14,7 @@ from rich.prompt import Confirm
 from rich.table import Table
 from rich.text import Text
 
+from attacks import spec_of
 from defences import defence_class
 from plumbline.audit.candidates import most_trials, read_trials, try_defences
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
@@ -30,7 +31,6 @@ from plumbline.audit.verdict import print_findings
 from plumbline.job_progress import NoProgress, RunProgress, duration_words, shown_progress
 from plumbline.judge import Progress
 from plumbline.judge.findings import Findings, read_findings, recommendation_words
-from plumbline.judge.sentences import ON_CIPHERTEXTS
 from services.common.durable import write_durably
 from services.common.settings import settings_of
 
@@ -119,7 +119,7 @@ def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = 
     if in_lab := tuple(name for name in request.defences if "lab" in getattr(defence_class(name).spec, "sits", ())):
         # Nobody in the federation applied it, so that no party's record has it.
         summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
-    if summary.agreement.plan.cipher == "plain" and "why" in plan:
+    if not summary.agreement.plan.is_encrypted and "why" in plan:
         summary = replace(summary, warnings=tuple(dict.fromkeys((plan["why"], *summary.warnings))))
     return replace(findings, summary=summary, trials=read_trials(run))
 
@@ -193,7 +193,8 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
             f"If anything leaks, up to {most_trials(plan.request)} defences are tried afterwards, each in a federation "
             f"of its own over the same tables, split and seeds, in the clear: about {duration_words(each)} each."
         )
-        if plan.cipher.cipher == "paillier" and set(plan.request.attacks) & set(ON_CIPHERTEXTS):
+        replacing = any(spec_of(name).conduct == "replaces_messages" for name in plan.request.attacks)
+        if plan.cipher.is_encrypted and replacing:
             yield (
                 "Where an attack on ciphertexts tells labels, they train under Paillier as well: about "
                 f"{duration_words(plan.forecast.seconds)} each."
@@ -203,7 +204,7 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
 
 def _is_encrypted(plan: AuditPlan, stage: str) -> bool:
     """Whether a stage takes as long as it does for its cipher, which no trial of a defence has."""
-    return stage == "training" and plan.cipher.cipher == "paillier"
+    return stage == "training" and plan.cipher.is_encrypted
 
 
 def is_agreed(console: Console, plan: AuditPlan) -> bool:

@@ -119,19 +119,3 @@ def local_crew(workers: int | None) -> Crew:
     if count == 1:
         return Crew(lambda _: parallel_config(backend="sequential"))
     return Crew(lambda _: parallel_config(backend="loky", n_jobs=count, inner_max_num_threads=1))
-
-
-@contextmanager
-def crew_of(workers: int | None, dask: str | None) -> Iterator[Crew]:
-    """Gathers those who compute: processes of this machine, or a Dask cluster by its scheduler's address.
-
-    Raises:
-        SweepStopped: when there is no such cluster.
-    """
-    if dask is None:
-        yield local_crew(workers)
-        return
-    from plumbline.cells.cluster import cluster_crew  # needs the extra dask
-
-    with cluster_crew(dask) as crew:
-        yield crew

@@ -1,7 +1,7 @@
 """Runs the cells of a sweep: those that aren't in the store yet, on all cores or on a cluster."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,11 @@ from typing import Any
 import pandas as pd
 
 from plumbline.cells.cells import AttackCell, Cell, Choice, DataChoice, ModelChoice, plain
-from plumbline.cells.crew import Crew, crew_of
-from plumbline.cells.job_queue import JobQueue
+from plumbline.cells.crew import Crew, local_crew
+from plumbline.cells.job_queue import JobQueue, Pace, kind_of
 from plumbline.cells.jobs import forget
 from plumbline.cells.keys import canonical, data_of, digest_of_data, key_of, shared_of, versions_of
 from plumbline.cells.outcomes import Outcome
-from plumbline.cells.pace import Pace, kind_of
 from plumbline.cells.shared import SharedThings
 from plumbline.cells.store import ResultStore, open_store
 from plumbline.simulation.rounds import Done, unwatched
@@ -76,6 +75,18 @@ def _opened(folder: Path | None) -> AbstractContextManager[ResultStore | None]:
     return nullcontext() if folder is None else open_store(folder)
 
 
+@contextmanager
+def _crew_of(workers: int | None, dask: str | None) -> Iterator[Crew]:
+    """Gathers those who compute: processes of this machine, or a Dask cluster by its scheduler's address."""
+    if dask is None:
+        yield local_crew(workers)
+        return
+    from plumbline.cells.cluster import cluster_crew  # needs the extra dask
+
+    with cluster_crew(dask) as crew:
+        yield crew
+
+
 @dataclass(frozen=True, eq=False)
 class _Sweep:
     """One run over missing cells."""
@@ -91,7 +102,7 @@ class _Sweep:
             return
         shared = SharedThings(self.options.store, self.options.data_dir)
         self.pace.plan(kind_of(cell) for cell in self.missing.values())
-        with crew_of(self.options.workers, self.options.dask) as crew:
+        with _crew_of(self.options.workers, self.options.dask) as crew:
             failures = dict[str, Outcome]()
             for key, cell in self.missing.items():
                 if failure := shared.load(shared_of(cell)):

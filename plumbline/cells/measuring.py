@@ -11,8 +11,8 @@ import numpy as np
 
 import attacks
 import defences
+from attacks.adaptive import highest, undo
 from attacks.base import BaselinedAttack
-from attacks.undone import highest, undo
 from defences import DefenceError
 from plumbline.cells.cells import AttackCell, Cell, Choice, DataChoice, ModelChoice, TaskCell
 from plumbline.judge.measures import covered, mse_per_feature

@@ -1,9 +1,6 @@
 """What cells share: data sets are loaded and models trained once, and travel as parcels."""
 
-import logging
 from pathlib import Path
-
-import numpy as np
 
 from plumbline.cells.cells import DataChoice, ModelChoice
 from plumbline.cells.job_queue import Job, share_key
@@ -11,9 +8,8 @@ from plumbline.cells.jobs import Result, Task
 from plumbline.cells.keys import digest_of_data, key_of_model, versions_of_model
 from plumbline.cells.measuring import Shared, load_table
 from plumbline.cells.outcomes import Outcome
-from plumbline.cells.parcels import Content, Parcel, pack_table, unpack
-from plumbline.cells.store import unwritable
-from services.common.durable import write_durably
+from plumbline.cells.parcels import Parcel, pack_table
+from plumbline.cells.store import read_model, write_model
 from vfl.data import DatasetError
 
 
@@ -103,33 +99,3 @@ class SharedThings:
     def _key(self, on: ModelChoice) -> str:
         data: DataChoice = on.data
         return key_of_model(on, digest_of_data(data, self._data_dir))
-
-
-_log = logging.getLogger(__name__)
-_FOLDER = "models"
-
-
-def read_model(store: Path, key: str) -> Parcel | None:
-    """Read what training found; None where it isn't kept, or the file is damaged."""
-    path = _path(store, key)
-    try:
-        content = np.frombuffer(path.read_bytes(), np.uint8)
-        unpack(content)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        _log.warning("%s is no readable model and is trained again. (%s)", path, error)
-        return None
-    return Parcel(key, content)
-
-
-def write_model(store: Path, key: str, content: Content) -> None:
-    """Keep what training found; raises SweepStopped when the folder can't be written."""
-    try:
-        write_durably(_path(store, key), content.tobytes(), private=False)
-    except OSError as error:
-        raise unwritable(store, error) from error
-
-
-def _path(store: Path, key: str) -> Path:
-    return store / _FOLDER / f"{key}.npz"

@@ -2,7 +2,8 @@
 
 Guarantee: a part is there whole or not at all, whoever is killed and whenever the disk is full, and is never changed.
 Who works in the folder holds a shared lock on it. Whoever finds nobody else there joins small parts into one and takes
-away what killed writers left; until the joined part is on disk, the small ones stay.
+away what killed writers left; until the joined part is on disk, the small ones stay. Trained models lie beside: arrays
+only, a file each, by the key of what trained them.
 """
 
 import io
@@ -12,11 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from plumbline.cells.outcomes import RANKED, Outcome
+from plumbline.cells.parcels import Content, Parcel, unpack
 from services.common.durable import make_folder, write_durably
 
 _log = logging.getLogger(__name__)
@@ -164,3 +167,33 @@ def unwritable(folder: Path, error: OSError) -> SweepStopped:
         f"Finished cells can't be kept in {folder} ({error.strerror or error}). Those that were kept stay: free the "
         "disk or choose another folder, and start again; none of them is computed twice."
     )
+
+
+_log = logging.getLogger(__name__)
+_FOLDER = "models"
+
+
+def read_model(store: Path, key: str) -> Parcel | None:
+    """Read what training found; None where it isn't kept, or the file is damaged."""
+    path = _path(store, key)
+    try:
+        content = np.frombuffer(path.read_bytes(), np.uint8)
+        unpack(content)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        _log.warning("%s is no readable model and is trained again. (%s)", path, error)
+        return None
+    return Parcel(key, content)
+
+
+def write_model(store: Path, key: str, content: Content) -> None:
+    """Keep what training found; raises SweepStopped when the folder can't be written."""
+    try:
+        write_durably(_path(store, key), content.tobytes(), private=False)
+    except OSError as error:
+        raise unwritable(store, error) from error
+
+
+def _path(store: Path, key: str) -> Path:
+    return store / _FOLDER / f"{key}.npz"

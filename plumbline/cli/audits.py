@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -114,7 +114,7 @@ def audit(
     batch_size: Annotated[int | None, _training(metavar="N", help=_meaning("batch_size"))] = None,
     learning_rate: Annotated[float | None, _training(metavar="RATE", help=_meaning("learning_rate"))] = None,
     cipher: Annotated[
-        Literal["auto", "paillier", "plain"],
+        str,
         _training(metavar="NAME", help="paillier, plain (INSECURE), or auto: paillier where it is quick."),
     ] = "auto",
     packing: Annotated[bool | None, _training(help="Several values per plaintext, or one.")] = None,

@@ -27,9 +27,34 @@ class Verbs(TyperGroup):
     """
 
     @cached_property
+    def _found(self) -> tuple[dict[str, tuple[EntryPoint, ...]], dict[str, tuple[EntryPoint, ...]]]:
+        """What packages bring, and what of it has the name of one of ours, which stays."""
+        brought, left_out = {}, {}
+        for name, points in sorted(installed_plugins(GROUP).points.items()):
+            own = tuple(filter(_is_ours, points))
+            if own or name in self.commands:
+                left_out[name] = tuple(point for point in points if point not in own)
+            if name not in self.commands:
+                brought[name] = own or points
+        return brought, left_out
+
+    @property
     def _brought(self) -> dict[str, tuple[EntryPoint, ...]]:
-        found = installed_plugins(GROUP).points
-        return {name: found[name] for name in sorted(found) if name not in self.commands}
+        return self._found[0]
+
+    def _say_left_out(self, name: str) -> None:
+        for point in self._found[1].get(name, ()):
+            console_errors.print(
+                f"plumbline: {name} of {origin(point)} is left out: Plumbline itself has a verb of that name. "
+                "Uninstall it, or register it under another.",
+                style="red",
+            )
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, and say what is left out of it."""
+        super().format_help(ctx, formatter)
+        for name in self._found[1]:
+            self._say_left_out(name)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """All names, in the order of the help."""
@@ -40,18 +65,23 @@ class Verbs(TyperGroup):
         if cmd_name in self.commands or cmd_name not in self._brought:
             return super().get_command(ctx, cmd_name)
         points = self._brought[cmd_name]
-        if all(point.dist is not None and point.dist.name == "plumbline" for point in points):
+        if all(map(_is_ours, points)):
             return _loaded(cmd_name, points)
         return TyperCommand(cmd_name, help=f"Of {' and '.join(map(origin, points))}.")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the verb that somebody typed, and import it."""
+        self._say_left_out(args[0])
         if args[0] not in self.commands:
             verbs = {name: self.get_command(ctx, name) for name in self._brought if name != args[0]}
             if args[0] in self._brought:
                 verbs = {args[0]: _loaded(args[0], self._brought[args[0]])}
             self.commands.update(verbs)
         return super().resolve_command(ctx, args)
+
+
+def _is_ours(point: EntryPoint) -> bool:
+    return point.dist is not None and point.dist.name == "plumbline"
 
 
 def _loaded(name: str, points: tuple[EntryPoint, ...]) -> Any:

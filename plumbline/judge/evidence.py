@@ -22,6 +22,7 @@ from attacks import (
     reconstruct,
 )
 from attacks.base import BaselinedAttack
+from attacks.registry import FROM_RECORDS
 from plumbline.judge.columns import TOLERANCE, Category, Source, SourceKind
 from plumbline.judge.federation_part import Comparison, Judged, LevelVerdict, Losses, choose_and_judge
 from plumbline.judge.measures import misses, squared_errors
@@ -104,8 +105,8 @@ def _imputation(knowledge: Knowledge, count: int) -> Predictor:
             None if labels is None else labels[:count],
         ),
     )
-    estimate = attacks.load_prediction("imputation").reconstruct(view)
-    return Predictor(f"imputation from {count:,} records", "records", estimate)
+    estimate = attacks.load_prediction(FROM_RECORDS).reconstruct(view)
+    return Predictor(f"{FROM_RECORDS} from {count:,} records", "records", estimate)
 
 
 def squared_losses(truth: FloatArray, predictors: Sequence[Predictor]) -> list[Losses]:

@@ -14,6 +14,7 @@ from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import content_of
 from services.common.words import escaped
+from vfl.crypto.ciphers import IN_THE_CLEAR
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class DefenceTrial:
     accuracy: float | None = None
     accuracy_change: float = 0.0
     seconds: float = 0.0
-    cipher: str = "plain"
+    cipher: str = IN_THE_CLEAR
     reason: str = ""
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attacks.base import NEEDS
+from attacks.registry import REPLACING
 from plumbline.judge.answer import (
     Answer,
     ColumnAnswer,
@@ -34,8 +35,6 @@ from services.common.run_records import FAILED
 from services.common.session_limit import SessionLimit
 from vfl.data.faults import counted
 
-# Attacks that replace messages: what they send and get are ciphertexts.
-ON_CIPHERTEXTS = ("auxiliary_ciphertext", "randomiser_channel")
 # What a sentence calls parties that nobody gave a title.
 _ROLES = {"active": "the active party", "passive": "the passive party"}
 # What a black box shows itself by.
@@ -74,14 +73,14 @@ class _Case:
     def is_in_the_clear(self) -> bool:
         """Whether it trained without encryption; an installed model trains nothing."""
         plan = self.summary.agreement.plan
-        return plan.cipher == "plain" and plan.family.spec.trains
+        return not plan.is_encrypted and plan.family.spec.trains
 
     @property
     def honest(self) -> list[str]:
         """Names of the parties that could have replaced messages, and were never tried as such."""
         if self.is_in_the_clear or not self.summary.agreement.plan.family.spec.trains:
             return []
-        tried = {one.party for one in self.training if one.attack in ON_CIPHERTEXTS and not _has_failed(one)}
+        tried = {one.party for one in self.training if one.conduct == "replaces_messages" and not _has_failed(one)}
         return [one.name for one in self.summary.parties if one.name not in tried]
 
 
@@ -366,13 +365,12 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
         sentences.append("What training gives away of labels was not measured: no attack on labels is judged.")
     if case.is_in_the_clear:
         sentences.append(
-            f"What only ciphertexts can tell ({', '.join(ON_CIPHERTEXTS)}) was not measured: training was not "
-            "encrypted."
+            f"What only ciphertexts can tell ({', '.join(REPLACING)}) was not measured: training was not encrypted."
         )
     if case.honest:
         sentences.append(
             f"What {together([case.title(one) for one in case.honest])} can tell by replacing messages was not "
-            f"measured: mount {ON_CIPHERTEXTS[0]} (--attacks), as --adversary both does on either side."
+            f"measured: mount {REPLACING[0]} (--attacks), as --adversary both does on either side."
         )
     everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]
     failed = [one.attack for one in everything if _has_failed(one)]

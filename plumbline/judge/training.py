@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from attacks import LEVELS, Level
+from attacks import LEVELS, Conduct, Level
+from attacks.registry import REPLACING
 from plumbline.judge import Progress, silent
 from plumbline.judge.federation_part import Comparison, LevelVerdict, Losses
 from services.common.identity import Role
@@ -41,6 +42,7 @@ class TrainingFinding:
         details: the attack's own numbers.
         peers: names of the parties whose labels, features or products they are; empty when it was not done.
         so_far: of labels, the share that it had right by the end of each epoch.
+        conduct: whether its party only listened, or replaced messages by its own.
     """
 
     attack: str
@@ -55,6 +57,7 @@ class TrainingFinding:
     details: dict[str, Any] = field(default_factory=dict)
     peers: tuple[str, ...] = ()
     so_far: tuple[float, ...] = ()
+    conduct: Conduct = "listens"
 
     @property
     def is_scored(self) -> bool:
@@ -82,7 +85,9 @@ def read_training_findings(folder: RunFolder, *, progress: Progress = silent) ->
 
 
 def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFinding:
-    finding = TrainingFinding(outcome.attack, outcome.party, outcome.reason or "", outcome.seconds)
+    finding = TrainingFinding(
+        outcome.attack, outcome.party, outcome.reason or "", outcome.seconds, conduct=conduct_of(outcome)
+    )
     if not outcome.is_done:
         return finding
     kind = outcome.kind or ""
@@ -95,6 +100,11 @@ def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFindin
     except (KeyError, IndexError, ValueError) as error:  # another package's arrays may be anything
         reason = f"{outcome.attack} found {kind}, but its arrays can't be scored as such: {error}"
         return replace(finding, reason=reason)
+
+
+def conduct_of(outcome: TrainingAttackOutcome) -> Conduct:
+    """Whether a party followed the protocol; older runs say it by the attack's name only."""
+    return outcome.conduct or ("replaces_messages" if outcome.attack.partition("(")[0] in REPLACING else "listens")
 
 
 def _peers(folder: RunFolder, outcome: TrainingAttackOutcome) -> tuple[str, ...]:

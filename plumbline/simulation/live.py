@@ -20,6 +20,7 @@ from plumbline.judge.summary import read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES, StepRecord
+from vfl.crypto.ciphers import ENCRYPTED
 
 _MOST_INTEGER_BITS = 14
 
@@ -71,7 +72,7 @@ def finished_run(request: AuditRequest) -> Iterator[RunFolder]:
     """Run a federation and lend what its parties wrote of it; nothing stays. Raises as ``run_audit`` does."""
     with tempfile.TemporaryDirectory(prefix="plumbline-figures-") as folder:
         # What a study measures, a slow machine must not change: it encrypts unless it says otherwise.
-        cipher = request.cipher if request.cipher != "auto" else request.settings.get("cipher", "paillier")
+        cipher = request.cipher if request.cipher != "auto" else request.settings.get("cipher", ENCRYPTED)
         chosen = replace(request, runs=Path(folder), cipher=cipher)
         yield AuditFolder(run_audit(chosen, Console(file=io.StringIO(), width=200))).parties
 

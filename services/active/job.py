@@ -88,7 +88,7 @@ class Job:
         self._ending = Ending()
         self._finished = threading.Event()
         self._observer = _Guarded(observer, self._ending)
-        self._watch = PeerWatch(context.pulses, self.interrupt, step_timeout=context.settings.step_timeout)
+        self._watch = PeerWatch(context.heartbeats, self.interrupt, step_timeout=context.settings.step_timeout)
 
     def run(self, plan: TrainingPlan) -> JobOutcome:
         """Open a session, align, agree, train and test; raises what goes wrong, and leaves the session open then."""

@@ -10,7 +10,7 @@ from functools import partial
 
 from services.active.interfaces import EpochOutcome
 from services.common.alignment import LoggedProgress
-from services.common.pulse import Answer, Pulse
+from services.common.heartbeat import Answer, Heartbeat
 from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.data import BlindedIds
 
@@ -62,11 +62,11 @@ _SECONDS = 2.0
 _ABSENT = frozenset({Answer.UNREACHABLE, Answer.SILENT})
 
 
-class Presence:
+class Reachability:
     """Asks all other parties at once whether they are there. Who asks meanwhile shares the answers. Takes no thread."""
 
-    def __init__(self, pulses: Mapping[str, Pulse]) -> None:
-        self._pulses = dict(pulses)
+    def __init__(self, heartbeats: Mapping[str, Heartbeat]) -> None:
+        self._heartbeats = dict(heartbeats)
         self._lock = threading.Lock()
         self._asked: Future[dict[str, bool]] | None = None
 
@@ -77,17 +77,17 @@ class Presence:
                 return self._asked
             asked = self._asked = Future()
         answers: dict[str, bool] = {}
-        if not self._pulses:
+        if not self._heartbeats:
             asked.set_result(answers)
-        for name, pulse in self._pulses.items():
+        for name, heartbeat in self._heartbeats.items():
             # About no session: what it says is no matter, only that it says something.
-            pulse.ask("", _SECONDS, partial(self._note, asked, answers, name))
+            heartbeat.ask("", _SECONDS, partial(self._note, asked, answers, name))
         return asked
 
     def _note(self, asked: "Future[dict[str, bool]]", answers: dict[str, bool], name: str, answer: Answer) -> None:
         with self._lock:
             answers[name] = answer not in _ABSENT
-            is_complete = len(answers) == len(self._pulses)
+            is_complete = len(answers) == len(self._heartbeats)
         if is_complete:
             asked.set_result(answers)
 

@@ -21,9 +21,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from services.active.coalescing import SharedCall
 from services.active.interfaces import PassiveParty
 from services.active.scoring import first_failure
-from services.active.shared_call import SharedCall
 from services.adversary.knowledge import Knowledge
 from services.common.errors import FederationError, OutOfOrder, PeerVanished, log_failure, log_unexpected, told
 from services.common.identity import Role

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import attacks
-from attacks.undone import Undone
+from attacks.adaptive import UndistortedView
 from services.adversary.declared import disclosure, score_channels
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, one_line
@@ -22,7 +22,7 @@ from vfl.learning.networks import DenseNetwork, VerticalNetwork
 
 
 @dataclass(frozen=True, eq=False)
-class Beforehand:
+class PriorKnowledge:
     """What the active party's adversary knows before any session. Nothing of it is part of honest training.
 
     Attributes:
@@ -69,7 +69,7 @@ class Knowledge:
         """Whether anything stands between the model and what this party sees of it."""
         return bool(self.channel) or self.disclosure is not None
 
-    def undone_names(self, undone: Undone) -> list[str]:
+    def undone_names(self, undone: UndistortedView) -> list[str]:
         """Names of the defences that were taken off a view of this session."""
         agreement = self.model.agreement
         of_scores = agreement.score_defences[len(agreement.score_defences) - undone.channels :]

@@ -25,6 +25,7 @@ from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
 from vfl.arrays import FloatArray, IntArray
+from vfl.crypto.ciphers import Paillier
 from vfl.learning import BatchSchedule, split_rows
 
 _log = logging.getLogger(__name__)
@@ -143,6 +144,7 @@ class TrainingAdversary:
                     facts=found,
                     status=status,
                     reason=reason,
+                    conduct=self._mounted[name].spec.conduct,
                     seconds=time.perf_counter() - start,
                 )
             )
@@ -165,7 +167,7 @@ class TrainingAdversary:
 
     def _view(self, training: PartyTraining) -> TrainingView:
         agreement, plan, model = training.agreement, training.agreement.plan, training.model
-        step_size = 0.0 if plan.cipher == "plain" else 2.0**-plan.residual_fraction_bits
+        step_size = plan.encryption.residual_step
         batches = _batches(agreement)
         is_active = self._name == agreement.active.name
         rows = np.arange(agreement.active.aligned_rows)
@@ -213,8 +215,8 @@ def _replaced(
     name: str, attack: ReplacingAttack, agreement: Agreement, party: str, honest: HonestFactory
 ) -> tuple[Cipher, Callable[[TrainingView], TrainingResult]]:
     """The cipher that sends an attack's messages, and what gives its result. Raises what the attack raises."""
-    if agreement.plan.cipher != "paillier":
-        raise ValueError(f"{name} needs ciphertexts: cipher=paillier.")
+    if not isinstance(agreement.plan.encryption, Paillier):
+        raise ValueError(f"{name} needs ciphertexts: cipher={Paillier.name}.")
     messages = attack.messages(_terms(agreement, party), honest)
     return PaillierCipher(agreement, party, messages), messages.result
 

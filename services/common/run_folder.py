@@ -20,7 +20,7 @@ from services.common.identity import Role
 from services.common.limits import ALIGNED_ROWS
 from services.common.run_files import (
     AGAIN,
-    Holds,
+    ArraySpec,
     RunFolderError,
     arrays_as,
     check_arrays,
@@ -53,11 +53,11 @@ _KNOWN_ROWS = "known: rows"
 _NO_RECORD = "its party writes it when training ends. See that party's log for why it did not."
 _NO_ARRAYS = "nobody asked for it, or its party stopped before. See that party's log."
 # What attacks' arrays hold; their values may be any, and none where there is no answer.
-_ROWS, _VALUES = Holds(kinds="iu", least=0, most=ALIGNED_ROWS), Holds(most=np.inf, gaps=True)
-_ESTIMATE = Holds("records features", most=np.inf, gaps=True)
+_ROWS, _VALUES = ArraySpec(kinds="iu", least=0, most=ALIGNED_ROWS), ArraySpec(most=np.inf, gaps=True)
+_ESTIMATE = ArraySpec("records features", most=np.inf, gaps=True)
 _OF_ESTIMATES = {
-    "rows": Holds("records", kinds="iu", least=0, most=ALIGNED_ROWS),
-    _KNOWN_ROWS: Holds("known", kinds="iu", least=0, most=ALIGNED_ROWS),
+    "rows": ArraySpec("records", kinds="iu", least=0, most=ALIGNED_ROWS),
+    _KNOWN_ROWS: ArraySpec("known", kinds="iu", least=0, most=ALIGNED_ROWS),
 }
 # What a disk must have room for at least: a record of a short session.
 _PROBED_BYTES = 64 << 10

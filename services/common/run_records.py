@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from attacks import Level
+from attacks import Conduct, Level
 from services.common import limits
 from services.common.agreement import Agreement, TrainingPlan
-from services.common.run_files import Holds
+from services.common.run_files import ArraySpec
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data.columns import FeatureKind
 from vfl.data.grids import WIDTHS
@@ -24,7 +24,7 @@ from vfl.data.grids import WIDTHS
 SCHEMA = 1
 # Parts of a training step, in their order: keys of a step's seconds.
 STAGES = ("encrypt", "wait", "product", "mask", "decrypt", "update")
-_NAMES = Holds("d", "U")
+_NAMES = ArraySpec("d", "U")
 # What an attack's status says.
 DONE: Final = "done"
 NOT_APPLICABLE: Final = "not applicable"
@@ -234,6 +234,7 @@ class TrainingAttackOutcome:
         facts: the attack's own numbers. Inline.
         reason: why it is not done, or found less than it might; a sentence.
         status: ``done``, ``not applicable`` or ``failed``.
+        conduct: ``listens`` or ``replaces_messages``; absent from older runs.
         seconds: duration.
     """
 
@@ -244,6 +245,7 @@ class TrainingAttackOutcome:
     facts: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
     status: AttackStatus
+    conduct: Conduct | None = None
     seconds: Seconds
 
     @property
@@ -261,7 +263,7 @@ class PartyWeights:
         features: (d,) names of the features; the active party's bias is the last.
     """
 
-    weights: Annotated[FloatArray, Holds("d columns")]
+    weights: Annotated[FloatArray, ArraySpec("d columns")]
     features: Annotated[NDArray[np.str_], _NAMES]
 
 
@@ -281,15 +283,15 @@ class PartyFeatures:
         steps: (d,) float64: each feature is a whole number times its step; likewise.
     """
 
-    features: Annotated[FloatArray, Holds("n d", most=2.0**limits.FEATURE_INTEGER_BITS)]
+    features: Annotated[FloatArray, ArraySpec("n d", most=2.0**limits.FEATURE_INTEGER_BITS)]
     names: Annotated[NDArray[np.str_], _NAMES]
-    labels: Annotated[IntArray, Holds("n", "iu", 0, limits.CLASSES)] | None = None
+    labels: Annotated[IntArray, ArraySpec("n", "iu", 0, limits.CLASSES)] | None = None
     sources: Annotated[NDArray[np.str_], _NAMES] | None = None
-    kinds: Annotated[NDArray[np.str_], Holds("d", "U", words=get_args(FeatureKind))] | None = None
-    offsets: Annotated[FloatArray, Holds("d")] | None = None
-    scales: Annotated[FloatArray, Holds("d", gaps=True)] | None = None
-    widths: Annotated[NDArray[np.str_], Holds("d", "U", words=WIDTHS)] | None = None
-    steps: Annotated[FloatArray, Holds("d", gaps=True)] | None = None
+    kinds: Annotated[NDArray[np.str_], ArraySpec("d", "U", words=get_args(FeatureKind))] | None = None
+    offsets: Annotated[FloatArray, ArraySpec("d")] | None = None
+    scales: Annotated[FloatArray, ArraySpec("d", gaps=True)] | None = None
+    widths: Annotated[NDArray[np.str_], ArraySpec("d", "U", words=WIDTHS)] | None = None
+    steps: Annotated[FloatArray, ArraySpec("d", gaps=True)] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,11 +323,11 @@ class FoundLabels:
         guaranteed: (n,) whether the label is certain; absent where the attack doesn't say.
     """
 
-    labels: Annotated[IntArray, Holds("n", "iu", -1, limits.CLASSES)]
-    step_epoch: Annotated[IntArray, Holds("m", "iu", 0, limits.EPOCHS)]
-    step_rows: Annotated[IntArray, Holds("m", "iu", 0, limits.ALIGNED_ROWS)]
-    step_labels: Annotated[IntArray, Holds("m", "iu", -1, limits.CLASSES)]
-    guaranteed: Annotated[BoolArray, Holds("n", "b")] | None = None
+    labels: Annotated[IntArray, ArraySpec("n", "iu", -1, limits.CLASSES)]
+    step_epoch: Annotated[IntArray, ArraySpec("m", "iu", 0, limits.EPOCHS)]
+    step_rows: Annotated[IntArray, ArraySpec("m", "iu", 0, limits.ALIGNED_ROWS)]
+    step_labels: Annotated[IntArray, ArraySpec("m", "iu", -1, limits.CLASSES)]
+    guaranteed: Annotated[BoolArray, ArraySpec("n", "b")] | None = None
 
 
 @dataclass(frozen=True, eq=False)

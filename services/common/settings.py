@@ -136,7 +136,10 @@ class Settings(BaseSettings):
         None, ge=0, description="This party's initial weights and noise; default: the operating system's randomness."
     )
 
-    cipher: Literal["paillier", "plain"] = _term("cipher")
+    cipher: str = _term("cipher")
+    cipher_options: Annotated[dict[str, Any], NoDecode] = Field(
+        default_factory=dict, description="Options of another package's cipher as JSON; those of ours are settings."
+    )
     packing: bool = _term("packing")
     rerandomise: bool = _term("rerandomise")
     key_bits: int = _term("key_bits")
@@ -274,7 +277,7 @@ class Settings(BaseSettings):
                 raise ValueError(f"column {column!r} can become one of {known}; got {encoding!r}.{meant}")
         return value
 
-    @field_validator("attack_options", "defence_options", "learner_options", mode="before")
+    @field_validator("attack_options", "defence_options", "cipher_options", "learner_options", mode="before")
     @classmethod
     def _parse_options(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -309,14 +312,8 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_together(self) -> "Settings":
-        if self.cipher == "paillier" and self.key_bits < 2048 and not self.allow_insecure_keys:
-            raise ValueError(
-                f"key_bits={self.key_bits} can be broken: use 2048 or more, or say allow_insecure_keys=true in a test"
-            )
         if self.transport == "insecure" and "certs" in self.model_fields_set:
             raise ValueError("transport=insecure contradicts certs: drop one of them")
-        if self.cipher == "plain" and "key_bits" in self.model_fields_set:
-            raise ValueError("cipher=plain uses no keys and contradicts key_bits: drop one of them")
         if unused := set(self.attack_options) - set(self.attacks):
             raise ValueError(f"attack_options names {', '.join(sorted(unused))}, which attacks doesn't: add or drop it")
         if unused := set(self.defence_options) - set(self.defences):
@@ -335,9 +332,13 @@ class Settings(BaseSettings):
         if twice := given & set(self.learner_options):
             raise ValueError(f"{', '.join(sorted(twice))} is said twice: by its own setting, and in learner_options")
         try:
-            self.plan()
+            cipher = self.plan().encryption
         except InvalidMessage as error:
             raise ValueError(str(error)) from error
+        if cipher.weakness and not self.allow_insecure_keys:
+            raise ValueError(f"{cipher.weakness}: use 2048 or more, or say allow_insecure_keys=true in a test")
+        if not cipher.spec.is_encrypted and "key_bits" in self.model_fields_set:
+            raise ValueError(f"cipher={self.cipher} uses no keys and contradicts key_bits: drop one of them")
         return self
 
     @property

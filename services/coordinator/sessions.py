@@ -29,9 +29,8 @@ from services.common.identity import Identity
 from services.common.learner_calls import LearnerCalls
 from services.common.scores import PartialScores, check_magnitude
 from services.common.state_folder import State, StateInMemory, StateNotKept
-from services.coordinator.gram import check_gram, total_gram
 from services.coordinator.kept_sessions import KeptSession, KeptSessions
-from services.coordinator.protection import Protection
+from services.coordinator.protection import Protection, check_gram, total_gram
 from services.coordinator.session_state import AnsweredRecords, SessionState
 from services.protocol1.default_batch import with_batch_size
 from vfl.arrays import FloatArray

@@ -6,6 +6,7 @@ from services.common.agreement import Agreement, PartyDescription, ProposedTerms
 from services.common.errors import OutOfOrder
 from services.common.settings import Settings
 from services.protocol1.default_batch import with_batch_size
+from vfl.crypto import ciphers
 
 # Learning rate times steps below which weights move by less than about a tenth of what they are.
 _STANDSTILL = 0.1
@@ -76,28 +77,26 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
             f"The session is cipher={plan.cipher}, this party runs cipher={settings.cipher}. "
             "Set PLUMBLINE_CIPHER alike at every party."
         )
-    if plan.cipher == "paillier" and plan.key_bits < settings.key_bits:
+    taken = (*ciphers.option_names(plan.cipher), "cipher_options")
+    if plan.is_encrypted and "key_bits" in taken and plan.key_bits < settings.key_bits:
         raise OutOfOrder(
             f"The session has keys of {plan.key_bits} bits, this party asks for {settings.key_bits} or more. "
             "Raise PLUMBLINE_KEY_BITS at the active party."
         )
     if plan.family.spec.trains != (settings.model is None):
         raise OutOfOrder("Either every party brings its part of an installed model (PLUMBLINE_MODEL), or none does.")
-    if plan.rerandomise != settings.rerandomise:
-        raise OutOfOrder(
-            f"The session has rerandomise={plan.rerandomise}, this party rerandomise={settings.rerandomise}. "
-            "Set PLUMBLINE_RERANDOMISE alike at every party."
-        )
-    if settings.kernel == "phe" and plan.cipher == "paillier" and plan.packing:
+    if settings.kernel == "phe" and plan.is_encrypted and "packing" in taken and plan.packing:
         raise OutOfOrder(
             "The session packs values, and this party's PLUMBLINE_KERNEL=phe has one in a ciphertext. Set "
             "PLUMBLINE_PACKING=off at every party, or another kernel here."
         )
-    if plan.packing != settings.packing:
-        raise OutOfOrder(
-            f"The session has packing={plan.packing}, this party packing={settings.packing}. "
-            "Set PLUMBLINE_PACKING alike at every party."
-        )
+    for name in ("rerandomise", "packing", "cipher_options"):
+        found, own = getattr(plan, name), getattr(settings.plan(), name)
+        if name in taken and found != own:
+            raise OutOfOrder(
+                f"The session has {name}={found}, this party {name}={own}. Set PLUMBLINE_{name.upper()} alike at every "
+                "party."
+            )
 
 
 def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
@@ -105,11 +104,11 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
     warnings = []
     if insecure_transport:
         warnings.append("INSECURE: transport=insecure, no TLS and no checked identities.")
-    if agreement.plan.cipher == "plain":
-        warnings.append("INSECURE: cipher=plain, residuals and gradients travel unencrypted.")
-    elif agreement.plan.key_bits < 2048:
-        warnings.append(f"INSECURE: {agreement.plan.key_bits}-bit Paillier keys can be broken.")
-    if agreement.plan.cipher == "paillier" and agreement.plan.family.spec.trains:
+    if not agreement.plan.is_encrypted:
+        warnings.append(f"INSECURE: cipher={agreement.plan.cipher}, residuals and gradients travel unencrypted.")
+    elif weakness := agreement.plan.encryption.weakness:
+        warnings.append(f"INSECURE: {weakness}.")
+    if agreement.plan.is_encrypted and agreement.plan.family.spec.trains:
         warnings += [
             f"INSECURE: truncate_answers=false at {party.name}, answers leave room for sums that nobody agreed to (Hu, "
             "Algorithm 2)."

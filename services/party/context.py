@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
-from services.common.pulse import Pulse
+from services.common.heartbeat import Heartbeat
 from services.common.scores import PartialScores
 from services.common.settings import Settings
 from services.common.state_folder import State, StateInMemory
@@ -90,7 +90,7 @@ class PartyContext:
         executor: threads for jobs, epochs and sends.
         adversary: the training attacks that this party mounts.
         defences: the defences that this party applies.
-        pulses: the ways to ask the others whether they are there, by name. Who has none isn't watched.
+        heartbeats: the ways to ask the others whether they are there, by name. Who has none isn't watched.
         state: what it keeps across restarts.
         cores: processes of this party's own, for what holds the interpreter's lock. Its arithmetic has cores as well:
             these, or as many threads.
@@ -105,6 +105,6 @@ class PartyContext:
     executor: Executor
     adversary: Adversary
     defences: PartyDefences
-    pulses: Mapping[str, Pulse] = field(default_factory=dict)
+    heartbeats: Mapping[str, Heartbeat] = field(default_factory=dict)
     state: State = field(default_factory=StateInMemory)
     cores: Cores = field(default_factory=OneCore)

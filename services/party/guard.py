@@ -23,7 +23,7 @@ def channels_of(agreement: Agreement, key_holder: str) -> tuple[Channel, ...]:
 
     Raises PackingImpossible for terms that don't fit the session's keys.
     """
-    if agreement.plan.cipher != "paillier" or not agreement.plan.family.spec.trains:
+    if not agreement.plan.encryption.spec.counts_equations or not agreement.plan.family.spec.trains:
         return ()
     formats = CipherFormats(agreement)
     return tuple(formats.channel(key_holder, peer.name) for peer in agreement.peers_of(key_holder))

@@ -52,7 +52,7 @@ class PartyDefences:
         """
         chosen = load_defences(settings, role)
         check_defences(chosen, settings)
-        if not settings.truncate_answers and settings.cipher == "paillier":
+        if not settings.truncate_answers and settings.plan().is_encrypted:
             _log.warning("INSECURE: truncate_answers=false, answers leave room for sums that nobody agreed to.")
         return cls(chosen, noise_source(settings, secret))
 
@@ -150,8 +150,8 @@ def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
     training = _names_of_stage(chosen, "residuals", "answers")
     if training and settings.model:
         _log.warning("With PLUMBLINE_MODEL nothing is trained here: there is nothing to protect by %s.", training)
-    elif truncating and settings.cipher == "plain":
-        _log.warning("%s has nothing to truncate without encryption (cipher=plain).", truncating)
+    elif truncating and not settings.plan().is_encrypted:
+        _log.warning("%s has nothing to truncate without encryption (cipher=%s).", truncating, settings.cipher)
 
 
 def _names_of_stage(chosen: Sequence[Defence], *stages: str) -> str:

@@ -137,7 +137,7 @@ class PartyTraining:
             steps=steps,
             rows=smallest_batch(len(self.rows.train), plan.batch_size),
             learning_rate=self._learner.tells().step_size or math.nan,
-            residual_limit=math.inf if plan.cipher == "plain" else 2.0**plan.residual_integer_bits,
+            residual_limit=plan.encryption.residual_limit,
             columns=agreement.residual_columns,
             row_norm=float(np.linalg.norm(features, axis=1).max()),
             records=len(self.rows.train),

@@ -44,7 +44,7 @@ def _check_native() -> None:
 
 
 def _check_reference(settings: Settings) -> None:
-    if settings.cipher == "paillier" and settings.packing:
+    if settings.packing and settings.plan().is_encrypted:
         raise SettingsError(
             "PLUMBLINE_KERNEL=phe has one value in a ciphertext: set PLUMBLINE_PACKING=off here and at every other "
             "party."

@@ -362,7 +362,7 @@ class PassiveParty:
                 # Others may wait there for this session, until their time is up.
                 self.executor.submit(self._tell_coordinator, session_id, told(error)).add_done_callback(log_failure)
 
-        return PeerWatch(self._context.pulses, lost, step_timeout=self._context.settings.step_timeout)
+        return PeerWatch(self._context.heartbeats, lost, step_timeout=self._context.settings.step_timeout)
 
     def _tell_coordinator(self, session_id: str, reason: str) -> None:
         try:

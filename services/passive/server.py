@@ -51,7 +51,7 @@ def run(settings: Settings) -> None:
             executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
             adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost, arithmetic),
             defences=defences,
-            pulses={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
+            heartbeats={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
             state=state,
             cores=cores,
         )

@@ -112,7 +112,7 @@ def channel(agreement: Agreement, layout: PackingLayout | None, key_holder: str,
         smallest_batch(agreement.training_rows, agreement.plan.batch_size),
         answer_capacity(
             _product(agreement, layout, features),
-            key_bits=agreement.plan.key_bits,
+            capacity=agreement.plan.encryption.capacity,
             truncated=holder.truncates_answers,
         ),
         _unknowns_per_equation(agreement, holder),
@@ -122,11 +122,12 @@ def channel(agreement: Agreement, layout: PackingLayout | None, key_holder: str,
 
 def exposure(agreement: Agreement, layout: PackingLayout | None) -> Exposure:
     """Count the channels of all parties that tell too much under one layout."""
-    rows, key_bits = smallest_batch(agreement.training_rows, agreement.plan.batch_size), agreement.plan.key_bits
+    plan = agreement.plan
+    rows, capacity = smallest_batch(agreement.training_rows, plan.batch_size), plan.encryption.capacity
 
     @cache
     def equations(features: ColumnFormats, truncated: bool) -> int:
-        return count_equations(_product(agreement, layout, features), key_bits=key_bits, truncated=truncated)
+        return count_equations(_product(agreement, layout, features), capacity=capacity, truncated=truncated)
 
     solvable = telling = 0
     for holder in agreement.parties:

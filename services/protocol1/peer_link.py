@@ -42,9 +42,7 @@ class PeerLink:
 
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
         """Show the peer this party's key of the session."""
-        message = exchange_pb2.PublicKeyMessage(
-            session_id=session_id, key_id=key.key_id, modulus=key.modulus, proof=key.proof
-        )
+        message = exchange_pb2.PublicKeyMessage(session_id=session_id, key_id=key.key_id, key=key.content)
         self._stub.SendPublicKey(message, timeout=self._timeout)
 
     def send_residuals(self, session_id: str, step: int, vector: WireVector | OutgoingVector) -> None:

@@ -44,7 +44,7 @@ class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
     ) -> common_pb2.Acknowledgement:
         """Take a peer's public key of a session."""
         self._exchange_of(request.session_id).receive_public_key(
-            require_caller(context).name, PublicKeyShown(request.key_id, request.modulus, request.proof)
+            require_caller(context).name, PublicKeyShown(request.key_id, request.key)
         )
         return common_pb2.Acknowledgement()
 

@@ -208,8 +208,7 @@ def _say(what: str) -> None:
 
 
 def _show(result: "Result", out: Path | None, *, as_json: bool) -> None:
-    from studies.speed.result import write_result
-    from studies.speed.result_table import print_result
+    from studies.speed.result import print_result, write_result
 
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

@@ -64,8 +64,8 @@ def _run(  # the options that all studies have
     from plumbline.cells import SweepOptions
     from services.common.settings import load_settings
     from studies.brought_plugins import brought as plugins_of
-    from studies.index_page import write_index
-    from studies.running import run_study
+    from studies.figures.index_page import write_index
+    from studies.figures.running import run_study
     from studies.study import StudyRun
 
     name = next(name for name, one in STUDIES.items() if one is entry)
@@ -145,7 +145,7 @@ def index(
 
     Example: plumbline figures index
     """
-    from studies.index_page import write_index
+    from studies.figures.index_page import write_index
 
     with plain_errors():
         typer.echo(write_index(folder))

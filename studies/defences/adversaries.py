@@ -12,8 +12,8 @@ import numpy as np
 
 import attacks
 from attacks import Level, PredictionAttack
+from attacks.adaptive import UndistortedView, highest, undo
 from attacks.bayes.posterior import BayesianAdversary
-from attacks.undone import Undone, highest, undo
 from plumbline.cells import Choice
 from plumbline.simulation.situations import Ask
 from studies.defences.steering import STEERED_QUERIES, steered
@@ -122,7 +122,7 @@ class Adversaries:
                 asked = balanced(view, expected[prior], ask)
                 yield _estimate(f"posterior, {prior}", posterior, asked, "balances its share")
 
-    def _undoing(self, undone: Undone) -> Iterator[Estimate]:
+    def _undoing(self, undone: UndistortedView) -> Iterator[Estimate]:
         """Attack what is left once a defence was taken off, by those who know as much as that takes."""
         awareness: Awareness = "undoes it by records" if undone.level == "records" else "undoes it"
         for label in _UNDOING:
@@ -146,7 +146,7 @@ def _estimate(label: str, attack: PredictionAttack, view: attacks.PredictionView
         return Estimate(label, level, awareness, None, "not applicable", str(error))
 
 
-def _undone(view: attacks.PredictionView) -> Iterator[Undone]:
+def _undone(view: attacks.PredictionView) -> Iterator[UndistortedView]:
     """Without what the defence did, as far as it comes off: without complete records, and where they help with them."""
     informed = undo(view)
     if informed.is_changed:

@@ -14,7 +14,7 @@ from scipy.optimize import nnls
 
 import attacks
 import defences
-from attacks.undone import undo_channel
+from attacks.adaptive import undo_channel
 from defences import Defence, NoiseSource, ScoreContext, channel_of
 from plumbline.cells.cells import AttackCell, Cell, Choice, TaskCell, windows
 from plumbline.judge.measures import mse_per_feature

@@ -1,14 +1,40 @@
-"""The machine that a benchmark ran on, as far as it explains a time; nothing that names the machine itself."""
+"""The machine that a benchmark ran on as far as it explains a time, nothing that names it, and the kernels it runs."""
 
 import os
 import platform
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Literal
 
-from studies.speed.kernels_here import kernels_here
-from vfl.cores import available_cores
-from vfl.crypto.kernels import best_kernel
+from vfl.cores import Cores, available_cores, cores_for
+from vfl.crypto.kernels import Kernel, best_kernel, kernel_named
+from vfl.crypto.kernels.native import NativeKernel
+from vfl.crypto.native.library import LibraryMissing
+
+_LANES: tuple[Literal[1, 8], ...] = (8, 1)
+
+
+def kernels_here() -> dict[str, Kernel]:
+    """Make every kernel that runs here, the portable one first, by the name that the log has for it."""
+    kernels = {"portable": kernel_named("portable")}
+    for lanes in _LANES:
+        with suppress(LibraryMissing, ValueError):
+            native = NativeKernel(lanes)
+            kernels[native.name] = native
+    return kernels
+
+
+def kernel_settings() -> tuple[str, ...]:
+    """Name the settings of ``PLUMBLINE_KERNEL`` that are measured beside each other."""
+    return ("portable", "native") if len(kernels_here()) > 1 else ("portable",)
+
+
+def cores_of(kernel: Kernel, count: int) -> Cores:
+    """Start so many workers of the kind that makes a kernel faster: close them at the end."""
+    return cores_for(count, releases_gil=kernel.releases_gil, preload=["vfl.crypto.engine"])
+
 
 # Instructions that the arithmetic of ciphertexts may use.
 _FLAGS = ("avx2", "bmi2", "adx", "avx512f", "avx512ifma")

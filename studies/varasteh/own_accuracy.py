@@ -22,8 +22,7 @@ from studies.study import StudyRun
 from studies.varasteh.rivals import WindowPlan, columns_of
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
-from vfl.theory.agnostic import half_star_error, score_error_correlation
-from vfl.theory.prediction import moments
+from vfl.theory.prediction import agnostic_error, moments, score_error_correlation
 
 _TASK = "studies.varasteh.own_accuracy:own_model_of"
 _GAINING, _OTHERS = ("grid", "pendigits"), ("bank", "satellite", "adult")
@@ -196,7 +195,7 @@ def own_model_of(model: TrainedModel, *, passive: tuple[int, ...], records: int)
         "error_train": mse_per_feature(trained_truth, attack.reconstruct(trained)),
         "half": mse_per_feature(truth, np.full_like(truth, 0.5)),
         "unclamped": mse_per_feature(truth, unclamped),
-        "closed_form": half_star_error(weights, moments(truth).about_half, score_error),
+        "closed_form": agnostic_error(weights, moments(truth).about_half, score_error),
     }
 
 

@@ -12,11 +12,11 @@ from studies.catalogue import STUDIES, load_study
 from studies.claims.statement import Statement, Verdict
 from studies.defences.canaries import canaries_section
 from studies.defences.study import STUDY as DEFENCES
+from studies.figures.index_page import write_index
 from studies.hu.approximations import approximations
 from studies.hu.epochs import credit, mnist01
 from studies.hu.study import STUDY as HU
 from studies.hu.wire import wire
-from studies.index_page import write_index
 from studies.page.elements import HeatMap, PageTable
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section

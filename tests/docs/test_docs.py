@@ -1,6 +1,7 @@
 """What the docs say can be typed can be typed, and what they point at is there. `make docs` checks the site itself."""
 
 import doctest
+import importlib
 import re
 import shlex
 from collections.abc import Iterator
@@ -131,6 +132,13 @@ def test_the_tutorial_attack_does_what_the_page_shows(tmp_path: Path, monkeypatc
 
 def test_python_paillier_reads_and_computes_what_its_tutorial_shows() -> None:
     assert failures_of_session("check-us-against-phe.md") == 0
+
+
+@pytest.mark.parametrize("package", ["attacks", "defences", "vfl.crypto", "vfl.data", "vfl.learning"])
+def test_the_examples_at_a_front_door_come_out(package: str) -> None:
+    found = doctest.testmod(importlib.import_module(package))
+    assert found.attempted > 1
+    assert found.failed == 0
 
 
 def failures_of_session(tutorial: str) -> int:

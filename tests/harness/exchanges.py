@@ -21,6 +21,7 @@ from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 from vfl.arrays import FloatArray, IntArray
+from vfl.crypto import PROOF_ROOTS
 from vfl.data import GriddedFeatures
 from vfl.learning import (
     BatchSchedule,
@@ -35,6 +36,11 @@ from vfl.learning import (
 SESSION = "session"
 # Small keys for speed; the tests at 2048 bits say so.
 SMALL_PLAN = TrainingPlan(epochs=3, batch_size=8, key_bits=512)
+
+
+def modulus_of(key: PublicKeyShown) -> int:
+    """The modulus of a Paillier key as it travels; its proof follows."""
+    return int.from_bytes(key.content[: len(key.content) // (1 + PROOF_ROOTS)], "big")
 
 
 # -- level 1: Protocol 1 without anything around it -------------------------------------------------------------------

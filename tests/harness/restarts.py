@@ -12,7 +12,7 @@ import numpy as np
 from attacks import PredictionAttack
 from defences import NoiseSource, ScoreDefence
 from services.active.party import ActiveParty
-from services.adversary.knowledge import Beforehand
+from services.adversary.knowledge import PriorKnowledge
 from services.adversary.predictions import AttackHost
 from services.adversary.training import TrainingAdversary
 from services.common.errors import PeerVanished
@@ -68,7 +68,7 @@ class Town:
     score_defences: Sequence[ScoreDefence] = ()
     disclosing: Sequence[Any] = ()
     attacks: Mapping[str, PredictionAttack] = field(default_factory=dict)
-    beforehand: Beforehand | None = None
+    beforehand: PriorKnowledge | None = None
     running: dict[str, Any] = field(default_factory=dict)
     states: dict[str, StateFolder] = field(default_factory=dict)
 
@@ -166,7 +166,7 @@ def town(
     score_defences: Sequence[ScoreDefence] = (),
     disclosing: Sequence[Any] = (),
     attacks: Mapping[str, PredictionAttack] | None = None,
-    beforehand: Beforehand | None = None,
+    beforehand: PriorKnowledge | None = None,
     **settings: Any,
 ) -> Iterator[Town]:
     """A federation that runs."""

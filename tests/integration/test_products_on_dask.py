@@ -20,7 +20,7 @@ from tests.harness.processes import QUICK, local_processes, registered_problem, 
 from tests.harness.products import product_jobs
 from vfl.cores.cores import OneCore, Result, Task
 from vfl.crypto import PrivateKey, keygen
-from vfl.crypto.cluster import ClusterCores, check_cluster, client, cluster_cores, dialogue, job_work
+from vfl.crypto.cluster import ClusterCores, check_cluster, client, cluster_cores, job_work
 from vfl.crypto.cluster.frames import Frame
 from vfl.crypto.product_jobs import ProductJob, compute_product
 
@@ -271,6 +271,6 @@ def test_the_process_in_between_gets_no_settings_of_the_party(monkeypatch: pytes
     monkeypatch.setenv("PLUMBLINE_DATA", "postgresql://party:password@host/table")
     monkeypatch.setenv("PGPASSWORD", "password")
     monkeypatch.setenv("DASK_CONFIG", "folder")
-    environment = dialogue._environment()
+    environment = cluster_cores._environment()
     assert not [name for name, value in environment.items() if "PLUMBLINE" in name or "password" in value]
     assert environment["DASK_CONFIG"] == "folder"

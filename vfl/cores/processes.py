@@ -16,7 +16,7 @@ import pickle
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import wait
@@ -107,13 +107,14 @@ class ProcessCores:
         count: of processes.
     """
 
-    def __init__(self, count: int, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, count: int, patience: float = PATIENCE_SECONDS, preload: Sequence[str] = ()) -> None:
         """Start the server, and no worker yet.
 
         Args:
             count: of processes.
             patience: seconds in which a worker with a task answers or computes at all. Then the same task is done here,
                 and a worker that is silent even then is ended. So is a server that starts none.
+            preload: modules of the work, which the server loads once for all workers.
         """
         self.count = count
         self._patience = patience
@@ -127,7 +128,7 @@ class ProcessCores:
         from vfl.cores.fork_server import start_server
 
         try:
-            start_server()
+            start_server(preload)
         except OSError as error:
             self._deaths = self._most_deaths
             _log.warning("No worker process can be had here, work goes on without them: %s.", error)

@@ -1,10 +1,15 @@
 """Paillier for a vertical federation: keys, fixed point, packing, and the encrypted matrix product.
 
-public_key, private_key = keygen()
-c = encrypt_vector(private_key, g)        # the key holder
-masked, mask = mask_vector(matvec(X, c))  # the other party
-answer = decrypt_integers(private_key, masked)
-unmask(mask, answer)                      # X.T @ g, to the fixed-point precision
+What stands here is public, and ``kernels.Kernel``, which says what a kernel promises; the other modules are private.
+
+Examples:
+    >>> import numpy as np
+    >>> from vfl.crypto import decrypt_integers, encrypt_vector, keygen, mask_vector, matvec, unmask
+    >>> public_key, private_key = keygen(bits=512, insecure=True)  # 2048 bits unless told otherwise
+    >>> c = encrypt_vector(private_key, np.array([0.5, -0.25]))    # the key holder
+    >>> masked, mask = mask_vector(matvec(np.array([[1.0, 0.5], [0.0, 1.0]]), c))  # the other party
+    >>> unmask(mask, decrypt_integers(private_key, masked))        # X.T @ g, to the fixed-point precision
+    array([0.5, 0. ])
 """
 
 from vfl.crypto.capacity import (

@@ -1,7 +1,7 @@
 """Learners, and what is around them: batches and splits, scores, the yardstick in plain numbers.
 
-A learner is a model family by name (``vfl.learning.registry``); ``docs/adding-a-learner.md`` has its contract. A part
-answers a record the same to the last bit whatever stands beside it, and ``of`` refuses what ``arrays`` didn't write.
+A learner is a model family by name (``vfl.learning.registry``); ``docs/adding-a-learner.md`` has its contract, and
+``vfl.learning.learner`` what a plugin promises. What stands here and there is public, the other modules are private.
 
 Examples:
     >>> from vfl.learning import registry
@@ -12,6 +12,7 @@ Examples:
 from vfl.learning.confidence import class_rows, confidence_scores, log_loss
 from vfl.learning.learner import (
     Ask,
+    EquationLeakage,
     Forward,
     Half,
     Learner,
@@ -21,11 +22,10 @@ from vfl.learning.learner import (
     Part,
     Send,
     Step,
-    Told,
 )
 from vfl.learning.linear.initialisation import INITIALISATIONS, initial_weights
-from vfl.learning.linear.part import LinearPart
 from vfl.learning.linear.reference import GradientDescent, VerticalData, train_centrally
+from vfl.learning.linear.regression import LinearPart
 from vfl.learning.linear.scheme import ResidualScheme, residual_columns
 from vfl.learning.schedule import BatchSchedule, RowCounts, RowSplit, count_rows, smallest_batch, split_rows
 
@@ -33,6 +33,7 @@ __all__ = [
     "INITIALISATIONS",
     "Ask",
     "BatchSchedule",
+    "EquationLeakage",
     "Forward",
     "GradientDescent",
     "Half",
@@ -47,7 +48,6 @@ __all__ = [
     "RowSplit",
     "Send",
     "Step",
-    "Told",
     "VerticalData",
     "class_rows",
     "confidence_scores",

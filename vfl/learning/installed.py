@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning.learner import Learner, LearnerError, LearnerSpec, OwnData, Step, Told
+from vfl.learning.learner import EquationLeakage, Learner, LearnerError, LearnerSpec, OwnData, Step
 from vfl.learning.networks import DenseNetwork
 
 
@@ -21,9 +21,9 @@ class Installed(Learner):
         """Of nothing that is ever sent; a session's batch size goes by it, as by the linear learner's."""
         return 1 if classes == 2 else classes
 
-    def tells(self) -> Told:
+    def tells(self) -> EquationLeakage:
         """Nothing is answered; counted as the linear learner's, for the batch size."""
-        return Told(labels=4)
+        return EquationLeakage(labels=4)
 
     def outputs(self, classes: int) -> int:
         """One per class, whatever their number."""

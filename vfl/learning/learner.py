@@ -153,7 +153,7 @@ class LearnerSpec:
 
 
 @dataclass(frozen=True)
-class Told:
+class EquationLeakage:
     """What one answered equation about the label party's values tells, for the guard.
 
     Attributes:
@@ -187,9 +187,9 @@ class Learner(Protocol):
         """How many columns a part's shares have."""
         return self.columns(classes)
 
-    def tells(self) -> Told:
+    def tells(self) -> EquationLeakage:
         """What one answered equation tells."""
-        return Told()
+        return EquationLeakage()
 
     def join(self, shares: Sequence[FloatArray]) -> FloatArray:
         """All parties' shares of some records' outputs as one, (n, outputs)."""

@@ -18,6 +18,7 @@ from services.protocol1.formats import CipherFormats
 from vfl.arrays import FloatArray
 from vfl.cores import available_cores
 from vfl.crypto import CipherVector, PackingLayout, ciphertext_count, decrypt_integers
+from vfl.crypto.ciphers import spec_of
 from vfl.crypto.kernels.counts import product_cost
 from vfl.crypto.messages import MessageFormats, Messages
 from vfl.crypto.widths import ColumnFormats, ColumnWidths
@@ -277,9 +278,9 @@ def training_seconds(work: Workload, calibration: Calibration, cipher: str) -> f
     speed = calibration.blinded_id / _REFERENCE_ID
     peers = len(work.agreement.parties) - 1
     messages = work.steps * peers * _STEP_MESSAGES + work.agreement.plan.epochs * _EPOCH_MESSAGES
-    if cipher == "plain":
+    if not spec_of(cipher).is_encrypted:
         return speed * messages
-    assert calibration.cipher is not None  # noqa: S101 - whoever asks for Paillier has timed it
+    assert calibration.cipher is not None  # noqa: S101 - whoever asks for ciphertexts has timed it
     keys = calibration.cipher.key * math.ceil((peers + 1) / calibration.cores)
     step = step_seconds(work.agreement, calibration.cipher, calibration.cores, calibration.workers)
     return speed * messages + keys + work.steps * step
@@ -292,7 +293,7 @@ def prediction_seconds(records: int, calibration: Calibration) -> float:
 
 def step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int, workers: int = 1) -> float:
     """Seconds of one step's arithmetic: the busiest party's on its workers, or all parties' on the cores they share."""
-    encrypted = replace(agreement, plan=replace(agreement.plan, cipher="paillier"))
+    encrypted = replace(agreement, plan=agreement.plan.encrypted())
     formats, rows = CipherFormats(encrypted), agreement.plan.batch_size
     encryptions = formats.residual_ciphertexts(rows) * seconds.encryption
     peers = len(agreement.parties) - 1

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from attacks import Extent, Scenario, spec_of
 from plumbline.audit.planning.applicable import (
@@ -30,6 +30,8 @@ from services.common.identity import Role, role_of
 from services.common.session_limit import SessionLimit
 from services.common.settings import environment_values
 from services.protocol1.default_batch import with_batch_size
+from vfl.crypto import ciphers
+from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 from vfl.learning import LinearPart
 from vfl.learning.networks import DenseNetwork
 
@@ -38,25 +40,28 @@ PATIENCE_SECONDS = 180.0
 # Settings that only mean something where there are ciphertexts.
 OF_CIPHERTEXTS = ("key_bits", "packing", "rerandomise")
 
-CipherName = Literal["paillier", "plain"]
-
 
 @dataclass(frozen=True)
 class CipherChoice:
     """The cipher of an audit.
 
     Attributes:
-        cipher: ``paillier`` or ``plain``.
-        why: a sentence; for ``plain`` it begins with INSECURE and says what ``--cipher paillier`` would take.
+        cipher: its name.
+        why: a sentence; in the clear it begins with INSECURE and says what ``--cipher paillier`` would take.
         is_asked: whether the request says it, rather than the forecast.
     """
 
-    cipher: CipherName
+    cipher: str
     why: str
     is_asked: bool
 
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether there are ciphertexts."""
+        return ciphers.spec_of(self.cipher).is_encrypted
 
-def asked_cipher(cipher: CipherName, given: Collection[str]) -> CipherChoice | None:
+
+def asked_cipher(cipher: str, given: Collection[str]) -> CipherChoice | None:
     """What the request itself decides; None where it leaves the choice open.
 
     Args:
@@ -64,10 +69,10 @@ def asked_cipher(cipher: CipherName, given: Collection[str]) -> CipherChoice | N
         given: names of the settings that were given, on the command line or in the environment.
     """
     if "cipher" in given:
-        why = "as asked for." if cipher == "paillier" else "INSECURE: in the clear, as asked for."
+        why = "as asked for." if ciphers.spec_of(cipher).is_encrypted else "INSECURE: in the clear, as asked for."
         return CipherChoice(cipher, why, is_asked=True)
     if about := [name for name in OF_CIPHERTEXTS if name in given]:
-        return CipherChoice("paillier", f"{about[0]} asks for ciphertexts.", is_asked=True)
+        return CipherChoice(ENCRYPTED, f"{about[0]} asks for ciphertexts.", is_asked=True)
     return None
 
 
@@ -75,13 +80,13 @@ def chosen_cipher(encrypted_seconds: float, plain_seconds: float) -> CipherChoic
     """Choose by how long training is thought to take under Paillier and in the clear."""
     encrypted = duration_words(encrypted_seconds)
     if encrypted_seconds < PATIENCE_SECONDS:
-        return CipherChoice("paillier", f"training takes about {encrypted} under it.", is_asked=False)
+        return CipherChoice(ENCRYPTED, f"training takes about {encrypted} under it.", is_asked=False)
     why = (
         f"INSECURE: it trains in the clear, over the same services and messages, in about "
         f"{duration_words(plain_seconds)}. Scores and gradients are those of encrypted training to 1e-6. "
         f"--cipher paillier would train for about {encrypted}."
     )
-    return CipherChoice("plain", why, is_asked=False)
+    return CipherChoice(IN_THE_CLEAR, why, is_asked=False)
 
 
 # Nobody opens this session: its terms are only counted.
@@ -157,7 +162,7 @@ def plan_audit(
     agreement = expected_agreement(recipe, tables, is_trained=request.hidden is None)
     given = recipe.parties[Role.ACTIVE].model_fields_set
     asked = asked_cipher(recipe.parties[Role.ACTIVE].cipher, given)
-    would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.cipher == "paillier")
+    would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.is_encrypted)
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
     choice = asked or _by_forecast(work, calibration)
@@ -190,7 +195,7 @@ def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_traine
     parties = tuple(
         _expected_party(tables, name, has_bias=name == Role.ACTIVE and is_trained) for name in tables.settings
     )
-    plan = replace(recipe.parties[Role.ACTIVE].plan(), cipher="paillier")
+    plan = recipe.parties[Role.ACTIVE].plan().encrypted()
     if not is_trained:
         plan = plan.changed(learner="installed")
     return with_batch_size(Agreement(_NO_SESSION, plan, len(tables.class_names), parties))
@@ -208,8 +213,8 @@ def _expected_party(tables: JoinedTables, name: str, *, has_bias: bool) -> Party
 
 def _by_forecast(work: Workload, calibration: Calibration) -> CipherChoice:
     if calibration.cipher is None:  # an installed model: nothing is trained
-        return CipherChoice("paillier", "nothing is trained.", is_asked=False)
-    encrypted, plain = (training_seconds(work, calibration, cipher) for cipher in ("paillier", "plain"))
+        return CipherChoice(ENCRYPTED, "nothing is trained.", is_asked=False)
+    encrypted, plain = (training_seconds(work, calibration, cipher) for cipher in (ENCRYPTED, IN_THE_CLEAR))
     return chosen_cipher(encrypted, plain)
 
 
@@ -238,7 +243,7 @@ def _scenario(request: AuditRequest, agreement: Agreement, choice: CipherChoice)
         model=_model_of(request, agreement),
         learner=agreement.plan.learner,
         is_trained=request.hidden is None,
-        is_encrypted=choice.cipher == "paillier",
+        is_encrypted=choice.is_encrypted,
         packing=agreement.plan.packing,
         rerandomise=agreement.plan.rerandomise,
         options=_with_options(request),
@@ -259,7 +264,7 @@ def _seconds_of_attacks(recipe: CheckedRecipe, extent: Extent) -> Mapping[str, f
 
 def _without_ciphertexts(chosen: tuple[str, ...], choice: CipherChoice) -> tuple[LeftOut, ...]:
     """Named attacks on ciphertexts, in a run that has none: they say that they don't apply, not that all is safe."""
-    if choice.cipher == "paillier":
+    if choice.is_encrypted:
         return ()
     named = [name for name in chosen if spec_of(name).conduct == "replaces_messages"]
     return tuple(LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False) for name in named)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from plumbline.audit.console import cipher_words
 from plumbline.audit.report.cards import cards_of, read_evidence
 from plumbline.audit.report.overview import by_strength, label_curves, labels_by_epoch, ranked_levels
 from plumbline.charts.axes import WHOLE, Axis
@@ -70,7 +69,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "stage_chart": _stage_chart(summary),
         "settings": summary.agreement.plan.terms,
         "request": _asked_for(facts.get("request", {})),
-        "cipher": cipher_words(summary.agreement.plan),
+        "cipher": str(summary.agreement.plan.encryption),
         "stages": STAGES,
         "expectations": expectations,
         "assumptions": assumptions,
@@ -157,7 +156,7 @@ def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[LedgerRow]:
 
 
 def _of_training(agreement: Agreement) -> Iterator[LedgerRow]:
-    encrypted = replace(agreement, plan=replace(agreement.plan, cipher="paillier"))
+    encrypted = replace(agreement, plan=agreement.plan.encrypted())
     for holder in encrypted.parties:
         try:
             channels = channels_of(encrypted, holder.name)

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from studies.speed.alignment.messages import STAGES, Seconds, openmined, ours, set_up
-from studies.speed.alignment.sides import Side, align_in_processes
+from studies.speed.alignment.alignments import STAGES, Seconds, Side, align_in_processes, openmined, ours, set_up
 from studies.speed.repetition import in_turns, one_core
 from studies.speed.result import Cell, Progress, Result, ResultTable, Spread, columns_of, silent
 from vfl.cores import cores_for
@@ -140,7 +139,9 @@ def _shared_out(asked: PsiAsked, progress: Progress) -> ResultTable:
         variants = dict[int, Callable[[], float]]()
         for count in counts:
             progress(f"a set-up with {count} workers")
-            cores = stack.enter_context(closing(cores_for(count, releases_gil=False)))
+            cores = stack.enter_context(
+                closing(cores_for(count, releases_gil=False, preload=["vfl.crypto.curve25519"]))
+            )
             set_up(_WARM_UP, cores)
             variants[count] = lambda cores=cores: set_up(asked.ids, cores)  # type: ignore[misc]
         found = {count: Spread.of(runs) for count, runs in in_turns(variants, asked.repetitions).items()}

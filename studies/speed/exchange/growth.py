@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from studies.speed.exchange.own_exchange import OwnVariant, best_layout
 from studies.speed.exchange.work import ExchangeWork, Phases, make_work, spreads
-from studies.speed.kernels_here import cores_of
+from studies.speed.machine import cores_of
 from studies.speed.repetition import in_turns
 from studies.speed.result import Cell, ResultTable, Spread, columns_of
 from vfl.crypto import Engine, PrivateKey

@@ -4,14 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from studies.speed.exchange.growth import scaling_table, workers_table
-from studies.speed.exchange.heu_exchange import heu_variants
-from studies.speed.exchange.own_exchange import OwnVariant, best_layout
-from studies.speed.exchange.phe_exchange import COLUMNS as PHE_COLUMNS
-from studies.speed.exchange.phe_exchange import DECRYPTIONS, ENCRYPTIONS, phe_floats, phe_integers
-from studies.speed.exchange.phe_exchange import ROWS as PHE_ROWS
-from studies.speed.exchange.product_limit import Counting, seconds_of_product
+from studies.speed.exchange.other_libraries import COLUMNS as PHE_COLUMNS
+from studies.speed.exchange.other_libraries import DECRYPTIONS, ENCRYPTIONS, heu_variants, phe_floats, phe_integers
+from studies.speed.exchange.other_libraries import ROWS as PHE_ROWS
+from studies.speed.exchange.own_exchange import Counting, OwnVariant, best_layout, seconds_of_product
 from studies.speed.exchange.work import KIND_WORDS, KINDS, ExchangeWork, Phases, make_work, spreads
-from studies.speed.kernels_here import kernels_here
+from studies.speed.machine import kernels_here
 from studies.speed.repetition import in_turns, one_core
 from studies.speed.result import Cell, Progress, Result, ResultTable, Spread, columns_of, command_of, silent
 from vfl.crypto import Engine, PrivateKey, keygen

@@ -12,8 +12,7 @@ import numpy as np
 
 from plumbline.federation import Federation, FederationFailed
 from studies.speed.federations.made_tables import TableShape, started
-from studies.speed.processes_here import cpu_seconds
-from studies.speed.repetition import WrongResult, timed
+from studies.speed.repetition import WrongResult, cpu_seconds, timed
 from studies.speed.result import Cell, Progress, Result, ResultTable, Spread, columns_of, command_of, silent
 
 _MILLISECONDS = 1e3

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attacks.label_recovery import LabelRecovery, label_party_products
+from attacks.label_search import TooManyCandidates, sign_solutions
 from attacks.recovered_labels import UNRESOLVED
-from attacks.sign_search import TooManyCandidates, sign_solutions
 from attacks.training_views import Equations, TrainingView, simulated_view, solve_shares, solve_steps
 from attacks.views import ViewError
 from vfl.data import load_dataset

@@ -125,7 +125,7 @@ def test_without_mlflow_it_is_said_how_to_get_it(found: NotebookFindings, monkey
 
 def test_without_matplotlib_it_is_said_how_to_get_it(found: NotebookFindings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ModuleNotFoundError, match=r'pip install "plumbline\[figures\]"'):
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "plumbline\[notebook\]"'):
         found.plot()
 
 

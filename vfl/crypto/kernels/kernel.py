@@ -41,7 +41,10 @@ class FixedBase(Protocol):
 
 
 class Kernel(Protocol):
-    """Modular arithmetic on batches. Moduli are odd; whoever calls has checked what came from elsewhere."""
+    """Modular arithmetic on batches. Moduli are odd; whoever calls has checked what came from elsewhere.
+
+    A kernel promises the same integers as every other, and as many multiplications for one entry as for any other.
+    """
 
     @property
     def name(self) -> str:

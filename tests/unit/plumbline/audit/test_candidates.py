@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from attacks import Conduct
+from defences.registry import spec_of
 from plumbline.audit.candidates import (
     Candidate,
     candidates_for,
@@ -23,6 +25,7 @@ from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.training import TrainingFinding
+from tests.harness.documented_plugin import install
 from tests.harness.findings import attack, column, findings, levels
 from tests.harness.reported import findings_of, made_run
 
@@ -55,6 +58,21 @@ def test_only_what_leaked_is_defended(run: Findings) -> None:
     assert len(columns) <= most_trials(REQUEST)
     both = titles(REQUEST, answering(run, columns=True, labels=True))
     assert both == [f"{title} + dp_noise" for title in columns]
+
+
+def test_a_defence_of_another_package_is_tried_as_its_spec_says(
+    run: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("adding-a-defence.md", "score_power", tmp_path, monkeypatch)
+    found = candidates_for(REQUEST, answering(run, columns=True, labels=False))
+    assert found[-1] == Candidate(("score_power",))
+    assert len(found) == most_trials(REQUEST)
+    spec = replace(spec_of("score_power"), stops=("columns", "labels"), tried_with={"power": 0.5})
+    monkeypatch.setattr("score_power.ScorePower.spec", spec)
+    both = candidates_for(REQUEST, answering(run, columns=True, labels=True))
+    assert both[-1] == Candidate(("score_power",), {"score_power": {"power": 0.5}})
+    assert both[-2].title == f"{found[-2].title} + dp_noise"
+    assert candidates_for(REQUEST, answering(run, columns=False, labels=True))[-1] == both[-1]
 
 
 def test_what_is_in_place_is_not_tried_again(run: Findings) -> None:
@@ -102,13 +120,13 @@ def test_a_trial_is_the_audit_again_with_its_defence_and_in_the_clear() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attack", "leaks", "cipher"),
-    [("auxiliary_ciphertext", LEAKS, "paillier"), ("auxiliary_ciphertext", SAFE, "plain"), ("other", LEAKS, "plain")],
+    ("conduct", "leaks", "cipher"),
+    [("replaces_messages", LEAKS, "paillier"), ("replaces_messages", SAFE, "plain"), ("listens", LEAKS, "plain")],
 )
 def test_a_leak_of_ciphertexts_is_tried_on_ciphertexts(
-    run: Findings, attack: str, leaks: tuple[LevelVerdict, ...], cipher: str
+    run: Findings, conduct: Conduct, leaks: tuple[LevelVerdict, ...], cipher: str
 ) -> None:
-    told = TrainingFinding(attack, "passive", "", 0.1, "labels", 1.0, 1.0, levels=leaks, peers=("active",))
+    told = TrainingFinding("x", "passive", "", 0.1, "labels", levels=leaks, peers=("active",), conduct=conduct)
     chosen = cipher_of_trials(replace(run, training=(told,)))
     assert chosen == cipher
     recipe = REQUEST.recipe().checked()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice, TaskCell, keys, source_digests
+from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice, TaskCell, keys
 from plumbline.cells.keys import digest_of_data, key_of, versions_of
 
 MODEL = ModelChoice(DataChoice("breast_cancer"))
@@ -90,7 +90,7 @@ def test_source_is_followed_through_imports_and_texts(tmp_path: Path, monkeypatc
         alone="",
     )
     monkeypatch.syspath_prepend(tmp_path)
-    reached = source_digests.reached("followed_pkg.first")
+    reached = keys.reached("followed_pkg.first")
     assert {"followed_pkg.first", "followed_pkg.second", "followed_pkg.third", "plumbline.judge.measures"} <= reached
     assert not {"followed_pkg.alone", "os", "studies.page.plots"} & reached
 
@@ -106,9 +106,9 @@ def test_a_changed_line_changes_the_keys_of_what_it_computes(
 
     def key() -> str:
         for cached in (
-            source_digests.reached,
-            source_digests.module_digest,
-            source_digests._imports,
+            keys.reached,
+            keys.module_digest,
+            keys._imports,
             keys._versions_of_module,
         ):
             cached.cache_clear()
@@ -120,6 +120,6 @@ def test_a_changed_line_changes_the_keys_of_what_it_computes(
 
 
 def test_what_measures_is_in_the_common_digest_and_what_shows_is_not() -> None:
-    reached = source_digests.reached("plumbline.cells.jobs")
+    reached = keys.reached("plumbline.cells.jobs")
     assert {"plumbline.cells.measuring", "plumbline.cells.cells", "plumbline.judge.measures"} <= reached
     assert not {"plumbline.cells.engine", "plumbline.cells.store", "plumbline.cells.keys"} & reached

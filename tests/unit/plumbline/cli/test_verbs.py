@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from plumbline.cli import app
 from plumbline.cli.verbs import GROUP
-from tests.harness.documented_plugin import lay_out
+from tests.harness.documented_plugin import install, lay_out
 
 RUNNER = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1"})
 GREETS = '''
@@ -50,6 +50,11 @@ def test_a_function_becomes_a_verb_with_its_options_and_examples(folder: Path) -
     assert "Examples: plumbline greet Ada --loud" in shown
     assert run("greet")[0] == 2
     assert "Did you mean 'greet'?" in run("greeet")[1]
+
+
+def test_the_verb_of_the_page_is_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("how-to/bring-a-verb.md", "drift", folder, monkeypatch)
+    assert run("drift", "runs/mine") == (0, "runs/mine: nothing moved")
 
 
 def test_an_app_becomes_a_group_of_verbs(folder: Path) -> None:
@@ -106,9 +111,17 @@ def test_two_packages_with_one_verb_are_both_named(folder: Path) -> None:
     assert "brought_two 1.0" in shown
 
 
-def test_nobody_takes_the_place_of_a_verb_of_the_command(folder: Path) -> None:
-    bring(folder, "brought_audit", GREETS, verb="audit")
-    assert "Run a federation of local processes" in run("audit", "--help")[1]
+@pytest.mark.parametrize(("verb", "own"), [("audit", "Run a federation of local"), ("figures", "The papers' exp")])
+def test_nobody_takes_the_place_of_a_verb_of_ours_and_who_tries_is_told(folder: Path, verb: str, own: str) -> None:
+    bring(folder, "brought_rival", GREETS, verb=verb)
+    told = f"plumbline: {verb} of brought_rival 1.0 (brought_rival:greet) is left out: Plumbline itself has a verb"
+    for arguments in ((verb, "--help"), ("--help",)):
+        status, shown = run(*arguments)
+        assert status == 0
+        assert own in shown
+        assert told in shown
+    assert told not in run("certs", "--help")[1]
+    assert "brought_rival" not in sys.modules
 
 
 def test_who_reads_a_data_set_is_told_by_packages_and_a_broken_one_is_left_out(folder: Path) -> None:

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attacks
+from attacks import Conduct
 from attacks.base import NEEDS
+from attacks.registry import REPLACING
 from plumbline.judge.answer import Answer, Light, light_of, light_of_training, worst
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.measures import Interval
-from plumbline.judge.sentences import ON_CIPHERTEXTS, answer_of
+from plumbline.judge.sentences import answer_of
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.words import listed, percent
 from services.common.run_folder import RunFolder
@@ -158,9 +160,24 @@ def test_who_was_tried_as_honest_only_leaves_nobody_green(tmp_path: Path) -> Non
     assert found.parties[0].words.endswith("; what fintech can tell by other messages was not measured")
     assert found.parties[1].words.endswith("; what bank can tell by other messages was not measured")
     assert "bank and fintech" in found.not_measured[0]
-    add_outcome(run, "passive", "auxiliary_ciphertext", NOT_APPLICABLE, reason="it can't work with these numbers")
+    add_outcome(
+        run, "passive", "auxiliary_ciphertext(iota=2)", NOT_APPLICABLE, reason="it can't work with these numbers"
+    )
     add_outcome(run, "active", "auxiliary_ciphertext", FAILED, reason="auxiliary_ciphertext failed with KeyError")
     assert [one.light for one in answer(run).parties] == ["green", "grey"]
+
+
+@pytest.mark.parametrize(("conduct", "light"), [("replaces_messages", "green"), ("listens", "grey"), (None, "grey")])
+def test_an_attack_of_another_package_is_an_attempt_as_its_run_says(
+    tmp_path: Path, conduct: Conduct | None, light: str
+) -> None:
+    """No matter whether it is installed where the run is judged."""
+    run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(0, 0, 0)})
+    for party in ("active", "passive"):
+        add_outcome(add_label_attack(run, 50), party, "of_another_package", conduct=conduct)
+    found = answer(run)
+    assert [one.light for one in found.parties] == [light, light]
+    assert any("by replacing messages was not measured" in one for one in found.not_measured) == (light == "grey")
 
 
 def test_labels_are_safe_only_from_parties_that_were_tried(tmp_path: Path) -> None:
@@ -323,10 +340,9 @@ def test_no_name_breaks_the_words(judged: Findings, names: list[str], title: str
     assert "2 of them" in found.sentence
 
 
-def test_attacks_on_ciphertexts_are_those_that_replace_messages() -> None:
-    assert [name for name in attacks.names() if attacks.spec_of(name).conduct == "replaces_messages"] == sorted(
-        ON_CIPHERTEXTS
-    )
+def test_a_reader_is_told_to_mount_attacks_that_replace_messages() -> None:
+    replacing = [name for name in attacks.names() if attacks.spec_of(name).conduct == "replaces_messages"]
+    assert replacing == sorted(REPLACING)
 
 
 @given(st.lists(st.text(max_size=100), max_size=30))

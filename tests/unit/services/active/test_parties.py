@@ -23,7 +23,7 @@ from services.common.run_folder import RunFolder
 from services.party.party_training import PartyTraining
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.vectors import DecryptedVector
-from tests.harness.exchanges import names_of
+from tests.harness.exchanges import modulus_of, names_of
 from tests.harness.parties import (
     ACTIVE,
     DirectCoordinator,
@@ -446,7 +446,7 @@ def test_what_a_key_holder_decrypts_looks_uniform_and_would_not_without_the_mask
 
     def spying(self: GradientExchange, peer: str, step: int, vector: object) -> DecryptedVector:
         answer = answer_sums(self, peer, step, vector)  # type: ignore[arg-type]
-        seen.append((int.from_bytes(self.public_key.modulus, "big"), answer))
+        seen.append((modulus_of(self.public_key), answer))
         return answer
 
     monkeypatch.setattr(GradientExchange, "answer_sums", spying)

@@ -1,5 +1,6 @@
 """Settings that contradict each other, plans that cannot work, data that a party cannot use: a sentence each."""
 
+import json
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -74,7 +75,9 @@ def test_an_unknown_variable_is_refused_with_the_close_match(
         ({"PEERS": "active=127.0.0.1:99999"}, "PLUMBLINE_PEERS: expected NAME=HOST:PORT"),
         ({"LEARNING_RATE": "inf"}, "PLUMBLINE_LEARNING_RATE: expected a positive number up to 1e.09, got inf"),
         ({"LEARNING_RATE": "nan"}, "PLUMBLINE_LEARNING_RATE: expected a positive number up to 1e.09, got nan"),
-        ({"CIPHER": "none"}, "PLUMBLINE_CIPHER: "),
+        ({"CIPHER": "none"}, "Unknown cipher 'none'. Known: paillier, plain"),
+        ({"CIPHER_OPTIONS": '{"key_bits": 2048}'}, "cipher_options names key_bits, which is a setting of its own"),
+        ({"CIPHER_OPTIONS": '{"x": 1}'}, "paillier can't take x"),
         ({"KEY_BITS": "1024"}, "can be broken: use 2048 or more, or say allow_insecure_keys=true"),
         ({"KEY_BITS": "1024", "ALLOW_INSECURE_KEYS": "false"}, "can be broken"),
         ({"CIPHER": "plain", "KEY_BITS": "2048"}, "cipher=plain uses no keys and contradicts key_bits"),
@@ -140,13 +143,16 @@ def test_a_plan_that_cannot_work_is_refused_by_name_on_arrival(changes: dict[str
         TrainingPlan.from_message(replace(TrainingPlan(), **changes).to_message())
 
 
-def test_a_plan_of_an_older_version_is_refused_in_words() -> None:
+@pytest.mark.parametrize("plugin", ["cipher", "learner"])
+def test_a_plan_of_an_older_version_is_refused_in_words(plugin: str) -> None:
+    """It named a cipher by a number, and its options beside it; no learner."""
     message = TrainingPlan().to_message()
-    message.ClearField("learner")
-    with pytest.raises(
-        InvalidMessage, match="names no learner: whoever proposes it runs an older version of Plumbline"
-    ):
-        TrainingPlan.from_message(message)
+    message.ClearField(plugin)  # type: ignore[arg-type]
+    message.ClearField(f"{plugin}_options")  # type: ignore[arg-type]
+    older = common_pb2.TrainingPlan.FromString(message.SerializeToString() + bytes([10 << 3, 1, 11 << 3, 1]))
+    words = f"names no {plugin}: whoever proposes it runs an older version of Plumbline"
+    with pytest.raises(InvalidMessage, match=words):
+        TrainingPlan.from_message(older)
 
 
 def test_an_unknown_learner_is_refused_with_the_known_ones() -> None:
@@ -192,11 +198,30 @@ def test_a_learners_options_come_from_their_own_settings_or_together() -> None:
     assert load_settings(model="part.npz").plan().learner == "installed"
 
 
-def test_a_plan_without_a_cipher_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("cipher", "options", "words"),
+    [
+        ("paillie", "{}", "Unknown cipher 'paillie'. Known: paillier, plain. Did you mean 'paillier'?"),
+        ("x" * 3_000_000, "{}", "letters"),
+        ("paillier", '{"scale": 3}', "paillier can't take scale. Its options: packing, key_bits"),
+        ("paillier", '{"key_bits": "2048"}', "expected key_bits to be a whole number, got '2048'"),
+        ("paillier", '{"key_bits": 2048.0}', "expected key_bits to be a whole number"),
+        ("paillier", '{"packing": "yes"}', "expected packing to be true or false"),
+        ("paillier", '{"key_bits": 128}', "Expected key_bits to be a multiple of 8 from 256 to 4096, got 128"),
+        ("plain", '{"residual_fraction_bits": 48}', "must be at most 52"),
+        ("paillier", "[]", "The options of paillier are no JSON object"),
+        ("paillier", "{", "no JSON that can be read"),
+        ("paillier", '{"key_bits": NaN}', "no JSON that can be read"),
+        ("paillier", json.dumps({"packing": "x" * 4_096}), "bytes of the options of paillier"),
+    ],
+)
+def test_a_cipher_and_its_options_are_refused_by_name_on_arrival(cipher: str, options: str, words: str) -> None:
     message = TrainingPlan().to_message()
-    message.cipher = common_pb2.CIPHER_UNSPECIFIED
-    with pytest.raises(InvalidMessage, match="Expected cipher to be one of paillier, plain"):
+    message.cipher, message.cipher_options = cipher, options
+    with pytest.raises(InvalidMessage) as refused:
         TrainingPlan.from_message(message)
+    assert words in str(refused.value)
+    assert len(str(refused.value)) < 800
 
 
 @given(
@@ -233,7 +258,9 @@ def test_plans_and_agreements_survive_the_wire() -> None:
     assert TrainingPlan.from_message(proposed.to_message()) == proposed
     with pytest.raises(InvalidMessage, match="leaves the batch size open"):
         Agreement.from_message(replace(agreement, plan=proposed).to_message())
-    assert len(asdict(plan)) == len(common_pb2.TrainingPlan.DESCRIPTOR.fields)
+    options = {"packing", "key_bits", "rerandomise", *(name for name in asdict(plan) if name.endswith("_bits"))}
+    assert set(asdict(plan)) - options == set(common_pb2.TrainingPlan.DESCRIPTOR.fields_by_name)
+    assert set(json.loads(plan.to_message().cipher_options)) == options
 
 
 @pytest.mark.parametrize(

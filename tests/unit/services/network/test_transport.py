@@ -36,6 +36,7 @@ from tests.harness.exchanges import (
     encrypted,
     exchange_pair,
     largest_difference,
+    modulus_of,
     problem_of,
     run_together,
     train_plainly,
@@ -126,7 +127,7 @@ MALFORMED: dict[str, Callable[[Live], list[common_pb2.CipherVectorPart]]] = {
     "garbage bytes": lambda live: parts_of_question(live, data=b"\xff" * len(live.question.data)),
     "ciphertext 0": lambda live: parts_of_question(live, data=first_value(live, 0)),
     "a multiple of n": lambda live: parts_of_question(
-        live, data=first_value(live, 3 * int.from_bytes(live.pair.exchange.public_key.modulus, "big"))
+        live, data=first_value(live, 3 * modulus_of(live.pair.exchange.public_key))
     ),
     "step beyond the session": lambda live: list(vector_parts(SESSION, 2**32 - 1, live.question)),
 }

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.guard_thresholds import SUMS, error_of_stillness, first_shares, labels_right, labels_told
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.guard import STANDSTILL, channels_of, guard, steps_until_told
@@ -16,6 +15,7 @@ from services.protocol1.formats import CipherFormats
 from services.protocol1.vectors import DecryptedVector
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
 from tests.harness.exchanges import Problem, run_together, wired
+from tests.harness.thresholds import SUMS, error_of_stillness, first_shares, labels_right, labels_told
 from vfl.arrays import FloatArray
 from vfl.crypto import (
     decrypt_integers,

@@ -14,6 +14,7 @@ from services.protocol1.vectors import DecryptedVector, WireVector
 from tests.harness.ciphers import CIPHERS, PLAIN, TINY, in_thread
 from tests.harness.exchanges import (
     exchange_pair,
+    modulus_of,
     random_problem,
     run_together,
     wired,
@@ -111,7 +112,7 @@ def test_a_residue_beyond_the_modulus_and_a_nonsensical_one_are_refused() -> Non
     pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
     sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
     width = TINY.key_bits // 8
-    n = int.from_bytes(pair.peer.public_key.modulus, "big")
+    n = modulus_of(pair.peer.public_key)
     with pytest.raises(InvalidMessage, match=r"not in \[0, n\)"):
         pair.exchange.gradient_share("passive", DecryptedVector(sums.count, width, n.to_bytes(width, "big")))
 

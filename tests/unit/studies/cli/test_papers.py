@@ -1,15 +1,16 @@
 """``plumbline figures``: the options that all studies share, and how a run ends."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from plumbline.cli import app
-from studies import running
 from studies.catalogue import STUDIES, StudyEntry, StudyOption
 from studies.cli import papers
+from studies.figures import running
 from studies.study import StudyRun
 from tests.harness import made_up_study
 from vfl.data import dataset_names
@@ -61,6 +62,13 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(papers, "load_study", lambda name: made_up_study.STUDY)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def test_figures_are_drawn_without_matplotlib(made_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    status, _ = call("defences", "--quick", "--section", "curves")
+    assert status == 0
+    assert list((made_up / "runs/figures/defences").glob("*.svg"))
 
 
 def test_a_run_writes_its_page_and_refreshes_the_index(made_up: Path) -> None:

@@ -5,8 +5,16 @@ import io
 import pytest
 from rich.console import Console
 
-from studies.speed.result import Result, ResultTable, Spread, columns_of
-from studies.speed.result_table import cell_words, markdown, number_words, print_result
+from studies.speed.result import (
+    Result,
+    ResultTable,
+    Spread,
+    cell_words,
+    columns_of,
+    markdown,
+    number_words,
+    print_result,
+)
 
 
 @pytest.mark.parametrize(

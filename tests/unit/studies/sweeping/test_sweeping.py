@@ -10,9 +10,8 @@ from rich.console import Console
 
 from plumbline.cells import SweepOptions
 from plumbline.cells.store import SweepStopped
-from studies.cli.sweeps import print_results
 from studies.sweeping.file import sweep_of
-from studies.sweeping.sweeping import facts_of, known_cells, means_of, missing_data, run_sweep, tally_of
+from studies.sweeping.sweeping import facts_of, known_cells, means_of, missing_data, print_results, run_sweep, tally_of
 from vfl.data import DatasetNotFound
 
 GRID: dict[str, Any] = {

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from studies.speed.alignment import messages, psi_subject
-from studies.speed.alignment.messages import STAGES, check_common, ids_of
+from studies.speed.alignment import alignments, psi_subject
+from studies.speed.alignment.alignments import STAGES, check_common, ids_of
 from studies.speed.alignment.psi_subject import PsiAsked, measure_psi
 from studies.speed.repetition import WrongResult
 from studies.speed.result import Spread
@@ -40,6 +40,6 @@ def test_another_intersection_stops_the_benchmark(monkeypatch: pytest.MonkeyPatc
         def intersect(self, response: Iterable[bytes]) -> list[str]:
             return list(super().intersect(response))[1:]
 
-    monkeypatch.setattr(messages, "PsiClient", Forgetful)
+    monkeypatch.setattr(alignments, "PsiClient", Forgetful)
     with pytest.raises(WrongResult, match="plumbline found another intersection"):
         psi_subject.measure_psi(PsiAsked(ids=20, whole=(), repetitions=1))

@@ -7,8 +7,7 @@ import pytest
 
 import attacks
 from attacks import PredictionView
-from studies.speed.attacking.attack_subject import AttacksAsked, measure_attacks
-from studies.speed.attacking.judged_run import MadeRun
+from studies.speed.attacking.attack_subject import AttacksAsked, MadeRun, measure_attacks
 from studies.speed.repetition import WrongResult
 from studies.speed.result import Spread
 from vfl.arrays import FloatArray

@@ -7,7 +7,7 @@ import pytest
 from studies.speed.exchange import he_subject
 from studies.speed.exchange.he_subject import BASELINE, ExchangesAsked, measure_exchanges, parse_exchanges
 from studies.speed.exchange.work import KINDS
-from studies.speed.kernels_here import kernels_here
+from studies.speed.machine import kernels_here
 from studies.speed.repetition import WrongResult
 from studies.speed.result import Spread
 from vfl.crypto.kernels import Kernel, PortableKernel, ProductTask

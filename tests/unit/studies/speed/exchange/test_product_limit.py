@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from studies.speed.exchange.product_limit import Counting, counted_products, seconds_of_product
+from studies.speed.exchange.own_exchange import Counting, counted_products, seconds_of_product
 from vfl.crypto.kernels import PortableKernel, ProductTask
 
 

@@ -3,14 +3,13 @@
 import pytest
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from studies.speed.federations import own_cryptography, step_subject
+from studies.speed.federations import step_subject
 from studies.speed.federations.made_tables import TableShape, made_tables
-from studies.speed.federations.own_cryptography import OwnCryptography
 from studies.speed.federations.serving_subject import ServingAsked, measure_serving
-from studies.speed.federations.step_subject import StepsAsked, measure_steps
-from studies.speed.kernels_here import kernel_of
+from studies.speed.federations.step_subject import OwnCryptography, StepsAsked, measure_steps
 from studies.speed.repetition import WrongResult
 from studies.speed.result import middle
+from vfl.crypto.kernels import kernel_named
 
 
 def test_made_tables_share_their_ids_and_have_columns_of_every_width() -> None:
@@ -58,8 +57,8 @@ def test_scores_are_the_same_in_bulk_and_alone() -> None:
 def test_cryptography_that_computes_wrongly_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     parties = tuple(PartyDescription(name, 2, 1, False, 20) for name in ("active", "passive"))
     plan = TrainingPlan(batch_size=8, key_bits=256, validation_fraction=0.0, test_fraction=0.0)
-    alone = OwnCryptography(Agreement("0" * 32, plan, 2, parties), kernel_of("portable"))
+    alone = OwnCryptography(Agreement("0" * 32, plan, 2, parties), kernel_named("portable"))
     assert alone.step() > 0
-    monkeypatch.setattr(own_cryptography, "_SAME", -1.0)
+    monkeypatch.setattr(step_subject, "_SAME", -1.0)
     with pytest.raises(WrongResult, match="aren't the plain ones"):
         alone.step()
