@@ -14,6 +14,17 @@ from studies.claims.statement import interval_of, interval_over, interval_words
 _T = TypeVar("_T")
 
 
+def where(frame: pd.DataFrame, **values: object) -> pd.DataFrame:
+    """The measured rows that have these values; none where a column isn't there."""
+    if "status" in frame.columns:
+        frame = frame[frame["status"] == "done"]
+    for column, value in values.items():
+        if column not in frame.columns:
+            return frame.iloc[:0]
+        frame = frame[frame[column] == value]
+    return frame
+
+
 def among(select: Callable[[pd.DataFrame], pd.DataFrame], test: Test) -> Test:
     """A test of some of the rows alone."""
 

@@ -13,8 +13,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from studies.page.elements import PageTable
-from studies.page.frame_tables import WIDE, frame_table
+from studies.page.elements import WIDE, PageTable, frame_table
 from studies.page.panel_charts import PAGES, document, restored_panels, shown_panels, stored_panels
 from studies.page.section import Section
 from studies.study import Study

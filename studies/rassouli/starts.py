@@ -9,10 +9,10 @@ import pandas as pd
 
 from plumbline.cells.cells import Cell, Choice
 from studies.page.elements import number_words
-from studies.page.plots import Curve, Panel, Plot
+from studies.page.plots import Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.starting import start_statements
-from studies.rassouli.white_box import GIA_STEPS, gia
+from studies.rassouli.white_box import GIA_STEPS, curve, gia
 from studies.rassouli.windowed import (
     DATASETS,
     SYNTHETIC,
@@ -118,17 +118,16 @@ _LABELS = {"zero": "GIA from 0", "half": "GIA from 1/2", "random": "GIA from a r
 def _plot(data: pd.DataFrame) -> Plot:
     panels = []
     for name in data["dataset"].unique():
-        own = data[data["dataset"] == name]
-        curves = [_curve(own, start, label) for start, label in _LABELS.items() if start != "half_star"]
-        curves.append(_curve(own, "half_star", _LABELS["half_star"]))
+        own = data[data["dataset"] == name].assign(attack=lambda rows: rows["start_at"])
+        curves = [curve(own, start, label) for start, label in _LABELS.items()]
         others = own["start_at"].unique()
         plugins = [one for one in others if one not in _LABELS and not one.startswith("posterior")]
-        curves += [_curve(own, one, one) for one in plugins]
+        curves += [curve(own, one, one) for one in plugins]
         for prior, words in _LEVELS.items():
             attack = choice_words("posterior", prior=prior)
-            curves.append(_curve(own, attack, f"posterior, knows {words}", ours=True))
+            curves.append(curve(own, attack, f"posterior, knows {words}", ours=True))
             if prior != "covariance":
-                curves.append(_curve(own, attack, f"guess, knows {words}", "guess", ours=True))
+                curves.append(curve(own, attack, f"guess, knows {words}", measure="guess", ours=True))
         drawn = tuple(one for one in curves if one.x)
         panels.append(Panel(str(name), "d / k", "MSE per feature", drawn, ((1.0, "d = k"),)))
     return Plot(
@@ -137,14 +136,6 @@ def _plot(data: pd.DataFrame) -> Plot:
         "Figure 14: gradient inversion by its start. Heavy: the Bayesian adversary at each level of what it knows "
         "beforehand, and the level's best guess without a score.",
     )
-
-
-def _curve(own: pd.DataFrame, start: str, label: str, measure: str = "mse", *, ours: bool = False) -> Curve:
-    if measure not in own:
-        return Curve(label, (), ())
-    rows = own[(own["start_at"] == start) & own[measure].notna()]
-    means = rows.groupby(["d", "k"])[measure].mean()
-    return Curve(label, tuple(d / k for d, k in means.index), tuple(means.tolist()), ours=ours)
 
 
 def _notes(data: pd.DataFrame, plan: _Plan) -> list[str]:

@@ -3,19 +3,28 @@
 SIMULATION: models are trained in one place, on all parties' columns; no service runs.
 """
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
+import attacks
+from attacks.agnostic import Agnostic
 from plumbline.cells import TaskCell
-from plumbline.judge.measures import Interval
+from plumbline.judge.measures import Interval, mse_per_feature
+from plumbline.simulation.linear_models import TrainedModel
 from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.statement import Statement, interval_over, interval_words
-from studies.page.plots import Curve, Panel, Plot
+from studies.page.plots import Panel, Plot, mean_curve
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.rivals import WindowPlan, columns_of
+from vfl.arrays import FloatArray
+from vfl.learning import confidence_scores
+from vfl.theory.prediction import agnostic_error, moments, score_error_correlation
 
-_TASK = "studies.varasteh.own_model:own_model_of"
+_TASK = "studies.varasteh.own_accuracy:own_model_of"
 _GAINING, _OTHERS = ("grid", "pendigits"), ("bank", "satellite", "adult")
 _MEASURES = ("dataset", "active", "accuracy", "own_accuracy", "error", "half", "unclamped", "closed_form")
 # What floating point leaves of an identity.
@@ -68,12 +77,10 @@ def _summary(data: pd.DataFrame) -> pd.DataFrame:
 def _plots(data: pd.DataFrame) -> list[Plot]:
     panels = []
     for name, part in _measured(data).groupby("dataset", sort=False):
-        curves = []
-        for measure, label in (("own_accuracy", "AM"), ("accuracy", "federation")):
-            points = [(float(str(active)), interval_over(here, measure)) for active, here in part.groupby("active")]
-            low, high = (tuple(getattr(mean, end) for _, mean in points) for end in ("low", "high"))
-            where, means = tuple(at for at, _ in points), tuple(mean.mean for _, mean in points)
-            curves.append(Curve(label, where, means, low, high))
+        curves = [
+            mean_curve(part, "active", label, measure=measure)
+            for measure, label in (("own_accuracy", "AM"), ("accuracy", "federation"))
+        ]
         panels.append(Panel(str(name), "active columns", "accuracy", tuple(curves)))
     caption = "Figure 8: accuracy of AM against the number of active columns, and of the federation's model."
     return [Plot("accuracy", panels, caption, columns=3)] if panels else []
@@ -163,3 +170,42 @@ _CLAIMS = (
         _who_benefits_resists,
     ),
 )
+
+
+def own_model_of(model: TrainedModel, *, passive: tuple[int, ...], records: int) -> dict[str, Any]:
+    """Train the adversary's model on the active columns, and compare it with the federation's on held-out records.
+
+    Measures: ``accuracy`` and ``own_accuracy`` of the two; ``error`` of the attack on the first held-out records,
+    ``error_train`` on as many training records, ``half`` of 1/2 for all; ``unclamped``, its error before estimates are
+    cut to [0, 1], and ``closed_form``, what equation 21 (13 where d < k) says of that.
+    """
+    attack = Agnostic()
+    view, truth = _view(model, passive, records)
+    own = attack.adversary_scores(replace(view, features_active=_active(passive, model.features), scores=None))
+    estimated = own[:records]
+    unclamped = attacks.load_prediction("half_star").reconstruct(replace(view, scores=estimated))
+    real = confidence_scores(model.features[:records] @ model.weights.T + model.bias)
+    score_error = score_error_correlation(estimated, real)
+    weights = model.weights[:, list(passive)]
+    trained, trained_truth = _view(replace(model, features=model.features_train), passive, records)
+    return {
+        "accuracy": float((model.scores.argmax(axis=1) == model.labels).mean()),
+        "own_accuracy": float((own.argmax(axis=1) == model.labels).mean()),
+        "error": mse_per_feature(truth, unclamped.clip(0, 1)),
+        "error_train": mse_per_feature(trained_truth, attack.reconstruct(trained)),
+        "half": mse_per_feature(truth, np.full_like(truth, 0.5)),
+        "unclamped": mse_per_feature(truth, unclamped),
+        "closed_form": agnostic_error(weights, moments(truth).about_half, score_error),
+    }
+
+
+def _active(passive: tuple[int, ...], rows: FloatArray) -> FloatArray:
+    """The columns that aren't passive."""
+    return rows[:, np.setdiff1d(np.arange(rows.shape[1]), passive)]
+
+
+def _view(model: TrainedModel, passive: tuple[int, ...], records: int) -> tuple[attacks.PredictionView, FloatArray]:
+    """What the active party sees of the first records, and its own training records besides."""
+    view, truth = model.view(passive, records)
+    own = _active(passive, model.features_train)
+    return replace(view, labels=model.labels_train, features_train=own), truth

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pandas as pd
 
 from studies.claims.claim import Claim, Finding, Test
-from studies.claims.kinds import for_most, listed
+from studies.claims.kinds import for_most, listed, where
 from studies.claims.statement import Statement, interval_over, interval_words
 from studies.jiang.inversion.contenders import GIA, GIA_HALF, GRN, MOMENTS, RANDOM, RANGES
 from studies.jiang.inversion.curve_tests import (
@@ -20,7 +20,6 @@ from studies.jiang.inversion.curve_tests import (
     with_errors,
 )
 from studies.jiang.inversion.inversion_setting import size_of
-from studies.jiang.inversion.paired_points import where
 
 _SMALL = 0.1
 _NOT_INVERTIBLE = (

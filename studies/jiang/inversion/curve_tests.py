@@ -7,10 +7,9 @@ import pandas as pd
 
 from plumbline.judge.measures import Interval, LoneMean
 from studies.claims.claim import NOTHING, Claim, Finding, Test, judged
-from studies.claims.kinds import Curves, joined, listed
+from studies.claims.kinds import Curves, joined, listed, where
 from studies.claims.statement import Statement, interval_over, interval_words
 from studies.jiang.inversion.inversion_setting import DATA_SETS, size_of
-from studies.jiang.inversion.paired_points import where
 from studies.page.elements import number_words
 
 # What a plot's reader takes for zero and for one; for the same; for near the random guess.

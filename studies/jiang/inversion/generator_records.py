@@ -28,7 +28,7 @@ from studies.jiang.inversion.inversion_setting import (
     usable,
 )
 from studies.page.elements import number_words
-from studies.page.plots import Curve, Panel
+from studies.page.plots import Curve, Panel, mean_curve
 from studies.page.section import Section
 from studies.study import StudyRun
 
@@ -173,18 +173,8 @@ def _panels(results: pd.DataFrame) -> tuple[Panel, ...]:
 
 
 def _curve(part: pd.DataFrame, label: str) -> Curve:
-    found = [
-        (count, interval_over(part[part["predictions"] == count], "attack_accuracy"))
-        for count in sorted(part["predictions"].unique())
-    ]
-    return Curve(
-        label,
-        tuple(float(np.log10(count)) for count, _ in found),
-        tuple(one.mean for _, one in found),
-        tuple(one.low for _, one in found),
-        tuple(one.high for _, one in found),
-        ours=bool(part["ours"].iloc[0]),
-    )
+    powers = part.assign(power=np.log10(part["predictions"].astype(float)))
+    return mean_curve(powers, "power", label, measure="attack_accuracy", ours=bool(part["ours"].iloc[0]))
 
 
 def _table(results: pd.DataFrame) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from studies.jiang.inversion.paired_points import where
+from studies.claims.kinds import where
 from studies.page.elements import number_words
 from studies.page.plots import Panel, Plot, mean_curve
 

@@ -8,7 +8,7 @@ import pandas as pd
 from plumbline.cells import Cell
 from plumbline.judge.measures import Interval
 from studies.claims.claim import Claim, Finding, judged
-from studies.claims.kinds import listed, paired
+from studies.claims.kinds import listed, paired, where
 from studies.claims.statement import Statement, interval_over, interval_words
 from studies.page.plots import Curve, mean_curve
 from studies.study import StudyRun
@@ -40,17 +40,6 @@ def measured(run: StudyRun, points: Sequence[Point]) -> pd.DataFrame:
     labels = pd.DataFrame([dict(point.labels) for point in points])
     found = run.measure([point.cell for point in points])
     return labels.join(found.drop(columns=[*labels.columns, *_OF_TASKS], errors="ignore"))
-
-
-def where(frame: pd.DataFrame, **values: object) -> pd.DataFrame:
-    """The measured rows that have these values; none where a column isn't there."""
-    if "status" in frame.columns:
-        frame = frame[frame["status"] == "done"]
-    for column, value in values.items():
-        if column not in frame.columns:
-            return frame.iloc[:0]
-        frame = frame[frame[column] == value]
-    return frame
 
 
 @dataclass(frozen=True)

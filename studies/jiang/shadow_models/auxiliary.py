@@ -11,6 +11,7 @@ import pandas as pd
 
 from plumbline.cells import AttackCell, Choice
 from studies.claims.claim import Claim, Finding, Test
+from studies.claims.kinds import where
 from studies.claims.statement import Statement, interval_over
 from studies.jiang.changed_situations import Distribution, with_made_up_records
 from studies.jiang.inversion.inversion_setting import RECORDS
@@ -25,7 +26,6 @@ from studies.jiang.inversion.paired_points import (
     measured,
     names_in,
     told,
-    where,
 )
 from studies.jiang.splits import Split, Splits, threshold
 from studies.page.elements import number_words

@@ -13,9 +13,10 @@ import pandas as pd
 from plumbline.cells import AttackCell, Choice
 from plumbline.cells.cells import ModelKind
 from studies.claims.claim import Claim, Finding, Test
+from studies.claims.kinds import where
 from studies.claims.statement import Statement
 from studies.jiang.inversion.inversion_setting import QUICK_STEPS, RECORDS, STEPS, gradient_inversion
-from studies.jiang.inversion.paired_points import Point, curve, difference, judged_on, measured, names_in, told, where
+from studies.jiang.paired_points import Point, curve, difference, judged_on, measured, names_in, told
 from studies.jiang.splits import Split, Splits, threshold
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot

@@ -10,6 +10,7 @@ import pandas as pd
 
 from plumbline.cells import AttackCell, Choice
 from studies.claims.claim import Claim, Finding, Test
+from studies.claims.kinds import where
 from studies.claims.statement import Statement
 from studies.jiang.inversion.inversion_setting import HIDDEN, QUICK_STEPS, RECORDS, gradient_inversion
 from studies.jiang.inversion.paired_points import (
@@ -23,7 +24,6 @@ from studies.jiang.inversion.paired_points import (
     measured,
     names_in,
     told,
-    where,
 )
 from studies.jiang.splits import Split, Splits, threshold
 from studies.page.elements import number_words

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pandas as pd
 
 from studies.claims.claim import Claim, Finding, Test
-from studies.claims.kinds import listed
+from studies.claims.kinds import listed, where
 from studies.claims.statement import Statement, interval_over
-from studies.jiang.inversion.paired_points import Difference, difference, judged_on, names_in, told, where
+from studies.jiang.paired_points import Difference, difference, judged_on, names_in, told
 from studies.page.elements import number_words
 
 # Falls that count: of the attack's accuracy, of the model's.

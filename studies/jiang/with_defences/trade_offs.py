@@ -11,12 +11,13 @@ import pandas as pd
 
 from plumbline.cells import AttackCell, Cell, Choice
 from plumbline.cells.cells import Access, ModelKind
+from studies.claims.kinds import where
 from studies.jiang.changed_situations import after_alignment, behind_real_purifier
 from studies.jiang.inversion.inversion_setting import RECORDS, gradient_inversion
-from studies.jiang.inversion.paired_points import Point, measured, where
+from studies.jiang.paired_points import Point, measured
 from studies.jiang.splits import Split, Splits, threshold
 from studies.jiang.with_defences.claims_on_defences import trade_off_notes, trade_off_statements
-from studies.jiang.with_defences.utility_plots import utility_plot
+from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.study import StudyRun
 
@@ -158,3 +159,57 @@ def _summary(data: pd.DataFrame) -> pd.DataFrame:
     keys = ["dataset", "model", "access", "defence", "option", "adversary"]
     means = where(data).groupby(keys, sort=False)[["model_accuracy", "attack_accuracy", "mse"]].mean()
     return means.reset_index().round(4)
+
+
+# --- drawing ----------------------------------------------------------------------------------------------------------
+
+
+_FIGURES = {"linear": "14", "network": "15"}
+_WORDS = {"attack_accuracy": "attack accuracy", "mse": "MSE per feature"}
+_NAMES = {"linear": "LR", "network": "networks"}
+# Whose estimates a defence leaves, drawn full beside the paper's hollow signs, and those who see no scores.
+_OURS = "posterior, records"
+_WITHOUT = ("random guess", "imputation")
+
+
+def utility_plot(results: pd.DataFrame, model: str, measure: str) -> Plot:
+    """Draw a measure of the attack against the model's accuracy: a panel per data set and access; means over splits.
+
+    Hollow: the paper's attack; full: the Bayesian adversary who knows the defence and has tau records.
+    """
+    names = list(dict.fromkeys(results["dataset"]))
+    panels = [
+        Panel(
+            f"{name}, {access}",
+            "model accuracy",
+            _WORDS[measure],
+            tuple(_curves(results[(results["dataset"] == name) & (results["access"] == access)], measure)),
+        )
+        for access in ("white box", "black box")
+        for name in names
+    ]
+    better = "right and low" if measure == "attack_accuracy" else "right and high"
+    caption = (
+        f"Figure {_FIGURES[model]}: {_WORDS[measure]} on {_NAMES[model]} at r = 0.5, GIA above, shadow models below. "
+        f"A defence should be {better}. Full, ours: the Bayesian adversary who knows the defence and tau complete "
+        "records; lines: these records alone (imputation), and a random guess."
+    )
+    return Plot(f"trade-offs-{model}-{measure.replace('_', '-')}", panels, caption, columns=len(names))
+
+
+def _curves(results: pd.DataFrame, measure: str) -> list[Curve]:
+    """A point per defence and adversary, and a line for each who sees no scores."""
+    keys = ["adversary", "defence", "option"]
+    means = results.groupby(keys, sort=False)[["model_accuracy", measure]].mean().reset_index()
+    curves = [
+        Curve(
+            f"{row['defence']} {row['option']}".strip(),
+            (row["model_accuracy"],),
+            (row[measure],),
+            ours=row["adversary"] == _OURS,
+        )
+        for row in means[means["adversary"].isin(("inversion", _OURS))].to_dict("records")
+    ]
+    ends = (means["model_accuracy"].min(), means["model_accuracy"].max())
+    levels = means[means["adversary"].isin(_WITHOUT)].to_dict("records")
+    return curves + [Curve(str(row["adversary"]), ends, (row[measure],) * 2) for row in levels]

@@ -8,8 +8,8 @@ import pytest
 
 from plumbline.simulation.situations import Situation
 from studies.defences.adversaries import Adversaries, Estimate, balanced
+from studies.defences.against_predictions import Lab
 from studies.defences.cases import QUICK, Case, Trial
-from studies.defences.lab import Lab
 from studies.defences.steering import steered
 from vfl.arrays import FloatArray
 

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from attacks import LEVELS
-from studies.defences.advice import advice
+from studies.defences.matrix import advice
 
 NO_FEDERATIONS = pd.DataFrame()
 

@@ -4,8 +4,17 @@ import numpy as np
 import pytest
 
 from plumbline.cells import SweepOptions
-from studies.defences.canaries import SIGMAS, canaries_section, default_delta, measured, sensitivity
-from studies.defences.canary_trials import CANARY, CanarySession, on_the_wire, simulated
+from studies.defences.canaries import (
+    CANARY,
+    SIGMAS,
+    CanarySession,
+    canaries_section,
+    default_delta,
+    measured,
+    on_the_wire,
+    sensitivity,
+    simulated,
+)
 from studies.page.section import Section
 from studies.study import StudyRun
 from vfl.theory.gaussian_mechanism import gaussian_epsilon

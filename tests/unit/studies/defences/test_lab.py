@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from plumbline.simulation.linear_models import train
+from studies.defences.against_predictions import Lab
 from studies.defences.cases import QUICK, UNDEFENDED, Case, Trial
-from studies.defences.lab import Lab
 from vfl.arrays import FloatArray
 from vfl.channels import Distorted, Rounding
 from vfl.learning import confidence_scores

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from plumbline.cells import SweepOptions
-from studies.hu.approximations import approximations, cells_of, expanded_of
-from studies.hu.expansion_claims import CUBIC, SIGN_RANGE, expansion_statements
+from studies.hu.approximations import CUBIC, SIGN_RANGE, approximations, cells_of, expanded_of, expansion_statements
 from studies.hu.expansions import EXPANSIONS, expanded, single_feature
 from studies.hu.experiments import HuChoices
 from studies.hu.trainings import training

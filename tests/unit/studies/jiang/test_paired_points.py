@@ -5,7 +5,8 @@ import pytest
 
 from plumbline.judge.measures import LoneMean
 from studies.claims.claim import Claim
-from studies.jiang.inversion.paired_points import Difference, curve, difference, judged_on, told, where
+from studies.claims.kinds import where
+from studies.jiang.paired_points import Difference, curve, difference, judged_on, told
 
 
 def _rows(values: list[float], *, starts: list[int] | None = None) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from studies.page.frame_tables import frame_table
+from studies.page.elements import frame_table
 
 
 def test_a_wide_table_has_its_first_columns_between_the_rows() -> None:

@@ -13,8 +13,7 @@ from studies.claims.statement import Statement
 from studies.varasteh.column_covariance import heat_map
 from studies.varasteh.column_moments import moment_statements
 from studies.varasteh.data_facts import accuracy_of, covariance_of, moments_of
-from studies.varasteh.own_accuracy import accuracy_statements
-from studies.varasteh.own_model import own_model_of
+from studies.varasteh.own_accuracy import accuracy_statements, own_model_of
 
 
 def table(features: list[list[float]]) -> ScaledTable:

@@ -8,7 +8,6 @@ import pytest
 from studies.claims.claim import Test
 from studies.claims.statement import verdict_of
 from studies.jiang.accuracies import LINEAR, NETWORK, TABLE, statements_on_table_1
-from studies.jiang.inversion.claims_on_linear import statements_on_linear
 from studies.jiang.inversion.claims_on_networks import (
     statements_on_activations,
     statements_on_networks,
@@ -18,6 +17,7 @@ from studies.jiang.inversion.contenders import ESA, GIA, GIA_KLD, GRN, RANDOM
 from studies.jiang.inversion.correlated_columns import statements_on_correlation
 from studies.jiang.inversion.curve_tests import CURVES, all_of, approaches, below, fewer_times, near
 from studies.jiang.inversion.generator_records import statements_on_counts
+from studies.jiang.inversion.linear_inversion import statements_on_linear
 
 Made = Callable[[str, float, int], float]
 RATIOS = (0.1, 0.5, 0.9)

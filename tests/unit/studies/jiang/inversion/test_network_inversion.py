@@ -9,13 +9,12 @@ import pytest
 from plumbline.cells import SweepOptions
 from plumbline.cells.measuring import prepare
 from studies.jiang.accuracies import accuracy_section
-from studies.jiang.inversion.activation_functions import activation_section
 from studies.jiang.inversion.contenders import GIA, GRN, MOMENTS, RANDOM
 from studies.jiang.inversion.correlated_columns import CorrelationPlan, correlation_section, correlations_of
 from studies.jiang.inversion.generator_records import CountPlan, count_section, in_batches
 from studies.jiang.inversion.inversion_setting import Grid, linear_model, network_targets
-from studies.jiang.inversion.model_sizes import size_section
 from studies.jiang.inversion.network_inversion import NetworkPlan, network_section
+from studies.jiang.inversion.network_shapes import activation_section, size_section
 from studies.study import StudyRun
 
 pytest.importorskip("torch")
