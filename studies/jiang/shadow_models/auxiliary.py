@@ -15,7 +15,7 @@ from studies.claims.kinds import where
 from studies.claims.statement import Statement, interval_over
 from studies.jiang.changed_situations import Distribution, with_made_up_records
 from studies.jiang.inversion.inversion_setting import RECORDS
-from studies.jiang.inversion.paired_points import (
+from studies.jiang.paired_points import (
     Difference,
     Point,
     by_data_set,

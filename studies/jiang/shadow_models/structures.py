@@ -13,7 +13,7 @@ from studies.claims.claim import Claim, Finding, Test
 from studies.claims.kinds import where
 from studies.claims.statement import Statement
 from studies.jiang.inversion.inversion_setting import HIDDEN, QUICK_STEPS, RECORDS, gradient_inversion
-from studies.jiang.inversion.paired_points import (
+from studies.jiang.paired_points import (
     Difference,
     Point,
     by_data_set,
