@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the native kernel is made from: an installation compiles it, and so does make when they have changed since.
 KERNEL_SOURCES := vfl/crypto/native/build.py $(wildcard vfl/crypto/native/*.[ch])
 
-.PHONY: demo test studies hostile benchmarks lint platforms docs protos clean
+.PHONY: demo test mutants studies hostile benchmarks lint platforms docs protos clean
 
 demo: $(VENV)/.installed $(VENV)/.kernel
 	$(BIN)/plumbline audit --data breast_cancer --name demo
@@ -14,6 +14,10 @@ demo: $(VENV)/.installed $(VENV)/.kernel
 test: $(VENV)/.installed-dev $(VENV)/.kernel lint
 	# One thread of linear algebra per worker: more of them wait for each other.
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not compose and not hostile_long and not studies"
+
+# 400 small faults in what must not be wrong, one at a time: at least 85 % fail a test that runs their line. Hours.
+mutants: $(VENV)/.installed-dev $(VENV)/.kernel
+	$(BIN)/python -m scripts.mutants
 
 # A quick run of every study of the papers, and a look at its page.
 studies: $(VENV)/.installed-dev $(VENV)/.kernel
@@ -27,7 +31,7 @@ hostile: $(VENV)/.installed-dev $(VENV)/.kernel
 # Every subject of `plumbline bench`, and docs/benchmarks.md made from what was found: about ten minutes, alone on the
 # machine. Beside ours stand what is installed of phe, sf-heu and openmined-psi.
 benchmarks: $(VENV)/.installed-dev $(VENV)/.kernel
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.everything
+	OMP_NUM_THREADS=1 $(BIN)/python -m studies.speed.page --measure
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -1,17 +1,35 @@
 """Attacks: one file per family, each a pure function of what its adversary saw.
 
-view = attacks.PredictionView(weights_active=W_a, weights_passive=W_p, bias=b, features_active=Y, scores=C)
-estimate = attacks.load("half_star").reconstruct(view)   # (n, d)
+What stands here is public, with ``attacks.adaptive.undo``; the other modules are private. ``docs/adding-an-attack.md``
+has the contract at length, ``PredictionAttack`` and ``TrainingAttack`` what a plugin promises.
+
+Examples:
+    >>> import numpy as np
+    >>> import attacks
+    >>> view = attacks.PredictionView(
+    ...     weights_active=np.array([[-1.0], [1.0]]),   # (k, d_a)
+    ...     weights_passive=np.array([[-1.0], [1.0]]),  # (k, d)
+    ...     bias=np.zeros(2),
+    ...     features_active=np.array([[0.25]]),         # (n, d_a)
+    ...     scores=np.array([[0.2, 0.8]]),              # (n, k)
+    ... )
+    >>> attacks.load("half_star").reconstruct(view).round(3)
+    array([[0.443]])
+    >>> "half_star" in attacks.names()
+    True
 """
 
 from attacks.base import (
     LEVELS,
     AttackSpec,
     BaselinedAttack,
+    Conduct,
+    Extent,
     Json,
     Level,
     PredictionAttack,
     Reconstruction,
+    Scenario,
     level_of,
     reconstruct,
     require,
@@ -34,6 +52,8 @@ __all__ = [
     "AttackSpec",
     "AuxiliaryRows",
     "BaselinedAttack",
+    "Conduct",
+    "Extent",
     "HonestFactory",
     "Json",
     "Level",
@@ -43,6 +63,7 @@ __all__ = [
     "PredictionView",
     "Reconstruction",
     "ReplacingAttack",
+    "Scenario",
     "SessionMessages",
     "SessionTerms",
     "TrainingAttack",

@@ -14,7 +14,7 @@ from attacks.base import AttackSpec, require
 from attacks.registry import attack_class, load
 from attacks.views import PredictionView, ViewError
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning.approximation import confidence_scores
+from vfl.learning.confidence import confidence_scores
 
 # Below any softmax output in float64: keeps logarithms finite.
 _SMALLEST = 1e-300
@@ -64,6 +64,7 @@ class Agnostic:
         knowledge="agnostic",
         needs=("labels", "features_train", "weights_active", "weights_passive", "bias"),
         source="Varasteh section IV, eq. 3-16",
+        learners=("linear",),
         summary="a model of its own stands in for the scores, then solves as another attack does",
         cost="milliseconds per 1,000 records",
     )

@@ -126,6 +126,7 @@ class AuxiliaryCiphertext:
         knowledge="agnostic",
         needs=("equations",),
         source="Hu, section 5.2, Algorithm 2",
+        learners=("linear",),
         summary="asks for spare equations inside honest answers, and solves for every residual and label",
         cost="nothing that shows: sums of random features",
         conduct="replaces_messages",
@@ -353,18 +354,3 @@ def split(mask: Mask, residues: Sequence[int], plan: AuxiliaryPlan) -> FloatArra
             sums.append((lifted >> bits * slot & (1 << bits) - 1) - half)
     values = decode([value for sums in by_slot for value in sums], mask.exponent)
     return values.reshape(plan.equations, -1)
-
-
-def claimed_features(features: FloatArray, claimed: int, feature_format: FixedPoint, seed: int = 0) -> FloatArray:
-    """The larger-claimed-dimension variant (end of Hu 5.2): (n, d) padded with random columns to (n, claimed).
-
-    A party that may state its own d needs no compression: it says ``claimed`` when the session is agreed and multiplies
-    by these. The padding must be left out of its own model (weights 0), or the model trains on noise. Only a party's
-    word stands for d: where counts are agreed at session start, a product of another size is refused by its count.
-    Raises NotPossible when fewer features are claimed than there are.
-    """
-    if claimed < features.shape[1]:
-        raise NotPossible(f"Expected at least the {features.shape[1]} features there are, got {claimed}.")
-    added = claimed - features.shape[1]
-    padding = random_columns(len(features), feature_format.entries, added, np.random.default_rng(seed))
-    return np.hstack([features, padding * 2.0**-feature_format.fraction_bits])

@@ -9,8 +9,8 @@ An attack of each kind has its method, called by the service where its adversary
 ``attacks.training`` has the contract of attacks on training.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from attacks.views import PredictionView, ViewError
@@ -56,12 +56,58 @@ NEEDS: Mapping[Phase, Mapping[str, str]] = {
         "label_party": "only a passive party has a peer with the labels: mount this attack there",
     },
 }
+# Of an attack that doesn't say how long it takes.
+FEW_SECONDS = 0.2
 # What a service calls.
 _METHODS: Mapping[tuple[Phase, Conduct], str] = {
     ("prediction", "listens"): "reconstruct",
     ("training", "listens"): "attack",
     ("training", "replaces_messages"): "messages",
 }
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What of a federation decides which attacks can apply to it.
+
+    Attributes:
+        passive_features: of all passive parties, as the federation trains on them.
+        is_white_box: whether passive parties disclose parameters.
+        has_records: whether the adversary has complete records.
+        model: what answers: linear, network where an installed model has hidden layers, or another learner's name.
+        learner: what is trained, by name.
+        is_trained: whether the federation trains; False where a model is installed.
+        is_encrypted: whether it trains under Paillier.
+        packing: whether values share a plaintext.
+        rerandomise: whether answers carry fresh randomness.
+        options: names of the attacks that were given options.
+    """
+
+    passive_features: int
+    is_white_box: bool = True
+    has_records: bool = False
+    model: str = "linear"
+    learner: str = "linear"
+    is_trained: bool = True
+    is_encrypted: bool = True
+    packing: bool = True
+    rerandomise: bool = True
+    options: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much an attack has to work on.
+
+    Attributes:
+        records: that it reconstructs.
+        features: of each.
+        steps: of training, for an attack on training.
+    """
+
+    records: int
+    features: int
+    steps: int
 
 
 @dataclass(frozen=True)
@@ -81,7 +127,17 @@ class AttackSpec:
             ``level`` (``level_of``).
         sees_scores: False for a guess that no score or parameter enters. It is a baseline, never a verdict.
         reads_channel: whether it works with the view's channel and disclosure itself. Others are mounted once more on
-            what ``attacks.undone`` makes of the view, where a session has defences.
+            what ``attacks.adaptive`` makes of the view, where a session has defences.
+        learners: names of the learners whose sessions, or models, it is on; empty for any. To an attack on predictions
+            every model without hidden layers is ``linear``.
+        seconds: how long it is thought to take on the reference machine (``docs/how-to/how-long.md``).
+        obstacle: why it can't apply to a federation, in words that follow its name, where phase, needs and conduct
+            don't say so already; empty where it can. An attack that has one goes first where only one can be mounted.
+        at_level: of an attack that can be played at several levels, the options that make it know each. An audit mounts
+            it at each.
+        joins_sessions: whether it puts the sessions about the same records together. An audit mounts it once a session
+            is over, on as many as owners allow, at each level of ``at_level``.
+        when_wide: options that keep it to seconds where there are very many columns.
 
     Raises ValueError for a word that a field doesn't know: it would be an attack that nobody calls.
     """
@@ -97,6 +153,16 @@ class AttackSpec:
     level: Level = "nothing"
     sees_scores: bool = True
     reads_channel: bool = False
+    learners: tuple[str, ...] = ()
+    seconds: Callable[[Extent], float] = lambda _: FEW_SECONDS
+    obstacle: Callable[[Scenario], str] | None = None
+    at_level: Mapping[Level, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    joins_sessions: bool = False
+    when_wide: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def is_on(self, learner: str) -> bool:
+        """Whether it can be mounted where this learner is trained."""
+        return not self.learners or learner in self.learners
 
     def __post_init__(self) -> None:
         words: dict[str, Any] = {
@@ -106,9 +172,9 @@ class AttackSpec:
             "conduct": Conduct,
             "level": Level,
         }
-        for field, known in words.items():
-            if getattr(self, field) not in get_args(known):
-                _refuse(field, get_args(known), getattr(self, field))
+        for name, known in words.items():
+            if getattr(self, name) not in get_args(known):
+                _refuse(name, get_args(known), getattr(self, name))
         if isinstance(self.needs, str) or not set(self.needs) <= set(NEEDS[self.phase]):
             _refuse(f"needs on {self.phase}", tuple(NEEDS[self.phase]), self.needs)
         if (self.phase, self.conduct) not in _METHODS:
@@ -133,7 +199,11 @@ class Attack(Protocol):
 
 
 class PredictionAttack(Attack, Protocol):
-    """Estimates features from predictions: a pure function of its view."""
+    """Estimates features from predictions.
+
+    A plugin promises that the estimate follows from the view and the options alone: the same view gives the same
+    numbers, every draw comes from a seed among the options, and no view is changed.
+    """
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
         """Estimate the passive features of every record: (n, d). Raises ViewError when a needed piece is missing."""

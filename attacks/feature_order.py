@@ -13,14 +13,146 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from attacks.base import AttackSpec, Json, require
-from attacks.feature_ratios import NO_SET, Observation, edges_of, join_batches
 from attacks.label_recovery import LabelRecovery, label_party_products
 from attacks.recovered_values import value_arrays
 from attacks.training_views import StepSolution, TrainingView, solve_steps
-from vfl.arrays import FloatArray, IntArray
+from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.theory.training import SATURATION, TURNING_POINT, gradient_scale, minimax_polynomial, minimax_product
+
+NO_SET = -1
+# A share must stand this far above its rounding error to link two batches: a weaker link would pass on a wrong ratio.
+_SIGNAL = 1e4
+_REFINEMENTS = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """Products of a peer's feature and weight at one step.
+
+    Attributes:
+        step: from 0.
+        rows: (s,).
+        values: (s, columns), NaN where they don't follow.
+        noise: absolute error of the values.
+        residual: f, (s, columns), or None where it doesn't follow; then theta's next move is unknown.
+    """
+
+    step: int
+    rows: IntArray
+    values: FloatArray
+    noise: float
+    residual: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Edges:
+    """One entry per product that follows.
+
+    Attributes:
+        batches: index of the observation.
+        rows: of the record.
+        values: of the product.
+        noise: its absolute error.
+        strong: whether it stands out from its error.
+    """
+
+    batches: IntArray
+    rows: IntArray
+    values: FloatArray
+    noise: FloatArray
+    strong: BoolArray
+
+
+def edges_of(observations: list[Observation]) -> _Edges:
+    """List the products that follow from the observations, one entry each."""
+    batches, rows, values, noise = [], [], [], []
+    for index, observation in enumerate(observations):
+        known = np.isfinite(observation.values).all(axis=1)
+        products = observation.values[known]
+        if products.shape[1] > 1 and len(products):
+            # x_i w^T has one direction w, which moves from step to step: take the coordinate along it.
+            left, singular, _ = np.linalg.svd(products, full_matrices=False)
+            products = left[:, :1] * singular[0]
+        batches.append(np.full(len(products), index))
+        rows.append(observation.rows[known])
+        values.append(products[:, 0])
+        noise.append(np.full(len(products), observation.noise))
+    joined = [np.concatenate(part) for part in (batches, rows, values, noise)]
+    strong = np.abs(joined[2]) > _SIGNAL * joined[3]
+    return _Edges(joined[0], joined[1], joined[2], joined[3], strong)
+
+
+def join_batches(n: int, batch_count: int, edges: _Edges) -> tuple[IntArray, FloatArray]:
+    """Sort n rows into sets of known ratio: the sets and the ratios, both (n,).
+
+    The largest set comes first; NO_SET and NaN stand where nothing is known. Batches and rows are the nodes of a graph,
+    joined by v = theta x. Along the tree of the relatively most exact products every node gets its value. A few rounds
+    of alternating least squares then use all products.
+    """
+    batches, rows = edges.batches[edges.strong], edges.rows[edges.strong]
+    cost = edges.noise[edges.strong] / np.abs(edges.values[edges.strong])
+    nodes = batch_count + n
+    # Costs are shifted by 1 because a sparse graph takes 0 for "no edge"; ranks keep their order exactly.
+    ranks = 1.0 + np.argsort(np.argsort(cost, kind="stable"))
+    # Before 1.17.1, the graph functions of scipy take 32-bit nodes only.
+    ends = batches.astype(np.intc), (batch_count + rows).astype(np.intc)
+    tree = minimum_spanning_tree(coo_array((ranks, ends), shape=(nodes, nodes)).tocsr())
+    products = coo_array((edges.values[edges.strong], ends), shape=(nodes, nodes)).tocsr()
+    _, component = connected_components(tree, directed=False)
+    node_values = np.full(nodes, np.nan)
+    for root in np.unique(component[batches], return_index=True)[1]:
+        start = int(batches[root])
+        order, previous = breadth_first_order(tree, start, directed=False)
+        node_values[start] = 1.0
+        for node in order[1:].tolist():
+            parent = int(previous[node])
+            product = products[min(node, parent), max(node, parent)]
+            node_values[node] = product / node_values[parent]
+    theta, x = node_values[:batch_count], node_values[batch_count:]
+    batch_component, row_component = component[:batch_count].copy(), component[batch_count:].copy()
+    linked = np.isfinite(theta)
+    # A record without a product that stands out, in a batch whose weight isn't 0, has the feature 0 to rounding.
+    weak = linked[edges.batches] & np.isnan(x[edges.rows])
+    row_component[edges.rows[weak]] = batch_component[edges.batches[weak]]
+    x[edges.rows[weak]] = 0.0
+    inner = linked[edges.batches] & (row_component[edges.rows] == batch_component[edges.batches])
+    theta, x = _refine(theta, x, edges, inner)
+    known = np.isfinite(x)
+    sets = np.full(n, NO_SET)
+    names, sizes = np.unique(row_component[known], return_counts=True)
+    for number, name in enumerate(names[np.argsort(-sizes, kind="stable")]):
+        inside = known & (row_component == name)
+        sets[inside] = number
+        largest = x[inside][np.abs(x[inside]).argmax()]
+        x[inside] /= largest
+    return sets, x
+
+
+def _refine(theta: FloatArray, x: FloatArray, edges: _Edges, inner: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Alternating least squares for v = theta x over the products within sets."""
+    batches, rows, values = edges.batches[inner], edges.rows[inner], edges.values[inner]
+    weights = 1.0 / np.maximum(edges.noise[inner], 1e-300) ** 2
+    weights /= weights.max()
+    for _ in range(_REFINEMENTS):
+        theta = _least_squares(theta, batches, x[rows], values, weights)
+        x = _least_squares(x, rows, theta[batches], values, weights)
+    return theta, x
+
+
+def _least_squares(
+    unknown: FloatArray, index: IntArray, known: FloatArray, values: FloatArray, weights: FloatArray
+) -> FloatArray:
+    length = len(unknown)
+    above = np.bincount(index, weights * known * values, minlength=length)
+    below = np.bincount(index, weights * known**2, minlength=length)
+    updated = unknown.copy()
+    found = below > 0
+    updated[found] = above[found] / below[found]
+    return updated
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +165,6 @@ class OrderedFeature:
         ratios: (n,) x_i / x_j within a set, largest 1.
         values: (n,) x_i up to one common sign per set, NaN where the scale doesn't follow. The sign is the one with
             which the entry of the largest magnitude is positive.
-        scale_error: relative standard error of each set's scale.
         sortable: whether one set holds every row of the batches seen.
         exact: whether it does, and its scale is known.
         reason: why it isn't exact; empty when it is.
@@ -43,7 +174,6 @@ class OrderedFeature:
     sets: IntArray
     ratios: FloatArray
     values: FloatArray
-    scale_error: FloatArray
     sortable: bool
     exact: bool
     reason: str = ""
@@ -98,8 +228,10 @@ class FeatureOrder:
         knowledge="agnostic",
         needs=("equations",),
         source="Hu, Lemmas 3.3-3.4, Theorem 3.5, Remark 4.9, Theorems E.2, F.1",
+        learners=("linear",),
         summary="reads order and ratios of a lone feature from the residuals of training",
         cost="seconds",
+        seconds=lambda extent: 0.5 + 0.0005 * extent.steps,
     )
 
     def attack(self, view: TrainingView) -> RecoveredFeatures:
@@ -170,7 +302,7 @@ def _known_bias(view: TrainingView, solutions: tuple[StepSolution, ...]) -> dict
     if not view.label_party_bias:
         return {solution.own.step: bias for solution in solutions}
     known: dict[int, FloatArray] = {}
-    if view.initialisation != "zero":
+    if view.regression.initialisation != "zero":
         return known
     for step, solution in enumerate(solutions):
         if solution.own.step != step:
@@ -179,7 +311,7 @@ def _known_bias(view: TrainingView, solutions: tuple[StepSolution, ...]) -> dict
         if solution.residual is None:
             break
         scale = gradient_scale("first_order", len(solution.own.rows), view.classes)
-        bias = bias - view.learning_rate * scale * solution.residual.sum(axis=0)
+        bias = bias - view.regression.learning_rate * scale * solution.residual.sum(axis=0)
     return known
 
 
@@ -225,11 +357,10 @@ def order_feature(
     sets, ratios = join_batches(view.n, len(observations), edges)
     count = int(sets.max()) + 1
     values = np.full(view.n, np.nan)
-    errors = np.full(count, np.inf)
     for number in range(count):
         inside = sets == number
-        squared, errors[number] = _scale(view, observations, np.where(inside, ratios, np.nan))
-        if squared > 0 and errors[number] <= scale_tolerance:
+        squared, error = _scale(view, observations, np.where(inside, ratios, np.nan))
+        if squared > 0 and error <= scale_tolerance:
             values[inside] = np.sqrt(squared) * ratios[inside]
     sortable = bool((sets[seen] == 0).all())
     exact = sortable and bool(np.isfinite(values[seen]).all())
@@ -243,7 +374,7 @@ def order_feature(
         )
     elif not exact:
         reason = "Ratios only: the weight's moves don't tell the scale (it takes two epochs and solved steps in a row)."
-    return OrderedFeature(peer_features, sets, ratios, values, errors, sortable, exact, reason)
+    return OrderedFeature(peer_features, sets, ratios, values, sortable, exact, reason)
 
 
 def _scale(view: TrainingView, observations: list[Observation], ratios: FloatArray) -> tuple[float, float]:
@@ -252,7 +383,7 @@ def _scale(view: TrainingView, observations: list[Observation], ratios: FloatArr
 
     Each run of steps with known moves has its own q_0. L2's decay is divided out.
     """
-    decay = 1.0 - view.learning_rate * view.l2
+    decay = 1.0 - view.regression.learning_rate * view.regression.l2
     positions: list[FloatArray] = []
     sums: list[FloatArray] = []
     runs: list[int] = []
@@ -273,7 +404,7 @@ def _scale(view: TrainingView, observations: list[Observation], ratios: FloatArr
         if observation.residual is not None and np.isfinite(r).all():
             factor = gradient_scale(view.approximation, len(r), view.classes)
             age, previous = age + 1, observation.step
-            moved = moved - view.learning_rate * factor * (r @ observation.residual) / decay**age
+            moved = moved - view.regression.learning_rate * factor * (r @ observation.residual) / decay**age
     if not positions:
         return np.nan, np.inf
     q, moves, run_of = np.array(positions), np.array(sums), np.array(runs)
@@ -293,4 +424,4 @@ def _scale(view: TrainingView, observations: list[Observation], ratios: FloatArr
 def _unknown(view: TrainingView, peer_features: int, reason: str) -> OrderedFeature:
     nothing = np.full(view.n, np.nan)
     sets = np.full(view.n, NO_SET)
-    return OrderedFeature(peer_features, sets, nothing, nothing, np.empty(0), False, False, reason)
+    return OrderedFeature(peer_features, sets, nothing, nothing, False, False, reason)

@@ -59,6 +59,7 @@ class GradientInversion:
         source="Jiang Algorithm 1, eq. 16-20",
         summary="moves a guess by Adam until the model's scores come close to those delivered",
         cost="seconds per 1,000 records, with torch",
+        seconds=lambda extent: 2.5 + extent.records * (0.001 + 1e-4 * extent.features),
     )
 
     distance: Distance = "mse"

@@ -82,8 +82,10 @@ class LabelRecovery:
         knowledge="agnostic",
         needs=("equations",),
         source="Hu, Theorem 4.1, Criterion 4.2, Corollary 4.5, Theorems 4.6-4.10, E.3, F.2; lattices: ours",
+        learners=("linear",),
         summary="reads labels from the signs of residuals, or finds them as short vectors of a lattice",
         cost="seconds",
+        seconds=lambda extent: 0.5 + 0.001 * extent.steps,
     )
 
     def attack(self, view: TrainingView) -> RecoveredLabels:
@@ -113,7 +115,7 @@ class LabelRecovery:
         squared_norm = assumed_squared_norm(view, self.squared_norm)
         epsilon = first_product_bound(view, squared_norm, self.failure)
         limit = guaranteed_steps(
-            view.learning_rate,
+            view.regression.learning_rate,
             epsilon,
             approximation=view.approximation,
             classes=view.classes,
@@ -225,7 +227,7 @@ def _searched(view: TrainingView, solution: StepSolution, found: FoundLabels) ->
 
 def _is_labels_alone(view: TrainingView, equations: Equations) -> bool:
     """Whether the label party's weights are zero, or have moved by too little for any sum to show it."""
-    if view.initialisation != "zero":
+    if view.regression.initialisation != "zero":
         return False
     return equations.step == 0 or label_sums(equations, np.zeros(view.columns), view.classes) is not None
 
@@ -233,10 +235,10 @@ def _is_labels_alone(view: TrainingView, equations: Equations) -> bool:
 def _what_stops_labels(view: TrainingView) -> str:
     """Why labels don't follow from fewer equations than rows, in words."""
     party = view.label_party
-    if view.initialisation == "zero":
+    if view.regression.initialisation == "zero":
         why = f"{party}'s weights have moved since they were zero, by numbers that depend on features nobody else knows"
     else:
-        why = f"{party}'s weights started at private random values (initialisation={view.initialisation})"
+        why = f"{party}'s weights started at private random values (initialisation={view.regression.initialisation})"
     return f"Labels alone can't be searched for: {why}, so its residuals aren't two known values but numbers near them."
 
 
@@ -255,7 +257,7 @@ def _with_known(view: TrainingView, step: StepLabels, labels: IntArray) -> StepL
 
 def _initial_offset(view: TrainingView) -> FloatArray | None:
     """What g^A is at step 0 where the label party has at most a bias: (columns,); None when unknown."""
-    if not view.label_party_bias or view.initialisation == "zero":
+    if not view.label_party_bias or view.regression.initialisation == "zero":
         return np.zeros(view.columns)
     return None
 
@@ -301,7 +303,9 @@ def _next_offset(
     if offset is None:
         return None
     total = (others + terms).sum(axis=0) + rows * offset
-    moved: FloatArray = offset - view.learning_rate * gradient_scale("first_order", rows, view.classes) * total
+    moved: FloatArray = (
+        offset - view.regression.learning_rate * gradient_scale("first_order", rows, view.classes) * total
+    )
     return moved
 
 

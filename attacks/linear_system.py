@@ -23,6 +23,7 @@ def white_box(source: str, summary: str, cost: str = "milliseconds per 1,000 rec
         knowledge="white_box",
         needs=("scores", "weights_active", "weights_passive", "bias"),
         source=source,
+        learners=("linear",),
         summary=summary,
         cost=cost,
     )

@@ -38,8 +38,10 @@ class OneFeature:
         knowledge="black_box",
         needs=("scores", "weights_active"),
         source="Rassouli section VI, eq. 64-75",
+        learners=("linear",),
         summary="reads a lone passive feature from ratios of scores, without its weights",
         cost="milliseconds",
+        obstacle=lambda scenario: "is for a lone passive feature" if scenario.passive_features > 1 else "",
     )
 
     case: Literal[1, 2, 3] = 2

@@ -26,7 +26,7 @@ its party: the largest number that was read of it is taken for the feature 1, as
 
 *Packing must be off.* With packing, an answer of m columns has c_i raised to sum_j x_ij 2**(B j): columns share the
 capacity, so that fewer rows are read, and where m slots of B bits exceed the order of the smooth part (they do in the
-layouts that `choose_layout` prefers) they wrap around it and take lattice reduction to tell apart. An active party
+layouts that `layouts_for` lists first) they wrap around it and take lattice reduction to tell apart. An active party
 proposes packing=off; a passive party depends on the session's plan.
 """
 
@@ -40,16 +40,22 @@ import numpy as np
 from gmpy2 import invert, mpz, powmod
 from numpy.typing import NDArray
 
-from attacks.base import AttackSpec, Json
+from attacks.base import AttackSpec, Json, Scenario
 from attacks.recovered_values import value_arrays
 from attacks.smooth_keys import Logarithms, SmoothKey, smooth_generator
 from attacks.training import HonestFactory, SessionTerms
 from attacks.training_views import TrainingView
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.crypto import CipherVector, ColumnFormats, EntryFormat, FixedPoint
-from vfl.crypto.integers import random_unit
+from vfl.crypto.kernels.integers import random_unit
 
 _GUARD_BITS = 40  # capacity left empty: a fresh rho**n does so with probability below 2**-40
+
+
+def _obstacle(scenario: Scenario) -> str:
+    if scenario.rerandomise:
+        return "is closed: answers carry fresh randomness"
+    return "needs ciphertexts of one value each: --no-packing" if scenario.packing else ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,7 @@ class RandomiserChannel:
         summary="reads the other party's features from the randomness of its answers",
         cost="a key of its own making, minutes of logarithms",
         conduct="replaces_messages",
+        obstacle=_obstacle,
     )
 
     def messages(self, terms: SessionTerms, honest: HonestFactory) -> "ChannelMessages":

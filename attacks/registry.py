@@ -15,7 +15,7 @@ _BUILT_IN = {
     "zero": "attacks.baselines:Zero",
     "random_guess": "attacks.baselines:RandomGuess",
     "half": "attacks.baselines:Half",
-    "imputation": "attacks.imputation:Imputation",
+    "imputation": "attacks.bayes.records:Imputation",
     "ls": "attacks.equation_solving:LeastSquares",
     "half_star": "attacks.equation_solving:HalfStar",
     "clamped_ls": "attacks.equation_solving:ClampedLeastSquares",
@@ -27,14 +27,22 @@ _BUILT_IN = {
     "one_feature": "attacks.one_feature:OneFeature",
     "shadow": "attacks.shadow:ShadowModel",
     "agnostic": "attacks.agnostic:Agnostic",
-    "posterior": "attacks.posterior:BayesianAdversary",
-    "many_sessions": "attacks.many_sessions:ManySessions",
+    "posterior": "attacks.bayes.posterior:BayesianAdversary",
+    "many_sessions": "attacks.bayes.posterior:ManySessions",
     "feature_order": "attacks.feature_order:FeatureOrder",
     "label_recovery": "attacks.label_recovery:LabelRecovery",
     "averaged_products": "attacks.averaged_products:AveragedProducts",
     "auxiliary_ciphertext": "attacks.auxiliary_ciphertext:AuxiliaryCiphertext",
     "randomiser_channel": "attacks.randomiser_channel:RandomiserChannel",
 }
+
+# What an audit mounts unasked: on predictions that a defence changed, and on all sessions that owners allow together.
+ADAPTIVE = "posterior"
+OF_ALL_SESSIONS = "many_sessions"
+# What complete records tell without a score: the judge measures the others against it.
+FROM_RECORDS = "imputation"
+# What a reader is told to mount who tried none of their conduct; runs from before conduct was written know only them.
+REPLACING = ("auxiliary_ciphertext", "randomiser_channel")
 
 ENTRY_POINT_GROUP = "plumbline.attacks"
 REGISTRY = PluginRegistry("attack", ENTRY_POINT_GROUP, _BUILT_IN, UnknownAttack)

@@ -51,6 +51,7 @@ class ShadowModel:
         summary="trains a copy of the passive part on complete records, then inverts it",
         cost="seconds, with torch",
         level="records",
+        seconds=lambda _: 5.0,
     )
 
     hidden: tuple[int, ...] = ()

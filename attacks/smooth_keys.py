@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from gmpy2 import invert, is_prime, mpz, next_prime, powmod
 
 from vfl.crypto import PrivateKey
-from vfl.crypto.integers import random_unit
+from vfl.crypto.kernels.integers import random_unit
 
 _FACTOR_BITS = 14  # the smooth part's primes: there are enough of them for any key, and their logarithms are quick
 _BABY_STEPS = 1 << (_FACTOR_BITS // 2 + 1)  # tables are made once per key, giant steps are taken per answer

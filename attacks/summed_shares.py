@@ -44,7 +44,7 @@ def assumed_squared_norm(view: TrainingView, assumed: float) -> float:
 def first_product_bound(view: TrainingView, squared_norm: float, failure: float) -> float:
     """Bound the largest |theta_0^T x| of all records, except with probability ``failure``."""
     return initial_product_bound(
-        view.initialisation,
+        view.regression.initialisation,
         view.features.shape[1] + sum(view.peer_features.values()),
         view.n,
         columns=view.columns,
@@ -104,7 +104,7 @@ def noise_shows(view: TrainingView, shares: list[PeerShares], *, norm: float, fa
     # Of several classes' products the mean is taken off.
     centring = 1.0 if view.classes == 2 else 2 * (1 - 1 / view.classes)
     first = math.log(label_term + centring * first_product_bound(view, squared_norm, failure))
-    growth = math.log1p(view.learning_rate * squared_norm / divisor)
+    growth = math.log1p(view.regression.learning_rate * squared_norm / divisor)
     for one in shares:
         without_labels = 0.0 if one.peer == view.label_party else label_term
         largest = float(np.abs(one.values).max()) + without_labels

@@ -36,7 +36,10 @@ class TrainingResult(Protocol):
 
 
 class ListeningAttack(Attack, Protocol):
-    """An attack by a party that follows the protocol: a pure function of its view."""
+    """An attack by a party that follows the protocol.
+
+    A plugin promises a pure function of its view: the same numbers for the same view, which it doesn't change.
+    """
 
     def attack(self, view: TrainingView) -> TrainingResult:
         """Say what was recovered, and what could not be and why. Raises ViewError."""
@@ -84,7 +87,10 @@ class SessionMessages(Messages, Protocol):
 
 
 class ReplacingAttack(Attack, Protocol):
-    """An attack by a party that sends messages of its own."""
+    """An attack by a party that sends messages of its own.
+
+    A plugin promises that these have the counts and widths of honest ones: a peer refuses any other.
+    """
 
     def messages(self, terms: SessionTerms, honest: HonestFactory) -> SessionMessages:
         """The messages of one session; raises ValueError, with a sentence, under terms that it can't work with."""

@@ -14,8 +14,9 @@ import numpy as np
 
 from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning.approximation import residual_columns
-from vfl.learning.initialisation import INITIALISATIONS
+from vfl.learning import registry as learners
+from vfl.learning.learner import Learner
+from vfl.learning.linear.regression import LinearRegression
 from vfl.theory.training import Approximation, OracleRun, check_approximation
 
 # The peer of equations whose unknown is the whole residual.
@@ -90,14 +91,12 @@ class TrainingView:
         equations: each step's, once per peer.
         peer_features: features of every peer, the label party's bias included; public since the session's agreement.
         label_party: which peer has the labels; None when the adversary has.
-        learning_rate: the plan's.
+        learner: what is trained, with its options, as the plan says.
         classes: how many the labels have.
         batch_size: the plan's.
-        initialisation: of the weights, as the plan says.
         labels: (n,) class indices, the active party's only.
         label_party_bias: whether one of that peer's features is the constant 1, as always in this project's sessions.
         approximation: of the loss.
-        l2: the plan's, on all weights but the label party's bias.
         share_step: the grid of the shares, 2^-fraction_bits; 0 where they are floating point. Public.
         steps_per_epoch: the plan's; None where steps count as one epoch.
 
@@ -110,14 +109,12 @@ class TrainingView:
     equations: tuple[Equations, ...]
     peer_features: Mapping[str, int]
     label_party: str | None
-    learning_rate: float
+    learner: Learner
     classes: int
     batch_size: int
-    initialisation: str
     labels: IntArray | None = None
     label_party_bias: bool = True
     approximation: Approximation = "first_order"
-    l2: float = 0.0
     share_step: float = 2.0**-32
     steps_per_epoch: int | None = None
 
@@ -146,8 +143,15 @@ class TrainingView:
 
     @property
     def columns(self) -> int:
-        """Columns of a residual."""
-        return residual_columns(self.classes)
+        """Columns of what is sent in a step: of a residual."""
+        return self.learner.columns(self.classes)
+
+    @property
+    def regression(self) -> LinearRegression:
+        """The linear learner; raises ViewError where another one is trained."""
+        if not isinstance(self.learner, LinearRegression):
+            raise ViewError(f"This view is of the learner {self.learner.name}: give one of linear.")
+        return self.learner
 
     @property
     def label_party_features(self) -> int:
@@ -169,14 +173,10 @@ class TrainingView:
         return grouped
 
     def _check_plan(self) -> None:
-        if self.classes < 2 or self.batch_size < 1 or not self.learning_rate > 0 or self.l2 < 0:
+        if self.classes < 2 or self.batch_size < 1:
             raise ViewError(
-                f"Expected classes >= 2, batch_size >= 1, learning_rate > 0, l2 >= 0; got {self.classes}, "
-                f"{self.batch_size}, {self.learning_rate}, {self.l2}: copy them from the session's plan."
-            )
-        if self.initialisation not in INITIALISATIONS:
-            raise ViewError(
-                f"initialisation {self.initialisation!r} is unknown: choose one of {', '.join(INITIALISATIONS)}."
+                f"Expected classes >= 2, batch_size >= 1; got {self.classes}, {self.batch_size}: copy them from the "
+                "session's plan."
             )
         try:
             check_approximation(self.approximation, self.classes)
@@ -377,13 +377,11 @@ def simulated_view(
         equations=tuple(equations),
         peer_features={f"party-{index}": run.blocks[index].shape[1] for index in others},
         label_party=None if active else f"party-{run.label_party}",
-        learning_rate=run.learning_rate,
+        learner=learners.load("linear", learning_rate=run.learning_rate, l2=run.l2, initialisation=initialisation),
         classes=run.classes,
         batch_size=run.batch_size,
-        initialisation=initialisation,
         labels=run.labels if active else None,
         label_party_bias=label_party_bias,
         approximation=run.approximation,
-        l2=run.l2,
         share_step=share_step,
     )

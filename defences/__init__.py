@@ -1,7 +1,14 @@
 """Defences by name. Each says where it sits, what it keeps, and what it doesn't stop.
 
-defence = defences.load("class_label")
-delivered = defence.protect_scores(scores, defences.ScoreContext(defences.NoiseSource()))   # (n, k)
+What stands here is public, the other modules are private. ``docs/adding-a-defence.md`` has the contract at length,
+``Defence`` what a plugin promises.
+
+Examples:
+    >>> import numpy as np
+    >>> import defences
+    >>> context = defences.ScoreContext(defences.NoiseSource())
+    >>> defences.load("score_rounding", decimals=1).protect_scores(np.array([[0.23, 0.77]]), context)
+    array([[0.2, 0.8]])
 """
 
 from defences.base import (

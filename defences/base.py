@@ -10,7 +10,8 @@ The service where a defence sits calls the methods of its stages:
     features     transform_features    a party's own features, before a session uses them
     parameters   disclose              a passive party's parameters, when they are disclosed
     scores       protect_scores        the coordinator's confidence scores, before they are delivered
-    training     (see dp_sgd)          the training of models in the lab
+    training     train_linear,         takes the place of a model's training in the lab
+                 train_network
 
 All are pure functions of their arguments, but for the noise, which comes from a ``NoiseSource``.
 
@@ -18,19 +19,21 @@ A defence of scores says what it lets pass (``channel``), and one of features or
 parameters (``disclosure``), to all parties alike and never a secret. One that doesn't is undeclared.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 from defences.noise import NoiseSource
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 from vfl.channels import ParameterChannel, ScoreChannel, Undeclared
+from vfl.learning.networks import Activation, VerticalNetwork
 
 Place = Literal["active", "passive", "coordinator", "lab"]
 Stage = Literal["residuals", "updates", "answers", "features", "parameters", "scores", "training"]
 Kept = Literal["scores", "decision", "nothing"]
 Need = Literal["parameter_gram", "unit_features"]
 Replaced = Literal["scores", "disclosed parameters", ""]
+Leak = Literal["columns", "labels"]
 
 # What a service calls of a defence of each stage; of the others nothing.
 METHODS: Mapping[Stage, tuple[str, ...]] = {
@@ -39,6 +42,7 @@ METHODS: Mapping[Stage, tuple[str, ...]] = {
     "features": ("transform_features",),
     "parameters": ("disclose",),
     "scores": ("protect_scores",),
+    "training": ("train_linear", "train_network"),
 }
 # What a defence of each stage may have besides: what all parties know of it.
 DECLARATIONS: Mapping[Stage, str] = {"features": "disclosure", "parameters": "disclosure", "scores": "channel"}
@@ -65,6 +69,8 @@ class DefenceSpec:
             features that the party trains on must lie in [0, 1].
         replaces: what it puts its own in place of. Two defences that replace the same thing contradict each other.
         leaves_unit_range: whether it may turn features in [0, 1] into features outside.
+        stops: what it may keep from an adversary. ``plumbline audit --try-defences`` tries it where such leaked.
+        tried_with: its options then, where they aren't the defaults.
 
     Raises:
         ValueError: for a word that a field doesn't know. Nobody would call such a defence.
@@ -79,6 +85,8 @@ class DefenceSpec:
     needs: tuple[Need, ...] = ()
     replaces: Replaced = ""
     leaves_unit_range: bool = False
+    stops: tuple[Leak, ...] = ()
+    tried_with: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         words: dict[str, tuple[tuple[str, ...], Any]] = {
@@ -87,11 +95,12 @@ class DefenceSpec:
             "keeps": ((self.keeps,), Kept),
             "needs": (self.needs, Need),
             "replaces": ((self.replaces,), Replaced),
+            "stops": (self.stops, Leak),
         }
-        for field, (given, known) in words.items():
+        for name, (given, known) in words.items():
             if isinstance(given, str) or not set(given) <= set(get_args(known)):
                 choices = ", ".join(repr(word) for word in get_args(known))
-                raise ValueError(f"A defence's spec has {field} from {choices}, not {getattr(self, field)!r}.")
+                raise ValueError(f"A defence's spec has {name} from {choices}, not {getattr(self, name)!r}.")
 
 
 class Defence(Protocol):
@@ -99,6 +108,9 @@ class Defence(Protocol):
 
     Options are public: other parties are told them, except those that the class names in ``private_options``, such as
     the path of a file.
+
+    A plugin promises that it changes none of the arrays that it is given, and that all it draws comes from the
+    ``NoiseSource`` that it is given: an honest run's noise is secret, a repeated run's the same.
     """
 
     name: ClassVar[str]
@@ -222,6 +234,28 @@ class ScoreDefence(Defence, Protocol):
         Raises:
             DefenceError: for scores that the defence can't work on.
         """
+
+
+class TrainingDefence(Defence, Protocol):
+    """A defence that trains models itself, in the lab."""
+
+    def train_linear(
+        self, features: FloatArray, labels: IntArray, *, classes: int | None = None, seed: int | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Train on (n, D) features of all parties and (n,) class indices: (k, D) class rows and a (k,) bias."""
+
+    def train_network(
+        self,
+        features_active: FloatArray,
+        features_passive: FloatArray,
+        labels: IntArray,
+        *,
+        hidden: Sequence[int],
+        activation: Activation,
+        classes: int | None = None,
+        seed: int | None = None,
+    ) -> VerticalNetwork:
+        """Train a part per party, whose outputs are added before softmax."""
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from defences.base import DefenceError
-from defences.distortion_search import Aim, free_binary, free_single, rotated
+from defences.distortion_search import TargetDistortion, free_binary, free_single, rotated
 from vfl.arrays import FloatArray
 from vfl.theory.distortion import disclosed_errors, interpretability
 from vfl.theory.prediction import equations, moments, row_space
@@ -78,12 +78,12 @@ def distort(
     # In units of the parameters, so that what the searches call small doesn't depend on how large these are.
     unit = _root_mean_square(weights) or 1.0
     # Factor by factor: the square of a small unit is 0 long before the parameters are.
-    aim = Aim(asked if relative else asked / unit / unit, share)
+    target = TargetDistortion(asked if relative else asked / unit / unit, share)
     scaled = weights / unit
     method = {"i": rotated, "ii": rotated, "iii": free_single, "iv": free_binary}[chosen]
     differ = row_space(equations(scaled)).rank > 0
-    distorted, most = method(scaled, own, aim) if differ else (scaled, 0.0)
-    if aim.within(most) == 0:
+    distorted, most = method(scaled, own, target) if differ else (scaled, 0.0)
+    if target.within(most) == 0:
         distorted = scaled
     wanted, cap = (asked * unit * unit if relative else asked), most * unit * unit
     return Distortion(

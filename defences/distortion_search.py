@@ -18,7 +18,7 @@ _NOTHING = 1e-11  # g below this is none; of the mean squared parameter
 
 
 @dataclass(frozen=True)
-class Aim:
+class TargetDistortion:
     """How much distortion to aim at, in units of the parameters.
 
     Attributes:
@@ -47,12 +47,12 @@ _VIOLATION = 1e-8  # of g's whole range, before the last step makes it exact
 _EXACT = 1e-10
 
 
-def rotated(weights: FloatArray, own: Moments, aim: Aim) -> tuple[FloatArray, float]:
+def rotated(weights: FloatArray, own: Moments, target: TargetDistortion) -> tuple[FloatArray, float]:
     """Find the W R with the g aimed at that half* errs most with, and the cap: g of the best rotation of all."""
     rotations = _Rotations.of(weights, own)
     freely = rotations.best(None)
     most = rotations.distortion(freely)
-    aimed = aim.within(most)
+    aimed = target.within(most)
     if aimed == 0:
         return weights, most
     return rotations.disclosed(freely if aimed == most else rotations.best(aimed)), most
@@ -253,7 +253,7 @@ def _tangent(point: FloatArray, direction: FloatArray) -> FloatArray:
 # --- cases iii and iv: free parameters ----------------------------------------------------------------------------
 
 
-def free_single(weights: FloatArray, _: Moments, aim: Aim) -> tuple[FloatArray, float]:
+def free_single(weights: FloatArray, _: Moments, target: TargetDistortion) -> tuple[FloatArray, float]:
     """Find case iii's (k, 1) class rows with the g aimed at, which make eq. 47 a maximum, and the cap.
 
     A common shift of all class rows costs g and changes nothing, so the difference is sought without one. The ratio
@@ -266,9 +266,9 @@ def free_single(weights: FloatArray, _: Moments, aim: Aim) -> tuple[FloatArray, 
     differences = np.diff(without_shift, axis=0)
     start = without_shift.T @ weights[:, 0]
     gram = differences.T @ differences
-    if aim.within(most) == 0:
+    if target.within(most) == 0:
         return weights, most
-    radius = np.sqrt(k * aim.within(most))
+    radius = np.sqrt(k * target.within(most))
     ends = [
         _best_ratio(_Ratio(np.zeros_like(gram), sign * gram @ start / 2, 0.0, gram), start, radius)
         for sign in (1.0, -1.0)
@@ -277,7 +277,7 @@ def free_single(weights: FloatArray, _: Moments, aim: Aim) -> tuple[FloatArray, 
     return weights + (without_shift @ (best - start))[:, None], most
 
 
-def free_binary(weights: FloatArray, own: Moments, aim: Aim) -> tuple[FloatArray, float]:
+def free_binary(weights: FloatArray, own: Moments, target: TargetDistortion) -> tuple[FloatArray, float]:
     """Find case iv's (2, d) class rows with the g aimed at, which make eq. 51 a maximum, and the cap.
 
     Both rows move by the same amount in opposite directions: (-theta/2, theta/2) stays of that form.
@@ -285,11 +285,11 @@ def free_binary(weights: FloatArray, own: Moments, aim: Aim) -> tuple[FloatArray
     d = weights.shape[1]
     true = weights[1] - weights[0]
     most = _NEAREST * float(true @ true) / (4 * d)
-    if aim.within(most) == 0:
+    if target.within(most) == 0:
         return weights, most
     correlated, shift = own.about_zero @ true, np.broadcast_to(own.mean - 0.25, (d, d))
     ratio = _Ratio((shift + shift.T) / 2, -correlated, float(true @ correlated), np.eye(d))
-    change = _best_ratio(ratio, true, 2 * np.sqrt(d * aim.within(most))) - true
+    change = _best_ratio(ratio, true, 2 * np.sqrt(d * target.within(most))) - true
     return weights + np.vstack([-change, change]) / 2, most
 
 

@@ -120,6 +120,7 @@ class DpNoise:
         source="Hu Algorithm 3, eq. 71-72",
         summary="Gaussian noise on residuals before they are encrypted",
         cost="accuracy",
+        stops=("labels",),
     )
 
     epsilon: float | None = None

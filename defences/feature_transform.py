@@ -82,6 +82,7 @@ class FeatureTransform:
             cost="milliseconds",
             replaces="disclosed parameters" if self.at == "disclosure" else "",
             leaves_unit_range=self.at == "training" and self.kind == "random",
+            stops=("columns",),
         )
 
     def transform_features(self, features: FloatArray, noise: NoiseSource) -> FloatArray:

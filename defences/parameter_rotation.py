@@ -69,6 +69,7 @@ class ParameterRotation:
         cost="seconds; the model stays",
         needs=("unit_features",),
         replaces="disclosed parameters",
+        stops=("columns",),
     )
     epsilon: float | None = 0.5
     relative: bool = True

@@ -5,6 +5,7 @@ Training needs torch (the ``lab`` extra). Applying the trained autoencoder needs
 
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -60,6 +61,7 @@ class Purification:
         summary="an autoencoder smooths scores towards what is typical",
         cost="accuracy; seconds of training, with torch",
         replaces="scores",
+        stops=("columns",) if find_spec("torch") else (),
     )
     private_options: ClassVar[tuple[str, ...]] = ("scores",)
 

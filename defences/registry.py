@@ -1,6 +1,7 @@
 """Defences by name: those built in, and those that other packages register under ``plumbline.defences``."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from defences.base import DECLARATIONS, METHODS, Defence, DefenceSpec
@@ -11,14 +12,15 @@ class UnknownDefence(ValueError):
     """No defence has this name; the message lists those there are."""
 
 
+# In the order in which an audit tries them: first what costs no accuracy, as far as that is known.
 _BUILT_IN = {
-    "dp_noise": "defences.dp_noise:DpNoise",
     "response_truncation": "defences.response_truncation:ResponseTruncation",
-    "feature_transform": "defences.feature_transform:FeatureTransform",
+    "dp_noise": "defences.dp_noise:DpNoise",
     "parameter_rotation": "defences.parameter_rotation:ParameterRotation",
+    "feature_transform": "defences.feature_transform:FeatureTransform",
+    "class_label": "defences.score_distortion:ClassLabel",
     "score_rounding": "defences.score_distortion:ScoreRounding",
     "score_noise": "defences.score_distortion:ScoreNoise",
-    "class_label": "defences.score_distortion:ClassLabel",
     "score_scheme1": "defences.score_schemes:ScoreScheme1",
     "score_scheme2": "defences.score_schemes:ScoreScheme2",
     "score_scheme3": "defences.score_schemes:ScoreScheme3",
@@ -31,6 +33,21 @@ REGISTRY = PluginRegistry("defence", ENTRY_POINT_GROUP, _BUILT_IN, UnknownDefenc
 
 names = REGISTRY.names
 defence_class = REGISTRY.class_of
+
+
+def spec_of(name: str) -> DefenceSpec:
+    """What a defence declares, with its default options where these decide; raises as ``load`` does."""
+    spec = getattr(defence_class(name), "spec", None)
+    return spec if isinstance(spec, DefenceSpec) else load(name).spec
+
+
+def candidates() -> Mapping[str, DefenceSpec]:
+    """The usable defences that say what they stop, those of other packages last."""
+    found = {}
+    for name in dict.fromkeys((*_BUILT_IN, *REGISTRY.usable())):
+        with suppress(ValueError):  # one that can't be made without options
+            found[name] = spec_of(name)
+    return {name: spec for name, spec in found.items() if spec.stops}
 
 
 def load(name: str, /, **options: Any) -> Any:

@@ -33,4 +33,5 @@ class ResponseTruncation:
         source="Plumbline; against Hu, Algorithm 2",
         summary="cuts decrypted answers to the bits that an honest one has; on by default",
         cost="none",
+        stops=("labels",),
     )

@@ -42,6 +42,8 @@ class ScoreRounding:
         source="Jiang 6.1.3.1",
         summary="rounds scores to some decimals",
         cost="digits of the scores",
+        stops=("columns",),
+        tried_with={"decimals": 1},
     )
 
     decimals: int = 2
@@ -91,6 +93,7 @@ class ScoreNoise:
         source="Jiang 6.1.3.2",
         summary="adds noise to scores, the same for the same record",
         cost="accuracy of the scores",
+        stops=("columns",),
     )
 
     sigma: float = 0.1
@@ -144,6 +147,7 @@ class ClassLabel:
         summary="answers with the decision alone",
         cost="the scores",
         replaces="scores",
+        stops=("columns",),
     )
 
     remainder: float = 0.0

@@ -56,6 +56,7 @@ class ScoreScheme1:
         summary="adds noise where least squares amplify it most, and keeps the decision",
         cost="accuracy of the scores",
         needs=("parameter_gram",),
+        stops=("columns",),
     )
 
     alpha: float = 4.0
@@ -105,6 +106,7 @@ class ScoreScheme2:
         summary="shifts scores along the direction that tells most, and keeps the decision",
         cost="accuracy of the scores",
         needs=("parameter_gram",),
+        stops=("columns",),
     )
 
     alpha: float = 4.0
@@ -155,6 +157,7 @@ class ScoreScheme3:
         source="Rassouli VIII-D, scheme 3",
         summary="softens scores by a temperature, and keeps the decision",
         cost="accuracy of the scores",
+        stops=("columns",),
     )
 
     alpha: float = 0.5

@@ -27,8 +27,8 @@ from services.common.identity import Identity, Role, role_of
 from services.common.limits import PREDICTION_ROWS
 from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
-from services.common.statuses import error_of
-from services.common.transport import Transport, is_serving
+from services.network.statuses import error_of
+from services.network.transport import Transport, is_serving
 from services.network.unanswered import is_another_party
 from vfl.arrays import FloatArray
 from vfl.suggestions import did_you_mean
@@ -37,8 +37,8 @@ from vfl.suggestions import did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-    from plumbline.judge.findings import Findings
     from plumbline.judge.predictions import PredictionFindings
+    from plumbline.notebook import NotebookFindings
 
 _START_SECONDS = 60.0
 # For what the active party answers by itself.
@@ -54,7 +54,7 @@ _OTHER_PARTY = (
     "No active party answers at {}: is it the active party's address? You may be asking the coordinator or a passive "
     "party."
 )
-# What services.common.statuses tells callers of an error that isn't ours.
+# What services.network.statuses tells callers of an error that isn't ours.
 _IN_A_LOG = "the service's log has the rest"
 
 
@@ -124,8 +124,9 @@ class Federation:
             passive: each passive party's table, keyed by the same column.
             label: column of the labels in ``active``.
             id: column of the record ids in every table.
-            attacks: attacks to mount, each by the parties that can, the active one where both can. Passive parties
-                then disclose their parameters, and ``findings`` compares what was found with the truth.
+            attacks: labels of attacks to mount, such as ``gia(init=half)``, each by the parties that can, the active
+                one where both can. Passive parties then disclose their parameters, and ``findings`` compares what was
+                found with the truth.
             defences: defences to apply, in this order, each by the services that it sits with.
             settings: settings of every process, by field name. The PLUMBLINE_* variables of this process say nothing
                 of them: they are those of a service that somebody starts from this shell.
@@ -215,7 +216,7 @@ class Federation:
         request = active_pb2.TrainRequest()
         if changes:
             _check_terms(changes)
-            plan = replace(self.status(quick=True).own_plan, **changes)
+            plan = self.status(quick=True).own_plan.changed(**changes)
             plan.check()
             request.plan.CopyFrom(plan.to_message())
         outcome: TrainingOutcome | None = None
@@ -264,16 +265,17 @@ class Federation:
         found = self._processes.logs_of_errors()
         return "".join(f" It happened at {name}: see {log}." for name, log in found.items())
 
-    def findings(self) -> Findings:
+    def findings(self) -> NotebookFindings:
         """Compare what the mounted attacks found with the truth; as a sequence, one finding per attack.
 
         Raises FederationFailed for a federation elsewhere, RunFolderError before ``train``, and when a party left a
         file out or a broken one.
         """
         from plumbline.judge.findings import read_findings
+        from plumbline.notebook import NotebookFindings
 
         passive = sorted(name for name in self.processes.settings if role_of(name) is Role.PASSIVE)
-        return read_findings(self._records(), passive, "federation")
+        return NotebookFindings.of(read_findings(self._records(), passive, "federation"))
 
     def report(self, path: Path | str = "report.html") -> Path:
         """Judge the run and write the report as one page; returns where. Raises what ``findings`` does."""
@@ -372,8 +374,8 @@ def _check_address(address: str) -> None:
 
 
 def _check_terms(changes: Mapping[str, Any]) -> None:
-    """Raises ValueError for what is no field of a training plan."""
-    known = TrainingPlan.__dataclass_fields__
+    """Raises ValueError for what is neither a field of a training plan nor an option of the learner linear."""
+    known = {**TrainingPlan().terms, "learner_options": {}}
     if unknown := [name for name in changes if name not in known]:
         meant = did_you_mean(unknown[0], known)
         raise ValueError(f"A training has no {unknown[0]!r}.{meant} Its terms: {', '.join(known)}.")

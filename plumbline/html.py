@@ -3,11 +3,9 @@
 import base64
 import hashlib
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, Template, select_autoescape
+from jinja2 import ChoiceLoader, Environment, PackageLoader, Template, select_autoescape
 from markupsafe import Markup
 
 from plumbline.charts.drawings import cut
@@ -33,25 +31,35 @@ class Asset:
     hash: str
 
 
-@cache
-def asset(name: str) -> Asset:
-    """Read a style sheet or script in ``plumbline/templates``."""
-    text = files("plumbline").joinpath("templates", name).read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return Asset(Markup(text), f"sha256-{digest}")  # noqa: S704 - our own file
-
-
 # Of a line in a page; a plot is markup, and longer.
 _MOST_SHOWN = 20_000
-_ENVIRONMENT = Environment(
-    loader=PackageLoader("plumbline"),
-    autoescape=select_autoescape(default=True),
-    trim_blocks=True,
-    lstrip_blocks=True,
-    finalize=_visible,
-)
-_ENVIRONMENT.globals["asset"] = asset
-_ENVIRONMENT.filters["cut"] = cut
+
+
+def environment(*packages: str) -> Environment:
+    """Where pages are made of the templates of these packages, and of the product's, on which they may build.
+
+    ``asset(name)`` within a template reads a style sheet or script that stands beside them.
+    """
+    loader = ChoiceLoader([PackageLoader(package) for package in (*packages, "plumbline")])
+    made = Environment(
+        loader=loader,
+        autoescape=select_autoescape(default=True),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+
+    def asset(name: str) -> Asset:
+        text = loader.get_source(made, name)[0]
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        return Asset(Markup(text), f"sha256-{digest}")  # noqa: S704 - our own file
+
+    made.globals["asset"] = asset
+    made.filters["cut"] = cut
+    return made
+
+
+_ENVIRONMENT = environment()
 
 
 def template(name: str) -> Template:

@@ -18,7 +18,7 @@ from vfl.cores import available_cores
 from vfl.plugin_trial import TRIED
 
 _STOP_SECONDS = 5.0
-# What a service's log says before a traceback (services.common.statuses, services.active.server).
+# What a service's log says before a traceback (services.network.statuses, services.active.server).
 UNEXPECTED = "Unexpected error"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import attacks as attack_plugins
+from attacks.registry import ADAPTIVE
 from defences import Defence, load_all
 from defences.base import Stage
 from services.adversary.load import load_attacks
@@ -54,14 +55,6 @@ _OF_ONE_PARTY = frozenset(
 )
 # All tables are one person's: what sessions add up to is counted and told, and nothing is refused.
 _ONE_OWNER = {"most_forms": 1.0, "alignments_per_day": 1_000_000}
-# The prior of the Bayesian adversary at each level of what is known beforehand.
-PRIORS: Mapping[attack_plugins.Level, str] = {
-    "nothing": "half",
-    "marginals": "mean",
-    "covariance": "covariance",
-    "records": "imputation",
-}
-_BAYESIAN = "posterior"
 # Whom attacks that either side can mount are mounted by, where nobody says otherwise.
 BOTH = "both"
 # What stands between a model and what the adversary of predictions sees.
@@ -76,10 +69,10 @@ class Recipe:
 
     Attributes:
         tables: settings of each party's own data, by the party's name; the active party is first.
-        attacks: attacks to mount, each by the parties that can.
+        attacks: labels of attacks to mount, such as ``gia(init=half)``, each by the parties that can.
         adversary: ``active``, ``passive`` or ``both``: who mounts attacks that either can.
-        levels: what adversaries of predictions may know beforehand: the Bayesian one is mounted at each of them, also
-            unasked where other attacks meet a defence. Empty: attacks as they are named.
+        levels: what adversaries of predictions may know beforehand: an attack that can be played at several is mounted
+            at each, the Bayesian one also unasked where others meet a defence. Empty: attacks as they are named.
         defences: defences to apply, in this order, each by the services that it sits with.
         disclose: whether passive parties disclose their parameters (white box).
         is_repeatable: whether every process draws its secrets from the seed of the settings.
@@ -121,7 +114,7 @@ class Recipe:
                 own["disclose"] = self.disclose
             made[name] = checked(name, {**_ONE_OWNER, **chosen, **own, **self.tables.get(name, {})})
         coordinator = made.pop(Role.COORDINATOR)
-        return CheckedRecipe({str(Role.COORDINATOR): coordinator, **made}, loaded, asked)
+        return CheckedRecipe({str(Role.COORDINATOR): coordinator, **made}, self.tables, loaded, asked)
 
     def _loaded_defences(self, common: Settings) -> tuple[Defence, ...]:
         loaded = load_all(self.defences, common.defence_options)
@@ -134,14 +127,18 @@ class Recipe:
 
     def _mounted(self, common: Settings, loaded: Sequence[Defence]) -> dict[str, AttackOptions]:
         """The attacks to mount, in their order, with their options."""
-        mounted = {name: common.attack_options.get(name, {}) for name in self.attacks}
-        if not self.levels or _BAYESIAN not in attack_plugins.names():
+        mounted = {name: common.attack_options.get(name, {}) for name in common.attacks}
+        if not self.levels:
             return mounted
         on_predictions = any(attack_plugins.spec_of(name).phase == "prediction" for name in mounted)
         if on_predictions and any(_MET & set(defence.spec.stages) for defence in loaded):
-            mounted.setdefault(_BAYESIAN, {})
-        if mounted.get(_BAYESIAN) == {}:
-            mounted[_BAYESIAN] = [{"prior": PRIORS[level]} for level in self.levels]
+            mounted.setdefault(ADAPTIVE, {})
+        for name, options in mounted.items():
+            spec = attack_plugins.spec_of(name)
+            # What joins sessions is mounted at each level when they are over, and in one session as it is named.
+            chosen = [dict(spec.at_level[level]) for level in self.levels if level in spec.at_level]
+            if options == {} and chosen and not spec.joins_sessions:
+                mounted[name] = chosen
         return mounted
 
     def _adversaries_of(self, attack: str) -> tuple[str, ...]:
@@ -163,11 +160,13 @@ class CheckedRecipe:
 
     Attributes:
         parties: settings of every process, by its party's name; without a folder for what they write.
+        tables: of these, what is of each party's own data.
         defences: those that the recipe names, loaded, in their order.
         asked: settings of every process as they were asked for, by the shell and above it by the recipe.
     """
 
     parties: Mapping[str, Settings]
+    tables: Mapping[str, Mapping[str, Any]]
     defences: tuple[Defence, ...]
     asked: Mapping[str, Any]
 

@@ -103,9 +103,9 @@ def checks(wheel: Path) -> Iterator[Check]:
 
 
 def resolve_wheels(python: str, platform: str) -> None:
-    """Find a wheel of every dependency at run time and of the extras `lab` and `postgres`."""
+    """Find a wheel of every dependency at run time and of the extras `lab`, `notebook` and `postgres`."""
     target = ("--python-version", python, "--python-platform", platform)
-    extras = ("--extra", "lab", "--extra", "postgres")
+    extras = ("--extra", "lab", "--extra", "notebook", "--extra", "postgres")
     try:
         _run("resolving", *_UV, "pip", "compile", "--only-binary", ":all:", *target, *extras, "pyproject.toml")
     except CheckFailed as failed:

@@ -2,8 +2,8 @@
 
 import inspect
 import re
-from collections.abc import Iterator
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any, get_type_hints
 
 from vfl.plugin_registry import in_words
@@ -26,6 +26,22 @@ class PluginOption:
     default: Any
     is_required: bool
     meaning: str
+
+
+def described(default: Any, description: str, holds: Callable[[Any], bool] | None = None, expected: str = "") -> Any:
+    """A field with its default, what it means, and which values can work, as a test and in words."""
+    return field(default=default, metadata={"description": description, "holds": holds, "expected": expected})
+
+
+def from_to(least: int, most: int) -> tuple[Callable[[Any], bool], str]:
+    """Which whole numbers can work, as a test and in words."""
+    return lambda value: least <= value <= most, f"from {least} to {most}"
+
+
+def expected_of(one: Field[Any], value: Any) -> str:
+    """Which values of a described field can work, in words. Empty when this one can."""
+    facts = one.metadata
+    return "" if facts["holds"] is None or facts["holds"](value) else str(facts["expected"])
 
 
 def options_of(chosen: Any) -> tuple[PluginOption, ...]:

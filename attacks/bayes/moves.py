@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from attacks.bayes.frame import Frame
 from attacks.bayes.observation import Observation
-from attacks.bayes.stacking import Together
+from attacks.bayes.stacking import StackedSessions
 from attacks.bayes.told import Exactly
 from vfl.arrays import FloatArray, IntArray
 
@@ -82,7 +82,7 @@ class Target:
         if isinstance(self.observation.told, Exactly):
             return np.zeros((len(rows), r, r))
         logits, slopes = self.frame.logits(told, rows), self.frame.slopes(told, rows)
-        if isinstance(self.observation.told, Together):
+        if isinstance(self.observation.told, StackedSessions):
             posterior = np.eye(r) + self.observation.told.precision_along(logits, slopes, rows, slack)
         else:
             precision = self.observation.told.precision(self.log_scores(told, rows), rows, slack)

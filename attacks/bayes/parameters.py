@@ -25,7 +25,7 @@ _RELATIVE_RIDGE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
+class ModelParameters:
     """A view with parameters to go by.
 
     Attributes:
@@ -39,9 +39,9 @@ class Settled:
     notes: tuple[str, ...] = ()
 
 
-def settle(
+def find_parameters(
     view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows | None, *, own_bias: bool = False
-) -> Settled:
+) -> ModelParameters:
     """Find parameters to go by.
 
     Args:
@@ -55,14 +55,14 @@ def settle(
         ViewError: where there are no parameters and no records to find them from.
     """
     if view.network is not None:
-        return Settled(view)
+        return ModelParameters(view)
     disclosed = view.weights_passive is not None and view.bias is not None and view.weights_active is not None
     if disclosed and view.disclosure is None:
-        return Settled(view)
+        return ModelParameters(view)
     distortion = view.disclosure
     if disclosed and isinstance(distortion, Distorted) and distortion.kind == "negated":
         note = "The disclosed parameters are those of -x: the adversary turned them back."
-        return Settled(_negated(view, distortion.about), notes=(note,))
+        return ModelParameters(_negated(view, distortion.about), notes=(note,))
     if records is not None:
         found = _regressed(view, prior, records, has_bias=own_bias and view.bias is not None and distortion is None)
         if found is not None:
@@ -78,7 +78,9 @@ def settle(
 # --- from complete records ----------------------------------------------------------------------------------------
 
 
-def _regressed(view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows, *, has_bias: bool) -> Settled | None:
+def _regressed(
+    view: PredictionView, prior: GaussianPrior, records: AuxiliaryRows, *, has_bias: bool
+) -> ModelParameters | None:
     """Class rows by regression; None where scores are only decisions, or come from a purifier."""
     channel, gram = view.channel, None
     if view.weights_passive is not None:
@@ -94,7 +96,7 @@ def _regressed(view: PredictionView, prior: GaussianPrior, records: AuxiliaryRow
         weights = np.asarray(found.weights_passive)
         gram, channel = weights @ weights.T, view.channel
     note = f"The class rows were regressed from {len(records.scores)} complete records with their scores."
-    return Settled(found, error if np.trace(error) > _EXACT else None, (note,))
+    return ModelParameters(found, error if np.trace(error) > _EXACT else None, (note,))
 
 
 def _with_class_rows(
@@ -169,13 +171,15 @@ def _negated(view: PredictionView, about: float) -> PredictionView:
     return replace(view, weights_passive=-weights, bias=bias + 2 * about * weights.sum(axis=1), disclosure=None)
 
 
-def _likeliest(view: PredictionView, prior: GaussianPrior) -> Settled:
+def _likeliest(view: PredictionView, prior: GaussianPrior) -> ModelParameters:
     """What was disclosed, its negative where that is worth a try, or nothing."""
     if view.scores is None:
         raise ViewError("posterior needs scores, which this view lacks: run predictions first.")
     weights = np.asarray(view.weights_passive)
     soft = soft_logits(*told_by(view.scores, view.channel, weights @ weights.T))
-    alone = Settled(None, notes=("What was disclosed explains the scores no better than chance: the prior stands.",))
+    alone = ModelParameters(
+        None, notes=("What was disclosed explains the scores no better than chance: the prior stands.",)
+    )
     if soft is None:
         return alone
     candidates = {"The disclosed parameters explain the scores best as they are.": replace(view, disclosure=None)}
@@ -186,7 +190,7 @@ def _likeliest(view: PredictionView, prior: GaussianPrior) -> Settled:
     best = max(evidence, key=lambda note: evidence[note])
     if evidence[best] <= _unrelated(view, prior, soft):
         return alone
-    return Settled(candidates[best], notes=(best,))
+    return ModelParameters(candidates[best], notes=(best,))
 
 
 def _sides(view: PredictionView, soft: SoftLogits) -> FloatArray:

@@ -18,7 +18,7 @@ from attacks.bayes.frame import Frame, frame_of
 from attacks.bayes.moves import Target, Walkers, box_moves, slice_moves
 from attacks.bayes.observation import Observation
 from attacks.bayes.prior import GaussianPrior, Posterior
-from attacks.bayes.stacking import Together
+from attacks.bayes.stacking import StackedSessions
 from attacks.bayes.told import Differences, Exactly, Intervals
 from attacks.box_projection import project_onto_solutions
 from vfl.arrays import BoolArray, FloatArray, IntArray
@@ -159,7 +159,7 @@ def _started(target: Target, rows: IntArray, *, box: bool) -> tuple[Walkers, Boo
     unsolved: BoolArray = np.zeros(len(rows), dtype=np.bool_)
     if isinstance(told, Exactly):
         coordinates, unsolved = _solved(target, rows, coordinates, told.logits[rows], box=box)
-    elif isinstance(told, Together):
+    elif isinstance(told, StackedSessions):
         coordinates[:, :r] = _guessed(frame, rows, told)
     elif isinstance(told, Intervals | Differences):
         for _ in range(_PROJECTIONS):
@@ -177,7 +177,7 @@ def _started(target: Target, rows: IntArray, *, box: bool) -> tuple[Walkers, Boo
     return Walkers(rows, told_part, untold_part, np.zeros(len(rows)), np.zeros((len(rows), r, r))), unsolved
 
 
-def _guessed(frame: Frame, rows: IntArray, told: Together) -> FloatArray:
+def _guessed(frame: Frame, rows: IntArray, told: StackedSessions) -> FloatArray:
     """The posterior mean of a, were logits Gaussian about where several sessions put them: (m, r)."""
     assert frame.effect is not None  # noqa: S101 - for the type checker
     slopes = frame.effect - frame.effect[:1]

@@ -25,7 +25,7 @@ _LEAST_WEIGHT = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
-class Alike:
+class SessionGroup:
     """Sessions whose answers are read in the same way, all at once: a row for each session and record.
 
     Attributes:
@@ -49,7 +49,7 @@ class Alike:
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
+class StackedSessions:
     """What several sessions tell of their logits side by side; ``Told`` of these.
 
     Attributes:
@@ -59,7 +59,7 @@ class Together:
         certainty: (n, all), the inverse of the squared width of that guess.
     """
 
-    parts: tuple[Alike, ...]
+    parts: tuple[SessionGroup, ...]
     records: int
     guess: FloatArray
     certainty: FloatArray
@@ -93,7 +93,7 @@ class Together:
         every = np.broadcast_to(np.eye(logits.shape[1]), (len(rows), logits.shape[1], logits.shape[1]))
         return self.precision_along(logits, every, rows, slack)
 
-    def _each(self, logits: FloatArray, rows: IntArray) -> Iterator[tuple[Alike, IntArray, FloatArray]]:
+    def _each(self, logits: FloatArray, rows: IntArray) -> Iterator[tuple[SessionGroup, IntArray, FloatArray]]:
         """Each part with its rows and log scores."""
         for part in self.parts:
             yield part, part.rows(rows, self.records), part.forward.log_scores(part.own(logits))
@@ -155,11 +155,11 @@ def _side_by_side(sessions: Sequence[Observation]) -> Observation:
         end += k - 1
     model = np.vstack([np.zeros((1, models[0].shape[1])), *models])
     error = None if all(one.error is None for one in sessions) else block_diag(0.0, *errors)
-    told = _together(sessions, columns, end)
+    told = _stacked(sessions, columns, end)
     return Observation(np.hstack(known), model, told, Forward(), error)
 
 
-def _together(sessions: Sequence[Observation], columns: Sequence[IntArray], count: int) -> Together:
+def _stacked(sessions: Sequence[Observation], columns: Sequence[IntArray], count: int) -> StackedSessions:
     n = len(sessions[0].known)
     guess, certainty = np.zeros((n, count)), np.zeros((n, count))
     alike: dict[Hashable, list[tuple[Told, Forward, IntArray]]] = {}
@@ -173,10 +173,10 @@ def _together(sessions: Sequence[Observation], columns: Sequence[IntArray], coun
         key = (place if turned else None, type(told), one.forward.stages, len(own), *_scalars(told))
         alike.setdefault(key, []).append((told, one.forward, own))
     parts = [
-        Alike(_joined([told for told, _, _ in group]), group[0][1], np.array([own for _, _, own in group]))
+        SessionGroup(_joined([told for told, _, _ in group]), group[0][1], np.array([own for _, _, own in group]))
         for group in alike.values()
     ]
-    return Together(tuple(parts), n, guess, certainty)
+    return StackedSessions(tuple(parts), n, guess, certainty)
 
 
 def _joined(kinds: Sequence[Any]) -> Told:
@@ -196,5 +196,5 @@ def _scalars(told: Any) -> tuple[Hashable, ...]:
     return tuple(value for value in values if not isinstance(value, np.ndarray))
 
 
-def _repeated(slack: FloatArray, part: Alike) -> FloatArray:
+def _repeated(slack: FloatArray, part: SessionGroup) -> FloatArray:
     return np.tile(slack, len(part.columns))

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from plumbline.judge.findings import Findings
+    from plumbline.notebook import NotebookFindings
 
-# Settings that are options of their own, as they are of the command.
-_SETTINGS = ("epochs", "batch_size", "learning_rate", "most_forms", "packing", "seed")
 # Of the request, those that the arguments say.
 _ARGUMENTS = frozenset({"data", "active", "passive", "label", "id_column", "parties", "frames"})
 # And those that say nothing here: how one table is split, what only prints, what decides the command's exit code.
@@ -24,7 +22,7 @@ _LISTS = ("attacks", "defences", "columns", "drop")
 
 def audit(
     active: pd.DataFrame | str | Path, *passive: pd.DataFrame | str | Path, label: str, id: str = "id", **options: Any
-) -> Findings:
+) -> NotebookFindings:
     """Audit a federation of these tables: align, train, attack and judge, in processes of this machine.
 
     It is what ``plumbline audit`` does, and leaves the same folder behind.
@@ -48,40 +46,40 @@ def audit(
 
     from plumbline.audit.request import AuditRequest
     from plumbline.audit.run import audited
+    from plumbline.notebook import NotebookFindings
 
     asked = _fields(options)
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
         files, frames = _files([active, *passive], Path(scratch))
-        request = AuditRequest(
+        request = AuditRequest.of(
             active=files[0], passive=tuple(files[1:]), label=label, id_column=id, frames=frames, **asked
         )
-        return audited(request, Console())[1]
+        return NotebookFindings.of(audited(request, Console())[1])
 
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as fields of a request; raises ValueError for one that there isn't."""
-    from dataclasses import fields
-
-    from plumbline.audit.request import AuditRequest
+    from plumbline.audit.configuration import SETTINGS_AS_OPTIONS
+    from plumbline.audit.request import OPTIONS
+    from services.common.setting_texts import listed, listed_labels
     from vfl.suggestions import did_you_mean
 
-    known = ({one.name for one in fields(AuditRequest)} - _ARGUMENTS - _NOT_HERE) | {*_SETTINGS, "yes"}
+    settings = [name.replace("-", "_") for name in SETTINGS_AS_OPTIONS]
+    known = (set(OPTIONS) - _ARGUMENTS - _NOT_HERE) | {*settings, "yes"}
     if unknown := [name for name in options if name not in known]:
         raise ValueError(
             f"An audit has no option {unknown[0]!r}.{did_you_mean(unknown[0], known)} See `plumbline audit --help`; "
             "any other setting goes into settings={...}."
         )
     made = dict(options)
-    own = {name: made.pop(name) for name in _SETTINGS if name in made}
+    own = {name: made.pop(name) for name in settings if name in made}
     made["settings"] = {**made.get("settings", {}), **own}
     # Who calls has decided: a notebook has nobody to ask.
     made["assume_yes"] = made.pop("yes", made.get("assume_yes", True))
     made["runs"] = Path(made.get("runs", "runs"))
-    return made | {name: _listed(made[name]) for name in _LISTS if name in made}
-
-
-def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
-    return tuple(one.strip() for one in names.split(",") if one.strip()) if isinstance(names, str) else tuple(names)
+    texts = {name: made[name] for name in _LISTS if isinstance(made.get(name), str)}
+    made |= {name: listed_labels(text) if name == "attacks" else listed(text) for name, text in texts.items()}
+    return made | {name: tuple(made[name]) for name in _LISTS if name in made}
 
 
 def _files(tables: Sequence[pd.DataFrame | str | Path], folder: Path) -> tuple[list[str], tuple[str, ...]]:

@@ -10,33 +10,26 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from defences.registry import candidates
 from plumbline.audit.federating import run_federation
-from plumbline.audit.joined_tables import JoinedTables
-from plumbline.audit.planning.cipher_choice import CipherName
 from plumbline.audit.planning.plan import AuditPlan
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.tables import JoinedTables
 from plumbline.federation import FederationFailed
 from plumbline.job_progress import NoProgress, RunProgress
-from plumbline.judge.answer import HEADLINE
-from plumbline.judge.answering import ON_CIPHERTEXTS
+from plumbline.judge.answer import is_open, listed
 from plumbline.judge.federation_part import at
-from plumbline.judge.findings import Findings, read_findings
-from plumbline.judge.lights import is_open
-from plumbline.judge.trials import DefenceTrial
-from plumbline.judge.wording import listed
+from plumbline.judge.findings import DefenceTrial, Findings, read_findings
 from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
-from services.common.identity import Role
 from services.common.run_files import parsed, read_json
+from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 
 BLACK_BOX = "black box"
-# The settings that say which data is a party's.
-_OF_A_TABLE = ("data", "share", "id_column", "label_column", "columns", "drop", "encode")
 
 
 @dataclass(frozen=True)
@@ -70,41 +63,34 @@ class Candidate:
         )
 
 
-# What keeps columns from who sees scores and parameters: first what costs no accuracy, as far as that is known.
-_OF_PARAMETERS = (
-    Candidate(black_box=True),
-    Candidate(("parameter_rotation",)),
-    Candidate(("feature_transform",)),
-)
-_OF_SCORES = (
-    Candidate(("class_label",)),
-    Candidate(("score_rounding",), {"score_rounding": {"decimals": 1}}),
-    Candidate(("score_noise",)),
-    Candidate(("score_scheme1",)),
-    Candidate(("score_scheme2",)),
-    Candidate(("score_scheme3",)),
-)
-_LEARNED = Candidate(("purification",))  # a network: torch
-_OF_TRAINING = (Candidate(("response_truncation",)), Candidate(("dp_noise",)))
-
-
 def candidates_for(request: AuditRequest, findings: Findings) -> tuple[Candidate, ...]:
     """Choose what may stop what leaked: nothing where nothing did, and never what is in place already."""
-    on_columns: tuple[Candidate, ...] = ()
-    on_labels: tuple[Candidate, ...] = ()
-    if exposed_columns(findings):
-        learned = (_LEARNED,) if find_spec("torch") else ()
-        on_columns = (*(() if request.black_box else _OF_PARAMETERS), *_OF_SCORES, *learned)
-    if exposed_labels(findings):
-        on_labels = _OF_TRAINING
-    # One defence stops either kind; where both leak, it takes two.
-    found = [one.beside(on_labels[-1]) if on_labels else one for one in on_columns] or list(on_labels)
-    return tuple(one for one in found if not set(one.defences) & set(request.defences))
+    return _candidates(request, bool(exposed_columns(findings)), bool(exposed_labels(findings)))
 
 
 def most_trials(request: AuditRequest) -> int:
     """How many candidates there can be, whatever will leak."""
-    return len(_OF_SCORES) + 1 + (0 if request.black_box else len(_OF_PARAMETERS))
+    return max(len(_candidates(request, *leaks)) for leaks in ((True, False), (False, True), (True, True)))
+
+
+def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Candidate, ...]:
+    specs = {name: spec for name, spec in candidates().items() if name not in request.federation.defences}
+    if request.adversary.black_box:  # nothing is disclosed that could be distorted
+        specs = {name: spec for name, spec in specs.items() if spec.stages != ("parameters",)}
+    chosen = {
+        name: Candidate((name,), {name: spec.tried_with} if spec.tried_with else {}) for name, spec in specs.items()
+    }
+    on_columns = [chosen[name] for name, spec in specs.items() if spec.stops == ("columns",)]
+    on_columns = [*([] if request.adversary.black_box else [Candidate(black_box=True)]), *on_columns]
+    on_labels = [name for name, spec in specs.items() if spec.stops == ("labels",)]
+    on_both = [chosen[name] for name, spec in specs.items() if len(spec.stops) > 1]
+    if columns and labels:  # most defences stop either kind: it takes two
+        stronger = [name for name in on_labels if "residuals" in specs[name].stages] or on_labels
+        pairs = [one.beside(chosen[other]) for other in stronger for one in on_columns]
+        return (*(pairs or on_columns), *on_both)
+    if columns:
+        return (*on_columns, *on_both)
+    return (*(chosen[name] for name in on_labels), *on_both) if labels else ()
 
 
 def try_defences(
@@ -119,7 +105,8 @@ def try_defences(
         findings: what the audit found.
         progress: told which candidate is at work.
     """
-    chosen, cipher = candidates_for(plan.request, findings), cipher_of_trials(findings)
+    request, cipher = plan.request, cipher_of_trials(findings)
+    chosen = candidates_for(request, findings)
     trials: list[DefenceTrial] = []
     if chosen:
         progress.stage("trying defences", "trials")
@@ -137,20 +124,20 @@ def try_defences(
     return tuple(trials)
 
 
-def cipher_of_trials(findings: Findings) -> CipherName:
+def cipher_of_trials(findings: Findings) -> str:
     """Choose the cipher of trials: in the clear, unless labels leaked to an attack that is on ciphertexts."""
-    told = [one.attack for one in findings.training if one.levels and at(one.levels, HEADLINE).is_exposed]
-    return "paillier" if set(told) & set(ON_CIPHERTEXTS) else "plain"
+    told = [one.conduct for one in findings.training if one.levels and at(one.levels).is_exposed]
+    return ENCRYPTED if "replaces_messages" in told else IN_THE_CLEAR
 
 
 def exposed_columns(findings: Findings) -> int:
     """How many columns tell something beyond chance at the headline level."""
-    return sum(at(column.levels, HEADLINE).is_exposed for column in findings.answer.columns)
+    return sum(at(column.levels).is_exposed for column in findings.answer.columns)
 
 
 def exposed_labels(findings: Findings) -> int:
     """How many attacks on labels tell something beyond chance at the headline level."""
-    return sum(at(levels, HEADLINE).is_exposed for levels in findings.answer.label_levels)
+    return sum(at(levels).is_exposed for levels in findings.answer.label_levels)
 
 
 def judged_trial(
@@ -194,7 +181,7 @@ def _unmet(before: Findings, after: Findings) -> str:
         return "None of the mounted attacks on predictions can be tried against it: what it stops was not measured."
     if exposed_labels(before) and len(after.answer.label_levels) < len(before.answer.label_levels):
         return "An attack on labels could not be tried against it: what it stops was not measured."
-    leaked = {(one.party, one.column) for one in before.answer.columns if at(one.levels, HEADLINE).is_exposed}
+    leaked = {(one.party, one.column) for one in before.answer.columns if at(one.levels).is_exposed}
     unknown = [one.column for one in after.answer.columns if (one.party, one.column) in leaked and is_open(one.levels)]
     if unknown:
         return f"Too few records were attacked to tell from chance what is left of {listed(unknown)}."
@@ -212,7 +199,7 @@ def _file(run: AuditFolder) -> Path:
 
 
 def _undefended_seconds(
-    plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings, cipher: CipherName
+    plan: AuditPlan, tables: JoinedTables, run: AuditFolder, findings: Findings, cipher: str
 ) -> float:
     """How long training takes under the trials' cipher without a candidate: the audit's own, if that was its cipher."""
     if findings.summary.agreement.plan.cipher == cipher:
@@ -220,37 +207,29 @@ def _undefended_seconds(
     return training_seconds(_tried(plan, Candidate(), tables, run, cipher))
 
 
-def _tried(
-    plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder, cipher: CipherName
-) -> Findings:
+def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder, cipher: str) -> Findings:
     """Run the federation of a candidate in a folder that goes, and judge it."""
     trial = trial_of(plan, candidate, cipher)
     with tempfile.TemporaryDirectory(prefix="trial-", dir=run.path) as scratch:
         folder = AuditFolder(Path(scratch))
         run_federation(trial, tables, folder, NoProgress())
-        request = trial.request
-        return read_findings(folder.parties, request.passive_names, candidate.title, titles=request.titles)
+        parties = trial.request.tables
+        return read_findings(folder.parties, parties.passive_names, candidate.title, titles=parties.titles)
 
 
-def trial_of(plan: AuditPlan, candidate: Candidate, cipher: CipherName = "plain") -> AuditPlan:
+def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) -> AuditPlan:
     """The plan of one trial: the audit's, with the candidate's defences after its own, under this cipher.
 
     Raises:
         ValueError: for defences that contradict each other, or can't work with these settings.
     """
-    asked = plan.request
+    asked = plan.request.federation
     options = {**asked.settings.get("defence_options", {}), **candidate.options}
-    request = replace(
-        asked,
+    request = plan.request.changed(
         defences=(*asked.defences, *candidate.defences),
-        black_box=asked.black_box or candidate.black_box,
+        black_box=plan.request.adversary.black_box or candidate.black_box,
         cipher=cipher,
         settings={**asked.settings, "cipher": cipher, "defence_options": options},
         try_defences=False,
     )
-    own_data = {
-        name: {field: value for field, value in settings.given().items() if field in _OF_A_TABLE}
-        for name, settings in plan.recipe.parties.items()
-        if name != Role.COORDINATOR
-    }
-    return replace(plan, request=request, recipe=request.recipe(own_data).checked())
+    return replace(plan, request=request, recipe=request.recipe(plan.recipe.tables).checked())

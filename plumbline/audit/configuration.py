@@ -10,13 +10,13 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import tomli_w
 
-from plumbline.audit.planning.applicable import ALL
-from plumbline.audit.request import AuditRequest
+from plumbline.audit.request import ALL, DEFAULTS, OPTIONS, AuditRequest
 from services.common.durable import write_durably
+from services.common.setting_texts import listed, listed_labels
 from services.common.settings import Settings
 from vfl.plugin_registry import fits, in_words
 from vfl.source_words import LEFT_OUT
@@ -30,9 +30,7 @@ SETTINGS_AS_OPTIONS = ("epochs", "batch-size", "learning-rate", "most-forms", "p
 # What has keys of its own.
 _TABLES = ("settings", "encode", "attack-options", "defence-options")
 _OF_REQUEST = {
-    name: kind
-    for name, kind in get_type_hints(AuditRequest).items()
-    if name not in ("settings", "encode", "verbosity", "frames")
+    name: kind for name, kind in OPTIONS.items() if name not in ("settings", "encode", "verbosity", "frames")
 }
 _NAMES = {field: key for key, field in _FIELDS.items()}
 # Of a file of options, and of one key in it.
@@ -61,7 +59,7 @@ class ConfigurationError(ValueError):
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuditOptions:
     """What one place asks of an audit: a file, or the command line.
 
     Attributes:
@@ -74,11 +72,11 @@ class Asked:
     settings: Mapping[str, Any] = field(default_factory=dict)
     said: frozenset[str] = frozenset()
 
-    def over(self, below: "Asked") -> "Asked":
+    def over(self, below: "AuditOptions") -> "AuditOptions":
         """What both ask; where they contradict each other, this one."""
         loudness = {"quiet", "verbose"}
         kept = below.said - loudness if self.said & loudness else below.said
-        return Asked({**below.fields, **self.fields}, {**below.settings, **self.settings}, self.said | kept)
+        return AuditOptions({**below.fields, **self.fields}, {**below.settings, **self.settings}, self.said | kept)
 
     def request(self) -> AuditRequest:
         """The request; raises ValueError for one that can't be."""
@@ -86,7 +84,7 @@ class Asked:
             raise ValueError("--quiet contradicts --verbose: give one of them.")
         fields = {**self.fields, "attacks": _attacks_asked(self.fields.get("attacks", (ALL,)))}
         verbosity = next((one for one in ("quiet", "verbose") if one in self.said), "normal")
-        return AuditRequest(**{**fields, "verbosity": verbosity, "settings": dict(self.settings)})
+        return AuditRequest.of(**{**fields, "verbosity": verbosity, "settings": dict(self.settings)})
 
 
 def _attacks_asked(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -94,19 +92,21 @@ def _attacks_asked(names: tuple[str, ...]) -> tuple[str, ...]:
     return () if names == (NO_ATTACKS,) else names
 
 
-def asked_of(fields: Mapping[str, Any], settings: Mapping[str, Any], said: frozenset[str] = frozenset()) -> Asked:
+def asked_of(
+    fields: Mapping[str, Any], settings: Mapping[str, Any], said: frozenset[str] = frozenset()
+) -> AuditOptions:
     """Put the cipher, which is an option and a setting, in its one place; raises ValueError where it is given twice."""
     if "cipher" not in settings:
-        return Asked(fields, settings, said)
+        return AuditOptions(fields, settings, said)
     if fields.get("cipher", settings["cipher"]) != settings["cipher"]:
         raise ValueError(
             f"--cipher {fields['cipher']} contradicts --set cipher={settings['cipher']}: drop one of them."
         )
     rest = {name: value for name, value in settings.items() if name != "cipher"}
-    return Asked({**fields, "cipher": settings["cipher"]}, rest, said)
+    return AuditOptions({**fields, "cipher": settings["cipher"]}, rest, said)
 
 
-def read_configuration(path: Path) -> Asked:
+def read_configuration(path: Path) -> AuditOptions:
     """Read a file of options; relative paths in it begin at its folder.
 
     Raises:
@@ -154,9 +154,9 @@ def write_configuration(folder: Path, request: AuditRequest, settings: Mapping[s
     """
     path = folder / FILE
     header = _HEADER.format(run=folder.name, path=path)
-    if request.frames:
-        header += _FRAMES.format(tables=" and ".join(f"the table of {name}" for name in request.frames))
-    if request != request.without_passwords():
+    if frames := request.tables.frames:
+        header += _FRAMES.format(tables=" and ".join(f"the table of {name}" for name in frames))
+    if request.tables != request.tables.without_passwords():
         header += _PASSWORDS
     write_durably(path, (header + "\n" + tomli_w.dumps(repeating(request, settings))).encode())
     return path
@@ -164,23 +164,20 @@ def write_configuration(folder: Path, request: AuditRequest, settings: Mapping[s
 
 def repeating(request: AuditRequest, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The options that make this request, without passwords and what has its default; paths are absolute."""
-    request, defaults = request.without_passwords(), AuditRequest.__dataclass_fields__
+    every = {**request.options(), **vars(request.tables.without_passwords())}
     # Where all runs go by default is a place that another folder doesn't have.
-    asked = {
-        name: value
-        for name in _OF_REQUEST
-        if (value := getattr(request, name)) not in (defaults[name].default, None) or name == "runs"
-    }
+    asked = {name: every[name] for name in _OF_REQUEST if every[name] not in (DEFAULTS[name], None) or name == "runs"}
     given = {
         _NAMES.get(name, name.replace("_", "-")): _as_toml(value) for name, value in _rooted(asked, Path.cwd()).items()
     }
-    given["attacks"] = list(request.attacks) or [NO_ATTACKS]
+    given["attacks"] = list(request.adversary.attacks) or [NO_ATTACKS]
     # The request's own fields, which a shell's variables of these names don't change.
-    own = {"attacks", "defences", *(["cipher"] if request.cipher != "auto" else [])}
+    own = {"attacks", "defences", *(["cipher"] if request.federation.cipher != "auto" else [])}
     common = _rooted({name: value for name, value in settings.items() if name not in own}, Path.cwd())
     options = {f"{kind}-options": _options(common, f"{kind}_options") for kind in ("attack", "defence")}
-    tables = {"encode": dict(request.encode), "settings": _as_toml(common), **options}
-    loudness: dict[str, Any] = {request.verbosity: True} if request.verbosity != "normal" else {}
+    tables = {"encode": dict(request.tables.encode), "settings": _as_toml(common), **options}
+    verbosity = request.output.verbosity
+    loudness: dict[str, Any] = {verbosity: True} if verbosity != "normal" else {}
     return {**given, **loudness, **{name: table for name, table in tables.items() if table}}
 
 
@@ -244,7 +241,7 @@ def _checked(key: str, value: Any, kind: Any, place: _Place, table: str = "") ->
     if key in ("passive", "passive-columns") and isinstance(value, str):
         value = [value]
     elif kind == tuple[str, ...] and isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
+        value = listed_labels(value) if key == "attacks" else listed(value)
     if kind == float | None and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not fits(value, str if kind is Path else kind):

@@ -2,22 +2,31 @@
 
 import tempfile
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
-from defences.dp_sgd import DpSgd
-from plumbline.audit.installed_models import install_network
-from plumbline.audit.joined_tables import JoinedTables
-from plumbline.audit.known_beforehand import write_knowledge
+import numpy as np
+import pandas as pd
+
+from attacks.known_moments import known_moments
+from defences.base import TrainingDefence
+from plumbline.audit.further_sessions import attack_at_the_limit
 from plumbline.audit.planning.plan import AuditPlan
 from plumbline.audit.runs.folder import AuditFolder
-from plumbline.audit.sessions.at_the_limit import attack_at_the_limit
+from plumbline.audit.tables import JoinedTables
 from plumbline.federation import Federation
 from plumbline.job_progress import JobWatcher, RunProgress
 from plumbline.processes import LocalProcesses
 from plumbline.recipe import changed
 from services.adversary.load import load_attacks
+from services.adversary.prior_knowledge import write_moments
+from services.common.durable import write_durably
 from services.common.identity import Role, role_of
 from services.common.settings import Settings
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning.networks import activation_named, save_network
 
 # A passive party's attacks on training run after its last answer. An attack that takes longer than this is left behind.
 _AWAIT_SECONDS = 300.0
@@ -46,18 +55,21 @@ def run_federation(plan: AuditPlan, tables: JoinedTables, run: AuditFolder, prog
 
 def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[str, Settings]:
     """The settings of every process, with the files that some of them name."""
-    request, settings = plan.request, plan.recipe.settings(run.parties.path.resolve())
-    if request.hidden is not None:
+    federation, adversary = plan.request.federation, plan.request.adversary
+    settings = plan.recipe.settings(run.parties.path.resolve())
+    if federation.hidden is not None:
         parts = install_network(
             tables,
             run.models,
-            hidden=request.hidden,
-            activation=request.activation,
-            training=next((one for one in plan.recipe.defences if isinstance(one, DpSgd)), None),
+            hidden=federation.hidden,
+            activation=federation.activation,
+            training=next(
+                (cast(TrainingDefence, one) for one in plan.recipe.defences if "training" in one.spec.stages), None
+            ),
         )
         settings |= {name: changed(name, settings[name], model=part) for name, part in parts.items()}
-    if request.attacks_predictions:
-        known = write_knowledge(tables, run, request.auxiliary)
+    if adversary.attacks_predictions:
+        known = write_knowledge(tables, run, adversary.auxiliary)
         settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], **known)
     return settings
 
@@ -78,7 +90,109 @@ def _await_attacks(run: AuditFolder, processes: LocalProcesses, progress: RunPro
 
 def _mounts_in_training(name: str, settings: Settings) -> bool:
     role = role_of(name)
-    if role is not Role.PASSIVE or settings.installed_model:
+    if role is not Role.PASSIVE or settings.model:
         return False
     _, in_training = load_attacks(settings.attacks, settings.attack_options, role)
     return bool(in_training)
+
+
+def install_network(
+    joined: JoinedTables,
+    folder: Path,
+    *,
+    hidden: Sequence[int],
+    activation: str,
+    training: TrainingDefence | None = None,
+) -> dict[str, Path]:
+    """Train a network on what the active and the one passive party hold; returns each part's file, by party.
+
+    Each part sees its party's own encoded columns, and only the training rows of the session's public split: the test
+    rows are as new to the model as to any other. Raises ValueError for other than one passive party.
+
+    Arguments:
+        joined: the tables of all parties.
+        folder: where the parts go.
+        hidden: layer sizes; none makes a linear model.
+        activation: of the hidden layers.
+        training: trains with differential privacy; None trains without.
+    """
+    from vfl.learning.torch_training import AdamTraining
+
+    names = list(joined.settings)
+    if len(names) != 2:
+        raise ValueError("A network is installed at one active and one passive party: use --parties 2.")
+    rows = joined.split.train
+    network = (training or AdamTraining()).train_network(
+        joined.features(Role.ACTIVE, rows),
+        joined.features(names[1], rows),
+        joined.labels[rows],
+        hidden=hidden,
+        activation=activation_named(activation),
+        classes=len(joined.class_names),
+        seed=joined.settings[Role.ACTIVE].seed,
+    )
+    paths = {name: (folder / f"{name}-model.npz").resolve() for name in names}
+    for path, part in zip(paths.values(), (network.active, network.passive), strict=True):
+        write_durably(path, partial(save_network, network=part))
+    return paths
+
+
+def write_knowledge(joined: JoinedTables, run: AuditFolder, records: int) -> dict[str, Any]:
+    """Write the files of what the adversary knows into a run's folder.
+
+    Args:
+        joined: the tables of all parties.
+        run: the folder.
+        records: how many complete records the adversary gets; 0 for none.
+
+    Returns:
+        The active party's settings that name these files.
+
+    Raises:
+        ValueError: where there are too few records that are neither trained on nor all that could be judged.
+    """
+    given = auxiliary_rows(joined, records)
+    others = np.setdiff1d(np.arange(len(joined.ids)), np.setdiff1d(joined.split.test, given))
+    write_moments(run.prior_knowledge, known_moments(_passive(joined, others), _one_hot(joined)))
+    changes: dict[str, Any] = {"prior_knowledge": run.prior_knowledge.resolve()}
+    if records:
+        _write_records(joined, given, run)
+        changes["auxiliary"] = str(run.auxiliary.resolve())
+    return changes
+
+
+def auxiliary_rows(joined: JoinedTables, records: int) -> IntArray:
+    """Rows of the common order that the adversary is given in full: validation rows first, then test rows.
+
+    Raises:
+        ValueError: when no test row would be left to judge.
+    """
+    free: IntArray = np.concatenate([joined.split.validation, joined.split.test])
+    if records and records >= len(free):
+        raise ValueError(
+            f"--auxiliary {records}: there are {len(free)} validation and test records, and at least one must be left "
+            "to judge. Ask for fewer, or set validation_fraction and test_fraction higher."
+        )
+    return free[:records]
+
+
+def _passive(joined: JoinedTables, rows: IntArray) -> FloatArray:
+    return np.hstack([joined.features(name, rows) for name in joined.passive_names])
+
+
+def _one_hot(joined: JoinedTables) -> list[IntArray]:
+    """The passive features that are categories of one column, a gap among them: groups of indices."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    columns = [(name, one) for name in joined.passive_names for one in joined.columns(name)]
+    for index, (name, one) in enumerate(columns):
+        # Where whole rows are scaled together, no feature is 0 or 1 any more.
+        if one.kind in ("category", "missing") and one.scale == 1:
+            groups.setdefault((name, one.source), []).append(index)
+    return [np.array(group) for group in groups.values() if len(group) > 1]
+
+
+def _write_records(joined: JoinedTables, rows: IntArray, run: AuditFolder) -> None:
+    names = [f"{name}: {column.name}" for name in joined.passive_names for column in joined.columns(name)]
+    table = pd.DataFrame(_passive(joined, rows), columns=names)
+    table.insert(0, joined.settings[Role.ACTIVE].id_column, joined.ids_of(rows))
+    write_durably(run.auxiliary, lambda file: table.to_parquet(file, index=False))

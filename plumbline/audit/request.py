@@ -1,28 +1,31 @@
-"""What an audit is asked to run, and the recipe for it."""
+"""What an audit is asked, option by option: of its tables, its federation, its adversary and its output."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_type_hints
 
 from attacks import LEVELS, Level, spec_of
 from attacks.registry import REGISTRY as ATTACKS
 from defences.registry import REGISTRY as DEFENCES
-from plumbline.audit.planning.applicable import ALL
 from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
 from services.common.identity import Role
+from services.common.setting_texts import attacks_labelled
+from services.common.settings import Settings, environment_values, settings_of
+from vfl.crypto import ciphers
 from vfl.data import DATASETS, column_blocks, dataset
 from vfl.source_words import recorded, without_password
 
-# Which cipher trains; auto lets the plan decide.
-CipherChoice = Literal["auto", "paillier", "plain"]
+# In place of names: every attack that can apply.
+ALL = "all"
 # How much the terminal is told: the verdict alone, its tables as well, or what it cost on the wire besides.
 Verbosity = Literal["quiet", "normal", "verbose"]
 
 
 @dataclass(frozen=True)
-class AuditRequest:
-    """What to run: a registered data set that is dealt out to parties, one table per party, or one that is split.
+class TableOptions:
+    """A registered data set that is dealt out to parties, one table per party, or one that is split.
 
     Attributes:
         data: name of a registered data set, or, with ``active_columns``, a table of all parties; empty with tables.
@@ -37,22 +40,6 @@ class AuditRequest:
         passive_columns: where there are several passive parties, a text for each: ``age,c*``.
         frames: names of the parties whose table is a data frame, in a file that goes when the run is over.
         parties: number of parties that a registered data set is dealt out to, the active one included.
-        name: name of the run; default: that of the data set.
-        runs: folder of all runs.
-        attacks: names of the attacks to mount; ``all`` alone for every one that can apply.
-        defences: names of the defences to apply, in this order.
-        adversary: ``active``, ``passive`` or ``both``: who mounts attacks that either can.
-        black_box: whether passive parties keep their parameters to themselves.
-        auxiliary: number of complete records that the adversary of predictions is given, neither trained on nor judged.
-        hidden: layer sizes of a network that is trained in the lab and installed; None trains in the federation.
-        activation: the network's activation.
-        cipher: ``paillier``, ``plain`` or ``auto``.
-        assume_yes: whether to go on, unasked, with a run that will take long.
-        dry_run: whether to stop once it is known what would be done and how long it would take.
-        try_defences: whether to run the candidate defences as well, to find the cheapest that holds.
-        fail_above: the federation's part at the level of marginals, 0 to 1, above which the command says 3; None never.
-        verbosity: how much the terminal is told.
-        settings: settings of every process, by field name, on top of the PLUMBLINE_* variables.
     """
 
     data: str = ""
@@ -67,22 +54,6 @@ class AuditRequest:
     passive_columns: tuple[str, ...] = ()
     frames: tuple[str, ...] = ()
     parties: int = 2
-    name: str = ""
-    runs: Path = Path("runs")
-    attacks: tuple[str, ...] = ()
-    defences: tuple[str, ...] = ()
-    adversary: str = BOTH
-    black_box: bool = False
-    auxiliary: int = 0
-    hidden: tuple[int, ...] | None = None
-    activation: str = "sigmoid"
-    cipher: CipherChoice = "auto"
-    assume_yes: bool = False
-    dry_run: bool = False
-    try_defences: bool = False
-    fail_above: float | None = None
-    verbosity: Verbosity = "normal"
-    settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         tables = bool(self.active or self.passive or (self.label and not self.active_columns))
@@ -90,25 +61,6 @@ class AuditRequest:
             raise ValueError("--data contradicts --active, --passive and --label: give a data set or tables, not both.")
         if not self.data and not (self.active and self.passive and self.label):
             raise ValueError("Give --data NAME (see `plumbline datasets`), or all of --active, --passive and --label.")
-        if self.adversary not in (Role.ACTIVE, Role.PASSIVE, BOTH):
-            raise ValueError(f"--adversary is active, passive or both, got {self.adversary!r}.")
-        if self.name in (".", "..") or "/" in self.name or "\\" in self.name:
-            raise ValueError(
-                f"--name is part of the name of the run's folder, got {self.name!r}: leave out / and \\; "
-                "--runs says where the folder goes."
-            )
-        if self.auxiliary and not self.attacks_predictions:
-            raise ValueError(
-                "--auxiliary gives records to the adversary of predictions, and no attack on predictions is asked for: "
-                "add one with --attacks, or drop it."
-            )
-        self._check_settings()
-        self._check_columns()
-        if self.data and not self.splits:
-            column_blocks(dataset(self.data).features, self.parties)
-
-    def _check_columns(self) -> None:
-        """Refuse options on columns without the tables that they are for."""
         if self.splits and not (self.data and self.label):
             raise ValueError("--active-columns splits one table: give it with --data FILE and --label as well.")
         if self.splits and self.data in DATASETS:
@@ -126,6 +78,8 @@ class AuditRequest:
             raise ValueError(
                 "--columns, --drop and --encode are for tables of your own, not for a registered data set."
             )
+        if not self.has_tables:
+            column_blocks(dataset(self.data).features, self.parties)
 
     @property
     def splits(self) -> bool:
@@ -144,25 +98,6 @@ class AuditRequest:
             return (self.data,) * (1 + max(1, len(self.passive_columns)))
         return (self.active, *self.passive)
 
-    def _check_settings(self) -> None:
-        """Refuse what isn't there, and what contradicts itself."""
-        for name in self.defences:
-            DEFENCES.check(name)
-        for name in self.attacks:
-            if self.attacks != (ALL,):
-                ATTACKS.check(name)
-        if self.cipher not in get_args(CipherChoice):
-            raise ValueError(f"--cipher is auto, paillier or plain, got {self.cipher!r}.")
-        if self.cipher != "auto" and self.settings.get("cipher", self.cipher) != self.cipher:
-            raise ValueError(f"--cipher {self.cipher} contradicts --set cipher={self.settings['cipher']}: drop one.")
-        if self.fail_above is not None and not 0 <= self.fail_above <= 1:
-            raise ValueError(f"--fail-above is a part between 0 and 1, such as .5, got {self.fail_above:g}.")
-
-    @property
-    def title(self) -> str:
-        """What the run is called: by its own name, by its data's, or just an audit."""
-        return self.name or Path(self.data).stem or "audit"
-
     @property
     def passive_names(self) -> tuple[str, ...]:
         """Names of the passive parties, in the agreement's order."""
@@ -178,43 +113,196 @@ class AuditRequest:
         return dict(zip(names, stems, strict=True)) if len(set(stems)) == len(names) == len(stems) else {}
 
     @property
+    def party_settings(self) -> dict[str, dict[str, Any]]:
+        """Settings of each party's own data, by its name, but for which columns are whose: that, tables tell."""
+        if not self.has_tables:
+            return shares_of(self.data, self.parties)
+        return own_tables(self.files, label=self.label, id_column=self.id_column)
+
+    def without_passwords(self) -> Self:
+        """The same as a run records it: with no password in a database's URL."""
+        return replace(
+            self, data=recorded(self.data), active=recorded(self.active), passive=tuple(map(recorded, self.passive))
+        )
+
+
+@dataclass(frozen=True)
+class FederationOptions:
+    """How parties train, and what protects them.
+
+    Attributes:
+        defences: names of the defences to apply, in this order.
+        try_defences: whether to run the candidate defences as well, to find the cheapest that holds.
+        hidden: layer sizes of a network that is trained in the lab and installed; None trains in the federation.
+        activation: the network's activation.
+        cipher: its name, or ``auto``, which lets the plan decide.
+        settings: settings of every process, by field name, on top of the PLUMBLINE_* variables.
+    """
+
+    defences: tuple[str, ...] = ()
+    try_defences: bool = False
+    hidden: tuple[int, ...] | None = None
+    activation: str = "sigmoid"
+    cipher: str = "auto"
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.defences:
+            DEFENCES.check(name)
+        if self.cipher not in ("auto", *ciphers.names()):
+            raise ValueError(f"--cipher is auto or one of {', '.join(ciphers.names())}, got {self.cipher!r}.")
+        if self.cipher != "auto" and self.settings.get("cipher", self.cipher) != self.cipher:
+            raise ValueError(f"--cipher {self.cipher} contradicts --set cipher={self.settings['cipher']}: drop one.")
+
+    def said(self, *names: str) -> Settings:
+        """What the PLUMBLINE_* variables, and above them ``settings``, say of some settings; others are not checked."""
+        said = {**environment_values(), **self.settings}
+        return settings_of({name: said[name] for name in names if name in said})
+
+
+@dataclass(frozen=True)
+class AdversaryOptions:
+    """Who attacks with what, and what it has beforehand.
+
+    Attributes:
+        attacks: names of the attacks to mount; ``all`` alone for every one that can apply.
+        adversary: ``active``, ``passive`` or ``both``: who mounts attacks that either can.
+        black_box: whether passive parties keep their parameters to themselves.
+        auxiliary: number of complete records that the adversary of predictions is given, neither trained on nor judged.
+    """
+
+    attacks: tuple[str, ...] = ()
+    adversary: str = BOTH
+    black_box: bool = False
+    auxiliary: int = 0
+
+    def __post_init__(self) -> None:
+        if self.adversary not in (Role.ACTIVE, Role.PASSIVE, BOTH):
+            raise ValueError(f"--adversary is active, passive or both, got {self.adversary!r}.")
+        for name in () if self.mounts_all else self.attacks:
+            ATTACKS.check(name)
+        if self.auxiliary and not self.attacks_predictions:
+            raise ValueError(
+                "--auxiliary gives records to the adversary of predictions, and no attack on predictions is asked for: "
+                "add one with --attacks, or drop it."
+            )
+
+    @property
+    def mounts_all(self) -> bool:
+        """Whether every attack that can apply is asked for."""
+        return self.attacks == (ALL,)
+
+    @property
     def attacks_predictions(self) -> bool:
         """Whether an attack on predictions is asked for."""
-        return any(name == ALL or spec_of(name).phase == "prediction" for name in self.attacks)
+        return self.mounts_all or any(spec_of(name).phase == "prediction" for name in self.attacks)
 
     @property
     def levels(self) -> tuple[Level, ...]:
         """What adversaries of predictions may know beforehand: complete records only where they are asked for."""
         return LEVELS if self.auxiliary else LEVELS[:-1]
 
-    def without_passwords(self) -> "AuditRequest":
-        """The same request as a run records it: with no password in a database's URL."""
-        return replace(
-            self, data=recorded(self.data), active=recorded(self.active), passive=tuple(map(recorded, self.passive))
-        )
 
-    def recipe(self, tables: Mapping[str, Mapping[str, Any]] | None = None) -> Recipe:
-        """The federation that this request asks for; ``tables``: settings of each party's data, as examined before."""
+@dataclass(frozen=True)
+class OutputOptions:
+    """What becomes of a run, and how its owner is spoken to.
+
+    Attributes:
+        name: name of the run; default: that of the data set.
+        runs: folder of all runs.
+        assume_yes: whether to go on, unasked, with a run that will take long.
+        dry_run: whether to stop once it is known what would be done and how long it would take.
+        fail_above: the federation's part at the level of marginals, 0 to 1, above which the command says 3; None never.
+        verbosity: how much the terminal is told.
+    """
+
+    name: str = ""
+    runs: Path = Path("runs")
+    assume_yes: bool = False
+    dry_run: bool = False
+    fail_above: float | None = None
+    verbosity: Verbosity = "normal"
+
+    def __post_init__(self) -> None:
+        if self.name in (".", "..") or "/" in self.name or "\\" in self.name:
+            raise ValueError(
+                f"--name is part of the name of the run's folder, got {self.name!r}: leave out / and \\; "
+                "--runs says where the folder goes."
+            )
+        if self.fail_above is not None and not 0 <= self.fail_above <= 1:
+            raise ValueError(f"--fail-above is a part between 0 and 1, such as .5, got {self.fail_above:g}.")
+
+
+@dataclass(frozen=True)
+class AuditRequest:
+    """What to run.
+
+    Attributes:
+        tables: whose data.
+        federation: how it trains, and what protects it.
+        adversary: who attacks it with what.
+        output: what becomes of it.
+    """
+
+    tables: TableOptions
+    federation: FederationOptions = FederationOptions()
+    adversary: AdversaryOptions = AdversaryOptions()
+    output: OutputOptions = OutputOptions()
+
+    @classmethod
+    def of(cls, **options: Any) -> Self:
+        """A request of options by their names, whichever part they are of.
+
+        Attacks may have their options behind their names, as in reports.
+
+        Raises:
+            ValueError: for one that can't be.
+            TypeError: for an option that there isn't.
+        """
+        if unknown := set(options) - set(OPTIONS):
+            raise TypeError(f"An audit has no option {sorted(unknown)[0]!r}.")
+        settings = options.get("settings", {})
+        if any("(" in label for label in options.get("attacks", ())):
+            given = settings.get("attack_options", {})
+            names, merged = attacks_labelled(options["attacks"], json.loads(given) if isinstance(given, str) else given)
+            options |= {"attacks": names, "settings": {**settings, "attack_options": merged}}
+        chosen = ({one.name: options[one.name] for one in fields(kind) if one.name in options} for kind in _PARTS)
+        return cls(*(kind(**own) for kind, own in zip(_PARTS, chosen, strict=True)))
+
+    def options(self) -> dict[str, Any]:
+        """Every option by its name."""
+        parts = (self.tables, self.federation, self.adversary, self.output)
+        return {one.name: getattr(part, one.name) for part in parts for one in fields(part)}
+
+    def changed(self, **options: Any) -> Self:
+        """The same request but for some options; raises what ``of`` does."""
+        return self.of(**{**self.options(), **options})
+
+    @property
+    def title(self) -> str:
+        """What the run is called: by its own name, by its data's, or just an audit."""
+        return self.output.name or Path(self.tables.data).stem or "audit"
+
+    def recipe(self, tables: Mapping[str, Mapping[str, Any]]) -> Recipe:
+        """The federation that this request asks for; ``tables``: settings of each party's own data, by its name."""
+        adversary, federation = self.adversary, self.federation
+        own_cipher = {} if federation.cipher == "auto" else {"cipher": federation.cipher}
         return Recipe(
-            tables=tables or self._tables(),
-            attacks=self.attacks,
-            adversary=self.adversary,
-            levels=self.levels,
-            defences=self.defences,
-            disclose=bool(self.attacks) and not self.black_box,
+            tables=tables,
+            attacks=adversary.attacks,
+            adversary=adversary.adversary,
+            levels=adversary.levels,
+            defences=federation.defences,
+            disclose=bool(adversary.attacks) and not adversary.black_box,
             is_repeatable=True,
-            has_lab=self.hidden is not None,
+            has_lab=federation.hidden is not None,
             heeds_shell=True,
-            settings=self.settings if self.cipher == "auto" else {**self.settings, "cipher": self.cipher},
+            settings={**federation.settings, **own_cipher},
         )
 
-    def _tables(self) -> Mapping[str, Mapping[str, Any]]:
-        from plumbline.audit.tables import examine_tables
 
-        if not self.has_tables:
-            return shares_of(self.data, self.parties)
-        if self.splits or self.columns or self.drop or self.encode:
-            # Which party's columns they are, only the tables tell.
-            examined = examine_tables(self)
-            return examined.settings if examined else {}
-        return own_tables(self.files, label=self.label, id_column=self.id_column)
+_PARTS = (TableOptions, FederationOptions, AdversaryOptions, OutputOptions)
+# The type of every option.
+OPTIONS: Mapping[str, Any] = {name: kind for part in _PARTS for name, kind in get_type_hints(part).items()}
+# Its default, where it has one that isn't made anew.
+DEFAULTS: Mapping[str, Any] = {one.name: one.default for part in _PARTS for one in fields(part)}

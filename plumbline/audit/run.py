@@ -1,28 +1,38 @@
 """One audit, stage by stage: look at the tables, plan, run the federation, judge it, write, print."""
 
+import json
+import os
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
+from rich.prompt import Confirm
+from rich.table import Table
+from rich.text import Text
 
-from plumbline.audit.candidates import try_defences
+from attacks import spec_of
+from defences import defence_class
+from plumbline.audit.candidates import most_trials, read_trials, try_defences
+from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
+from plumbline.audit.console import print_findings
 from plumbline.audit.federating import run_federation
-from plumbline.audit.joined_tables import JoinedTables
-from plumbline.audit.planning.plan import AuditPlan, candidates, plan_audit
-from plumbline.audit.planning.plan_words import is_agreed, print_plan
+from plumbline.audit.planning.plan import AuditPlan, candidates, labels_of, plan_audit
+from plumbline.audit.report.page import write_report
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.results import judged, write_findings
-from plumbline.audit.runs.folder import AuditFolder
-from plumbline.audit.runs.run_facts import new_run, write_duration, write_plan
-from plumbline.audit.runs.run_status import run_at_work
-from plumbline.audit.table_words import examined_and_shown
-from plumbline.audit.verdict import print_findings
-from plumbline.job_progress import NoProgress, RunProgress, shown_progress
-from plumbline.judge.findings import Findings
-from plumbline.judge.trials import recommendation_words
+from plumbline.audit.runs.folder import AuditFolder, new_run, read_facts, run_at_work, write_duration, write_plan
+from plumbline.audit.tables import JoinedTables, examine_tables, print_tables
+from plumbline.job_progress import NoProgress, RunProgress, duration_words, shown_progress
+from plumbline.judge import Progress
+from plumbline.judge.findings import Findings, read_findings, recommendation_words
+from services.common.durable import write_durably
 from services.common.settings import settings_of
+
+# A run that takes longer begins when its owner says so.
+LONG_SECONDS = 600.0
 
 
 class NotBegun(ValueError):
@@ -46,7 +56,7 @@ def audited(request: AuditRequest, console: Console) -> tuple[AuditFolder, Findi
     """
     start = time.perf_counter()
     plan, tables = prepare(request, console)
-    if request.dry_run or not is_agreed(console, plan):
+    if request.output.dry_run or not is_agreed(console, plan):
         raise NotBegun("Nothing was run: this was the plan.")
     run = new_run(plan)
     with run_at_work(run.path):
@@ -55,11 +65,11 @@ def audited(request: AuditRequest, console: Console) -> tuple[AuditFolder, Findi
             run_federation(plan, tables, run, progress)
             progress.stage("judging")
             findings = judged(run, plan.request, lambda what, done, of: progress.at(done, of, what))
-            if request.try_defences:
+            if request.federation.try_defences:
                 findings = replace(findings, trials=try_defences(plan, tables, run, findings, progress))
             progress.stage("writing the report")
             write_findings(run, findings, write_duration(run, time.perf_counter() - start))
-        print_findings(console, findings, time.perf_counter() - start, plan.request.verbosity)
+        print_findings(console, findings, time.perf_counter() - start, request.output.verbosity)
         if words := recommendation_words(findings.trials):
             console.print(words, highlight=False)
         console.print(f"Report: {run.report}", highlight=False)
@@ -72,17 +82,144 @@ def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedT
     Raises ValueError for tables that can't be used, and for a request that can't work.
     """
     # A mistake in them is told before tables are read; those of attacks and defences wait for what is mounted.
-    settings_of({name: value for name, value in request.settings.items() if not name.endswith("_options")})
-    own_data = examined_and_shown(request, console)
-    recipe = candidates(request).recipe(own_data).checked()
-    tables = JoinedTables(recipe.parties)
-    plan = plan_audit(request, recipe, tables, own_data)
-    if request.verbosity != "quiet":
+    settings = request.federation.settings
+    settings_of({name: value for name, value in settings.items() if not name.endswith("_options")})
+    # What else is asked for is checked, and refused, with the whole recipe.
+    own = request.federation.said("table_megabytes", "table_columns", "table_cells", "encoder", "pad_widths")
+    examined, is_quiet = examine_tables(request.tables, own.table_limits), request.output.verbosity == "quiet"
+    if examined.tables and not is_quiet:
+        print_tables(console, examined, None if own.pad_widths else own.encoder)
+    recipe = candidates(request).recipe(examined.settings).checked()
+    tables = JoinedTables(recipe.parties, examined.tables)
+    plan = plan_audit(request, recipe, tables)
+    if not is_quiet:
         print_plan(console, plan)
     return plan, tables
 
 
 def _shown(plan: AuditPlan, console: Console) -> AbstractContextManager[RunProgress]:
-    if plan.request.verbosity == "quiet":
+    if plan.request.output.verbosity == "quiet":
         return nullcontext(NoProgress())
     return shown_progress(console, expected=plan.workload.attacks)
+
+
+def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = None) -> Findings:
+    """Judge what the parties of a run wrote, and add what nobody but its plan knows.
+
+    That is which defences the lab applied, why training was in the clear, and what was tried.
+
+    Args:
+        run: the folder of a run whose federation is over.
+        request: what was asked for.
+        progress: called with what is being judged, how much is done and of how much.
+
+    Raises:
+        RunFolderError: where something of it is missing or broken.
+    """
+    plan, parties, defences = read_facts(run).get("plan", {}), request.tables, request.federation.defences
+    findings = read_findings(
+        run.parties, parties.passive_names, request.title, titles=parties.titles, progress=progress
+    )
+    summary = findings.summary
+    if in_lab := tuple(name for name in defences if "lab" in getattr(defence_class(name).spec, "sits", ())):
+        # Nobody in the federation applied it, so that no party's record has it.
+        summary = replace(summary, defences={**summary.defences, "the lab": in_lab})
+    if not summary.agreement.plan.is_encrypted and "why" in plan:
+        summary = replace(summary, warnings=tuple(dict.fromkeys((plan["why"], *summary.warnings))))
+    return replace(findings, summary=summary, trials=read_trials(run))
+
+
+def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any]) -> None:
+    """Write every number of the report as JSON, and the report; ``facts`` are those of config.json."""
+    write_durably(run.results, json.dumps(findings.as_dict(), indent=1).encode())
+    write_report(run.report, findings, dict(facts), run.parties)
+
+
+def report_again(run: AuditFolder) -> Findings:
+    """Judge a run that has ended, and write its numbers and its report anew.
+
+    Raises:
+        ValueError: where the run hasn't got as far, or was made before runs said what they were asked for.
+        RunFolderError: where a file of it is missing or broken.
+    """
+    if not (run.path / FILE).exists():
+        raise ValueError(f"{run.path} has no {FILE}, which says what to judge: run the audit again.")
+    if not os.path.lexists(run.config) or "seconds" not in read_facts(run):
+        raise ValueError(f"{run.path} has no results to report on: it didn't get as far. `plumbline runs` says why.")
+    try:
+        request = read_configuration(run.path / FILE).request()
+    except ConfigurationError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError(f"{run.path / FILE} asks for no audit that can be: {error} Run it again.") from error
+    findings = judged(run, request)
+    write_findings(run, findings, read_facts(run))
+    return findings
+
+
+def print_plan(console: Console, plan: AuditPlan) -> None:
+    """Show what will run, under which cipher and why, and how long each stage takes."""
+    table = Table(title=f"The plan: about {duration_words(plan.forecast.seconds)} in all")
+    table.add_column("stage", style="bold")
+    table.add_column("of")
+    table.add_column("about", justify="right", no_wrap=True)
+    for stage in plan.forecast.stages:
+        table.add_row(stage.name, stage.amount, duration_words(stage.seconds))
+    console.print(table)
+    for sentence in plan_sentences(plan):
+        console.print(Text(sentence, "bold red" if "INSECURE" in sentence else ""), highlight=False)
+
+
+def plan_sentences(plan: AuditPlan) -> Iterator[str]:
+    """Say why this cipher, which attacks run and which don't, and what is not measured."""
+    adversary = plan.request.adversary
+    yield f"Cipher {plan.cipher.cipher}: {plan.cipher.why}"
+    if adversary.attacks:
+        yield f"Attacks: {', '.join(adversary.attacks)}."
+    if adversary.attacks_predictions and plan.attacked < plan.test_records:
+        yield (
+            f"They reconstruct {plan.attacked:,} of the {plan.test_records:,} test records; "
+            f"--set attacked_records={plan.test_records} takes all."
+        )
+    if plan.limit is not None and (together := labels_of(adversary.attacks, adversary.levels, plan.limit)):
+        names = " and ".join(dict.fromkeys(name for name, _ in together.values()))
+        yield (
+            f"Afterwards {names} puts {plan.limit.sessions} sessions about the same records together, the most "
+            f"that PLUMBLINE_MOST_FORMS={plan.limit.share:g} allows: --most-forms says what owners will set."
+        )
+    if plan.left_out:
+        yield f"Left out: {'; '.join(_left_out_by_reason(plan))}."
+    if plan.request.federation.try_defences:
+        most = most_trials(plan.request)
+        each = sum(stage.seconds for stage in plan.forecast.stages if not _is_encrypted(plan, stage.name))
+        yield (
+            f"If anything leaks, up to {most} defences are tried afterwards, each in a federation of its "
+            f"own over the same tables, split and seeds, in the clear: about {duration_words(each)} each."
+        )
+        replacing = any(spec_of(name).conduct == "replaces_messages" for name in adversary.attacks)
+        if plan.cipher.is_encrypted and replacing:
+            yield (
+                "Where an attack on ciphertexts tells labels, they train under Paillier as well: about "
+                f"{duration_words(plan.forecast.seconds)} each."
+            )
+    yield from plan.not_measured
+
+
+def _is_encrypted(plan: AuditPlan, stage: str) -> bool:
+    """Whether a stage takes as long as it does for its cipher, which no trial of a defence has."""
+    return stage == "training" and plan.cipher.is_encrypted
+
+
+def is_agreed(console: Console, plan: AuditPlan) -> bool:
+    """Whether a run may begin: a long one is asked about where somebody can answer, unless the request says yes."""
+    if plan.forecast.seconds <= LONG_SECONDS or plan.request.output.assume_yes or not console.is_interactive:
+        return True
+    question = f"This takes about {duration_words(plan.forecast.seconds)}. Begin?"
+    return Confirm.ask(question, console=console, default=True)
+
+
+def _left_out_by_reason(plan: AuditPlan) -> Iterator[str]:
+    reasons = dict.fromkeys(one.reason for one in plan.left_out)
+    for reason in reasons:
+        names = [one.attack for one in plan.left_out if one.reason == reason]
+        yield f"{', '.join(names)} ({reason})"

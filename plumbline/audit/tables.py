@@ -1,4 +1,4 @@
-"""The tables of all parties, looked at before any process starts: what is wrong with any of them is told at once."""
+"""The tables of all parties: looked at before any process starts, shown, and side by side as an auditor has them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,38 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plumbline.audit.request import AuditRequest
-from plumbline.recipe import own_tables
-from services.common.settings import environment_values, settings_of
-from vfl.data import TableError, TypedTable
-from vfl.data.faults import Problems, quoted
+from rich.console import Console
+from rich.table import Table
+
+from plumbline.audit.request import TableOptions
+from plumbline.terminal import shown_text
+from services.common.identity import Role
+from services.common.settings import Settings
+from services.party.features import load_party_data
+from services.party.party_model import rows_of_plan
+from vfl.arrays import FloatArray, IntArray
+from vfl.data import (
+    ColumnPlan,
+    EncoderKind,
+    Grid,
+    TableError,
+    TypedTable,
+    common_order,
+    encode_labels,
+    grids_by_column,
+    rows_of,
+    width_of,
+)
+from vfl.data.columns import EncodedColumn
+from vfl.data.faults import Problems, bounded, quoted
 from vfl.data.selection import Selection, looks_like_data, matches
+from vfl.data.table_limits import TableLimits
 from vfl.data.typed_tables import read_selected
 from vfl.source_words import without_password
 from vfl.suggestions import did_you_mean
 
-# Settings that say how large a table may be.
-_OF_TABLES = ("table_megabytes", "table_columns", "table_cells")
+# Rows of a table as it is shown; what is plain is left out first.
+_MOST_COLUMNS = 40
 # What two forms of the same id may differ by, and how the difference goes away.
 _FORMS: Mapping[str, Callable[[str], str]] = {
     "leading zeros": lambda value: value.lstrip("0"),
@@ -34,14 +54,14 @@ class ExaminedTables:
     """Every party's table, fit to be federated.
 
     Attributes:
-        tables: by party, the active one first.
-        settings: of each party's own data, by field name.
+        settings: of each party's own data, by its name and field name; the active one is first.
+        tables: by party; empty for a registered data set.
         shared: number of records that are in all tables.
     """
 
-    tables: Mapping[str, TypedTable]
     settings: Mapping[str, Mapping[str, Any]]
-    shared: int
+    tables: Mapping[str, TypedTable] = field(default_factory=dict)
+    shared: int = 0
 
     def source(self, party: str) -> str:
         """Name a party's table to a person."""
@@ -54,49 +74,44 @@ def short_name(source: str) -> str:
     return shown if "://" in source else Path(shown).name
 
 
-def examine_tables(request: AuditRequest) -> ExaminedTables | None:
-    """Read every party's table; None for a registered data set.
+def examine_tables(asked: TableOptions, limits: TableLimits | None = None) -> ExaminedTables:
+    """Read every party's table, none of which may be larger than the limits.
 
     Raises:
         TableError: a line for everything that is wrong with any of them, with its party and file.
     """
-    if not request.has_tables:
-        return None
-    settings = own_tables(request.files, label=request.label, id_column=request.id_column)
-    wishes = _Wishes(request, tuple(settings))
-    said = {**environment_values(), **request.settings}
-    limits = settings_of({name: said[name] for name in _OF_TABLES if name in said}).table_limits
+    settings = asked.party_settings
+    if not asked.has_tables:
+        return ExaminedTables(settings)
+    choices = _ColumnChoices(asked, tuple(settings))
     problems, tables = Problems(), {}
     for party, own in settings.items():
         try:
-            tables[party] = read_selected(own["data"], wishes.of(party), limits)
+            tables[party] = read_selected(own["data"], choices.of(party), limits)
         except TableError as error:
-            told = {one.partition(": ")[2] for one in problems.found} if request.splits else set()
+            told = {one.partition(": ")[2] for one in problems.found} if asked.splits else set()
             new = [one for one in error.problems if one not in told]
             problems.found.extend(f"{party} ({short_name(own['data'])}): {one}" for one in new)
-    problems.found.extend([*wishes.unheard(), *wishes.labels_elsewhere()])
+    problems.found.extend([*choices.unmatched(), *choices.labels_elsewhere()])
     if not problems.found:
         problems.found.extend(_no_overlap(tables, settings))
     problems.tell()
-    return ExaminedTables(
-        tables,
-        {party: {**own, **wishes.settings(party)} for party, own in settings.items()},
-        len(_shared(tables)),
-    )
+    chosen = {party: {**own, **choices.settings(party)} for party, own in settings.items()}
+    return ExaminedTables(chosen, tables, len(_shared(tables)))
 
 
 @dataclass(frozen=True)
-class _Wishes:
-    """What the request says of columns, and what of it each party's table answers to.
+class _ColumnChoices:
+    """What is asked of columns, and what of it each party's table answers to.
 
     Attributes:
-        request: names, patterns, and either of them behind a party's name and a colon.
+        asked: names, patterns, and either of them behind a party's name and a colon.
         parties: names of all.
         present: the columns of each table that could be opened.
-        chosen: what was made of the request for it.
+        chosen: what was made of it for that table.
     """
 
-    request: AuditRequest
+    asked: TableOptions
     parties: tuple[str, ...]
     present: dict[str, list[str]] = field(default_factory=dict)
     chosen: dict[str, Selection] = field(default_factory=dict)
@@ -105,9 +120,9 @@ class _Wishes:
         """Says, once it is told the names of a party's columns, which are used and how."""
 
         def select(present: Sequence[str]) -> Selection:
-            if self.request.id_column not in present and looks_like_data(present):
+            if self.asked.id_column not in present and looks_like_data(present):
                 # Refused as a table without a header: nothing can be said of columns.
-                return Selection(self.request.id_column, None)
+                return Selection(self.asked.id_column, None)
             self.present[party] = list(present)
             self.chosen[party] = self._selection(party)
             return self.chosen[party]
@@ -120,17 +135,17 @@ class _Wishes:
         said = {"columns": tuple(selection.columns or ()), "drop": tuple(selection.drop), "encode": selection.encode}
         return {name: value for name, value in said.items() if value}
 
-    def unheard(self) -> list[str]:
+    def unmatched(self) -> list[str]:
         """Sentences on names and patterns that no table answers to; none unless every table could be opened."""
         if len(self.present) < len(self.parties):
             return []
-        request = self.request
+        asked = self.asked
         groups = {
-            "--columns": request.columns,
-            "--drop": request.drop,
-            "--encode": tuple(request.encode),
-            "--active-columns": request.active_columns,
-            "--passive-columns": tuple(name for text in request.passive_columns for name in _names(text)),
+            "--columns": asked.columns,
+            "--drop": asked.drop,
+            "--encode": tuple(asked.encode),
+            "--active-columns": asked.active_columns,
+            "--passive-columns": tuple(name for text in asked.passive_columns for name in _names(text)),
         }
         found = []
         for option, patterns in groups.items():
@@ -143,47 +158,47 @@ class _Wishes:
 
     def labels_elsewhere(self) -> list[str]:
         """Sentences on passive parties whose features would be the label itself."""
-        label = self.request.label
+        label = self.asked.label
         return [
             f"{party} has the label column {quoted(label)} too, so that there is nothing to learn with others: "
             f"leave it out with --drop {party}:{label}, or rename it if it is something else."
             for party, selection in self.chosen.items()
-            if party != self.parties[0] and not self.request.splits
+            if party != self.parties[0] and not self.asked.splits
             if label in self.present[party] and label not in selection.drop
             if selection.columns is None or label in selection.columns
         ]
 
     def _selection(self, party: str) -> Selection:
-        request, active = self.request, self.parties[0]
-        label = request.label if party == active else None
-        drop = self._matching(request.drop, party)
+        asked, active = self.asked, self.parties[0]
+        label = asked.label if party == active else None
+        drop = self._matching(asked.drop, party)
         columns = self._columns(party)
         encode = {
             name: encoding
-            for key, encoding in request.encode.items()
+            for key, encoding in asked.encode.items()
             for name in self._matching([key], party)
             # The other columns of a table that is split are another party's.
-            if columns is None or name in columns or not request.splits
+            if columns is None or name in columns or not asked.splits
         }
-        return Selection(request.id_column, label, columns, tuple(drop), encode)
+        return Selection(asked.id_column, label, columns, tuple(drop), encode)
 
     def _columns(self, party: str) -> tuple[str, ...] | None:
         """The features of a party, as far as the request chooses them."""
-        asked = self._matching(self.request.columns, party)
-        if not self.request.splits:
-            return tuple(asked) or None
+        named = self._matching(self.asked.columns, party)
+        if not self.asked.splits:
+            return tuple(named) or None
         own = self._share(party)
-        return tuple(name for name in own if name in asked or not asked)
+        return tuple(name for name in own if name in named or not named)
 
     def _share(self, party: str) -> list[str]:
         """A party's columns of a table that is split: those named for it, or what is left."""
-        request, present = self.request, self.present[party]
-        features = [name for name in present if name not in (request.id_column, request.label)]
-        named = [request.active_columns, *map(_names, request.passive_columns)]
+        asked, present = self.asked, self.present[party]
+        features = [name for name in present if name not in (asked.id_column, asked.label)]
+        named = [asked.active_columns, *map(_names, asked.passive_columns)]
         at = self.parties.index(party)
         if at < len(named):
             return [name for name in self._matching(named[at], party) if name in features]
-        taken = set(self._matching(request.active_columns, party))
+        taken = set(self._matching(asked.active_columns, party))
         return [name for name in features if name not in taken]
 
     def _matching(self, patterns: Sequence[str], party: str) -> list[str]:
@@ -193,7 +208,7 @@ class _Wishes:
             only, name = self._split(pattern)
             if only in ("", party):
                 found.extend(matches(name, self.present[party]))
-        reserved = {self.request.id_column, *([self.request.label] if party == self.parties[0] else [])}
+        reserved = {self.asked.id_column, *([self.asked.label] if party == self.parties[0] else [])}
         return [name for name in dict.fromkeys(found) if name not in reserved]
 
     def _split(self, pattern: str) -> tuple[str, str]:
@@ -226,3 +241,121 @@ def _no_overlap(tables: Mapping[str, TypedTable], settings: Mapping[str, Mapping
                 "all of them."
             ]
     return [f"No id is in all tables ({rows}): check that --id names the same people's ids in each of them."]
+
+
+def print_tables(console: Console, examined: ExaminedTables, encoder: EncoderKind | None) -> None:
+    """Show every party's columns, what they were found to be and become, and what their owner should know.
+
+    Args:
+        console: where to.
+        examined: the tables.
+        encoder: how numbers will be scaled; None where all columns are padded to one width.
+    """
+    for party, table in examined.tables.items():
+        grids = {} if encoder is None else grids_by_column(table, encoder)
+        digits = {name: digits_words(of_column) for name, of_column in grids.items()}
+        console.print(_table_of(party, examined.source(party), table, digits))
+        warned = [plan for plan in table.plans if plan.warning]
+        for plan in warned[:_MOST_COLUMNS]:
+            console.print(shown_text(f"{bounded(plan.name)}: {plan.warning}"), style="yellow")
+        if len(warned) > _MOST_COLUMNS:
+            console.print(f"And {len(warned) - _MOST_COLUMNS:,} more columns with a warning.", style="yellow")
+    console.print(f"{examined.shared:,} records are in all tables.", highlight=False)
+
+
+_DIGITS = {"binary": "1", "byte": "8", "full": "full"}
+
+
+def digits_words(grids: Sequence[Grid | None]) -> str:
+    """Say how many binary digits the features of one column take: ``8``, ``full and 1``, ``1 each``."""
+    digits = [_DIGITS[width_of(grid)] for grid in grids]
+    different = list(dict.fromkeys(digits))
+    return f"{digits[0]} each" if len(digits) > len(different) == 1 else " and ".join(different)
+
+
+def _table_of(party: str, source: str, table: TypedTable, digits: Mapping[str, str]) -> Table:
+    facts = [source, f"{len(table.ids):,} rows", *([table.read_as] if table.read_as else [])]
+    shown = Table(title=shown_text(f"{party}: {', '.join(facts)}"), title_justify="left")
+    for heading in ("column", "found", "becomes", "digits"):
+        shown.add_column(heading, overflow="fold")
+    plans = _most_telling(table.plans)
+    for plan in plans:
+        shown.add_row(
+            shown_text(bounded(plan.name)),
+            shown_text(plan.found),
+            shown_text(plan.becomes),
+            "" if _is_out(plan) else digits.get(plan.name, "full"),
+            style="dim" if _is_out(plan) else "",
+        )
+    if len(plans) < len(table.plans):
+        shown.add_row(f"and {len(table.plans) - len(plans):,} more", "numbers", "1 feature each", "")
+    return shown
+
+
+def _most_telling(plans: tuple[ColumnPlan, ...]) -> list[ColumnPlan]:
+    """All plans in the table's order, or, of many, those that say most: plain numbers last."""
+    if len(plans) <= _MOST_COLUMNS:
+        return list(plans)
+    plain = [at for at, plan in enumerate(plans) if plan.encoding == "number" and plan.becomes == "1 feature"]
+    left_out = set(plain[max(0, len(plain) - (len(plans) - _MOST_COLUMNS)) :])
+    return [plan for at, plan in enumerate(plans) if at not in left_out]
+
+
+def _is_out(plan: ColumnPlan) -> bool:
+    return plan.encoding == "drop"
+
+
+class JoinedTables:
+    """All parties' aligned records, in the order and the split of their session.
+
+    Attributes:
+        settings: of each party, the active one first, the others in the agreement's order.
+        table_sizes: records of each party's own table, the active party's first.
+        data: each party's table, with what its columns become.
+        aligned: each party's aligned records, as its session encodes them, before any defence.
+        ids: of the aligned records, in the common order.
+        split: which of them are trained on, validated with and tested.
+        labels: class indices of the aligned records.
+        class_names: by class index.
+
+    Raises:
+        ValueError: without a label column, and for tables that can't be used.
+    """
+
+    def __init__(self, party_settings: Mapping[str, Settings], read: Mapping[str, TypedTable] | None = None) -> None:
+        """Take each party's settings, and of the parties whose tables were ``read`` for them before, these."""
+        read = read or {}
+        passive = sorted(name for name in party_settings if name not in (Role.ACTIVE, Role.COORDINATOR))
+        self.settings = {name: party_settings[name] for name in (str(Role.ACTIVE), *passive)}
+        self.data = {
+            name: load_party_data(settings, with_bias=False, table=read.get(name))
+            for name, settings in self.settings.items()
+        }
+        self.table_sizes = tuple(len(one.ids) for one in self.data.values())
+        self.ids = common_order(set.intersection(*(set(one.ids) for one in self.data.values())))
+        labels = self.data[Role.ACTIVE].labels
+        if labels is None:
+            raise ValueError("The active party holds the labels: name its label column.")
+        plan = self.settings[Role.ACTIVE].plan()
+        self.split = rows_of_plan(plan, len(self.ids))
+        own_rows = {name: rows_of(one.ids, self.ids) for name, one in self.data.items()}
+        self.aligned = {name: one.aligned(own_rows[name], plan) for name, one in self.data.items()}
+        indices, self.class_names = encode_labels(labels)
+        self.labels = indices[own_rows[Role.ACTIVE]]
+
+    @property
+    def passive_names(self) -> list[str]:
+        """Names of the passive parties, in the agreement's order."""
+        return [name for name in self.settings if name != Role.ACTIVE]
+
+    def ids_of(self, rows: IntArray) -> list[str]:
+        """Ids of rows of the common order."""
+        return [self.ids[row] for row in rows]
+
+    def features(self, name: str, rows: IntArray) -> FloatArray:
+        """A party's encoded features of rows of the common order."""
+        return self.aligned[name].features[rows]
+
+    def columns(self, name: str) -> tuple[EncodedColumn, ...]:
+        """What a party's features are of."""
+        return self.aligned[name].columns

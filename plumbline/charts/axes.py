@@ -11,6 +11,8 @@ from plumbline.charts.marks import Mark, Point, Trace, Word
 
 # Of a tick's letter, in pixels: the widest of the style sheet's fonts has no wider digits.
 LETTER = 7.4
+# Between ticks, by the power of ten below the least that is wide enough.
+_STEPS = (0.1, 0.2, 0.25, 0.5, 1, 2, 2.5, 5, 10, 20)
 # Values that are written with a power of ten.
 _LARGE, _SMALL = 1e6, 1e-3
 
@@ -42,12 +44,21 @@ class Scale:
 
 
 def ticks(low: float, high: float, most: int = 5, *, whole: bool = False) -> list[float]:
-    """Round values from ``low`` to ``high``, ``most`` intervals or fewer between them; ``whole``: integers only."""
-    from matplotlib.ticker import MaxNLocator
-
-    found = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10], integer=whole).tick_values(low, high)
+    """Round values from ``low`` to ``high``, with ``most`` intervals at most; ``whole``: integers where two fit."""
+    least = (high - low) / most
+    unit = 10.0 ** math.floor(math.log10(least))
+    steps = [unit * digits for digits in _STEPS]
+    if whole and math.floor(high) > math.ceil(low):
+        steps = [step for step in steps if step > 1 and math.isclose(step, round(step))] or [2.0]
+        steps.insert(0, 1.0)
     margin = (high - low) * 1e-9
-    return [float(value) for value in found if low - margin <= value <= high + margin]
+    # Smaller ones where fewer than two ticks fit.
+    smaller = [step for step in steps if step < least]
+    for step in [*smaller, *steps[len(smaller) :][:1]][::-1]:
+        first, last = math.ceil((low - margin) / step), math.floor((high + margin) / step)
+        if last > first:
+            break
+    return [number * step for number in range(first, last + 1)]
 
 
 def padded(values: Sequence[float]) -> tuple[float, float]:

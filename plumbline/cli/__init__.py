@@ -1,4 +1,4 @@
-"""The command's verbs. Each imports what it needs when it runs: a service starts without the auditor's tools."""
+"""The command's own verbs. Each imports what it needs when it runs: a service starts without the auditor's tools."""
 
 import sys
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from plumbline import __version__
-from plumbline.cli import benchmarks, datasets, papers, reports, state
+from plumbline.cli import datasets, reports, state
 from plumbline.cli.audits import audit
 from plumbline.cli.examples import lay_out_examples
 from plumbline.cli.operators import cancel, predict, train
@@ -14,7 +14,7 @@ from plumbline.cli.output import console_errors, console_out
 from plumbline.cli.plugins import attacks, defences
 from plumbline.cli.preflight import preflight
 from plumbline.cli.services import certs, serve, settings_help
-from plumbline.cli.sweeps import SWEEP_EXAMPLE, sweep
+from plumbline.cli.verbs import Verbs
 from plumbline.cli.watching import status
 
 _STATUSES = """\b
@@ -23,7 +23,9 @@ a sentence; 3 more leaked than --fail-above allows; 130 interrupted.
 Every command that prints results takes --json. TAB completes names once you
 have run `plumbline --install-completion`."""
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False, epilog=_STATUSES)
+app = typer.Typer(
+    cls=Verbs, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False, epilog=_STATUSES
+)
 
 
 def _show_version(wanted: bool) -> None:
@@ -47,16 +49,13 @@ def plumbline(
         raise typer.Exit(2)
 
 
-# In this order in the help.
+# In this order in the help; what packages bring follows.
 app.command(epilog=settings_help())(serve)
 for command in (certs, preflight, audit, train, cancel, predict, status, attacks, defences, reports.report):
     app.command()(command)
 app.add_typer(reports.app, name="runs")
 app.add_typer(state.app, name="state")
 app.add_typer(datasets.app, name="datasets")
-app.add_typer(papers.app, name="figures")
-app.command(epilog=SWEEP_EXAMPLE)(sweep)
-app.add_typer(benchmarks.app, name="bench")
 lay_out_examples(app)
 
 # typer keeps click's errors to itself, but for this one.

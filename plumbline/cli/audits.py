@@ -8,19 +8,20 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from plumbline.cli.completion import dataset_names, listed_attacks, listed_defences, setting_names
 from plumbline.cli.output import ABOVE_THRESHOLD, console_errors, plain_errors, print_json
+from services.common.setting_texts import listed, listed_labels
 from services.common.settings import Settings
 from vfl.data.columns import ENCODINGS
 from vfl.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from plumbline.audit.configuration import Asked
+    from plumbline.audit.configuration import AuditOptions
 
 # An option in one of the help's panels.
 _tables = partial(typer.Option, rich_help_panel="What to audit")
@@ -73,7 +74,7 @@ def audit(
         str,
         _plugins(
             metavar="NAME,NAME",
-            help="Attacks to mount, or none; else all that can apply. See `plumbline attacks`.",
+            help="Attacks, with options as in 'gia(init=half)', or none; else all that can apply.",
             autocompletion=listed_attacks,
         ),
     ] = "",
@@ -114,7 +115,7 @@ def audit(
     batch_size: Annotated[int | None, _training(metavar="N", help=_meaning("batch_size"))] = None,
     learning_rate: Annotated[float | None, _training(metavar="RATE", help=_meaning("learning_rate"))] = None,
     cipher: Annotated[
-        Literal["auto", "paillier", "plain"],
+        str,
         _training(metavar="NAME", help="paillier, plain (INSECURE), or auto: paillier where it is quick."),
     ] = "auto",
     packing: Annotated[bool | None, _training(help="Several values per plaintext, or one.")] = None,
@@ -170,25 +171,25 @@ def audit(
     # Every option by its name, before this function has names of its own.
     given = {option: value for option, value in locals().items() if _is_given(context, option)}
     with plain_errors():
-        from plumbline.audit.configuration import Asked, read_configuration
+        from plumbline.audit.configuration import AuditOptions, read_configuration
         from plumbline.audit.planning.plan import plan_facts
         from plumbline.audit.run import prepare, run_audit
         from plumbline.audit.runs.folder import AuditFolder
 
-        asked = _on_the_command_line(given).over(read_configuration(config) if config else Asked())
+        asked = _on_the_command_line(given).over(read_configuration(config) if config else AuditOptions())
         request, wants_json = asked.request(), "json" in asked.said
         console = Console(stderr=wants_json)
-        if request.dry_run:
+        if request.output.dry_run:
             plan, _ = prepare(request, console)
             if wants_json:
                 print_json(plan_facts(plan))
             return
-        _check_place(request.runs)
+        _check_place(request.output.runs)
         run = AuditFolder(run_audit(request, console))
         results = json.loads(run.results.read_text())
         if wants_json:
             print_json({"run": str(run.path), "report": str(run.report), **results})
-        _check_threshold(request.fail_above, results["largest_part"])
+        _check_threshold(request.output.fail_above, results["largest_part"])
 
 
 def _is_given(context: typer.Context, option: str) -> bool:
@@ -197,7 +198,7 @@ def _is_given(context: typer.Context, option: str) -> bool:
     return source is not None and not source.name.startswith("DEFAULT")
 
 
-def _on_the_command_line(given: Mapping[str, Any]) -> Asked:
+def _on_the_command_line(given: Mapping[str, Any]) -> AuditOptions:
     """The options of the command line as a file would have them."""
     from plumbline.audit.configuration import SETTINGS_AS_OPTIONS, asked_of
 
@@ -214,7 +215,7 @@ def _on_the_command_line(given: Mapping[str, Any]) -> Asked:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    return tuple(listed(text))
 
 
 def _encodings(entries: list[str]) -> dict[str, str]:
@@ -253,7 +254,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "drop": _names,
     "active_columns": _names,
     "encode": _encodings,
-    "attacks": _names,
+    "attacks": lambda text: tuple(listed_labels(text)),
     "defences": _names,
     "hidden": _layer_sizes,
 }

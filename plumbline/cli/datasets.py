@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,8 +10,8 @@ import typer
 from rich.console import Console
 
 from plumbline.cli.completion import dataset_names
-from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
-from plumbline.figures.catalogue import studies_on
+from plumbline.cli.output import AsJson, console_errors, console_out, plain_errors, print_json
+from vfl.installed_plugins import error_line, installed_plugins, origin
 
 if TYPE_CHECKING:
     from vfl.data.datasets import Dataset
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=False, invoke_without_command=True, help="List the registered data sets, or fetch one."
 )
+# Packages tell who reads a data set: ``VERB = "module:function"``, from its name to names of what that verb runs.
+_READERS = "plumbline.data_readers"
 
 
 @app.callback()
@@ -42,11 +45,13 @@ def list_datasets(
 
     with plain_errors():
         folder = data_dir or load_settings().data_dir
+        readers = _readers(DATASETS)
         if as_json:
-            print_json([_facts(one, folder) for one in DATASETS.values()])
+            print_json([_facts(one, folder, readers) for one in DATASETS.values()])
             return
-        table = Table(title="Data sets", caption="Raw files are read from PLUMBLINE_DATA_DIR. figures: who reads it.")
-        for heading in ("name", "rows", "features", "classes", "here", "figures", "simulation"):
+        who = f" {', '.join(readers)}: who reads it." if readers else ""
+        table = Table(title="Data sets", caption=f"Raw files are read from PLUMBLINE_DATA_DIR.{who}")
+        for heading in ("name", "rows", "features", "classes", "here", *readers, "simulation"):
             table.add_column(heading, justify="right" if heading in ("rows", "features", "classes") else "left")
         for dataset in DATASETS.values():
             sample = sampled_rows(dataset.name, folder)
@@ -57,16 +62,28 @@ def list_datasets(
                 str(dataset.features),
                 str(dataset.classes),
                 here,
-                ", ".join(studies_on(dataset.name)),
+                *(", ".join(read[dataset.name]) for read in readers.values()),
                 " ".join(dataset.simulation),
             )
         Console().print(table)
 
 
-def _facts(dataset: Dataset, folder: Path) -> dict[str, Any]:
+def _readers(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+    """Who reads each data set, by verb; a package that can't tell is left out, and said to be."""
+    found = {}
+    for verb, (point, *_) in sorted(installed_plugins(_READERS).points.items()):
+        try:
+            readers = point.load()
+            found[verb] = {name: list(readers(name)) for name in names}
+        except (Exception, SystemExit) as error:
+            console_errors.print(f"plumbline: {origin(point)} is left out of the list: {error_line(error)}")
+    return found
+
+
+def _facts(dataset: Dataset, folder: Path, readers: dict[str, dict[str, list[str]]]) -> dict[str, Any]:
     """What the list says of a data set; ``missing`` names the raw files that have to be fetched.
 
-    ``sample`` is how many rows there are where only a published sample is there; ``figures`` names the studies on it.
+    ``sample`` is how many rows there are where only a published sample is there; ``readers`` are named by verb.
     """
     from vfl.data import missing_files, sampled_rows
 
@@ -77,7 +94,7 @@ def _facts(dataset: Dataset, folder: Path) -> dict[str, Any]:
         "classes": dataset.classes,
         "missing": list(missing_files(dataset.name, folder)),
         "sample": sampled_rows(dataset.name, folder),
-        "figures": list(studies_on(dataset.name)),
+        **{verb: read[dataset.name] for verb, read in readers.items()},
         "simulation": list(dataset.simulation),
     }
 

@@ -20,9 +20,9 @@ def lay_out_examples(app: typer.Typer) -> None:
     for group in app.registered_groups:
         if group.typer_instance is not None:
             lay_out_examples(group.typer_instance)
-            callback = group.typer_instance.registered_callback
-            if callback is not None and callback.callback is not None and callback.callback.__doc__:
-                callback.help = laid_out(callback.callback.__doc__)
+    callback = app.registered_callback
+    if callback is not None and callback.callback is not None and callback.callback.__doc__:
+        callback.help = laid_out(callback.callback.__doc__)
 
 
 def laid_out(docstring: str) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from plumbline.cli.output import INTERRUPTED, AsJson, console_errors, console_out, plain_errors, print_json
 from plumbline.terminal import shown
-from services.common.agreement import TrainingPlan
+from services.common.settings import Settings
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -26,8 +26,7 @@ CERTS = Path("certs")
 
 def _meaning(term: str) -> str:
     """What a term of the plan means, and who decides when it isn't given."""
-    description = TrainingPlan.__dataclass_fields__[term].metadata["description"]
-    return f"{description} Default: the active party's setting."
+    return f"{Settings.model_fields[term].description} Default: the active party's setting."
 
 
 def train(

@@ -15,7 +15,7 @@ from attacks.registry import REGISTRY as ATTACKS
 from attacks.registry import spec_of
 from defences.base import DefenceSpec
 from defences.registry import REGISTRY as DEFENCES
-from defences.registry import load as load_defence
+from defences.registry import spec_of as defence_spec
 from plumbline.cli.completion import attack_names, defence_names
 from plumbline.cli.output import AsJson, plain_errors, print_json
 from vfl.plugin_options import PluginOption, first_line, options_of
@@ -119,9 +119,7 @@ def _defence_facts(name: str) -> dict[str, Any]:
         chosen = DEFENCES.class_of(name)
     except ImportError:
         return {"name": name, "summary": _MISSING_LIBRARY}
-    spec = getattr(chosen, "spec", None)
-    if not isinstance(spec, DefenceSpec):  # options decide
-        spec = load_defence(name).spec
+    spec = defence_spec(name)
     return {
         "name": name,
         "summary": _summary(spec, chosen),

@@ -63,8 +63,7 @@ def compare(
 
     Example: plumbline runs compare 20260101-120000-bank latest
     """
-    from plumbline.audit.runs.past_runs import find_run
-    from plumbline.audit.runs.run_comparison import compare_runs
+    from plumbline.audit.runs.past_runs import compare_runs, find_run
 
     with plain_errors():
         folders = [find_run(name, runs).path for name in (first, second)]
@@ -101,7 +100,7 @@ def report(
         with plain_errors():
             _report_of_party(of_party, as_json=as_json)
         return
-    from plumbline.audit.results import report_again
+    from plumbline.audit.run import report_again
     from plumbline.audit.runs.past_runs import find_run, results_in
 
     with plain_errors():

@@ -14,6 +14,8 @@ from attacks import LEVELS, Level
 from plumbline.judge.measures import Interval
 from vfl.arrays import FloatArray, IntArray
 
+# What a verdict in one sentence is measured at: means and frequencies are often published, records hardly ever.
+HEADLINE: Level = "marginals"
 # Where e0 is smaller, nothing is left that a federation could give away: who has no score is off by less than 1 % of
 # the column's range (root mean square) already, and what an attack takes off that rests on one record or two.
 FLOOR = 1e-4
@@ -79,8 +81,8 @@ class LevelVerdict:
         return self.part is None and self.removed is not None and self.removed.low > _ROUNDING * self.e0
 
 
-def at(levels: Sequence[LevelVerdict], level: Level) -> LevelVerdict:
-    """The verdict of one level."""
+def at(levels: Sequence[LevelVerdict], level: Level = HEADLINE) -> LevelVerdict:
+    """The verdict of one level, the headline's by default."""
     return next(one for one in levels if one.level == level)
 
 

@@ -1,25 +1,78 @@
-"""Everything that a run tells an auditor: its summary, what attacks found, and the answer to a person."""
+"""Everything that a run tells an auditor: summary, what attacks found, the answer to a person, defences tried."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from dataclasses import asdict, dataclass, field
+from typing import Any, overload
 
+from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer
-from plumbline.judge.answering import answer_of
-from plumbline.judge.how_far import Progress, silent
 from plumbline.judge.predictions import AttackFinding, PredictionFindings, read_prediction_findings
+from plumbline.judge.sentences import answer_of
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
-from plumbline.judge.trials import DefenceTrial
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import content_of
 from services.common.words import escaped
+from vfl.crypto.ciphers import IN_THE_CLEAR
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
+
+@dataclass(frozen=True)
+class DefenceTrial:
+    """One defence, or several together, in a federation of the same tables, split and seeds.
+
+    Attributes:
+        defence: its name, or several with `` + `` between them; ``black box`` where parameters are kept instead.
+        options: of the defences; empty for the defaults.
+        holds: whether an adversary that knows of it gets nothing beyond chance at the level of marginals.
+        part: the largest federation's part that is left there, of columns and labels, 0 to 1; None where none was
+            measured.
+        exposed: number of columns and of attacks on labels that still tell something beyond chance.
+        accuracy: of the test records; None where the federation refused.
+        accuracy_change: accuracy less that of the run without the defence.
+        seconds: that its training takes more than training without it, under the trial's cipher both.
+        cipher: that of the trial.
+        reason: why it can't be said to hold; empty where the numbers say it.
+    """
+
+    defence: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    holds: bool = False
+    part: float | None = None
+    exposed: int = 0
+    accuracy: float | None = None
+    accuracy_change: float = 0.0
+    seconds: float = 0.0
+    cipher: str = IN_THE_CLEAR
+    reason: str = ""
+
+
+def recommended(trials: Sequence[DefenceTrial]) -> DefenceTrial | None:
+    """Choose the cheapest that holds: least accuracy lost, then least time, then the one tried first; None without."""
+    holding = [one for one in trials if one.holds]
+    # A defended model that happens to do better isn't cheaper than free.
+    return min(holding, key=lambda one: (max(0.0, -one.accuracy_change), one.seconds), default=None)
+
+
+def recommendation_words(trials: Sequence[DefenceTrial]) -> str:
+    """Say in a sentence which defence to take, and what it costs; empty where none was tried."""
+    if not trials:
+        return ""
+    best = recommended(trials)
+    if best is None:
+        measured = [one for one in trials if one.part is not None]
+        closest = min(measured, key=lambda one: (one.exposed, one.part or 0.0), default=None)
+        nearest = (
+            f" {closest.defence} comes closest: {closest.exposed} {'leak' if closest.exposed == 1 else 'leaks'}, the "
+            f"largest with a part of {closest.part:.0%}."
+            if closest
+            else ""
+        )
+        return f"None of the {len(trials)} defences that were tried holds.{nearest}"
+    lost = max(0.0, -best.accuracy_change)
+    price = f"{100 * lost:.1f} points of accuracy" if lost else "no accuracy"
+    return f"The cheapest defence that holds is {best.defence}: it costs {price} and {best.seconds:.1f} s of training."
+
 
 Finding = AttackFinding | TrainingFinding
 
@@ -58,55 +111,11 @@ class Findings(Sequence[Finding]):
         found: tuple[Finding, ...] = (*self.predictions.attacks, *self.training)
         return found[index]
 
-    def to_frame(self, of: str = "columns") -> "pd.DataFrame":
-        """Make a data frame of what leaked of each column, the most exposed first.
-
-        Args:
-            of: ``columns``; ``levels`` for a row per column and level of what the adversary knows beforehand;
-                ``attacks`` (on predictions) or ``training`` (attacks on it) for a row of each of these.
-
-        Raises:
-            ValueError: for anything else.
-        """
-        from plumbline.notebook.frames import frame_of
-
-        return frame_of(self, of)
-
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw what the federation gives away of each column, on ``axes`` or on a figure of its own (matplotlib)."""
-        from plumbline.notebook.shown import axes_of
-
-        return axes_of(self, axes)
-
-    def report(self, path: Path | str = "report.html") -> Path:
-        """Write the report as one page; returns where.
-
-        Raises:
-            RunFolderError: where the files of the run are gone: those of a local federation go when it is closed.
-        """
-        from plumbline.notebook.page import report_of
-
-        return report_of(self, Path(path))
-
-    def log_to_mlflow(self, run_name: str | None = None) -> str:
-        """Log settings, numbers and the report to MLflow: to its run at work, or to one of this name; returns its id.
-
-        Raises:
-            ModuleNotFoundError: without the extra ``mlflow``.
-        """
-        from plumbline.notebook.tracking import log_findings
-
-        return log_findings(self, run_name)
-
-    def _repr_html_(self) -> str:
-        from plumbline.notebook.shown import html_of
-
-        return html_of(self)
-
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""
         return {
             **asdict(self.summary),
+            "agreement": content_of(self.summary.agreement),
             "predictions": content_of(self.summary.predictions),
             **asdict(self.predictions),
             "training_attacks": [asdict(finding) for finding in self.training],

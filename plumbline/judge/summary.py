@@ -112,8 +112,8 @@ def read_summary(folder: RunFolder, name: str) -> RunSummary:
     traffic: Counter[str] = Counter()
     for record in records.values():
         traffic.update(record.bytes_by_message)
-    labels = np.array(active.test_labels or (), dtype=np.int64)
-    scores = np.array(active.test_scores or (), dtype=np.float64)
+    tested = folder.delivered_scores(active.agreement)
+    labels, scores = tested.labels, tested.scores
     return RunSummary(
         name=name,
         aligned_rows=active.agreement.active.aligned_rows,

@@ -1,4 +1,7 @@
-"""Scores attacks on training: an auditor compares the labels and features that they found with the truth."""
+"""Scores attacks on training: an auditor compares the labels and features that they found with the truth.
+
+What a passive party knows of labels without the federation is weighed against what training gave away.
+"""
 
 import reprlib
 from dataclasses import dataclass, field, replace
@@ -6,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from plumbline.judge.federation_part import LevelVerdict
-from plumbline.judge.how_far import Progress, silent
-from plumbline.judge.labels import label_verdicts
+from attacks import LEVELS, Conduct, Level
+from attacks.registry import REPLACING
+from plumbline.judge import Progress, silent
+from plumbline.judge.federation_part import Comparison, LevelVerdict, Losses
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.run_records import FoundLabels, PartyFeatures, TrainingAttackOutcome
@@ -38,6 +42,7 @@ class TrainingFinding:
         details: the attack's own numbers.
         peers: names of the parties whose labels, features or products they are; empty when it was not done.
         so_far: of labels, the share that it had right by the end of each epoch.
+        conduct: whether its party only listened, or replaced messages by its own.
     """
 
     attack: str
@@ -52,6 +57,7 @@ class TrainingFinding:
     details: dict[str, Any] = field(default_factory=dict)
     peers: tuple[str, ...] = ()
     so_far: tuple[float, ...] = ()
+    conduct: Conduct = "listens"
 
     @property
     def is_scored(self) -> bool:
@@ -79,7 +85,9 @@ def read_training_findings(folder: RunFolder, *, progress: Progress = silent) ->
 
 
 def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFinding:
-    finding = TrainingFinding(outcome.attack, outcome.party, outcome.reason or "", outcome.seconds)
+    finding = TrainingFinding(
+        outcome.attack, outcome.party, outcome.reason or "", outcome.seconds, conduct=conduct_of(outcome)
+    )
     if not outcome.is_done:
         return finding
     kind = outcome.kind or ""
@@ -92,6 +100,11 @@ def _judged(folder: RunFolder, outcome: TrainingAttackOutcome) -> TrainingFindin
     except (KeyError, IndexError, ValueError) as error:  # another package's arrays may be anything
         reason = f"{outcome.attack} found {kind}, but its arrays can't be scored as such: {error}"
         return replace(finding, reason=reason)
+
+
+def conduct_of(outcome: TrainingAttackOutcome) -> Conduct:
+    """Whether a party followed the protocol; older runs say it by the attack's name only."""
+    return outcome.conduct or ("replaces_messages" if outcome.attack.partition("(")[0] in REPLACING else "listens")
 
 
 def _peers(folder: RunFolder, outcome: TrainingAttackOutcome) -> tuple[str, ...]:
@@ -183,3 +196,85 @@ def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
 
 
 _JUDGES = {"labels": _labels, "features": _features, "readings": _readings, "products": _products}
+
+
+# How many labelled records a passive party might have: knowledge that is assumed, not declared.
+LABELLED_RECORDS = (30, 100, 1_000)
+# In attacks' answers.
+_UNANSWERED = -1
+
+
+def label_verdicts(
+    attack: str, found: IntArray, truth: IntArray, rows: IntArray, features: FloatArray
+) -> tuple[LevelVerdict, ...]:
+    """Judge one attack on labels by the share that it gets wrong, at each level of what is known of labels beforehand.
+
+    Without the federation a party guesses any class (nothing), the most frequent one (marginals), or what a logistic
+    regression from its own columns says that learned from 30, 100 or 1,000 labelled records which weren't trained on
+    (records). What the attack leaves open is guessed by a party that knows nothing more than the level.
+
+    Args:
+        attack: its name.
+        found: (n,) class indices, -1 without an answer.
+        truth: (n,) the classes.
+        rows: (m,) which records are judged: those that training told of.
+        features: (n, d) the party's own columns.
+    """
+    verdicts = []
+    for level in LEVELS:
+        guesses = _guesses(truth, rows, features) if level == "records" else _priors(truth, rows)
+        losses = Losses(attack, level, _filled(found[rows], truth[rows], level))
+        comparison = Comparison([losses], guesses, generator=np.random.default_rng(0))
+        verdicts.append(comparison.at(level).verdict(attack, 0))
+    return tuple(verdicts)
+
+
+def _filled(found: IntArray, truth: IntArray, level: Level) -> FloatArray:
+    """1 for each wrong answer, (m, 1); where there is none, what guessing it costs."""
+    guess = _blind(truth) if level == "nothing" else _most_frequent(truth)
+    return np.where(found == _UNANSWERED, guess, (found != truth).astype(np.float64))[:, None]
+
+
+def _priors(truth: IntArray, rows: IntArray) -> list[Losses]:
+    judged = truth[rows]
+    return [
+        Losses("any class", "nothing", _blind(judged)[:, None]),
+        Losses("the most frequent class", "marginals", _most_frequent(judged)[:, None]),
+    ]
+
+
+def _guesses(truth: IntArray, rows: IntArray, features: FloatArray) -> list[Losses]:
+    """The priors, and classifiers that learned from records which training didn't tell of, as many as there are."""
+    others = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(truth)), rows))
+    learned = [
+        Losses(
+            f"own classifier from {count:,} labels",
+            "records",
+            _classified(features, truth, others[:count], rows)[:, None],
+        )
+        for count in LABELLED_RECORDS
+        if count <= len(others) and len(np.unique(truth[others[:count]])) > 1
+    ]
+    return [*_priors(truth, rows), *learned]
+
+
+def _classified(features: FloatArray, truth: IntArray, known: IntArray, rows: IntArray) -> FloatArray:
+    # Slow to import: no command waits for it that ends with a mistake.
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    classifier.fit(features[known], truth[known])
+    wrong: FloatArray = (classifier.predict(features[rows]) != truth[rows]).astype(np.float64)
+    return wrong
+
+
+def _blind(truth: IntArray) -> FloatArray:
+    """The expected loss of naming any class at random."""
+    return np.full(len(truth), 1 - 1 / max(2, len(np.unique(truth))))
+
+
+def _most_frequent(truth: IntArray) -> FloatArray:
+    wrong: FloatArray = (truth != np.bincount(truth).argmax()).astype(np.float64)
+    return wrong

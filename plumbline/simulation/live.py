@@ -5,7 +5,7 @@ import statistics
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from plumbline.judge.summary import read_summary
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder
 from services.common.run_records import STAGES, StepRecord
+from vfl.crypto.ciphers import ENCRYPTED
 
 _MOST_INTEGER_BITS = 14
 
@@ -71,15 +72,16 @@ def finished_run(request: AuditRequest) -> Iterator[RunFolder]:
     """Run a federation and lend what its parties wrote of it; nothing stays. Raises as ``run_audit`` does."""
     with tempfile.TemporaryDirectory(prefix="plumbline-figures-") as folder:
         # What a study measures, a slow machine must not change: it encrypts unless it says otherwise.
-        cipher = request.cipher if request.cipher != "auto" else request.settings.get("cipher", "paillier")
-        chosen = replace(request, runs=Path(folder), cipher=cipher)
+        asked = request.federation
+        cipher = asked.cipher if asked.cipher != "auto" else asked.settings.get("cipher", ENCRYPTED)
+        chosen = request.changed(runs=Path(folder), cipher=cipher)
         yield AuditFolder(run_audit(chosen, Console(file=io.StringIO(), width=200))).parties
 
 
 def run_live(request: AuditRequest) -> LiveRun:
     """Run a federation and read what it wrote; nothing of it stays. Raises as ``run_audit`` does."""
     with finished_run(request) as parties:
-        summary = read_summary(parties, request.name)
+        summary = read_summary(parties, request.output.name)
         steps = {name: record.steps for name, record in parties.records().items() if record.steps}
         return LiveRun(summary.accuracy, summary.bytes_by_message, tuple(read_training_findings(parties)), steps)
 

@@ -1,7 +1,6 @@
 """What a defence of the scores does to those who use them."""
 
 import numpy as np
-import pandas as pd
 
 from vfl.arrays import FloatArray, IntArray
 
@@ -24,11 +23,3 @@ def score_utility(delivered: FloatArray, scores: FloatArray, labels: IntArray) -
         "model_accuracy": float((decisions == labels).mean()),
         "decisions_kept": float((decisions == scores.argmax(axis=1)).mean()),
     }
-
-
-def mean_where(results: pd.DataFrame, measure: str, **where: object) -> float:
-    """Average a measure over the rows that have these values."""
-    chosen = np.ones(len(results), dtype=np.bool_)
-    for column, value in where.items():
-        chosen &= (results[column] == value).to_numpy()
-    return float(results.loc[chosen, measure].mean())

@@ -9,6 +9,7 @@ import numpy as np
 
 import attacks
 from attacks.known_moments import known_moments
+from attacks.registry import FROM_RECORDS
 from defences import Defence, DefenceError, NoiseSource, ScoreContext, channel_of, disclosure_of
 from plumbline.judge.measures import LikewiseLabelled
 from plumbline.simulation.linear_models import TrainedModel
@@ -87,7 +88,7 @@ class Situation:
     @cached_property
     def imputed(self) -> FloatArray:
         """What complete records predict of the attacked ones without scores, (n, d). Raises ViewError without any."""
-        return attacks.load_prediction("imputation").reconstruct(self.view)
+        return attacks.load_prediction(FROM_RECORDS).reconstruct(self.view)
 
 
 @dataclass(frozen=True, eq=False)

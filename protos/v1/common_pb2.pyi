@@ -7,7 +7,6 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -19,25 +18,6 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class _Cipher:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _CipherEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Cipher.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    CIPHER_UNSPECIFIED: _Cipher.ValueType  # 0
-    CIPHER_PAILLIER: _Cipher.ValueType  # 1
-    CIPHER_PLAIN: _Cipher.ValueType  # 2
-    """INSECURE: the same messages carry plain float64 values. For parity tests and sweeps."""
-
-class Cipher(_Cipher, metaclass=_CipherEnumTypeWrapper): ...
-
-CIPHER_UNSPECIFIED: Cipher.ValueType  # 0
-CIPHER_PAILLIER: Cipher.ValueType  # 1
-CIPHER_PLAIN: Cipher.ValueType  # 2
-"""INSECURE: the same messages carry plain float64 values. For parity tests and sweeps."""
-Global___Cipher: _TypeAlias = Cipher  # noqa: Y015
-
 @_typing.final
 class TrainingPlan(_message.Message):
     """What the active party proposes and every party must accept before it trains. All of it is public."""
@@ -46,72 +26,52 @@ class TrainingPlan(_message.Message):
 
     EPOCHS_FIELD_NUMBER: _builtins.int
     BATCH_SIZE_FIELD_NUMBER: _builtins.int
-    LEARNING_RATE_FIELD_NUMBER: _builtins.int
-    L2_FIELD_NUMBER: _builtins.int
-    INITIALISATION_FIELD_NUMBER: _builtins.int
     VALIDATION_FRACTION_FIELD_NUMBER: _builtins.int
     TEST_FRACTION_FIELD_NUMBER: _builtins.int
     PATIENCE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
+    PROTOCOL_FIELD_NUMBER: _builtins.int
+    LEARNER_FIELD_NUMBER: _builtins.int
+    LEARNER_OPTIONS_FIELD_NUMBER: _builtins.int
     CIPHER_FIELD_NUMBER: _builtins.int
-    PACKING_FIELD_NUMBER: _builtins.int
-    KEY_BITS_FIELD_NUMBER: _builtins.int
-    FEATURE_FRACTION_BITS_FIELD_NUMBER: _builtins.int
-    RESIDUAL_FRACTION_BITS_FIELD_NUMBER: _builtins.int
-    RESIDUAL_INTEGER_BITS_FIELD_NUMBER: _builtins.int
-    INSTALLED_MODEL_FIELD_NUMBER: _builtins.int
-    RERANDOMISE_FIELD_NUMBER: _builtins.int
+    CIPHER_OPTIONS_FIELD_NUMBER: _builtins.int
     epochs: _builtins.int
     batch_size: _builtins.int
     """As proposed, 0 leaves it to the coordinator, which fixes it by the table's size; an agreement has the fixed one."""
-    learning_rate: _builtins.float
-    l2: _builtins.float
-    initialisation: _builtins.str
-    """zero, xavier, kaiming or normal."""
     validation_fraction: _builtins.float
     test_fraction: _builtins.float
     patience: _builtins.int
     """Epochs without a better validation loss after which training stops; 0 never stops early."""
     seed: _builtins.int
     """Seeds the public batch schedule and row split, never anything secret."""
-    cipher: Global___Cipher.ValueType
-    packing: _builtins.bool
-    """Several values per plaintext, as many as are fast and leave the guard silent; false is Hu's Protocol 1 to the
-    letter, one ciphertext per feature.
+    protocol: _builtins.str
+    """How sums are asked for: hu."""
+    learner: _builtins.str
+    """What is trained, by name, and all of its options: a JSON object, at most 4,096 bytes. No name: an older version."""
+    learner_options: _builtins.str
+    cipher: _builtins.str
+    """By name, as the learner; plain is INSECURE: the same messages carry float64 values. Options of paillier are packing,
+    key_bits, rerandomise and the fixed point's feature_fraction_bits, residual_fraction_bits, residual_integer_bits.
     """
-    key_bits: _builtins.int
-    feature_fraction_bits: _builtins.int
-    """Fixed point: fraction bits of features; fraction and integer bits of residuals."""
-    residual_fraction_bits: _builtins.int
-    residual_integer_bits: _builtins.int
-    installed_model: _builtins.bool
-    """Each party brings its part of a model that was trained elsewhere; nothing is trained here."""
-    rerandomise: _builtins.bool
-    """False is INSECURE: answers keep the key holder's randomness, as in common implementations (randomiser channel)."""
+    cipher_options: _builtins.str
     def __init__(
         self,
         *,
         epochs: _builtins.int = ...,
         batch_size: _builtins.int = ...,
-        learning_rate: _builtins.float = ...,
-        l2: _builtins.float = ...,
-        initialisation: _builtins.str = ...,
         validation_fraction: _builtins.float = ...,
         test_fraction: _builtins.float = ...,
         patience: _builtins.int = ...,
         seed: _builtins.int = ...,
-        cipher: Global___Cipher.ValueType = ...,
-        packing: _builtins.bool = ...,
-        key_bits: _builtins.int = ...,
-        feature_fraction_bits: _builtins.int = ...,
-        residual_fraction_bits: _builtins.int = ...,
-        residual_integer_bits: _builtins.int = ...,
-        installed_model: _builtins.bool = ...,
-        rerandomise: _builtins.bool = ...,
+        protocol: _builtins.str = ...,
+        learner: _builtins.str = ...,
+        learner_options: _builtins.str = ...,
+        cipher: _builtins.str = ...,
+        cipher_options: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "cipher", b"cipher", "epochs", b"epochs", "feature_fraction_bits", b"feature_fraction_bits", "initialisation", b"initialisation", "installed_model", b"installed_model", "key_bits", b"key_bits", "l2", b"l2", "learning_rate", b"learning_rate", "packing", b"packing", "patience", b"patience", "rerandomise", b"rerandomise", "residual_fraction_bits", b"residual_fraction_bits", "residual_integer_bits", b"residual_integer_bits", "seed", b"seed", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "cipher", b"cipher", "cipher_options", b"cipher_options", "epochs", b"epochs", "learner", b"learner", "learner_options", b"learner_options", "patience", b"patience", "protocol", b"protocol", "seed", b"seed", "test_fraction", b"test_fraction", "validation_fraction", b"validation_fraction"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -22,25 +22,23 @@ class PublicKeyMessage(_message.Message):
 
     SESSION_ID_FIELD_NUMBER: _builtins.int
     KEY_ID_FIELD_NUMBER: _builtins.int
-    MODULUS_FIELD_NUMBER: _builtins.int
-    PROOF_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     key_id: _builtins.str
-    modulus: _builtins.bytes
-    """The Paillier modulus, big-endian; g is n + 1. Empty under CIPHER_PLAIN."""
-    proof: _builtins.bytes
-    """That the modulus is well-formed: 11 n-th roots of hashed challenges, each as wide as the modulus."""
+    key: _builtins.bytes
+    """As the session's cipher writes it. paillier: the modulus, where g is n + 1, and 11 n-th roots of hashed challenges,
+    which prove that it is well-formed; each big-endian and as wide as the modulus. plain: empty.
+    """
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         key_id: _builtins.str = ...,
-        modulus: _builtins.bytes = ...,
-        proof: _builtins.bytes = ...,
+        key: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key_id", b"key_id", "modulus", b"modulus", "proof", b"proof", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "key_id", b"key_id", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

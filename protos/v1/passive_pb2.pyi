@@ -203,56 +203,56 @@ class DisclosedParameters(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    LAYERS_FIELD_NUMBER: _builtins.int
-    ACTIVATION_FIELD_NUMBER: _builtins.int
-    activation: _builtins.str
-    """sigmoid, tanh or relu, of the hidden layers."""
+    ARRAYS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def layers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Layer]:
-        """A linear model has one layer; hidden layers come first."""
+    def arrays(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartArray]:
+        """All that the part is made of; the session's learner reads them."""
 
     def __init__(
         self,
         *,
-        layers: _abc.Iterable[Global___Layer] | None = ...,
-        activation: _builtins.str = ...,
+        arrays: _abc.Iterable[Global___PartArray] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["activation", b"activation", "layers", b"layers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrays", b"arrays"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DisclosedParameters: _TypeAlias = DisclosedParameters  # noqa: Y015
 
 @_typing.final
-class Layer(_message.Message):
+class PartArray(_message.Message):
+    """Numbers of one name, or a word."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
-    INPUTS_FIELD_NUMBER: _builtins.int
-    OUTPUTS_FIELD_NUMBER: _builtins.int
-    WEIGHTS_FIELD_NUMBER: _builtins.int
-    BIASES_FIELD_NUMBER: _builtins.int
-    inputs: _builtins.int
-    outputs: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    SHAPE_FIELD_NUMBER: _builtins.int
+    VALUES_FIELD_NUMBER: _builtins.int
+    WORD_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    word: _builtins.str
     @_builtins.property
-    def weights(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """inputs x outputs, row by row."""
+    def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The lengths of its axes; none for a word."""
 
     @_builtins.property
-    def biases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Row by row."""
+
     def __init__(
         self,
         *,
-        inputs: _builtins.int = ...,
-        outputs: _builtins.int = ...,
-        weights: _abc.Iterable[_builtins.float] | None = ...,
-        biases: _abc.Iterable[_builtins.float] | None = ...,
+        name: _builtins.str = ...,
+        shape: _abc.Iterable[_builtins.int] | None = ...,
+        values: _abc.Iterable[_builtins.float] | None = ...,
+        word: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["biases", b"biases", "inputs", b"inputs", "outputs", b"outputs", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "shape", b"shape", "values", b"values", "word", b"word"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Layer: _TypeAlias = Layer  # noqa: Y015
+Global___PartArray: _TypeAlias = PartArray  # noqa: Y015

@@ -1,12 +1,13 @@
 """What the active party's job asks of a passive party, and what it tells its watcher."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
 
 from vfl.data import BlindedIds
 from vfl.data.id_array import IdArray
-from vfl.learning.networks import DenseNetwork
 
 
 class PassiveParty(Protocol):
@@ -36,8 +37,8 @@ class PassiveParty(Protocol):
     def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None:
         """Have the party send its partial scores of some rows to the coordinator."""
 
-    def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
-        """Ask for the party's share of the model; None when it discloses nothing (black box)."""
+    def disclose_parameters(self, session_id: str) -> Mapping[str, NDArray[Any]] | None:
+        """Ask for the arrays of the party's part of the model; None when it discloses nothing (black box)."""
 
     def end_session(self, session_id: str, reason: str) -> None:
         """Tell the party that the session has ended, and why."""

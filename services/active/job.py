@@ -12,16 +12,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from services.active.alignment_progress import AlignmentProgress
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
-from services.active.scoring import Scoring
-from services.active.waiting import first_failure
+from services.active.progress import AlignmentProgress
+from services.active.scoring import Scoring, first_failure
 from services.common.agreement import ProposedTerms, TrainingPlan
 from services.common.alignment import alignment_context, alignment_refusals
 from services.common.errors import InvalidMessage, described, is_expected, log_unexpected
 from services.common.identity import Role
 from services.common.meters import StageTimer
-from services.common.run_records import EpochRecord
+from services.common.run_records import DeliveredScores, EpochRecord
 from services.party.consent import check_as_opened
 from services.party.context import Coordinator, PartyContext
 from services.party.ending import Ending
@@ -89,7 +88,7 @@ class Job:
         self._ending = Ending()
         self._finished = threading.Event()
         self._observer = _Guarded(observer, self._ending)
-        self._watch = PeerWatch(context.pulses, self.interrupt, step_timeout=context.settings.step_timeout)
+        self._watch = PeerWatch(context.heartbeats, self.interrupt, step_timeout=context.settings.step_timeout)
 
     def run(self, plan: TrainingPlan) -> JobOutcome:
         """Open a session, align, agree, train and test; raises what goes wrong, and leaves the session open then."""
@@ -132,7 +131,7 @@ class Job:
         rows = self._align()
         self._observer.stage("agreeing")
         training = self._agree(terms, rows)
-        if plan.installed_model:
+        if not plan.family.spec.trains:
             outcome = JobOutcome(self.session_id, len(rows), 0, 0)
         else:
             self._observer.stage("training")
@@ -222,7 +221,7 @@ class Job:
         plan, settings = session.agreement.plan, self._context.settings
         self._record.note(
             warnings=list(session.terms_warnings),
-            simulation=[*self._data.simulation, *([_INSTALLED] if plan.installed_model else [])],
+            simulation=[*self._data.simulation, *([_INSTALLED] if not plan.family.spec.trains else [])],
             class_names=list(self._labels.class_names),
             transport=settings.transport,
             attacks=list(settings.attacks),
@@ -291,13 +290,12 @@ class Job:
         return log_loss(self._scoring.scores(training, rows.tolist()), training.model.labels_of(rows))
 
     def _test(self, training: PartyTraining) -> FloatArray:
-        """Score the test rows over the session and write them, with the labels, to this party's own record."""
+        """Score the test rows over the session and write them, with the labels, to this party's own folder."""
         rows = training.rows.test
         scores, labels = self._scoring.scores(training, rows.tolist()), training.model.labels_of(rows)
         self._ending.check()
         self.quality = ScoreQuality.of(scores, labels)
-        self._record.note(test_rows=rows.tolist(), test_scores=scores.tolist(), test_labels=labels.tolist())
-        self._record.finish(training.weights)
+        self._record.finish(training.model.part, DeliveredScores(rows, scores, labels))
         return scores
 
     def _for_all_passive(self, action: Callable[[PassiveParty], None]) -> None:

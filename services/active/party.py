@@ -10,14 +10,11 @@ from attacks import AuxiliaryRows
 from services.active.coalescing import Coalescing, OnEnd, stays
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.job import Job, Labels
-from services.active.model import TrainedModel
-from services.active.presence import Presence
-from services.active.progress import JobProgress, ProgressMeter
+from services.active.progress import JobProgress, ProgressMeter, Reachability
 from services.active.scoring import Predictions, Scoring
-from services.active.serving import Serving
-from services.adversary.knowledge import Beforehand, Knowledge
+from services.active.serving import Serving, TrainedModel
+from services.adversary.knowledge import Knowledge, PriorKnowledge, disclosed_parts
 from services.adversary.predictions import AttackHost, spread
-from services.adversary.watching import TellsAttack, nobody_watches
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import (
     Cancelled,
@@ -30,7 +27,7 @@ from services.common.errors import (
     told,
 )
 from services.common.limits import PREDICTION_ROWS
-from services.party.context import PartyContext
+from services.party.context import PartyContext, TellsAttack, nobody_watches
 from services.party.model_file import KeptModel
 from services.party.served_models import ServedModels
 from services.party.session import PartySession
@@ -60,7 +57,7 @@ class ActiveParty:
         name: its own.
         passive_names: of the passive parties.
         executor: threads for jobs.
-        presence: asks which of the others answer now.
+        reachability: asks which of the others answer now.
     """
 
     def __init__(
@@ -68,7 +65,7 @@ class ActiveParty:
         context: PartyContext,
         passive_parties: Mapping[str, PassiveParty],
         attack_host: AttackHost,
-        beforehand: Beforehand | None = None,
+        beforehand: PriorKnowledge | None = None,
     ) -> None:
         """Hold the labels of ``context.data`` and the ways to the passive parties, by name.
 
@@ -87,13 +84,13 @@ class ActiveParty:
         self.name, self.passive_names = context.name, tuple(passive_parties)
         self.failure = ""
         self.executor = context.executor
-        self.presence = Presence(context.pulses)
+        self.reachability = Reachability(context.heartbeats)
         self._context = context
         self._record = context.record
         self._passive_parties = dict(passive_parties)
         self._scoring = Scoring(context.coordinator, passive_parties, context.executor)
         self._attack_host = attack_host
-        self._beforehand = beforehand or Beforehand()
+        self._beforehand = beforehand or PriorKnowledge()
         self._attacking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attacks")
         # Predictions have threads and a bound of their own: however many operators ask, a job's messages to the same
         # parties find a thread here, and a stream of the connection there.
@@ -250,11 +247,10 @@ class ActiveParty:
 
     def _knowledge_of(self, model: TrainedModel) -> Knowledge:
         """Collect what the passive parties disclose. One that discloses nothing makes it a black box."""
-        parts = [party.disclose_parameters(model.session_id) for party in self._passive_parties.values()]
-        disclosed = tuple(part for part in parts if part is not None)
+        shown = {name: party.disclose_parameters(model.session_id) for name, party in self._passive_parties.items()}
         known = Knowledge(
             model.model,
-            disclosed if len(disclosed) == len(parts) else None,
+            disclosed_parts(shown, model.model.agreement),
             moments=self._beforehand.moments,
             order=model.kept.order,
         )

@@ -1,23 +1,26 @@
 """The passive parties as plain Python objects over gRPC."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import grpc
+import numpy as np
+from numpy.typing import NDArray
 
 from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
 from services.common import limits
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
-from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused, one_line
+from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused
 from services.common.scores import matrix_of
-from services.common.statuses import naming, naming_the_party
 from services.common.wire import END_SECONDS
 from services.network.health import holds_model
 from services.network.health_link import HealthLink
+from services.network.statuses import naming, naming_the_party
 from vfl.data import BlindedIds
 from vfl.data.id_array import IdArray
 from vfl.data.psi import MOST_IDS, PsiError
-from vfl.learning.networks import DenseNetwork, activation_named
 
 # Seconds beyond the wait of whoever answers.
 _MARGIN = 5.0
@@ -126,8 +129,12 @@ class PassiveLink:
         timeout = self._timeout + _MARGIN
         self._health.insisting(lambda: self._stub.ContributeScores(request, timeout=timeout))
 
-    def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
-        """The party's share of the model, None when it discloses nothing (black box)."""
+    def disclose_parameters(self, session_id: str) -> Mapping[str, NDArray[Any]] | None:
+        """The arrays of the party's part of the model, None when it discloses nothing (black box).
+
+        Raises:
+            InvalidMessage: for numbers that no model has.
+        """
         request = common_pb2.SessionRequest(session_id=session_id)
         try:
             with naming(self.name):
@@ -136,19 +143,8 @@ class PassiveLink:
             if refused.kind is OutOfOrder:
                 return None
             raise
-        return self._network_of(reply)
-
-    def _network_of(self, disclosed: passive_pb2.DisclosedParameters) -> DenseNetwork:
-        """Read a model; raises InvalidMessage for layers that don't fit each other, or numbers that none has."""
-        limits.check_count(disclosed.layers, limits.LAYERS, f"layers of {self.name}'s model", least=1)
-        try:
-            return DenseNetwork(
-                tuple(matrix_of(layer.inputs, layer.outputs, layer.weights) for layer in disclosed.layers),
-                tuple(matrix_of(1, layer.outputs, layer.biases)[0] for layer in disclosed.layers),
-                activation_named(disclosed.activation),
-            )
-        except ValueError as error:
-            raise InvalidMessage(f"{self.name} discloses no model: {one_line(str(error))}") from error
+        limits.check_count(reply.arrays, limits.PART_ARRAYS, f"arrays of {self.name}'s part", least=1)
+        return {one.name: _array_of(one) for one in reply.arrays}
 
     def end_session(self, session_id: str, reason: str) -> None:
         """Tell the party that the session has ended, and why."""
@@ -162,3 +158,14 @@ class PassiveLink:
     def holds_model(self, session_id: str) -> bool:
         """Whether the party would answer for a session's model; raises PeerVanished when it doesn't say so soon."""
         return holds_model(self._channel, session_id)
+
+
+def _array_of(message: passive_pb2.PartArray) -> NDArray[Any]:
+    """Read an array of one or two axes, or a word; raises InvalidMessage."""
+    limits.check_name(message.name)
+    if message.word:
+        limits.check_name(message.word)
+        return np.array(message.word)
+    if not 1 <= len(message.shape) <= 2:
+        raise InvalidMessage("Expected arrays of one or two axes.")
+    return matrix_of(math.prod(message.shape[:-1]), message.shape[-1], message.values).reshape(tuple(message.shape))

@@ -1,12 +1,95 @@
-"""How far the job at work is, and how long its stage may still take at the pace of its steps so far."""
+"""How far the job at work is, and whether the others answer: what an operator is shown. Knows no network."""
 
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 
 from services.active.interfaces import EpochOutcome
+from services.common.alignment import LoggedProgress
+from services.common.heartbeat import Answer, Heartbeat
+from vfl.crypto.curve25519 import COORDINATE_BYTES
+from vfl.data import BlindedIds
+
+
+class AlignmentProgress:
+    """Counts the blinded ids that one job's alignments have received and sent, and tells how many are to come.
+
+    With each passive party its ids arrive once, and this party's travel there and back. How many a party has is known
+    when it answers: until then it counts as having as many as this one.
+    """
+
+    def __init__(self, tell: Callable[[int, int], None], own_ids: int, parties: int) -> None:
+        """Begin to count.
+
+        Args:
+            tell: is told (done, planned) ids after every chunk.
+            own_ids: of this party's table.
+            parties: how many passive parties it aligns with, in turn.
+        """
+        self._tell = tell
+        self._left_parties = parties
+        self._done = 0
+        self._begun = 0  # planned for the parties that have been turned to
+        self._remaining = own_ids
+        self._log = LoggedProgress("Aligning: %s of %s blinded ids.")
+
+    def setup_of(self, setup: BlindedIds, remaining: int) -> BlindedIds:
+        """The next party's ids as they arrive. ``remaining``: how many ids this party still asks about."""
+        self._remaining = remaining
+        self._left_parties -= 1
+        self._begun += setup.count + 2 * self._remaining
+        return replace(setup, chunks=self.counted(setup.chunks))
+
+    def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The same chunks, each counted once the next is asked for: it has been worked on by then, or is at work."""
+        for chunk in chunks:
+            yield chunk
+            self._count(len(chunk) // COORDINATE_BYTES)
+
+    def _count(self, ids: int) -> None:
+        self._done += ids
+        planned = max(self._done, self._begun + 3 * self._remaining * self._left_parties)
+        self._tell(self._done, planned)
+        self._log.note(self._done, planned)
+
+
+# Who asks for the status wants it soon.
+_SECONDS = 2.0
+_ABSENT = frozenset({Answer.UNREACHABLE, Answer.SILENT})
+
+
+class Reachability:
+    """Asks all other parties at once whether they are there. Who asks meanwhile shares the answers. Takes no thread."""
+
+    def __init__(self, heartbeats: Mapping[str, Heartbeat]) -> None:
+        self._heartbeats = dict(heartbeats)
+        self._lock = threading.Lock()
+        self._asked: Future[dict[str, bool]] | None = None
+
+    def ask(self) -> "Future[dict[str, bool]]":
+        """Ask without waiting: whether each party answers, by name, is there in about two seconds at most."""
+        with self._lock:
+            if self._asked is not None and not self._asked.done():
+                return self._asked
+            asked = self._asked = Future()
+        answers: dict[str, bool] = {}
+        if not self._heartbeats:
+            asked.set_result(answers)
+        for name, heartbeat in self._heartbeats.items():
+            # About no session: what it says is no matter, only that it says something.
+            heartbeat.ask("", _SECONDS, partial(self._note, asked, answers, name))
+        return asked
+
+    def _note(self, asked: "Future[dict[str, bool]]", answers: dict[str, bool], name: str, answer: Answer) -> None:
+        with self._lock:
+            answers[name] = answer not in _ABSENT
+            is_complete = len(answers) == len(self._heartbeats)
+        if is_complete:
+            asked.set_result(answers)
 
 
 @dataclass(frozen=True)

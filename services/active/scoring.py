@@ -1,8 +1,8 @@
 """Scores of aligned records: every party's share goes to the coordinator, which answers the active party."""
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Executor, Future, wait
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
@@ -11,13 +11,21 @@ from typing import Protocol
 import numpy as np
 
 from services.active.interfaces import PassiveParty
-from services.active.waiting import first_failure
 from services.common.agreement import Agreement
 from services.common.limits import PREDICTION_ROWS
 from services.common.scores import check_confidence_scores
 from services.network.deadlines import carrying_the_deadline
 from services.party.context import Coordinator
 from vfl.arrays import FloatArray, IntArray
+
+
+def first_failure(futures: Iterable[Future[None]]) -> None:
+    """Wait for all, or for the first that fails: its error is raised, and nobody waits for the others."""
+    futures = list(futures)
+    wait(futures, return_when=FIRST_EXCEPTION)
+    for future in futures:
+        if future.done():
+            future.result()
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,17 +12,17 @@ from services.active import servicer
 from services.active.interfaces import EpochOutcome
 from services.active.party import ActiveParty
 from services.active.passive_link import PassiveLink
-from services.adversary.knowledge import Beforehand
+from services.adversary.knowledge import PriorKnowledge
 from services.adversary.load import load_attacks
 from services.adversary.predictions import AttackHost
 from services.adversary.prior_knowledge import read_moments
 from services.adversary.training import TrainingAdversary
 from services.common.agreement import TrainingPlan
-from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.errors import is_expected, log_unexpected
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.common.state_folder import open_state, secret_of
+from services.network.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.network.health import Held
 from services.network.health_link import HealthLink
 from services.party.context import PartyContext
@@ -71,10 +71,10 @@ def train_unasked(party: ActiveParty, plan: TrainingPlan, await_others: Callable
             log_unexpected(error)
 
 
-def known_beforehand(settings: Settings) -> Beforehand:
+def known_beforehand(settings: Settings) -> PriorKnowledge:
     """What the settings let this party's adversary know before any session; raises ValueError for a broken file."""
     table, moments = settings.auxiliary, settings.prior_knowledge
-    return Beforehand(
+    return PriorKnowledge(
         load_table(table, id_column=settings.id_column, label_column=None, limits=settings.table_limits)
         if table
         else None,
@@ -88,7 +88,7 @@ def run(settings: Settings) -> None:
     transport = make_transport(settings, Role.ACTIVE)
     name = transport.identity.name
     on_predictions, in_training = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
-    data = load_party_data(settings, with_bias=not settings.installed_model)
+    data = load_party_data(settings, with_bias=settings.model is None)
     state = open_state(settings.state_dir, transport.identity)
     timeout = settings.step_timeout
     record = RunRecord(settings.run_dir, name, transport.meter)
@@ -108,7 +108,7 @@ def run(settings: Settings) -> None:
             executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
             adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost, arithmetic),
             defences=PartyDefences.of(settings, Role.ACTIVE, secret_of(state)),
-            pulses={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
+            heartbeats={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
             state=state,
             cores=cores,
         ),

@@ -14,7 +14,7 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role
 from services.common.limits import ID_BYTES, PREDICTION_ROWS
-from services.common.transport import Permissions
+from services.network.transport import Permissions
 from vfl.learning.score_quality import ScoreQuality
 
 _SERVICE = active_pb2.DESCRIPTOR.services_by_name["Active"]
@@ -78,7 +78,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
         """Tell the stage, how far the job is, what the model is worth, and who is there: all of it this party's own."""
         party = self._party
         # The others are asked both questions at once.
-        present = None if request.quick else party.presence.ask()
+        present = None if request.quick else party.reachability.ask()
         obstacle = "" if request.quick else party.obstacle()
         return active_pb2.StatusReply(
             stage=party.stage,

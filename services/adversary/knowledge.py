@@ -1,25 +1,28 @@
 """What an active party's adversary knows of one session: views of predictions are made of this and of nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import attacks
-from attacks.undone import Undone
+from attacks.adaptive import UndistortedView
 from services.adversary.declared import disclosure, score_channels
+from services.common.agreement import Agreement
+from services.common.errors import InvalidMessage, one_line
 from services.party.party_model import PartyModel
 from vfl.arrays import FloatArray, IntArray
 from vfl.channels import ParameterChannel, ScoreChannel
 from vfl.data import Table
-from vfl.learning import class_rows
+from vfl.learning import LinearPart, Part
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
 
 
 @dataclass(frozen=True, eq=False)
-class Beforehand:
+class PriorKnowledge:
     """What the active party's adversary knows before any session. Nothing of it is part of honest training.
 
     Attributes:
@@ -45,7 +48,7 @@ class Knowledge:
     """
 
     model: PartyModel
-    disclosed: tuple[DenseNetwork, ...] | None
+    disclosed: tuple[Part, ...] | None
     auxiliary: attacks.AuxiliaryRows | None = None
     auxiliary_rows: IntArray | None = None
     moments: attacks.PassiveMoments | None = None
@@ -66,7 +69,7 @@ class Knowledge:
         """Whether anything stands between the model and what this party sees of it."""
         return bool(self.channel) or self.disclosure is not None
 
-    def undone_names(self, undone: Undone) -> list[str]:
+    def undone_names(self, undone: UndistortedView) -> list[str]:
         """Names of the defences that were taken off a view of this session."""
         agreement = self.model.agreement
         of_scores = agreement.score_defences[len(agreement.score_defences) - undone.channels :]
@@ -83,7 +86,7 @@ class Knowledge:
     def own_features(self, rows: IntArray) -> FloatArray:
         """This party's features of these rows, without the bias that training adds."""
         features = self.model.features_of(rows)
-        return features if self.model.agreement.plan.installed_model else features[:, :-1]
+        return features[:, :-1] if self.model.agreement.plan.family.spec.trains else features
 
     def view(self, rows: IntArray, scores: FloatArray) -> attacks.PredictionView:
         """The view of predictions of ``rows``, (n, classes) scores.
@@ -115,17 +118,40 @@ class Knowledge:
     def _parameters(self) -> dict[str, Any]:
         """The parts of the model that this party knows, as a view has them."""
         pieces: dict[str, Any] = {}
-        own, others = self.model.parameters, self.disclosed
-        if own.is_linear and not self.model.agreement.plan.installed_model:
-            rows_by_class = class_rows(own.weights[0])
-            pieces["weights_active"], pieces["bias"] = rows_by_class[:, :-1], rows_by_class[:, -1]
-        elif own.is_linear:
-            pieces["weights_active"] = class_rows(own.weights[0])
-        else:
+        own, others = self.model.part, self.disclosed
+        rows = own.class_rows
+        if isinstance(own, LinearPart):
+            pieces["weights_active"], pieces["bias"] = own.class_rows[:, :-1], own.class_rows[:, -1]
+        elif rows is not None:
+            pieces["weights_active"] = rows
+        elif isinstance(own, DenseNetwork):
             pieces["network_active"] = own
-        if others is not None and all(part.is_linear for part in (own, *others)):
-            pieces["weights_passive"] = np.hstack([class_rows(part.weights[0]) for part in others])
-            pieces.setdefault("bias", sum((part.biases[0] for part in others), own.biases[0]))
-        elif others is not None and len(others) == 1:
+        if others is None:
+            return pieces
+        disclosed = [part.class_rows for part in others]
+        if rows is not None and all(one is not None for one in disclosed):
+            pieces["weights_passive"] = np.hstack([one for one in disclosed if one is not None])
+            biases = [part.biases[0] for part in (own, *others) if isinstance(part, DenseNetwork)]
+            pieces.setdefault("bias", sum(biases[1:], start=biases[0]) if biases else np.zeros(len(rows)))
+        elif isinstance(own, DenseNetwork) and len(others) == 1 and isinstance(others[0], DenseNetwork):
             pieces["network"] = VerticalNetwork(own, others[0])
         return pieces
+
+
+def disclosed_parts(
+    shown: Mapping[str, Mapping[str, NDArray[Any]] | None], agreement: Agreement
+) -> tuple[Part, ...] | None:
+    """What all passive parties disclose, as the session's learner reads it; None where one discloses nothing.
+
+    Raises:
+        InvalidMessage: for arrays that are no part.
+    """
+    parts: list[Part] = []
+    for party, arrays in shown.items():
+        if arrays is None:
+            return None
+        try:
+            parts.append(agreement.plan.family.spec.part.of(arrays))
+        except ValueError as error:
+            raise InvalidMessage(f"{party} discloses no model: {one_line(str(error))}") from error
+    return tuple(parts)

@@ -15,16 +15,17 @@ from attacks import Json, TrainingResult, TrainingView
 from attacks.training import HonestFactory, ReplacingAttack, SessionTerms, TrainingAttack, listens, replaces_messages
 from attacks.training_views import Equations, OwnStep
 from services.adversary.ciphers import RecordingCipher, Transcript
-from services.adversary.watching import TellsAttack, nobody_watches
 from services.common.agreement import Agreement
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, TrainingAttackOutcome
+from services.party.context import TellsAttack, nobody_watches
 from services.party.party_training import PartyTraining
 from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
 from services.protocol1.cipher import Cipher, PaillierCipher, make_cipher
 from services.protocol1.formats import CipherFormats
 from vfl.arrays import FloatArray, IntArray
+from vfl.crypto.ciphers import Paillier
 from vfl.learning import BatchSchedule, split_rows
 
 _log = logging.getLogger(__name__)
@@ -81,7 +82,12 @@ class TrainingAdversary:
         self._conclude, self._refused = {}, {}
         cipher: Cipher | None = None
         for one, attack in self._mounted.items():
-            if replaces_messages(attack):
+            if not attack.spec.is_on(agreement.plan.learner):
+                self._refused[one] = ValueError(
+                    f"{one} is on sessions of {' and '.join(attack.spec.learners)}, and this one trains "
+                    f"{agreement.plan.learner}."
+                )
+            elif replaces_messages(attack):
                 try:
                     honest = partial(messages_by, self._arithmetic, agreement, name)
                     cipher, self._conclude[one] = _replaced(one, attack, agreement, name, honest)
@@ -138,6 +144,7 @@ class TrainingAdversary:
                     facts=found,
                     status=status,
                     reason=reason,
+                    conduct=self._mounted[name].spec.conduct,
                     seconds=time.perf_counter() - start,
                 )
             )
@@ -160,7 +167,7 @@ class TrainingAdversary:
 
     def _view(self, training: PartyTraining) -> TrainingView:
         agreement, plan, model = training.agreement, training.agreement.plan, training.model
-        step_size = 0.0 if plan.cipher == "plain" else 2.0**-plan.residual_fraction_bits
+        step_size = plan.encryption.residual_step
         batches = _batches(agreement)
         is_active = self._name == agreement.active.name
         rows = np.arange(agreement.active.aligned_rows)
@@ -178,12 +185,10 @@ class TrainingAdversary:
             ),
             peer_features={peer.name: peer.feature_count for peer in agreement.peers_of(self._name)},
             label_party=None if is_active else agreement.active.name,
-            learning_rate=plan.learning_rate,
+            learner=plan.family,
             classes=agreement.classes,
             batch_size=plan.batch_size,
-            initialisation=plan.initialisation,
             labels=model.labels_of(rows) if is_active else None,
-            l2=plan.l2,
             share_step=step_size,
             steps_per_epoch=training.schedule.steps_per_epoch,
         )
@@ -210,8 +215,8 @@ def _replaced(
     name: str, attack: ReplacingAttack, agreement: Agreement, party: str, honest: HonestFactory
 ) -> tuple[Cipher, Callable[[TrainingView], TrainingResult]]:
     """The cipher that sends an attack's messages, and what gives its result. Raises what the attack raises."""
-    if agreement.plan.cipher != "paillier":
-        raise ValueError(f"{name} needs ciphertexts: cipher=paillier.")
+    if not isinstance(agreement.plan.encryption, Paillier):
+        raise ValueError(f"{name} needs ciphertexts: cipher={Paillier.name}.")
     messages = attack.messages(_terms(agreement, party), honest)
     return PaillierCipher(agreement, party, messages), messages.result
 

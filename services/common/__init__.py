@@ -1,1 +1,1 @@
-"""What every service shares: settings, agreement, limits, transport, certificates, errors, run folder, state."""
+"""What every service shares: settings, agreement, limits, certificates, errors, run folder, state."""

@@ -1,58 +1,66 @@
 """The public terms of a session as immutable values, their checks, and their place on the wire."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from protos.v1 import common_pb2
 from services.common import limits
-from services.common.announced import AnnouncedDefence, check_announced
+from services.common.announced import AnnouncedDefence, check_announced, options_in
 from services.common.errors import InvalidMessage, one_line
 from services.common.identity import Role, role_of
+from vfl.crypto import ciphers
+from vfl.crypto.ciphers import Cipher, Paillier
 from vfl.crypto.widths import ColumnWidths
-from vfl.learning import INITIALISATIONS, RowCounts, count_rows, residual_columns
+from vfl.learning import Learner, RowCounts, count_rows
+from vfl.learning import registry as learners
+from vfl.plugin_options import described as _term
+from vfl.plugin_options import expected_of
+from vfl.plugin_options import from_to as _from_to
 
-CIPHERS = {"paillier": common_pb2.CIPHER_PAILLIER, "plain": common_pb2.CIPHER_PLAIN}
-_CIPHER_NAMES = {value: name for name, value in CIPHERS.items()}
+PROTOCOLS = ("hu",)
+# What a plan names, with options of its own.
+_PLUGINS = ("cipher", "learner")
+# Options of ciphers that are terms of their own, as they are settings.
+_OF_CIPHERS = Paillier.__dataclass_fields__
 
 
-def _term(default: Any, description: str, holds: Callable[[Any], bool] | None = None, expected: str = "") -> Any:
-    """A field of the plan: its default, what it means, and which values can work, as a test and in words."""
-    return field(default=default, metadata={"description": description, "holds": holds, "expected": expected})
+def _of_ciphers(name: str) -> Any:
+    return field(default=_OF_CIPHERS[name].default, metadata=_OF_CIPHERS[name].metadata)
 
 
-def _from_to(least: int, most: int) -> tuple[Callable[[Any], bool], str]:
-    """Which whole numbers can work, as a test and in words."""
-    return lambda value: least <= value <= most, f"from {least} to {most}"
+def _options() -> Any:
+    """A field of a plugin's options. Not in the hash, which a dict has none of."""
+    return field(default_factory=dict, hash=False, metadata={"holds": None})
+
+
+def _all_options(plugin: Any) -> dict[str, Any]:
+    """Those of a loaded plugin, as JSON has them."""
+    options: dict[str, Any] = json.loads(
+        json.dumps({one.name: getattr(plugin, one.name) for one in fields(plugin) if one.init})
+    )
+    return options
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """The training that the active party proposes. protos/v1/common.proto explains each field."""
+    """The training that the active party proposes. protos/v1/common.proto explains each field.
+
+    Attributes:
+        cipher_options: those of the cipher that aren't terms of their own; empty for ours.
+        learner_options: all of the learner's.
+    """
 
     epochs: int = _term(60, "Passes over the training rows.", *_from_to(1, limits.EPOCHS))
     batch_size: int = _term(
         0,
         "Records per step, at most: an epoch's steps share them evenly. 0: follows the table's size.",
         *_from_to(0, limits.BATCH_SIZE),
-    )
-    learning_rate: float = _term(
-        0.5,
-        "Constant step size.",
-        lambda value: 0 < value <= limits.LEARNING_RATE,
-        f"a positive number up to {limits.LEARNING_RATE:g}",
-    )
-    l2: float = _term(
-        0.0,
-        "Weight of the squared norm; spares the bias.",
-        lambda value: 0 <= value <= limits.LEARNING_RATE,
-        f"from 0 to {limits.LEARNING_RATE:g}",
-    )
-    initialisation: str = _term(
-        "xavier",
-        "Of the weights. zero shows the first batch's labels to who solves for them.",
-        lambda value: value in INITIALISATIONS,
-        f"one of {', '.join(INITIALISATIONS)}",
     )
     validation_fraction: float = _term(0.1, "Of the aligned records.", lambda value: 0 <= value < 1, "in [0, 1)")
     test_fraction: float = _term(0.2, "Of the aligned records.", lambda value: 0 <= value < 1, "in [0, 1)")
@@ -64,56 +72,83 @@ class TrainingPlan:
     seed: int = _term(
         1, "Public: batch schedule and row split.", lambda value: 0 <= value < 2**64, "from 0 to 2^64 - 1"
     )
-    cipher: str = _term(
-        "paillier",
-        "plain: INSECURE, no encryption.",
-        lambda value: value in CIPHERS,
-        f"one of {', '.join(CIPHERS)}",
+    cipher: str = _term(ciphers.ENCRYPTED, "paillier, or plain: INSECURE, no encryption.")
+    packing: bool = _of_ciphers("packing")
+    key_bits: int = _of_ciphers("key_bits")
+    feature_fraction_bits: int = _of_ciphers("feature_fraction_bits")
+    residual_fraction_bits: int = _of_ciphers("residual_fraction_bits")
+    residual_integer_bits: int = _of_ciphers("residual_integer_bits")
+    rerandomise: bool = _of_ciphers("rerandomise")
+    cipher_options: Mapping[str, Any] = _options()
+    protocol: str = _term(
+        "hu", "How sums are asked for.", lambda value: value in PROTOCOLS, f"one of {', '.join(PROTOCOLS)}"
     )
-    packing: bool = _term(
-        True,
-        "As many values per plaintext as are fast and tell nothing. off: one, the paper's protocol to the letter.",
-    )
-    key_bits: int = _term(
-        2048,
-        "Size of the Paillier modulus.",
-        lambda value: 256 <= value <= limits.KEY_BITS and value % 8 == 0,
-        f"a multiple of 8 from 256 to {limits.KEY_BITS}",
-    )
-    feature_fraction_bits: int = _term(
-        16,
-        "Fixed point of features; a multiple of 4.",
-        lambda value: value in range(4, 33, 4),
-        "a multiple of 4 from 4 to 32",
-    )
-    residual_fraction_bits: int = _term(
-        32,
-        "Fixed point of residuals; a multiple of 4.",
-        lambda value: value in range(8, 49, 4),
-        "a multiple of 4 from 8 to 48",
-    )
-    residual_integer_bits: int = _term(
-        7, "Residuals stay below 2 to this power.", lambda value: 1 <= value <= 14, "from 1 to 14"
-    )
-    installed_model: bool = _term(False, "Whether each party brings its part of a model; nothing is trained.")
-    rerandomise: bool = _term(True, "off: INSECURE, answers keep the key holder's randomness.")
+    learner: str = _term("linear", "What is trained.")
+    learner_options: Mapping[str, Any] = _options()
+
+    def __post_init__(self) -> None:
+        with suppress(ValueError, TypeError):  # ``check`` says why
+            object.__setattr__(self, "learner_options", _all_options(self.family))
+            further = {name: value for name, value in _all_options(self.encryption).items() if name not in _OF_CIPHERS}
+            object.__setattr__(self, "cipher_options", further)
+
+    @cached_property
+    def family(self) -> Learner:
+        """The learner that the plan names, with its options.
+
+        Raises:
+            ValueError: for a name that no learner has, with the known ones, and for options that it doesn't take.
+        """
+        return learners.load(self.learner, **self.learner_options)
+
+    @cached_property
+    def encryption(self) -> Cipher:
+        """The cipher that the plan names, with its options; raises ValueError as ``family``."""
+        if twice := [name for name in self.cipher_options if name in _OF_CIPHERS]:
+            raise ValueError(f"cipher_options names {twice[0]}, which is a setting of its own: set that.")
+        return ciphers.load(self.cipher, **_own_terms(self.cipher, vars(self)), **self.cipher_options)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether only key holders can read what travels in training."""
+        return self.encryption.spec.is_encrypted
+
+    def encrypted(self) -> "TrainingPlan":
+        """This plan, or the same under the default cipher where it is in the clear."""
+        return self if self.is_encrypted else self.changed(cipher=ciphers.ENCRYPTED)
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """Every term by its name, the learner's options among them."""
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "learner_options"}
+        return {**own, **self.learner_options}
+
+    def changed(self, **changes: Any) -> "TrainingPlan":
+        """The plan with other terms; an option of its learner, or of the one that is named, goes by its own name."""
+        own = {name: value for name, value in changes.items() if name in TrainingPlan.__dataclass_fields__}
+        options = {name: value for name, value in changes.items() if name not in own}
+        renamed = [plugin for plugin in _PLUGINS if own.get(plugin, getattr(self, plugin)) != getattr(self, plugin)]
+        kept = {"learner_options": self.learner_options, **{f"{plugin}_options": {} for plugin in renamed}}
+        return replace(self, **{**kept, "learner_options": {**kept["learner_options"], **options}, **own})
 
     @classmethod
     def what_is_expected_of(cls, name: str, value: Any) -> str:
         """Which values of one field can work, in words. Empty when this one can."""
-        facts = cls.__dataclass_fields__[name].metadata
-        return "" if facts["holds"] is None or facts["holds"](value) else str(facts["expected"])
+        return expected_of(cls.__dataclass_fields__[name], value)
 
     def check(self) -> None:
         """Raises InvalidMessage with a sentence about the first field that cannot work."""
+        try:
+            _, forwards = self.encryption, self.family.spec.forwards
+            json.dumps([self.cipher_options, self.learner_options])
+        except (ValueError, TypeError) as error:
+            raise InvalidMessage(one_line(str(error))) from error
+        if forwards:
+            raise InvalidMessage(f"The learner {self.learner} forwards a layer: protocol={self.protocol} carries none.")
         for one in fields(self):
             value = getattr(self, one.name)
             if expected := self.what_is_expected_of(one.name, value):
                 raise InvalidMessage(f"Expected {one.name} to be {expected}, got {one_line(repr(value))}.")
-        if self.residual_fraction_bits + self.residual_integer_bits > 52:
-            raise InvalidMessage(
-                "residual_fraction_bits + residual_integer_bits must be at most 52: lower one of them."
-            )
         if self.validation_fraction + self.test_fraction >= 1:
             raise InvalidMessage("validation_fraction + test_fraction must leave rows to train on: make them smaller.")
         if self.patience > 0 and self.validation_fraction == 0:
@@ -121,16 +156,50 @@ class TrainingPlan:
 
     def to_message(self) -> common_pb2.TrainingPlan:
         """Write the plan as a message."""
-        return common_pb2.TrainingPlan(**{**asdict(self), "cipher": CIPHERS[self.cipher]})
+        terms = {name: value for name, value in asdict(self).items() if name not in _OF_CIPHERS}
+        terms["cipher_options"] |= _own_terms(self.cipher, vars(self))
+        for plugin in _PLUGINS:
+            terms[f"{plugin}_options"] = json.dumps(terms[f"{plugin}_options"], sort_keys=True)
+        return common_pb2.TrainingPlan(**terms)
 
     @classmethod
     def from_message(cls, message: common_pb2.TrainingPlan) -> "TrainingPlan":
         """Read and check a plan; raises InvalidMessage."""
-        values: dict[str, Any] = {name: getattr(message, name) for name in cls.__dataclass_fields__}
-        values["cipher"] = _CIPHER_NAMES.get(message.cipher, "unspecified")
+        values = {name: getattr(message, name) for name in cls.__dataclass_fields__.keys() - _OF_CIPHERS}
+        for plugin in _PLUGINS:
+            if not (name := values[plugin]):
+                raise InvalidMessage(
+                    f"The plan names no {plugin}: whoever proposes it runs an older version of Plumbline."
+                    " Run one version everywhere."
+                )
+            limits.check_name(name)
+            values[f"{plugin}_options"] = options_in(values[f"{plugin}_options"], name)
+        with suppress(ValueError):  # ``check`` says that nobody knows it
+            own = _own_terms(message.cipher, values["cipher_options"])
+            further = {name: value for name, value in values["cipher_options"].items() if name not in own}
+            values |= {**own, "cipher_options": further}
         plan = cls(**values)
         plan.check()
         return plan
+
+
+def _own_terms(cipher: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those options of a cipher that are terms of their own; raises ValueError for an unknown one."""
+    return {name: options[name] for name in ciphers.option_names(cipher) if name in options and name in _OF_CIPHERS}
+
+
+def plan_content(content: Any) -> Any:
+    """A plan as JSON stores it, its learner's options beside the other keys, as ``TrainingPlan`` has it.
+
+    Before plans named a learner, ``installed_model`` said that nothing is trained.
+    """
+    if not isinstance(content, dict) or "learner_options" in content:
+        return content
+    own = {key: content[key] for key in content if key in TrainingPlan.__dataclass_fields__}
+    options = {key: content[key] for key in content if key not in own}
+    if options.pop("installed_model", False):
+        return {**own, "learner": "installed"}
+    return {**own, "learner_options": options}
 
 
 @dataclass(frozen=True)
@@ -213,7 +282,7 @@ class Agreement:
     """
 
     session_id: str
-    plan: TrainingPlan
+    plan: Annotated[TrainingPlan, BeforeValidator(plan_content)]
     classes: int
     parties: tuple[PartyDescription, ...]
     score_defences: tuple[str, ...] = ()
@@ -256,8 +325,8 @@ class Agreement:
 
     @property
     def residual_columns(self) -> int:
-        """Columns of the residual."""
-        return residual_columns(self.classes)
+        """Columns of what is sent in a step, as the learner says: shares of the residual, for most."""
+        return self.plan.family.columns(self.classes)
 
     @property
     def row_counts(self) -> RowCounts:

@@ -53,20 +53,11 @@ class AnnouncedDefence:
         limits.check_count(self.withheld, limits.OPTIONS, "withheld options of a defence")
         for option in self.withheld:
             limits.check_name(option)
-        limits.check_count(len(self.options.encode()), limits.OPTIONS_BYTES, f"bytes of the options of {self.name}")
         self.values()
 
     def values(self) -> dict[str, Any]:
         """The options; raises InvalidMessage for a text that isn't the JSON of an object of finite numbers."""
-        try:
-            found = json.loads(self.options, parse_constant=_refuse_constant, parse_float=_finite)
-        except (ValueError, RecursionError) as error:
-            raise InvalidMessage(f"The options of {self.name} are no JSON that can be read.") from error
-        if not isinstance(found, dict):
-            raise InvalidMessage(f"The options of {self.name} are no JSON object.")
-        if _is_deeper(found, _DEEPEST_OPTIONS):
-            raise InvalidMessage(f"The options of {self.name} lie too deep within each other.")
-        return found
+        return options_in(self.options, self.name)
 
     @classmethod
     def from_message(cls, message: common_pb2.AnnouncedDefence) -> "AnnouncedDefence":
@@ -79,6 +70,24 @@ class AnnouncedDefence:
     def to_message(self) -> common_pb2.AnnouncedDefence:
         """Write it as a message."""
         return common_pb2.AnnouncedDefence(**asdict(self))
+
+
+def options_in(text: str, name: str) -> dict[str, Any]:
+    """What another process says of the options of a plugin of this name.
+
+    Raises:
+        InvalidMessage: for a text that is too long, or isn't the JSON of an object of finite numbers.
+    """
+    limits.check_count(len(text.encode()), limits.OPTIONS_BYTES, f"bytes of the options of {name}")
+    try:
+        found = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise InvalidMessage(f"The options of {name} are no JSON that can be read.") from error
+    if not isinstance(found, dict):
+        raise InvalidMessage(f"The options of {name} are no JSON object.")
+    if _is_deeper(found, _DEEPEST_OPTIONS):
+        raise InvalidMessage(f"The options of {name} lie too deep within each other.")
+    return found
 
 
 def check_announced(announced: Sequence[AnnouncedDefence], most: int, what: str) -> None:

@@ -11,9 +11,6 @@ from services.common.errors import InvalidMessage
 from vfl.data.id_array import MOST_ID_BYTES
 from vfl.data.psi import MOST_IDS
 
-# 8,192 bits take 25 s to generate and 300 MB of tables per session, 4,096 bits 1.5 s and 100 MB; 3,072 are as strong
-# as AES-128.
-KEY_BITS = 4_096
 # The scores of PREDICTION_ROWS records still fit one message of 4 MiB.
 CLASSES = 100
 # Rows per prediction request.
@@ -31,8 +28,6 @@ EPOCHS = 10_000
 BATCH_SIZE = 1 << 20
 # Of a session: each leaves a record of some 500 bytes in every party.
 STEPS = 1_000_000
-# Beyond it every training diverges in its first step, whatever the data.
-LEARNING_RATE = 1e9
 # All epochs' weights of one party stay in memory until one is kept.
 KEPT_WEIGHTS_BYTES = 256 << 20
 # One step's ciphertexts from one party to another; a party holds up to four such vectors per peer.
@@ -44,11 +39,11 @@ NAME_LETTERS = 64
 # Defences that a coordinator, or a passive party, announces.
 SCORE_DEFENCES = 32
 DISCLOSURE_DEFENCES = 32
-# Bytes of the JSON of one defence's options, and how many options may be withheld: ours have a few numbers and words.
+# Bytes of the JSON of one plugin's options, and how many options may be withheld: ours have a few numbers and words.
 OPTIONS_BYTES = 4_096
 OPTIONS = 32
-# Layers of a disclosed model; their sizes are bounded by one message.
-LAYERS = 32
+# Arrays of a disclosed part of a model; their sizes are bounded by one message.
+PART_ARRAYS = 65
 # Of a share of a logit, a Gram matrix's entry, and a disclosed weight: the square of the sum of all parties' shares is
 # still a finite number.
 LARGEST_SHARE = 1e150

@@ -32,7 +32,7 @@ class RunFolderError(ValueError):
 
 
 @dataclass(frozen=True)
-class Holds:
+class ArraySpec:
     """What an array of a file may hold.
 
     Attributes:
@@ -167,8 +167,12 @@ def read_arrays(path: Path, missing: str = AGAIN) -> dict[str, NDArray[Any]]:
 
 
 def arrays_as(kind: type[T], path: Path, missing: str = AGAIN) -> T:
-    """Read an .npz file as a dataclass whose fields say what each ``Holds``. Raises RunFolderError."""
-    arrays = read_arrays(path, missing)
+    """Read an .npz file as a dataclass whose fields each have an ``ArraySpec``. Raises RunFolderError."""
+    return fields_of(kind, read_arrays(path, missing), path)
+
+
+def fields_of(kind: type[T], arrays: Mapping[str, NDArray[Any]], path: Path) -> T:
+    """A file's arrays as a dataclass whose fields each have an ``ArraySpec``. Raises RunFolderError."""
     names = {one.name: one.default for one in fields(kind)}  # type: ignore[arg-type]
     if lacking := [name for name, default in names.items() if default is MISSING and name not in arrays]:
         raise RunFolderError(f"{path} is broken: it lacks the array {' and '.join(lacking)}. {AGAIN}")
@@ -178,7 +182,7 @@ def arrays_as(kind: type[T], path: Path, missing: str = AGAIN) -> T:
     return kind(**held)
 
 
-def check_arrays(arrays: Mapping[str, NDArray[Any]], holds: Mapping[str, Holds], path: Path) -> None:
+def check_arrays(arrays: Mapping[str, NDArray[Any]], holds: Mapping[str, ArraySpec], path: Path) -> None:
     """Raise RunFolderError for the first array that isn't what it should hold."""
     lengths: dict[str, int] = {}
     for name, array in arrays.items():
@@ -186,7 +190,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], holds: Mapping[str, Holds],
             raise RunFolderError(f"{path} is broken: its array {escaped(name, _MOST_SAID)} {fault}. {AGAIN}")
 
 
-def _holds(hint: Any) -> Holds:
+def _holds(hint: Any) -> ArraySpec:
     """The declaration beside a field's type, behind ``| None`` or not."""
     inner = [hint, *getattr(hint, "__args__", ())]
-    return next(one for of in inner for one in getattr(of, "__metadata__", ()) if isinstance(one, Holds))
+    return next(one for of in inner for one in getattr(of, "__metadata__", ()) if isinstance(one, ArraySpec))

@@ -14,16 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.recovered_values import ROWS_OF, VALUES_OF
+from services.common.agreement import Agreement
 from services.common.durable import write_durably
 from services.common.errors import FederationError, one_line
 from services.common.identity import Role
 from services.common.limits import ALIGNED_ROWS
 from services.common.run_files import (
     AGAIN,
-    Holds,
+    ArraySpec,
     RunFolderError,
     arrays_as,
     check_arrays,
+    fields_of,
     parsed,
     read_arrays,
     read_json,
@@ -31,6 +33,7 @@ from services.common.run_files import (
 from services.common.run_records import (
     SCHEMA,
     DefencePrediction,
+    DeliveredScores,
     Estimates,
     FoundLabels,
     FoundValues,
@@ -53,11 +56,11 @@ _KNOWN_ROWS = "known: rows"
 _NO_RECORD = "its party writes it when training ends. See that party's log for why it did not."
 _NO_ARRAYS = "nobody asked for it, or its party stopped before. See that party's log."
 # What attacks' arrays hold; their values may be any, and none where there is no answer.
-_ROWS, _VALUES = Holds(kinds="iu", least=0, most=ALIGNED_ROWS), Holds(most=np.inf, gaps=True)
-_ESTIMATE = Holds("records features", most=np.inf, gaps=True)
+_ROWS, _VALUES = ArraySpec(kinds="iu", least=0, most=ALIGNED_ROWS), ArraySpec(most=np.inf, gaps=True)
+_ESTIMATE = ArraySpec("records features", most=np.inf, gaps=True)
 _OF_ESTIMATES = {
-    "rows": Holds("records", kinds="iu", least=0, most=ALIGNED_ROWS),
-    _KNOWN_ROWS: Holds("known", kinds="iu", least=0, most=ALIGNED_ROWS),
+    "rows": ArraySpec("records", kinds="iu", least=0, most=ALIGNED_ROWS),
+    _KNOWN_ROWS: ArraySpec("known", kinds="iu", least=0, most=ALIGNED_ROWS),
 }
 # What a disk must have room for at least: a record of a short session.
 _PROBED_BYTES = 64 << 10
@@ -125,16 +128,41 @@ class RunFolder:
     def _record_file(self, party: str) -> Path:
         return self._at(f"{party}.json")
 
-    def write_weights(self, party: str, weights: PartyWeights) -> None:
-        """Write ``<party>-weights.npz``."""
-        _write_arrays(self._weights_file(party), vars(weights))
+    def write_part(self, party: str, arrays: Mapping[str, NDArray[Any]], features: NDArray[np.str_]) -> None:
+        """Write ``<party>-weights.npz``: all that the party's part is made of, and the names of its features."""
+        _write_arrays(self._weights_file(party), {**arrays, "features": features})
 
     def weights(self, party: str) -> PartyWeights:
-        """Read ``<party>-weights.npz``."""
+        """Read ``<party>-weights.npz`` of a linear model."""
         return arrays_as(PartyWeights, self._weights_file(party), _NO_ARRAYS)
 
     def _weights_file(self, party: str) -> Path:
         return self._at(f"{party}-weights.npz")
+
+    def write_delivered_scores(self, party: str, tested: DeliveredScores) -> None:
+        """Write ``<party>-test-scores.npz``."""
+        _write_arrays(self._scores_file(party), vars(tested))
+
+    def delivered_scores(self, agreement: Agreement) -> DeliveredScores:
+        """Read ``<party>-test-scores.npz`` of the active party, or what older runs have in its record.
+
+        Empty where the session tested nothing.
+        """
+        party, classes = agreement.active.name, agreement.classes
+        path = self._scores_file(party)
+        if os.path.lexists(path):
+            tested = arrays_as(DeliveredScores, path)
+        else:
+            path = self._record_file(party)
+            tested = _scores_in(read_json(path, _NO_RECORD), classes, path)
+        if tested.scores.shape[1] != classes or (tested.labels >= classes).any():
+            raise RunFolderError(f"{path} is broken: its test records have other classes than the session's. {AGAIN}")
+        if (tested.rows >= agreement.active.aligned_rows).any():
+            raise RunFolderError(f"{path} is broken: it names test records beyond the aligned ones. {AGAIN}")
+        return tested
+
+    def _scores_file(self, party: str) -> Path:
+        return self._at(f"{party}-test-scores.npz")
 
     def write_features(self, party: str, features: PartyFeatures) -> None:
         """Write ``<party>-features.npz``."""
@@ -257,6 +285,17 @@ def _parsed(kind: type[T], content: Any, path: Path) -> T:
             "read it with the version that wrote it, or run it again."
         )
     return cast(T, parsed(kind, content, path))
+
+
+def _scores_in(record: Mapping[str, Any], classes: int, path: Path) -> DeliveredScores:
+    """The test scores that an older run's record holds; none of one that has a file for them, or tested nothing."""
+    if "test_rows" not in record:
+        return DeliveredScores(np.empty(0, np.int64), np.empty((0, classes)), np.empty(0, np.int64))
+    try:
+        arrays = {name: np.asarray(record.get(f"test_{name}")) for name in ("rows", "scores", "labels")}
+    except ValueError as error:
+        raise RunFolderError(f"{path} is broken: its test records aren't alike. {AGAIN}") from error
+    return fields_of(DeliveredScores, arrays, path)
 
 
 def _parsed_list(kind: type[T], path: Path) -> tuple[T, ...]:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from attacks import Level
+from attacks import Conduct, Level
 from services.common import limits
-from services.common.agreement import Agreement
-from services.common.run_files import Holds
+from services.common.agreement import Agreement, TrainingPlan
+from services.common.run_files import ArraySpec
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data.columns import FeatureKind
 from vfl.data.grids import WIDTHS
@@ -24,7 +24,7 @@ from vfl.data.grids import WIDTHS
 SCHEMA = 1
 # Parts of a training step, in their order: keys of a step's seconds.
 STAGES = ("encrypt", "wait", "product", "mask", "decrypt", "update")
-_NAMES = Holds("d", "U")
+_NAMES = ArraySpec("d", "U")
 # What an attack's status says.
 DONE: Final = "done"
 NOT_APPLICABLE: Final = "not applicable"
@@ -34,7 +34,6 @@ AttackStatus = Literal["done", "not applicable", "failed"]
 # Of what a file says: no count is negative or beyond 64 bits, and no duration endless.
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Score = Annotated[float, Field(allow_inf_nan=False)]
 _Label = Annotated[str, Field(min_length=1, max_length=1_000, pattern=r"^[^/\\\x00]*$")]
 
 
@@ -133,9 +132,6 @@ class PartyRecord:
         epochs: every epoch in order; the active party's.
         kept_epoch: number of the epoch whose weights were kept; the active party's.
         validation_rows: number of validation rows; the active party's.
-        test_rows: test records, (n,), as rows of the common order; the active party's.
-        test_scores: their confidence scores, (n, classes), as delivered.
-        test_labels: their classes, (n,), as indices into ``class_names``.
         bytes_by_message: bytes that this party sent and received, by call and message, as serialised.
         peak_memory_bytes: largest resident size of the process.
     """
@@ -157,29 +153,18 @@ class PartyRecord:
     epochs: tuple[EpochRecord, ...] | None = None
     kept_epoch: Count | None = None
     validation_rows: Count | None = None
-    test_rows: tuple[Count, ...] | None = None
-    test_scores: tuple[tuple[_Score, ...], ...] | None = None
-    test_labels: tuple[Count, ...] | None = None
     bytes_by_message: dict[str, Count]
     peak_memory_bytes: Count
 
     def check(self) -> None:
-        """Raises ValueError, a sentence, where terms can't be or what is said of test records contradicts itself."""
+        """Raises ValueError, a sentence, where terms can't be or what is said contradicts them."""
         if self.agreement is None:
             return
         self.agreement.check_all()
         if self.agreement.plan.batch_size == 0:
             raise ValueError("Its session has no batch size.")
-        rows, classes = self.agreement.active.aligned_rows, self.agreement.classes
-        labels, scores = self.test_labels or (), self.test_scores or ()
-        if not len(labels) == len(scores) == len(self.test_rows or ()):
-            raise ValueError("It has other numbers of test records, of their scores and of their labels.")
-        if any(len(one) != classes for one in scores) or any(one >= classes for one in labels):
-            raise ValueError(f"Its test records have other classes than the session's {classes}.")
-        if any(one >= rows for one in self.test_rows or ()):
-            raise ValueError(f"It names test records beyond the {rows} aligned ones.")
-        if self.class_names is not None and len(self.class_names) != classes:
-            raise ValueError(f"It names {len(self.class_names)} classes, and the session has {classes}.")
+        if self.class_names is not None and len(self.class_names) != self.agreement.classes:
+            raise ValueError(f"It names {len(self.class_names)} classes, and the session has {self.agreement.classes}.")
         if self.kept_epoch and self.kept_epoch >= len(self.epochs or ()):
             raise ValueError("It kept an epoch that wasn't trained.")
 
@@ -234,6 +219,7 @@ class TrainingAttackOutcome:
         facts: the attack's own numbers. Inline.
         reason: why it is not done, or found less than it might; a sentence.
         status: ``done``, ``not applicable`` or ``failed``.
+        conduct: ``listens`` or ``replaces_messages``; absent from older runs.
         seconds: duration.
     """
 
@@ -244,6 +230,7 @@ class TrainingAttackOutcome:
     facts: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
     status: AttackStatus
+    conduct: Conduct | None = None
     seconds: Seconds
 
     @property
@@ -261,8 +248,23 @@ class PartyWeights:
         features: (d,) names of the features; the active party's bias is the last.
     """
 
-    weights: Annotated[FloatArray, Holds("d columns")]
+    weights: Annotated[FloatArray, ArraySpec("d columns")]
     features: Annotated[NDArray[np.str_], _NAMES]
+
+
+@dataclass(frozen=True, eq=False)
+class DeliveredScores:
+    """``<party>-test-scores.npz``: the active party's test records, as the coordinator scored them.
+
+    Attributes:
+        rows: (n,) of the common order.
+        scores: (n, classes) confidence scores, as delivered.
+        labels: (n,) classes, as indices into ``class_names``.
+    """
+
+    rows: Annotated[IntArray, ArraySpec("n", "iu", 0, limits.ALIGNED_ROWS)]
+    scores: Annotated[FloatArray, ArraySpec("n classes")]
+    labels: Annotated[IntArray, ArraySpec("n", "iu", 0, limits.CLASSES)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,15 +283,15 @@ class PartyFeatures:
         steps: (d,) float64: each feature is a whole number times its step; likewise.
     """
 
-    features: Annotated[FloatArray, Holds("n d", most=2.0**limits.FEATURE_INTEGER_BITS)]
+    features: Annotated[FloatArray, ArraySpec("n d", most=2.0**limits.FEATURE_INTEGER_BITS)]
     names: Annotated[NDArray[np.str_], _NAMES]
-    labels: Annotated[IntArray, Holds("n", "iu", 0, limits.CLASSES)] | None = None
+    labels: Annotated[IntArray, ArraySpec("n", "iu", 0, limits.CLASSES)] | None = None
     sources: Annotated[NDArray[np.str_], _NAMES] | None = None
-    kinds: Annotated[NDArray[np.str_], Holds("d", "U", words=get_args(FeatureKind))] | None = None
-    offsets: Annotated[FloatArray, Holds("d")] | None = None
-    scales: Annotated[FloatArray, Holds("d", gaps=True)] | None = None
-    widths: Annotated[NDArray[np.str_], Holds("d", "U", words=WIDTHS)] | None = None
-    steps: Annotated[FloatArray, Holds("d", gaps=True)] | None = None
+    kinds: Annotated[NDArray[np.str_], ArraySpec("d", "U", words=get_args(FeatureKind))] | None = None
+    offsets: Annotated[FloatArray, ArraySpec("d")] | None = None
+    scales: Annotated[FloatArray, ArraySpec("d", gaps=True)] | None = None
+    widths: Annotated[NDArray[np.str_], ArraySpec("d", "U", words=WIDTHS)] | None = None
+    steps: Annotated[FloatArray, ArraySpec("d", gaps=True)] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,11 +323,11 @@ class FoundLabels:
         guaranteed: (n,) whether the label is certain; absent where the attack doesn't say.
     """
 
-    labels: Annotated[IntArray, Holds("n", "iu", -1, limits.CLASSES)]
-    step_epoch: Annotated[IntArray, Holds("m", "iu", 0, limits.EPOCHS)]
-    step_rows: Annotated[IntArray, Holds("m", "iu", 0, limits.ALIGNED_ROWS)]
-    step_labels: Annotated[IntArray, Holds("m", "iu", -1, limits.CLASSES)]
-    guaranteed: Annotated[BoolArray, Holds("n", "b")] | None = None
+    labels: Annotated[IntArray, ArraySpec("n", "iu", -1, limits.CLASSES)]
+    step_epoch: Annotated[IntArray, ArraySpec("m", "iu", 0, limits.EPOCHS)]
+    step_rows: Annotated[IntArray, ArraySpec("m", "iu", 0, limits.ALIGNED_ROWS)]
+    step_labels: Annotated[IntArray, ArraySpec("m", "iu", -1, limits.CLASSES)]
+    guaranteed: Annotated[BoolArray, ArraySpec("n", "b")] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,7 +345,12 @@ class FoundValues:
 
 
 # A mapping whose entries stand beside the other keys of its record.
-INLINE: dict[type, str] = {StepRecord: "seconds", DefencePrediction: "facts", TrainingAttackOutcome: "facts"}
+INLINE: dict[type, str] = {
+    TrainingPlan: "learner_options",
+    StepRecord: "seconds",
+    DefencePrediction: "facts",
+    TrainingAttackOutcome: "facts",
+}
 
 
 def content_of(value: Any) -> Any:

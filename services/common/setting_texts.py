@@ -1,7 +1,7 @@
 """Settings as a person writes them into the environment, and back."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -14,6 +14,63 @@ def is_address(text: str, *, least_port: int) -> bool:
 def listed(text: str) -> list[str]:
     """List the names of a comma-separated text."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def listed_labels(text: str) -> list[str]:
+    """List the labels of a comma-separated text; a comma within brackets or quotes is part of a label."""
+    labels, depth, is_quoted = [""], 0, False
+    for character in text:
+        is_quoted ^= character == '"'
+        depth += 0 if is_quoted else (character in "([") - (character in ")]")
+        if character == "," and depth <= 0 and not is_quoted:
+            labels.append("")
+        else:
+            labels[-1] += character
+    return [label.strip() for label in labels if label.strip()]
+
+
+def attacks_labelled(labels: Iterable[str], options: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Read labels of attacks, such as ``gia(init=half, steps=50)``: their names, and the options of each.
+
+    Args:
+        labels: as reports print them; a name alone is an attack without options, and a name may stand in several.
+        options: by name, of attacks whose labels have none.
+
+    Raises:
+        ValueError: for a label that can't be read, and an attack with options in both places.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    for label in labels:
+        name, chosen = _read_label(label)
+        found.setdefault(name, []).append(chosen)
+    own = {name: chosen for name, chosen in found.items() if any(chosen)}
+    if twice := sorted(own.keys() & options.keys()):
+        raise ValueError(f"{twice[0]} has options behind its name and in attack_options: give them in one place.")
+    # Who names an attack twice without options is told so.
+    names = (name for name, chosen in found.items() for _ in range(1 if name in own else len(chosen)))
+    return tuple(names), {**options, **own}
+
+
+def _read_label(label: str) -> tuple[str, dict[str, Any]]:
+    name, bracket, rest = label.strip().partition("(")
+    if not bracket:
+        return name, {}
+    entries = [entry.partition("=") for entry in listed_labels(rest[:-1])]
+    if (
+        not rest.endswith(")")
+        or not entries
+        or not all(option.strip() and value.strip() for option, _, value in entries)
+    ):
+        raise ValueError(f"{label[:120]!r}: write the options of {name} as in gia(init=half, steps=50).")
+    return name.strip(), {option: _value(value) for option, _, value in entries}
+
+
+def _value(text: str) -> Any:
+    """A number, true, false, a list or a text in quotes as JSON has it; anything else is a text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def pairs(text: str) -> dict[str, str]:

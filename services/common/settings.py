@@ -18,9 +18,20 @@ from pydantic_settings import (
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.identity import Role, role_of
-from services.common.setting_texts import as_text, from_json, is_address, listed, pairs
+from services.common.setting_texts import (
+    as_text,
+    attacks_labelled,
+    from_json,
+    is_address,
+    listed,
+    listed_labels,
+    pairs,
+)
 from vfl.data.columns import ENCODINGS, Encoding
 from vfl.data.table_limits import TableLimits
+from vfl.learning.linear.initialisation import Initialisation
+from vfl.learning.linear.regression import LinearRegression
+from vfl.plugin_options import options_of
 from vfl.suggestions import did_you_mean, nearest
 
 PREFIX = "PLUMBLINE_"
@@ -28,8 +39,9 @@ PREFIX = "PLUMBLINE_"
 _ELSEWHERE = frozenset({"PLUMBLINE_PAGES_PORT", "PLUMBLINE_PORT", "PLUMBLINE_TEST_POSTGRES_URL"})
 
 
-# What the plan asks of settings; installed_model follows from one.
-_TERMS = tuple(name for name in TrainingPlan.__dataclass_fields__ if name != "installed_model")
+# What the plan asks of settings by the same name; the learner's options have several.
+_TERMS = tuple(name for name in TrainingPlan.__dataclass_fields__ if not name.startswith("learner"))
+_LINEAR = {one.name: one for one in options_of(LinearRegression)}
 
 
 # Of one attack; a list mounts it once for each entry.
@@ -44,6 +56,11 @@ def _term(name: str) -> Any:
     """A setting that the active party proposes to all: default and meaning are those of the plan's field."""
     field = TrainingPlan.__dataclass_fields__[name]
     return Field(field.default, description=field.metadata["description"])
+
+
+def _option(name: str) -> Any:
+    """A setting that is an option of the learner linear: default and meaning are the learner's."""
+    return Field(_LINEAR[name].default, description=_LINEAR[name].meaning)
 
 
 class Settings(BaseSettings):
@@ -110,9 +127,15 @@ class Settings(BaseSettings):
 
     epochs: int = _term("epochs")
     batch_size: int = _term("batch_size")
-    learning_rate: float = _term("learning_rate")
-    l2: float = _term("l2")
-    initialisation: Literal["zero", "xavier", "kaiming", "normal"] = _term("initialisation")
+    protocol: str = _term("protocol")
+    learner: str = Field("linear", description="What the active party has trained, by name; the plan tells others.")
+    learner_options: Annotated[dict[str, Any], NoDecode] = Field(
+        default_factory=dict,
+        description='Its options as JSON: {"l2": 0.01}; each of linear is a setting, too.',
+    )
+    learning_rate: float = _option("learning_rate")
+    l2: float = _option("l2")
+    initialisation: Initialisation = _option("initialisation")
     validation_fraction: float = _term("validation_fraction")
     test_fraction: float = _term("test_fraction")
     patience: int = _term("patience")
@@ -121,7 +144,10 @@ class Settings(BaseSettings):
         None, ge=0, description="This party's initial weights and noise; default: the operating system's randomness."
     )
 
-    cipher: Literal["paillier", "plain"] = _term("cipher")
+    cipher: str = _term("cipher")
+    cipher_options: Annotated[dict[str, Any], NoDecode] = Field(
+        default_factory=dict, description="Options of another package's cipher as JSON; those of ours are settings."
+    )
     packing: bool = _term("packing")
     rerandomise: bool = _term("rerandomise")
     key_bits: int = _term("key_bits")
@@ -152,7 +178,7 @@ class Settings(BaseSettings):
 
     model: Path | None = Field(None, description="This party's part of a model trained elsewhere; nothing is trained.")
     disclose: bool = Field(False, description="Passive party: disclose parameters after training (white box).")
-    attacks: Annotated[tuple[str, ...], NoDecode] = Field((), description="Attacks to mount here, NAME,NAME.")
+    attacks: Annotated[tuple[str, ...], NoDecode] = Field((), description="Attacks to mount here: NAME,gia(init=half).")
     attack_options: Annotated[dict[str, AttackOptions], NoDecode] = Field(
         default_factory=dict,
         description='Their options as JSON: {"gia": {"init": "half"}}; a list of objects mounts an attack for each.',
@@ -233,6 +259,17 @@ class Settings(BaseSettings):
             peers[name.strip()] = address.strip()
         return peers
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_labels(cls, values: Any) -> Any:
+        """Attacks may have their options behind their names, as in reports."""
+        attacks, options = values.get("attacks", ()), values.get("attack_options", {})
+        labels = listed_labels(attacks) if isinstance(attacks, str) else attacks
+        if not any("(" in str(label) for label in labels):
+            return values
+        names, merged = attacks_labelled(labels, cls._parse_options(options))
+        return {**values, "attacks": names, "attack_options": merged}
+
     @field_validator("attacks", "defences", mode="before")
     @classmethod
     def _parse_names(cls, value: Any) -> Any:
@@ -259,7 +296,7 @@ class Settings(BaseSettings):
                 raise ValueError(f"column {column!r} can become one of {known}; got {encoding!r}.{meant}")
         return value
 
-    @field_validator("attack_options", "defence_options", mode="before")
+    @field_validator("attack_options", "defence_options", "cipher_options", "learner_options", mode="before")
     @classmethod
     def _parse_options(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -273,6 +310,16 @@ class Settings(BaseSettings):
             raise ValueError(f"expected {expected}, got {value!r}")
         return value
 
+    @field_validator("learning_rate", "l2")
+    @classmethod
+    def _check_option(cls, value: Any, info: ValidationInfo) -> Any:
+        name = str(info.field_name)
+        try:
+            LinearRegression(**{name: value})
+        except ValueError as error:
+            raise ValueError(str(error).replace(f"Expected {name} to be", "expected")) from error
+        return value
+
     @field_validator("share")
     @classmethod
     def _check_share(cls, value: str) -> str:
@@ -284,30 +331,34 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_together(self) -> "Settings":
-        if self.cipher == "paillier" and self.key_bits < 2048 and not self.allow_insecure_keys:
-            raise ValueError(
-                f"key_bits={self.key_bits} can be broken: use 2048 or more, or say allow_insecure_keys=true in a test"
-            )
         if self.transport == "insecure" and "certs" in self.model_fields_set:
             raise ValueError("transport=insecure contradicts certs: drop one of them")
-        if self.cipher == "plain" and "key_bits" in self.model_fields_set:
-            raise ValueError("cipher=plain uses no keys and contradicts key_bits: drop one of them")
         if unused := set(self.attack_options) - set(self.attacks):
             raise ValueError(f"attack_options names {', '.join(sorted(unused))}, which attacks doesn't: add or drop it")
         if unused := set(self.defence_options) - set(self.defences):
             raise ValueError(
                 f"defence_options names {', '.join(sorted(unused))}, which defences doesn't: add or drop it"
             )
+        if self.model is not None and self.learner not in ("linear", "installed"):
+            raise ValueError(f"model contradicts learner={self.learner}: nothing is trained with a model")
+        given = self.model_fields_set & set(_LINEAR)
+        if given and self.learner not in ("linear", "installed"):
+            raise ValueError(
+                f"{', '.join(sorted(given))} is of learner=linear: give {self.learner} its own in learner_options"
+            )
+        if self.learner == "installed" and self.model is None:
+            raise ValueError("learner=installed has each party answer with its own part: set PLUMBLINE_MODEL")
+        if twice := given & set(self.learner_options):
+            raise ValueError(f"{', '.join(sorted(twice))} is said twice: by its own setting, and in learner_options")
         try:
-            self.plan()
+            cipher = self.plan().encryption
         except InvalidMessage as error:
             raise ValueError(str(error)) from error
+        if cipher.weakness and not self.allow_insecure_keys:
+            raise ValueError(f"{cipher.weakness}: use 2048 or more, or say allow_insecure_keys=true in a test")
+        if not cipher.spec.is_encrypted and "key_bits" in self.model_fields_set:
+            raise ValueError(f"cipher={self.cipher} uses no keys and contradicts key_bits: drop one of them")
         return self
-
-    @property
-    def installed_model(self) -> bool:
-        """Whether this party brings its part of a model."""
-        return self.model is not None
 
     @property
     def table_limits(self) -> TableLimits:
@@ -316,9 +367,19 @@ class Settings(BaseSettings):
 
     def plan(self) -> TrainingPlan:
         """The training plan that these settings propose; raises InvalidMessage when it can't work."""
-        plan = TrainingPlan(**{name: getattr(self, name) for name in TrainingPlan.__dataclass_fields__})
+        terms = {name: getattr(self, name) for name in _TERMS}
+        plan = TrainingPlan(**terms, learner=self._learner, learner_options=self._learner_options)
         plan.check()
         return plan
+
+    @property
+    def _learner(self) -> str:
+        return self.learner if self.model is None else "installed"
+
+    @property
+    def _learner_options(self) -> dict[str, Any]:
+        linear = {name: getattr(self, name) for name in _LINEAR} if self._learner == "linear" else {}
+        return linear | self.learner_options
 
     def given(self) -> dict[str, Any]:
         """The settings that were given, by field name; all others have their default."""

@@ -7,11 +7,13 @@ import numpy as np
 
 from defences import DefenceError, NoiseSource, ScoreContext, ScoreDefence
 from services.common.announced import AnnouncedDefence
-from services.common.errors import OutOfOrder
+from services.common.errors import InvalidMessage, OutOfOrder
 from vfl.arrays import FloatArray
 
 # Scores that are protected to see how it is done.
 _PROBES, _PROBE_DECIMALS = 8, 9
+# Of the largest entry of a Gram matrix.
+_GRAM_TOLERANCE = 1e-9
 
 
 class Protection:
@@ -63,3 +65,19 @@ class Protection:
         # Rounded: a library's next release may move last bits, and that is no other secret.
         content = repr(self._defences).encode() + np.round(protected, _PROBE_DECIMALS).tobytes()
         return hashlib.sha256(content).hexdigest()
+
+
+def total_gram(grams: Sequence[FloatArray | None]) -> FloatArray | None:
+    """The Gram matrix of all passive parameters side by side; None unless every party gave its own."""
+    given = [gram for gram in grams if gram is not None]
+    total: FloatArray = np.sum(given, axis=0)
+    return total if len(given) == len(grams) else None
+
+
+def check_gram(gram: FloatArray, classes: int) -> None:
+    """Refuse what can't be W W^T: that is symmetric and, but for rounding, has no negative eigenvalue."""
+    if gram.shape != (classes, classes):
+        raise InvalidMessage(f"Expected a Gram matrix of {classes} classes, got {gram.shape}.")
+    unit = float(np.abs(gram).max()) or 1.0
+    if not np.allclose(gram / unit, gram.T / unit) or np.linalg.eigvalsh(gram / unit)[0] < -_GRAM_TOLERANCE:
+        raise InvalidMessage("Expected a Gram matrix: symmetric, without negative eigenvalues.")

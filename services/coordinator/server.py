@@ -5,12 +5,12 @@ from typing import cast
 from defences import ScoreDefence
 from protos.v1 import coordinator_pb2_grpc
 from services.common.applied_defences import load_defences, noise_source
-from services.common.bootstrap import make_transport, serve_until_stopped
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.common.state_folder import open_state, secret_of
 from services.coordinator import servicer
 from services.coordinator.sessions import Sessions
+from services.network.bootstrap import make_transport, serve_until_stopped
 from services.network.health import Held
 
 

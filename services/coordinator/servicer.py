@@ -7,8 +7,8 @@ from services.common import limits
 from services.common.agreement import PartyDescription, TrainingPlan
 from services.common.identity import Role
 from services.common.scores import PartialScores
-from services.common.transport import Permissions, require_caller
 from services.coordinator.sessions import Sessions
+from services.network.transport import Permissions, require_caller
 
 SERVICE_NAME = coordinator_pb2.DESCRIPTOR.services_by_name["Coordinator"].full_name
 _ACTIVE = frozenset({Role.ACTIVE})

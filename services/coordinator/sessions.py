@@ -26,16 +26,14 @@ from services.common.errors import (
     told,
 )
 from services.common.identity import Identity
+from services.common.learner_calls import LearnerCalls
 from services.common.scores import PartialScores, check_magnitude
 from services.common.state_folder import State, StateInMemory, StateNotKept
-from services.coordinator.answered import AnsweredRecords
-from services.coordinator.gram import check_gram, total_gram
 from services.coordinator.kept_sessions import KeptSession, KeptSessions
-from services.coordinator.protection import Protection
-from services.coordinator.session_state import SessionState
+from services.coordinator.protection import Protection, check_gram, total_gram
+from services.coordinator.session_state import AnsweredRecords, SessionState
 from services.protocol1.default_batch import with_batch_size
 from vfl.arrays import FloatArray
-from vfl.learning import confidence_scores
 
 _log = logging.getLogger(__name__)
 
@@ -222,11 +220,14 @@ class Sessions:
             if any(share.products.shape != products.shape for share in shares.values()):
                 raise InvalidMessage(f"The parties' shares of request {request_id} differ in size.")
             # Kept until newer requests push it out: a repeated question gets the same answer.
-            logits: FloatArray = products + sum(share.products for share in shares.values())
+            calls = LearnerCalls(session.plan.family, self._timeout)
+            parts = [products, *(share.products for share in shares.values())]
+            logits = calls.checked(calls(lambda: calls.learner.join(parts)), (len(products), None), "joined shares")
             if self._protection.is_on:
                 tokens = {name: share.record_tokens for name, share in shares.items()}
                 logits = self._answered(session_id, session).first_logits(logits, tokens)
-            scores = confidence_scores(logits)
+            scores = calls(lambda: calls.learner.link(logits))
+            calls.checked(scores, (len(products), session.classes), "confidence scores")
             grams = [share.parameter_gram for share in shares.values()]
         return self._protection.protected(scores, total_gram(grams))
 

@@ -1,1 +1,1 @@
-"""How calls get in and out: who may call, how much of it, in time, and over which connection."""
+"""How calls get in and out: connections and servers, who may call, how much of it, in time, and what errors become."""

@@ -167,7 +167,7 @@ def _crowd(inside: Iterable[HeldCall], call: HeldCall) -> list[HeldCall]:
     alike = [other for other in inside if other.method == call.method]
     if len(alike) >= call.limits.at_once:
         return alike
-    neighbours = [other for other in inside if other.limits.room is call.limits.room]
+    neighbours = [other for other in inside if other.limits.pool is call.limits.pool]
     return neighbours if len(neighbours) >= CALLS_PER_CALLER else []
 
 

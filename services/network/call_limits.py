@@ -5,10 +5,10 @@ from enum import Enum, auto
 
 from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
 
-# Calls of one caller in a room. As many as a connection has streams: who calls over one connection, as every honest
+# Calls of one caller in a pool. As many as a connection has streams: who calls over one connection, as every honest
 # party does, waits at its own end for a free stream and is never refused.
 CALLS_PER_CALLER = 64
-# Calls of all those processes of a party together that aren't the one which acts here. So few that they leave a room's
+# Calls of all those processes of a party together that aren't the one which acts here. So few that they leave a pool's
 # threads to others, and enough for a restarted process, which waits in its first calls.
 NEWCOMERS_AT_ONCE = 4
 # A caller that is slower than this with one message is cut off even by a party of little patience.
@@ -21,20 +21,20 @@ _ALIGNMENT_SECONDS = 4_000.0
 _WAITS_PER_REQUEST = 4
 
 
-class Room(Enum):
-    """Which calls share threads: whoever fills a room leaves the others alone."""
+class CallPool(Enum):
+    """Which calls share threads: whoever fills a pool leaves the others alone."""
 
     PEERS = auto()
     OPERATORS = auto()
     # Health and reflection.
-    HOUSE = auto()
+    HEALTH = auto()
 
 
-# Made when they are needed: so many callers can fill their share of a room at once.
-ROOM_THREADS = {
-    Room.PEERS: 4 * CALLS_PER_CALLER,
-    Room.OPERATORS: 2 * CALLS_PER_CALLER,
-    Room.HOUSE: CALLS_PER_CALLER,
+# Made when they are needed: so many callers can fill their share of a pool at once.
+POOL_THREADS = {
+    CallPool.PEERS: 4 * CALLS_PER_CALLER,
+    CallPool.OPERATORS: 2 * CALLS_PER_CALLER,
+    CallPool.HEALTH: CALLS_PER_CALLER,
 }
 
 
@@ -43,13 +43,13 @@ class CallLimits:
     """What a caller may take of one method.
 
     Attributes:
-        room: whose threads the method uses.
+        pool: whose threads the method uses.
         at_once: calls of the method by one caller.
         patience: seconds that the server waits for the caller's next message, or for it to read an answer.
         reading: seconds for a whole request, from the call's begin to its last message; None where it has no end.
     """
 
-    room: Room
+    pool: CallPool
     at_once: int
     patience: float
     reading: float | None
@@ -79,7 +79,7 @@ _FEW = {
     active_pb2.DESCRIPTOR.services_by_name["Active"]: {
         # One job at a time; the others hear so.
         "Train": 4,
-        # Leaves half the room to single predictions and questions.
+        # Leaves half the pool to single predictions and questions.
         "Predict": CALLS_PER_CALLER // 2,
     },
 }
@@ -92,18 +92,18 @@ _ALIGNMENT = frozenset(f"{_PASSIVE}{method}" for method in ("SetUpAlignment", "A
 # One request per reply, for as long as the caller has records to ask about.
 _ENDLESS = frozenset({f"{_OPERATORS}Predict"})
 _HOUSE_SERVICES = ("/grpc.health.", "/grpc.reflection.")
-_HOUSE_AT_ONCE = 8
+_HEALTH_AT_ONCE = 8
 
 
 def limits_of(method: str, step_timeout: float) -> CallLimits:
     """The limits of ``method`` (/package.Service/Method) at a party that waits ``step_timeout`` for a message."""
     patience = max(step_timeout, _LEAST_PATIENCE)
-    common = CallLimits(Room.PEERS, CALLS_PER_CALLER, patience, _WAITS_PER_REQUEST * patience)
+    common = CallLimits(CallPool.PEERS, CALLS_PER_CALLER, patience, _WAITS_PER_REQUEST * patience)
     if method.startswith(_HOUSE_SERVICES):
-        return replace(common, room=Room.HOUSE, at_once=_HOUSE_AT_ONCE)
+        return replace(common, pool=CallPool.HEALTH, at_once=_HEALTH_AT_ONCE)
     limits = replace(common, at_once=_AT_ONCE.get(method, common.at_once))
     if method in _ALIGNMENT:
         return replace(limits, patience=patience + _ALIGNMENT_PATIENCE, reading=patience + _ALIGNMENT_SECONDS)
     if method.startswith(_OPERATORS):
-        return replace(limits, room=Room.OPERATORS, reading=None if method in _ENDLESS else limits.reading)
+        return replace(limits, pool=CallPool.OPERATORS, reading=None if method in _ENDLESS else limits.reading)
     return limits

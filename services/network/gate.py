@@ -22,13 +22,13 @@ from google.protobuf.message import DecodeError
 from services.common.errors import HoldsTooMuch, InvalidMessage, NotAllowed, NotIdentified, one_line
 from services.common.identity import Caller, Role
 from services.common.logs import log_context
-from services.common.statuses import abort_with
 from services.network.admission import Admission, CallCut, HeldCall, call_regularly
-from services.network.call_limits import NEWCOMERS_AT_ONCE, ROOM_THREADS, CallLimits, limits_of
+from services.network.call_limits import NEWCOMERS_AT_ONCE, POOL_THREADS, CallLimits, limits_of
 from services.network.callers import caller_of
 from services.network.deadlines import answering_within
 from services.network.log_quota import LogQuota
 from services.network.occupancy import Occupancy
+from services.network.statuses import abort_with
 
 _log = logging.getLogger(__name__)
 
@@ -47,11 +47,11 @@ def gatekeeper(
         step_timeout: seconds that this party waits for a message.
         occupancy: which process of each party may act here.
     """
-    return _Gatekeeper(permissions, open_methods, step_timeout, occupancy)
+    return _GateInterceptor(permissions, open_methods, step_timeout, occupancy)
 
 
-class _Gatekeeper(grpc.ServerInterceptor):
-    """Puts a door before every method."""
+class _GateInterceptor(grpc.ServerInterceptor):
+    """Puts a gate before every method."""
 
     def __init__(
         self, permissions: Permissions, open_methods: frozenset[str], step_timeout: float, occupancy: Occupancy
@@ -63,8 +63,8 @@ class _Gatekeeper(grpc.ServerInterceptor):
         self._admission = Admission()
         self._log_quota = LogQuota()
         self._pools = {
-            room: ThreadPoolExecutor(threads, thread_name_prefix=f"rpc-{room.name.lower()}")
-            for room, threads in ROOM_THREADS.items()
+            pool: ThreadPoolExecutor(threads, thread_name_prefix=f"rpc-{pool.name.lower()}")
+            for pool, threads in POOL_THREADS.items()
         }
         self._guarded: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         call_regularly(self._look_around)
@@ -88,11 +88,11 @@ class _Gatekeeper(grpc.ServerInterceptor):
     def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
         limits = limits_of(method, self._step_timeout)
         allowed = None if method in self._open_methods else self._permissions.get(method, frozenset())
-        door = _Door(method, allowed, limits, self._admission, self._log_quota, self._occupancy)
-        return door.before(handler, self._pools[limits.room])
+        gate = _MethodGate(method, allowed, limits, self._admission, self._log_quota, self._occupancy)
+        return gate.before(handler, self._pools[limits.pool])
 
 
-class _Door:
+class _MethodGate:
     """The gate before one method."""
 
     def __init__(
@@ -114,7 +114,7 @@ class _Door:
     def before(
         self, handler: grpc.RpcMethodHandler[Any, Any], pool: ThreadPoolExecutor
     ) -> grpc.RpcMethodHandler[Any, Any]:
-        """The same handler behind this door, on threads of ``pool``, whichever of the four kinds of RPC it is."""
+        """The same handler behind this gate, on threads of ``pool``, whichever of the four kinds of RPC it is."""
         behaviour: _Behaviour = next(
             one
             for one in (handler.unary_unary, handler.unary_stream, handler.stream_unary, handler.stream_stream)
@@ -172,10 +172,10 @@ class _Door:
         few = replace(limits, at_once=min(limits.at_once, NEWCOMERS_AT_ONCE))
         if caller is not None and self._allowed is not None:
             # The wait of all newcomers is one method: whatever they call, so few wait.
-            waiting = self._admission.held(_Newcomers(caller), "wait", few, end)
+            waiting = self._admission.held(_OtherProcess(caller), "wait", few, end)
             self._occupancy.admit(caller, context.peer(), waiting)
         elif caller is not None and not self._occupancy.is_let_in(caller):
-            places, limits = _Newcomers(caller), few
+            places, limits = _OtherProcess(caller), few
         try:
             with self._admission.held(places, self._method, limits, end) as call:
                 yield call
@@ -211,7 +211,7 @@ def _name_of(caller: Caller | None) -> str:
 
 
 @dataclass(frozen=True)
-class _Newcomers:
+class _OtherProcess:
     """Those processes of a party that aren't the one which acts here. Whoever they are, they take no place of it."""
 
     party: Caller

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from services.common.pulse import READY_SECONDS, RESTART_SECONDS, Answer
-from services.common.statuses import naming
+from services.common.heartbeat import READY_SECONDS, RESTART_SECONDS, Answer
 from services.network.health import session_service
+from services.network.statuses import naming
 from services.network.unanswered import is_cut
 
 T = TypeVar("T")

@@ -1,11 +1,12 @@
 """A party's own settings have the last word on a session's security."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.settings import Settings
 from services.protocol1.default_batch import with_batch_size
+from vfl.crypto import ciphers
 
 # Learning rate times steps below which weights move by less than about a tenth of what they are.
 _STANDSTILL = 0.1
@@ -36,9 +37,10 @@ def _refuse_standstill(agreement: Agreement) -> None:
     """Refuse a session that trains next to nothing, and would read one more sum of every record's columns."""
     plan = agreement.plan
     steps = plan.epochs * -(-agreement.training_rows // plan.batch_size)
-    if not plan.installed_model and plan.learning_rate * steps < _STANDSTILL:
+    step_size = plan.family.tells().step_size
+    if plan.family.spec.trains and step_size is not None and step_size * steps < _STANDSTILL:
         raise OutOfOrder(
-            f"learning_rate={plan.learning_rate:g} over {steps} steps leaves the weights almost where they start: such "
+            f"learning_rate={step_size:g} over {steps} steps leaves the weights almost where they start: such "
             "a session trains nothing, and its scores tell of records all the same. Choose a learning_rate of "
             f"{_STANDSTILL / steps:.2g} or more, or more epochs."
         )
@@ -54,11 +56,12 @@ def check_as_opened(agreement: Agreement, terms: ProposedTerms) -> None:
     if stated != (terms.classes, terms.active, {terms.active, *terms.passive_parties}):
         raise OutOfOrder("The coordinator states other parties or classes than those that the session was opened with.")
     expected = with_batch_size(replace(agreement, plan=terms.plan)).plan
-    for one in fields(expected):
-        found, own = getattr(agreement.plan, one.name), getattr(expected, one.name)
+    stated_terms, own_terms = agreement.plan.terms, expected.terms
+    for name in {**own_terms, **stated_terms}:
+        found, own = stated_terms.get(name), own_terms.get(name)
         if found != own:
             raise OutOfOrder(
-                f"The coordinator states {one.name}={found}, and the plan that the session was opened with comes to "
+                f"The coordinator states {name}={found}, and the plan that the session was opened with comes to "
                 f"{own}: it runs another version, or isn't honest."
             )
 
@@ -74,28 +77,26 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
             f"The session is cipher={plan.cipher}, this party runs cipher={settings.cipher}. "
             "Set PLUMBLINE_CIPHER alike at every party."
         )
-    if plan.cipher == "paillier" and plan.key_bits < settings.key_bits:
+    taken = (*ciphers.option_names(plan.cipher), "cipher_options")
+    if plan.is_encrypted and "key_bits" in taken and plan.key_bits < settings.key_bits:
         raise OutOfOrder(
             f"The session has keys of {plan.key_bits} bits, this party asks for {settings.key_bits} or more. "
             "Raise PLUMBLINE_KEY_BITS at the active party."
         )
-    if plan.installed_model != settings.installed_model:
+    if plan.family.spec.trains != (settings.model is None):
         raise OutOfOrder("Either every party brings its part of an installed model (PLUMBLINE_MODEL), or none does.")
-    if plan.rerandomise != settings.rerandomise:
-        raise OutOfOrder(
-            f"The session has rerandomise={plan.rerandomise}, this party rerandomise={settings.rerandomise}. "
-            "Set PLUMBLINE_RERANDOMISE alike at every party."
-        )
-    if settings.kernel == "phe" and plan.cipher == "paillier" and plan.packing:
+    if settings.kernel == "phe" and plan.is_encrypted and "packing" in taken and plan.packing:
         raise OutOfOrder(
             "The session packs values, and this party's PLUMBLINE_KERNEL=phe has one in a ciphertext. Set "
             "PLUMBLINE_PACKING=off at every party, or another kernel here."
         )
-    if plan.packing != settings.packing:
-        raise OutOfOrder(
-            f"The session has packing={plan.packing}, this party packing={settings.packing}. "
-            "Set PLUMBLINE_PACKING alike at every party."
-        )
+    for name in ("rerandomise", "packing", "cipher_options"):
+        found, own = getattr(plan, name), getattr(settings.plan(), name)
+        if name in taken and found != own:
+            raise OutOfOrder(
+                f"The session has {name}={found}, this party {name}={own}. Set PLUMBLINE_{name.upper()} alike at every "
+                "party."
+            )
 
 
 def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
@@ -103,11 +104,11 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
     warnings = []
     if insecure_transport:
         warnings.append("INSECURE: transport=insecure, no TLS and no checked identities.")
-    if agreement.plan.cipher == "plain":
-        warnings.append("INSECURE: cipher=plain, residuals and gradients travel unencrypted.")
-    elif agreement.plan.key_bits < 2048:
-        warnings.append(f"INSECURE: {agreement.plan.key_bits}-bit Paillier keys can be broken.")
-    if agreement.plan.cipher == "paillier" and not agreement.plan.installed_model:
+    if not agreement.plan.is_encrypted:
+        warnings.append(f"INSECURE: cipher={agreement.plan.cipher}, residuals and gradients travel unencrypted.")
+    elif weakness := agreement.plan.encryption.weakness:
+        warnings.append(f"INSECURE: {weakness}.")
+    if agreement.plan.is_encrypted and agreement.plan.family.spec.trains:
         warnings += [
             f"INSECURE: truncate_answers=false at {party.name}, answers leave room for sums that nobody agreed to (Hu, "
             "Algorithm 2)."

@@ -1,22 +1,30 @@
 """What one party's service has at hand: its own data and settings, its ways to the others, its records."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from services.adversary.training import TrainingAdversary
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
-from services.common.pulse import Pulse
+from services.common.heartbeat import Heartbeat
 from services.common.scores import PartialScores
 from services.common.settings import Settings
 from services.common.state_folder import State, StateInMemory
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
+from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
+from services.protocol1.cipher import Cipher
 from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray
 from vfl.cores import Cores, OneCore
+
+# Is told how many attacks are over, of how many, and which is at work; empty behind the last.
+TellsAttack: TypeAlias = Callable[[int, int, str], object]
+
+
+def nobody_watches(done: int, planned: int, attack: str) -> None:
+    """Tell nobody how far attacks have come."""
 
 
 class Coordinator(Protocol):
@@ -51,6 +59,23 @@ class Coordinator(Protocol):
         """Whether the coordinator would answer for a model; raises PeerVanished when it doesn't say so soon."""
 
 
+class Adversary(Protocol):
+    """What a party's own attacks on training do beside it; an honest party has one that is idle."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no attack is switched on."""
+
+    def cipher(self, agreement: Agreement, name: str) -> Cipher:
+        """The cipher that this party trains with in one session."""
+
+    def own_share(self, step: int, share: FloatArray) -> None:
+        """Keep the party's own share of a step, where any attack is mounted."""
+
+    def attack(self, training: PartyTraining, tell: TellsAttack = nobody_watches) -> None:
+        """Run every attack once training is over, and write what it found. ``tell`` is told how far this has come."""
+
+
 @dataclass(frozen=True)
 class PartyContext:
     """What a party works with in every session. It is made once, when its service starts.
@@ -65,7 +90,7 @@ class PartyContext:
         executor: threads for jobs, epochs and sends.
         adversary: the training attacks that this party mounts.
         defences: the defences that this party applies.
-        pulses: the ways to ask the others whether they are there, by name. Who has none isn't watched.
+        heartbeats: the ways to ask the others whether they are there, by name. Who has none isn't watched.
         state: what it keeps across restarts.
         cores: processes of this party's own, for what holds the interpreter's lock. Its arithmetic has cores as well:
             these, or as many threads.
@@ -78,8 +103,8 @@ class PartyContext:
     peers: Mapping[str, Peer]
     record: RunRecord
     executor: Executor
-    adversary: TrainingAdversary
+    adversary: Adversary
     defences: PartyDefences
-    pulses: Mapping[str, Pulse] = field(default_factory=dict)
+    heartbeats: Mapping[str, Heartbeat] = field(default_factory=dict)
     state: State = field(default_factory=StateInMemory)
     cores: Cores = field(default_factory=OneCore)

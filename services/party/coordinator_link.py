@@ -8,10 +8,10 @@ from services.common.agreement import Agreement, PartyDescription, ProposedTerms
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.identity import Role
 from services.common.scores import PartialScores, matrix_of
-from services.common.statuses import naming_the_party
 from services.common.wire import END_SECONDS
 from services.network.health import holds_model
 from services.network.health_link import HealthLink
+from services.network.statuses import naming_the_party
 from vfl.arrays import FloatArray
 
 # Seconds that a call has beyond the wait of whoever answers it.

@@ -80,7 +80,7 @@ class AlignedFeatures:
     columns: tuple[EncodedColumn, ...]
     gridded: GriddedFeatures
     truth: FloatArray
-    told: "ToldRange"
+    told: "ValueRange"
 
     @property
     def features(self) -> FloatArray:
@@ -98,7 +98,7 @@ class AlignedFeatures:
 
 
 @dataclass(frozen=True)
-class ToldRange:
+class ValueRange:
     """A range that holds the full columns' values of a session; the least that others need to know of them.
 
     Attributes:
@@ -195,7 +195,7 @@ class PartyData:
         found = column_grids(self.table, self.encoder)
         return (None,) * len(found) if self.pads_widths or self.defences.changes_features else found
 
-    def _told_range(self, table: FloatArray, gridded: GriddedFeatures, trained: int) -> ToldRange:
+    def _told_range(self, table: FloatArray, gridded: GriddedFeatures, trained: int) -> ValueRange:
         """Bound a session's full columns by the whole table: who opens a session of two records learns nothing of them.
 
         Standardised records are bounded by themselves, for others may lie any number of deviations away. Where there
@@ -208,17 +208,17 @@ class PartyData:
         """
         full = [width == "full" for width in gridded.column_widths[: table.shape[1]]]
         if not any(full):
-            return ToldRange(gridded.integer_bits, gridded.signed)
+            return ValueRange(gridded.integer_bits, gridded.signed)
         if self.encoder == "standardise":
             # A value lies at most sqrt(m - 1) deviations from the mean of m.
             furthest = ((max(trained, 2) - 2).bit_length() + 1) // 2
-            return ToldRange(max(gridded.integer_bits, min(furthest, _SESSION_BITS)), True)
+            return ValueRange(max(gridded.integer_bits, min(furthest, _SESSION_BITS)), True)
         low, high = table.min(axis=0)[full], table.max(axis=0)[full]
         bits, signed = magnitude_bits(np.stack([low, high])), bool((low < 0).any())
         if self.encoder == "minmax" or not (codes := self._most_codes):
-            return ToldRange(bits, signed)
+            return ValueRange(bits, signed)
         # How many values a session's own training rows have shows neither in their codes nor in that of another value.
-        return ToldRange(max(bits, (codes - 1).bit_length()), True)
+        return ValueRange(max(bits, (codes - 1).bit_length()), True)
 
     @cached_property
     def _most_codes(self) -> int:
@@ -246,19 +246,24 @@ class PartyData:
         return hash_of_table(self.table, self.encoder, self.has_bias, *(["padded"] if self.pads_widths else []))
 
 
-def load_party_data(settings: Settings, *, with_bias: bool) -> PartyData:
-    """Load the table that PLUMBLINE_DATA names and decide what its columns become; ``with_bias`` adds the feature 1.
+def load_party_data(settings: Settings, *, with_bias: bool, table: TypedTable | None = None) -> PartyData:
+    """Load the table that PLUMBLINE_DATA names and decide what its columns become.
+
+    Args:
+        settings: the party's.
+        with_bias: adds the feature 1.
+        table: that table, where it was read before as these settings say.
 
     Raises:
         ValueError: with what to do about a table or data set that can't be used.
     """
-    table, simulation = _load(settings)
+    table, simulation = _load(settings, table)
     if not table.kept:
         raise SettingsError("Every column of this party's table is left out: see PLUMBLINE_COLUMNS and PLUMBLINE_DROP.")
     return PartyData(table, settings.encoder, with_bias, simulation, pads_widths=settings.pad_widths)
 
 
-def _load(settings: Settings) -> tuple[TypedTable, tuple[str, ...]]:
+def _load(settings: Settings, table: TypedTable | None) -> tuple[TypedTable, tuple[str, ...]]:
     if settings.data in DATASETS:
         _check_registered(settings)
         index, _, parties = (settings.share or "1/2").partition("/")
@@ -269,7 +274,7 @@ def _load(settings: Settings) -> tuple[TypedTable, tuple[str, ...]]:
         raise SettingsError(
             "PLUMBLINE_WHOLE_ROW_UNIT_NORM simulates what no real party can do: it is for registered data sets only."
         )
-    return own_table(settings), ()
+    return own_table(settings) if table is None else table, ()
 
 
 def own_table(settings: Settings) -> TypedTable:

@@ -23,7 +23,7 @@ def channels_of(agreement: Agreement, key_holder: str) -> tuple[Channel, ...]:
 
     Raises PackingImpossible for terms that don't fit the session's keys.
     """
-    if agreement.plan.cipher != "paillier" or agreement.plan.installed_model:
+    if not agreement.plan.encryption.spec.counts_equations or not agreement.plan.family.spec.trains:
         return ()
     formats = CipherFormats(agreement)
     return tuple(formats.channel(key_holder, peer.name) for peer in agreement.peers_of(key_holder))
@@ -200,8 +200,9 @@ def _truncating(agreement: Agreement, name: str) -> Agreement:
 
 
 def _first_step_warnings(agreement: Agreement, channels: Sequence[Channel]) -> list[str]:
-    """From zero weights the label party's first shares are its labels, exactly and from very few equations."""
-    if agreement.plan.initialisation != "zero":
+    """Where the label party's first shares are its labels, these follow exactly and from very few equations."""
+    told = agreement.plan.family.tells()
+    if not told.labels_alone:
         return []
     name = agreement.active.name
     widest = max(channels, key=lambda channel: (channel.labels_from_zero, sum(channel.capacity.answer_bits)))
@@ -209,10 +210,10 @@ def _first_step_warnings(agreement: Agreement, channels: Sequence[Channel]) -> l
     asked = max(widest.labels_from_zero, sum(widest.capacity.answer_bits))
     return [
         f"Every other party could learn labels of {name}'s records from the answers of the first step. "
-        f"With initialisation=zero its first residuals are labels alone, and these follow from far fewer equations "
+        f"With {told.labels_alone} its first residuals are labels alone, and these follow from far fewer equations "
         f"than there are records (Hu, Theorem 4.1): {widest.peer}'s {widest.capacity.sums} honest sums can hold the "
         f"labels of {widest.labels_from_zero} records, those that it chooses for itself of {asked}, both of more where "
-        f"a label is rare, and a batch has {widest.rows}. To prevent it, choose initialisation=xavier."
+        f"a label is rare, and a batch has {widest.rows}. To prevent it, choose {told.remedy}."
     ]
 
 
@@ -228,7 +229,7 @@ def _standstill_warnings(agreement: Agreement, channel: Channel) -> list[str]:
     what = _what(agreement, channel.key_holder)
     return [
         f"{channel.peer} could learn {what} from the answers of {needed} steps together. "
-        f"learning_rate={plan.learning_rate:g} leaves weights almost where they are for so many, of "
+        f"learning_rate={plan.family.tells().step_size:g} leaves weights almost where they are for so many, of "
         f"{plan.epochs * steps} in this session: their answers are about the same residuals of "
         f"{channel.key_holder}. To prevent it, choose a learning_rate of {_rounded_up(rate)} or more, or fewer than "
         f"{needed // steps} epochs."
@@ -248,7 +249,8 @@ def _rate_needed(agreement: Agreement, channel: Channel) -> float | None:
     """The smallest learning rate that moves the weights in time. None where the plan's does, or one step tells."""
     plan, needed = agreement.plan, steps_until_told(agreement, channel)
     planned = plan.epochs * _steps_per_epoch(agreement)
-    if channel.is_telling or needed > planned or plan.learning_rate * needed >= STANDSTILL:
+    step_size = plan.family.tells().step_size
+    if channel.is_telling or needed > planned or step_size is None or step_size * needed >= STANDSTILL:
         return None
     return STANDSTILL / needed
 

@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import zipfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -24,7 +25,7 @@ from services.party.features import PartyData
 from services.party.party_model import PartyModel
 from services.party.table_hash import hash_of_features
 from vfl.arrays import FloatArray, IntArray, write_arrays
-from vfl.learning.networks import DenseNetwork, activation_named
+from vfl.learning import Part
 from vfl.learning.score_quality import ScoreQuality
 
 _log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class KeptModel:
     order: IntArray
     kept_at: str
     warnings: tuple[str, ...] = ()
-    disclosed: DenseNetwork | None = None
+    disclosed: Part | None = None
     test: ScoreQuality | None = None
 
     @classmethod
@@ -68,7 +69,7 @@ class KeptModel:
         """The session that the model is from."""
         return self.model.agreement.session_id
 
-    def with_disclosed(self, disclosed: DenseNetwork) -> "KeptModel":
+    def with_disclosed(self, disclosed: Part) -> "KeptModel":
         """The same, from the first disclosure on."""
         return replace(self, disclosed=disclosed)
 
@@ -114,10 +115,10 @@ def packed(kept: KeptModel, data: PartyData) -> bytes:
         _HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8),
         "order": kept.order,
         "token_key": np.frombuffer(kept.model.token_key, dtype=np.uint8),
-        **_network_arrays("own", kept.model.parameters),
+        **_arrays_of("own", kept.model.part),
     }
     if kept.disclosed is not None:
-        arrays |= _network_arrays("disclosed", kept.disclosed)
+        arrays |= _arrays_of("disclosed", kept.disclosed)
     file = io.BytesIO()
     write_arrays(file, arrays)
     return file.getvalue()
@@ -144,12 +145,13 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
             agreement,
             header["party"],
             _features_again(header, data, order, agreement),
-            _network_of("own", arrays),
+            _part_of("own", arrays, agreement),
             int(header["epochs"]),
             arrays["token_key"].tobytes(),
             None if labels is None else labels[order],
         )
-        disclosed = _network_of("disclosed", arrays) if "disclosed_activation" in arrays else None
+        is_disclosed = any(name.startswith("disclosed_") for name in arrays)
+        disclosed = _part_of("disclosed", arrays, agreement) if is_disclosed else None
         # Absent from models of before.
         test = ScoreQuality(**header["test"]) if header.get("test") else None
         return KeptModel(model, order, header["kept_at"], tuple(header["warnings"]), disclosed, test)
@@ -226,16 +228,11 @@ def _broken(error: Exception) -> StateError:
     )
 
 
-def _network_arrays(name: str, network: DenseNetwork) -> dict[str, NDArray[Any]]:
-    weights = {f"{name}_weights_{index}": layer for index, layer in enumerate(network.weights)}
-    biases = {f"{name}_biases_{index}": layer for index, layer in enumerate(network.biases)}
-    return {f"{name}_activation": np.array(network.activation), **weights, **biases}
+def _arrays_of(name: str, part: Part) -> dict[str, NDArray[Any]]:
+    return {f"{name}_{key}": array for key, array in part.arrays().items()}
 
 
-def _network_of(name: str, arrays: dict[str, NDArray[Any]]) -> DenseNetwork:
-    depth = sum(one.startswith(f"{name}_weights_") for one in arrays)
-    return DenseNetwork(
-        tuple(arrays[f"{name}_weights_{index}"].astype(np.float64) for index in range(depth)),
-        tuple(arrays[f"{name}_biases_{index}"].astype(np.float64) for index in range(depth)),
-        activation_named(str(arrays[f"{name}_activation"])),
-    )
+def _part_of(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agreement) -> Part:
+    start = f"{name}_"
+    own = {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
+    return agreement.plan.family.spec.part.of(own)

@@ -52,7 +52,7 @@ class PartyDefences:
         """
         chosen = load_defences(settings, role)
         check_defences(chosen, settings)
-        if not settings.truncate_answers and settings.cipher == "paillier":
+        if not settings.truncate_answers and settings.plan().is_encrypted:
             _log.warning("INSECURE: truncate_answers=false, answers leave room for sums that nobody agreed to.")
         return cls(chosen, noise_source(settings, secret))
 
@@ -132,7 +132,7 @@ def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
             f"{distorting} changes the parameters that are disclosed, and this party discloses none (black box): "
             "set PLUMBLINE_DISCLOSE=true (in an audit: give --attacks and no --black-box), or drop it."
         )
-    if transforming and settings.installed_model:
+    if transforming and settings.model:
         raise SettingsError(
             f"{transforming} changes this party's features, and the model of PLUMBLINE_MODEL was trained on those that "
             "it had: drop one of them."
@@ -148,10 +148,10 @@ def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
     if truncating and not settings.truncate_answers:
         raise SettingsError(f"truncate_answers=false contradicts {truncating}, which cuts answers: drop one of them.")
     training = _names_of_stage(chosen, "residuals", "answers")
-    if training and settings.installed_model:
+    if training and settings.model:
         _log.warning("With PLUMBLINE_MODEL nothing is trained here: there is nothing to protect by %s.", training)
-    elif truncating and settings.cipher == "plain":
-        _log.warning("%s has nothing to truncate without encryption (cipher=plain).", truncating)
+    elif truncating and not settings.plan().is_encrypted:
+        _log.warning("%s has nothing to truncate without encryption (cipher=%s).", truncating, settings.cipher)
 
 
 def _names_of_stage(chosen: Sequence[Defence], *stages: str) -> str:

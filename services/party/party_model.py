@@ -10,11 +10,14 @@ import numpy as np
 from defences import DefenceError
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import InvalidMessage
+from services.common.learner_calls import LearnerCalls
 from services.common.scores import PartialScores
 from services.party.party_defences import PartyDefences
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning import RowSplit, class_rows, split_rows
-from vfl.learning.networks import DenseNetwork
+from vfl.learning import Part, RowSplit, split_rows
+
+# That another package's part may take for its share of one request.
+_ANSWER_SECONDS = 60.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +29,7 @@ class PartyModel:
         name: the party's name in it.
         features: (aligned rows, d) in the common order, on the fixed-point grid; the active party's last column is the
             constant 1, its bias.
-        parameters: the party's share: trained weights as a network of one layer, or an installed network.
+        part: the party's part, as its learner has made it.
         epochs: after how many epochs of training; 0 where nothing is trained.
         token_key: keys the pseudonyms of records.
         labels: class indices, (aligned rows,); the active party's only.
@@ -35,7 +38,7 @@ class PartyModel:
     agreement: Agreement
     name: str
     features: FloatArray
-    parameters: DenseNetwork
+    part: Part
     epochs: int
     token_key: bytes = field(repr=False)
     labels: IntArray | None = None
@@ -52,8 +55,12 @@ class PartyModel:
 
         Raises:
             InvalidMessage: for no row, or one that isn't aligned.
+            LearnerFailed: where another package's part can't answer.
         """
-        return self.parameters.partial_scores(self.features[checked_rows(rows, len(self.features))], by_record=True)
+        asked = self.features[checked_rows(rows, len(self.features))]
+        calls = LearnerCalls(self.agreement.plan.family, _ANSWER_SECONDS)
+        outputs = calls.learner.outputs(self.agreement.classes)
+        return calls.checked(calls(lambda: self.part.shares(asked)), (len(asked), outputs), "shares")
 
     def share_of(self, rows: Sequence[int]) -> PartialScores:
         """A passive party's ``partial_scores``, with what the session's score defences need besides."""
@@ -69,7 +76,7 @@ class PartyModel:
         Keyed BLAKE2b: nobody else can tell whose it is, or make one. The key holds the weights, so that no two states
         of them share a pseudonym. It holds the epoch, since another party's weights may change where these don't.
         """
-        state = self.epochs.to_bytes(8, "big") + b"".join(part.tobytes() for part in self.parameters.weights)
+        state = self.epochs.to_bytes(8, "big") + b"".join(array.tobytes() for array in self.part.arrays().values())
         key = hashlib.blake2b(state, key=self.token_key).digest()
         return tuple(
             int.from_bytes(hashlib.blake2b(row.to_bytes(8, "big"), key=key, digest_size=8).digest(), "big")
@@ -77,12 +84,9 @@ class PartyModel:
         )
 
     def parameter_gram(self) -> FloatArray | None:
-        """W W^T of this party's class rows, (k, k); None for a network with hidden layers."""
-        if not self.parameters.is_linear:
-            return None
-        rows = class_rows(self.parameters.weights[0])
-        gram: FloatArray = rows @ rows.T
-        return gram
+        """W W^T of this party's class rows, (k, k); None for a part that isn't linear."""
+        rows = self.part.class_rows
+        return None if rows is None else rows @ rows.T
 
     def features_of(self, rows: IntArray) -> FloatArray:
         """This party's own features of rows of the common order, (len(rows), d)."""
@@ -94,25 +98,18 @@ class PartyModel:
             raise ValueError("A passive party has no labels.")
         return self.labels[rows]
 
-    def disclosed_by(self, defences: PartyDefences) -> DenseNetwork:
+    def disclosed_by(self, defences: PartyDefences) -> Part:
         """What this party discloses of its parameters: as they are, or as its defences distort them.
 
         Raises:
             InvalidMessage: where a defence can't distort them.
         """
-        parameters = self.parameters
         if not defences.distorts_parameters:
-            return parameters
-        check_linear(parameters, defences)
+            return self.part
         try:
-            rows = defences.disclose(class_rows(parameters.weights[0]), self.features)
+            return self.part.with_class_rows(defences.disclose(check_linear(self.part, defences), self.features))
         except DefenceError as error:
             raise InvalidMessage(str(error)) from error
-        if parameters.outputs > 1:
-            return DenseNetwork((rows.T,), parameters.biases)
-        # One column where that says the same, as of parameters that nothing distorted.
-        weights = 2 * rows[1][:, None] if np.array_equal(rows[0], -rows[1]) else rows.T
-        return DenseNetwork((weights,), (np.zeros(weights.shape[1]),))
 
 
 def rows_of_plan(plan: TrainingPlan, count: int) -> RowSplit:
@@ -130,8 +127,8 @@ def checked_rows(rows: Sequence[int], count: int) -> IntArray:
     return indices
 
 
-def check_linear(parameters: DenseNetwork, defences: PartyDefences) -> None:
-    """Raises InvalidMessage for parameters that defences which distort them can't work on."""
-    if not parameters.is_linear:
-        names = ", ".join(defences.names)
-        raise InvalidMessage(f"{names}: only a linear model's parameters can be distorted.")
+def check_linear(part: Part, defences: PartyDefences) -> FloatArray:
+    """A part's class rows, (k, d); raises InvalidMessage where defences that distort them have none to work on."""
+    if (rows := part.class_rows) is None:
+        raise InvalidMessage(f"{', '.join(defences.names)}: only a linear model's parameters can be distorted.")
+    return rows

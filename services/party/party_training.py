@@ -6,6 +6,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from defences import DefenceError, TrainingTerms
 from services.common import limits
 from services.common.agreement import Agreement, check_steps
 from services.common.errors import Diverged, InvalidMessage, OutOfOrder, told
+from services.common.learner_calls import LearnerCalls
 from services.common.logs import log_context
 from services.common.meters import StageTimer
 from services.common.run_records import DefencePrediction
@@ -28,7 +30,7 @@ from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
-from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, smallest_batch
+from vfl.learning import Ask, BatchSchedule, Forward, Half, OwnData, Part, Send, smallest_batch
 from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
@@ -73,7 +75,7 @@ class PartyTraining:
         rows: training, validation and test rows of the common order.
         schedule: the public order of batches.
         gridded: (aligned rows, d) features on the grids of their columns; private to this party.
-        weights: (d, columns), as they stand.
+        half: the party's half of the learner that the plan names.
         exchange: the party's half of Protocol 1.
     """
 
@@ -98,7 +100,8 @@ class PartyTraining:
             installed: the party's part of a model that was trained elsewhere; then there is nothing to train.
 
         Raises:
-            InvalidMessage: when an installed model doesn't fit the table, or a defence doesn't fit the terms.
+            InvalidMessage: when a defence doesn't fit the terms.
+            LearnerFailed: when the learner can't work with this data, such as an installed model of another table.
         """
         plan = agreement.plan
         self.agreement = agreement
@@ -109,29 +112,18 @@ class PartyTraining:
         self._labels = labels
         self._peers = means.peers
         self._executor = means.executor
-        self._scheme = ResidualScheme(agreement.classes)
-        self._installed = installed
-        if installed is not None and (installed.inputs, installed.outputs) != (features.shape[1], agreement.classes):
-            raise InvalidMessage(
-                f"{name}'s installed model takes {installed.inputs} features and gives {installed.outputs} classes; "
-                f"its table has {features.shape[1]} features, the session {agreement.classes} classes."
-            )
+        self._learner = plan.family
+        self._calls = LearnerCalls(self._learner, means.timeout)
         self.rows = rows_of_plan(plan, len(features))
         check_steps(plan, len(self.rows.train))
         check_vector_sizes(agreement)
         _check_kept_weights(agreement, features.shape[1])
         self.schedule = BatchSchedule(self.rows.train, plan.batch_size, plan.seed)
-        self.weights = initial_weights(
-            plan.initialisation,
-            features.shape[1],
-            self._scheme.columns,
-            total_features=agreement.total_features,
-            generator=means.generator,
+        own = OwnData(
+            features.shape[1], labels, agreement.classes, agreement.total_features, means.generator, installed
         )
-        self._penalty = np.full((features.shape[1], 1), plan.l2)
-        if labels is not None:
-            self._penalty[-1] = 0.0
-        self._weights_after_epoch: list[FloatArray] = []
+        self.half: Half = self._calls(lambda: self._learner.begin(own))
+        self._parts_after_epoch: list[Part] = []
         self._kept_epoch: int | None = None
         self._epoch_runs = False
         self._token_key = secrets.token_bytes(32)
@@ -144,8 +136,8 @@ class PartyTraining:
             epochs=plan.epochs,
             steps=steps,
             rows=smallest_batch(len(self.rows.train), plan.batch_size),
-            learning_rate=plan.learning_rate,
-            residual_limit=math.inf if plan.cipher == "plain" else 2.0**plan.residual_integer_bits,
+            learning_rate=self._learner.tells().step_size or math.nan,
+            residual_limit=plan.encryption.residual_limit,
             columns=agreement.residual_columns,
             row_norm=float(np.linalg.norm(features, axis=1).max()),
             records=len(self.rows.train),
@@ -154,11 +146,13 @@ class PartyTraining:
             parties=len(agreement.parties),
         )
         self._largest_norm = 0.0
-        self._move_to(self.weights)
+        if self._learner.spec.trains:
+            self._project()
         self._rehearse()
         self.exchange = GradientExchange(
             means.cipher(agreement, name),
             means.peers,
+            senders=self._senders,
             steps=steps,
             rows_of_step=self.schedule.rows_of_step,
             timeout=means.timeout,
@@ -171,7 +165,7 @@ class PartyTraining:
 
     @property
     def _trained(self) -> bool:
-        return self._installed is not None or self._kept_epoch is not None
+        return not self._learner.spec.trains or self._kept_epoch is not None
 
     def run_epoch(self, epoch: int, on_step: Callable[[int, StageTimer], None]) -> None:
         """Train epoch ``epoch`` (from 0, in order), calling ``on_step(step, seconds by stage)`` after each step.
@@ -179,8 +173,8 @@ class PartyTraining:
         Whatever goes wrong ends the session, because the parties' weights would drift apart.
         """
         with self._lock:
-            if epoch != len(self._weights_after_epoch) or epoch >= self.agreement.plan.epochs:
-                raise OutOfOrder(f"Epoch {epoch} is out of order: {len(self._weights_after_epoch)} are done.")
+            if epoch != len(self._parts_after_epoch) or epoch >= self.agreement.plan.epochs:
+                raise OutOfOrder(f"Epoch {epoch} is out of order: {len(self._parts_after_epoch)} are done.")
             self._epoch_runs = True
             try:
                 self.exchange.await_keys()
@@ -193,7 +187,7 @@ class PartyTraining:
                 raise
             finally:
                 self._epoch_runs = False
-            self._weights_after_epoch.append(self.weights.copy())
+            self._parts_after_epoch.append(self._calls(self.half.part))
 
     def keep_epoch(self, epoch: int) -> None:
         """Go back to the weights after ``epoch`` and end training. The same epoch again changes nothing.
@@ -206,15 +200,14 @@ class PartyTraining:
         if self._epoch_runs:
             raise OutOfOrder("An epoch is being trained: training ends when it is over.")
         with self._lock:
-            if not 0 <= epoch < len(self._weights_after_epoch):
-                raise InvalidMessage(f"Epoch {epoch} was not run: {len(self._weights_after_epoch)} were.")
+            if not 0 <= epoch < len(self._parts_after_epoch):
+                raise InvalidMessage(f"Epoch {epoch} was not run: {len(self._parts_after_epoch)} were.")
             if not self.agreement.validates(epoch):
                 # Another one would be one more answer about the validation records than was agreed on.
                 raise OutOfOrder(f"Epoch {epoch} is none of those whose model may be kept: they are validated.")
             if self._kept_epoch not in (None, epoch):
                 raise OutOfOrder(f"Training has ended with epoch {self._kept_epoch}: open another session.")
             self._kept_epoch = epoch
-            self.weights = self._weights_after_epoch[epoch]
             self.exchange.end("training is complete.")
         for remark in self.remarks:
             _log.warning("%s", remark)
@@ -222,9 +215,10 @@ class PartyTraining:
     @property
     def model(self) -> PartyModel:
         """This party's share of the model, as it stands."""
-        epochs = len(self._weights_after_epoch) if self._kept_epoch is None else self._kept_epoch + 1
-        parameters = self._installed or DenseNetwork((self.weights,), (np.zeros(self.weights.shape[1]),))
-        return PartyModel(self.agreement, self.name, self._features, parameters, epochs, self._token_key, self._labels)
+        kept = self._kept_epoch
+        epochs = len(self._parts_after_epoch) if kept is None else kept + 1
+        part = self._calls(self.half.part) if kept is None else self._parts_after_epoch[kept]
+        return PartyModel(self.agreement, self.name, self._features, part, epochs, self._token_key, self._labels)
 
     def partial_scores(self, rows: Sequence[int]) -> FloatArray:
         """This party's share of the logits for rows of the common order: (len(rows), columns).
@@ -249,7 +243,7 @@ class PartyTraining:
         if not self._trained:
             if not np.isin(indices, self.rows.validation).all():
                 raise OutOfOrder("Training goes on: until it ends, only validation records are scored.")
-            if not self.agreement.validates(len(self._weights_after_epoch) - 1):
+            if not self.agreement.validates(len(self._parts_after_epoch) - 1):
                 raise OutOfOrder(
                     f"Validation records are scored in {self.agreement.validated_epochs} of "
                     f"{self.agreement.plan.epochs} epochs, and not in this one."
@@ -264,59 +258,100 @@ class PartyTraining:
     @property
     def predictions(self) -> list[DefencePrediction]:
         """What theory expects of this party's defences in this session."""
-        return [] if self._installed is not None else self._defences.predictions(self._terms)
+        return self._defences.predictions(self._terms) if self._learner.spec.trains else []
 
     @property
     def remarks(self) -> list[str]:
         """What of this party's defences' promises doesn't hold after this training, as far as it sees for itself."""
-        return [] if self._installed is not None else self._defences.remarks(self._largest_norm, self._terms)
+        return self._defences.remarks(self._largest_norm, self._terms) if self._learner.spec.trains else []
 
-    def _move_to(self, weights: FloatArray) -> None:
-        """Take weights, kept where the party's defences want them."""
-        self.weights = self._defences.project_parameters(weights, self._terms)
-        self._largest_norm = max(self._largest_norm, float(np.linalg.norm(self.weights)))
+    @property
+    def _senders(self) -> frozenset[str]:
+        """Who sends in a step."""
+        everyone = {party.name for party in self.agreement.parties}
+        return frozenset(
+            {"all": everyone, "active": {self.agreement.active.name}, "none": ()}[self._learner.spec.senders]
+        )
+
+    def _project(self) -> None:
+        """Keep the weights where the party's defences want them."""
+        weights = self._calls.checked(self.half.weights, (self._features.shape[1], None), "weights")
+        self.half.weights = self._defences.project_parameters(weights, self._terms)
+        self._largest_norm = max(self._largest_norm, float(np.linalg.norm(self.half.weights)))
 
     def _run_step(self, step: int, batch: IntArray) -> StageTimer:
-        timer = StageTimer()
-        session_id = self.agreement.session_id
-        features = self._features[batch]
-        residual = self._residual_share(features @ self.weights, batch)
+        """Run the learner's program of a step, answering what it asks for, in its order."""
+        timer, features = StageTimer(), self._features[batch]
+        own: FloatArray | None = None
+        sending: list[Future[None]] = []
+        program = self._calls(lambda: self.half.step(batch))
+        request = self._calls.next_request(program)
+        while request is not None:
+            answer: FloatArray | None = None
+            match request:
+                case Forward(weights):
+                    answer = features @ self._calls.checked(weights, (features.shape[1], None), "weights")
+                case Send(values):
+                    sending = self._send(step, self._sendable(values, batch, own), timer)
+                    own = features.T @ values
+                case Ask():
+                    answer = self._sums(step, features, own, timer)
+                    with timer.stage("wait"), self.exchange.waiting():
+                        for sent in sending:
+                            sent.result()
+            with timer.stage("update") if isinstance(request, Ask) else nullcontext():
+                request = self._calls.next_request(program, answer)
+        with timer.stage("wait"):
+            self.exchange.await_questions(step)
+        with timer.stage("update"):
+            self._project()
+            self.exchange.complete_step(step)
+        return timer
+
+    def _sendable(self, values: FloatArray, batch: IntArray, sent: FloatArray | None) -> FloatArray:
+        """What the learner has sent, once it may be; raises LearnerFailed."""
+        if sent is not None or self.name not in self._senders:
+            raise self._calls.refused(f"has {self.name} send more often than its spec says")
+        return self._calls.checked(values, (len(batch), self.agreement.residual_columns), "values to send")
+
+    def _send(self, step: int, values: FloatArray, timer: StageTimer) -> list[Future[None]]:
+        """Encrypt values, as this party's defences leave them, while they are sent to every peer."""
         if self._observer is not None:
-            self._observer.own_share(step, residual)
+            self._observer.own_share(step, values)
         with timer.stage("encrypt"):
-            outgoing = self.exchange.outgoing_residuals(step, self._protect(residual))
+            outgoing = self.exchange.outgoing_residuals(step, self._protect(values))
             sending = [
-                self._executor.submit(peer.send_residuals, session_id, step, outgoing) for peer in self._peers.values()
+                self._executor.submit(peer.send_residuals, self.agreement.session_id, step, outgoing)
+                for peer in self._peers.values()
             ]
             outgoing.make()
-        total = features.T @ residual
+        return sending
+
+    def _sums(self, step: int, features: FloatArray, own: FloatArray | None, timer: StageTimer) -> FloatArray:
+        """X^T of what all have sent, (d, columns): this party's own, and then every peer's in turn."""
+        if own is None and self.name in self._senders:
+            raise self._calls.refused(f"asks for sums before {self.name} has sent anything")
+        total = np.zeros((features.shape[1], self.agreement.residual_columns)) if own is None else own
         # Peers are asked about integers: the scales of the columns, and their order, stay here.
         integers = self.gridded.integers_of(features)
         asked: dict[str, Future[DecryptedVector]] = {}
         for name in timer.waiting("wait", self.exchange.arrivals(step)):
             masked = self.exchange.masked_sums(step, name, integers, timer)
-            asked[name] = self._executor.submit(self._peers[name].decrypt, session_id, step, masked)
+            asked[name] = self._executor.submit(self._peers[name].decrypt, self.agreement.session_id, step, masked)
         # In their own order, so that the sum is the same to the last bit whoever answers first.
-        for name in self._peers:
+        for name in filter(asked.__contains__, self._peers):
             with timer.stage("decrypt"), self.exchange.waiting():
                 answer = asked[name].result()
-            total += self.gridded.restore(self.exchange.gradient_share(name, answer))
-        with timer.stage("wait"), self.exchange.waiting():
-            for sent in sending:
-                sent.result()
-        with timer.stage("update"):
-            gradient = self._scheme.gradient_scale(len(batch)) * total + self._penalty * self.weights
-            self._move_to(self.weights - self.agreement.plan.learning_rate * gradient)
-            self.exchange.complete_step(step)
-        return timer
+            total = total + self.gridded.restore(self.exchange.gradient_share(name, answer))
+        return total
 
     def _rehearse(self) -> None:
         """Raises InvalidMessage now for defences that would fail under these terms, or with this data, later."""
         try:
-            if self._installed is None:
+            if self._learner.spec.trains:
                 self._defences.check(self._terms)
             if self._defences.distorts_parameters:
-                check_linear(self.model.parameters, self._defences)
+                check_linear(self.model.part, self._defences)
                 self._defences.disclose(np.zeros((self.agreement.classes, self._features.shape[1])), self._features)
         except DefenceError as error:
             raise InvalidMessage(f"{self.name}: {error}") from error
@@ -326,11 +361,6 @@ class PartyTraining:
             return self._defences.protect_residuals(residual, self._terms)
         except DefenceError as error:
             raise Diverged(f"{self.name}: {error}") from error
-
-    def _residual_share(self, products: FloatArray, batch: IntArray) -> FloatArray:
-        if self._labels is None:
-            return self._scheme.passive_share(products)
-        return self._scheme.active_share(products, self._labels[batch])
 
     def _to_all_peers(self, send: Callable[[Peer], None]) -> None:
         for sent in [self._executor.submit(carrying_the_deadline(send, peer)) for peer in self._peers.values()]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from services.common.errors import FederationError, PeerVanished
-from services.common.pulse import READY_SECONDS, Answer, Pulse
+from services.common.heartbeat import READY_SECONDS, Answer, Heartbeat
 from services.network.unanswered import CUT
 
 # Each peer is asked so often. Two refused connections, one of them new, are noticed well within 3 s.
@@ -69,7 +69,7 @@ class PeerWatch:
 
     def __init__(
         self,
-        pulses: Mapping[str, Pulse],
+        heartbeats: Mapping[str, Heartbeat],
         lost: Callable[[FederationError], object],
         *,
         step_timeout: float,
@@ -78,13 +78,13 @@ class PeerWatch:
         """Get ready to watch.
 
         Args:
-            pulses: the ways to ask the peers, by name.
+            heartbeats: the ways to ask the peers, by name.
             lost: called once, with the sentence that names the peer. It must not wait for anything.
             step_timeout: seconds that this party waits for a message.
             clock: seconds.
         """
         self._session_id = ""
-        self._pulses = dict(pulses)
+        self._heartbeats = dict(heartbeats)
         self._lost = lost
         self._patience = min(_PART_OF_TIMEOUT * step_timeout, _MOST_SILENT_SECONDS)
         self._clock = clock
@@ -102,7 +102,7 @@ class PeerWatch:
         """Watch further peers. Who can't be asked isn't watched."""
         with self._lock:
             for name in peers:
-                if name in self._pulses:
+                if name in self._heartbeats:
                     self._peers.setdefault(name, _Peer(self._clock()))
 
     def stop(self) -> None:
@@ -119,7 +119,9 @@ class PeerWatch:
         for name in names:
             self._judge(name)
         for name in due:
-            self._pulses[name].ask(self._session_id, _PART_OF_PATIENCE * self._patience, partial(self._answered, name))
+            self._heartbeats[name].ask(
+                self._session_id, _PART_OF_PATIENCE * self._patience, partial(self._answered, name)
+            )
 
     def _run(self) -> None:
         self.look()

@@ -17,10 +17,11 @@ from services.common.lost_records import LostRecords
 from services.common.meters import TrafficMeter
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
-from services.common.run_records import PartyFeatures, PartyRecord, PartyWeights, StepRecord
+from services.common.run_records import DeliveredScores, PartyFeatures, PartyRecord, StepRecord
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures
 from vfl.data.columns import EncodedColumn
+from vfl.learning import Part
 
 _log = logging.getLogger(__name__)
 _EMPTY = PartyRecord(bytes_by_message={}, peak_memory_bytes=0)
@@ -84,11 +85,14 @@ class RunRecord:
         with self._lock:
             self._content = replace(self._content, **facts)
 
-    def finish(self, weights: FloatArray) -> None:
-        """Write the record and this party's own weights, one row per feature, as far as that can be done."""
+    def finish(self, part: Part, tested: DeliveredScores | None = None) -> None:
+        """Write the record, this party's own part of the model and the test's scores, as far as that can be done."""
+        if self._folder is not None and tested is not None:
+            with self.lost.noting(f"{self._name}'s test scores of this run"):
+                self._folder.write_delivered_scores(self._name, tested)
         if self._folder is not None:
             with self.lost.noting(f"{self._name}'s weights of this run"):
-                self._folder.write_weights(self._name, PartyWeights(weights, self._names))
+                self._folder.write_part(self._name, part.arrays(), self._names)
         with self._lock:
             self._finished = self._as_it_stands()
         self.write()

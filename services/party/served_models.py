@@ -18,7 +18,7 @@ from services.party.features import PartyData
 from services.party.model_file import KeptModel, TableChanged, packed, summary_of, unpacked
 from services.party.party_defences import PartyDefences
 from vfl.arrays import IntArray
-from vfl.learning.networks import DenseNetwork
+from vfl.learning import Part
 
 _log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ class ServedModels:
                 del self._kept[CANDIDATE]
                 self._state.remove(CANDIDATE)
 
-    def disclosed(self, session_id: str, defences: PartyDefences) -> DenseNetwork | None:
+    def disclosed(self, session_id: str, defences: PartyDefences) -> Part | None:
         """What the party discloses of a session's model, always the same; None where it has no such model.
 
         It is on disk before it is disclosed: distorted anew, parameters would tell more.

@@ -200,13 +200,16 @@ def spent_in(content: bytes) -> list[Spent]:
 
 def _forms_of(model: PartyModel, aligned: AlignedFeatures) -> tuple[tuple[str, ...], FloatArray]:
     """The forms that a model tells of a record, and what they are of."""
-    parameters = model.parameters
-    if not parameters.is_linear:
+    rows = model.part.class_rows
+    if rows is None:
         # No form of the features: each class's logit but one counts as a form of its own.
-        digest = hash_of_features(np.concatenate([layer.ravel() for layer in parameters.weights]))
-        count = forms_per_model(parameters.outputs)
+        arrays = [one for one in model.part.arrays().values() if one.dtype.kind == "f"]
+        # A network is told by its weights, as it was counted before.
+        values = [one.ravel() for one in arrays if one.ndim > 1] or [one.ravel() for one in arrays]
+        digest = hash_of_features(np.concatenate(values))
+        count = forms_per_model(model.agreement.classes)
         return tuple(f"network {digest} {number}" for number in range(count)), np.eye(count)
-    return _coordinates(aligned, model.agreement.plan.feature_fraction_bits), forms_of_weights(parameters.weights[0])
+    return _coordinates(aligned, model.agreement.plan.feature_fraction_bits), forms_of_weights(rows.T)
 
 
 def _coordinates(aligned: AlignedFeatures, fraction_bits: int) -> tuple[str, ...]:

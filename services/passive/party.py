@@ -33,7 +33,7 @@ from services.protocol1.exchange import GradientExchange
 from vfl.arrays import IntArray
 from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.data import BlindedIds, PsiServer
-from vfl.learning.networks import DenseNetwork
+from vfl.learning import Part
 
 _log = logging.getLogger(__name__)
 
@@ -221,7 +221,7 @@ class PassiveParty:
         opened = PartySession.open(self._context, joined)
         self._counted = {at for at in self._counted if at[0] in self._models.sessions}
         self._submissions.forget_all_but({*self._models.sessions, session.session_id})
-        if agreement.plan.installed_model:
+        if not agreement.plan.family.spec.trains:
             self._models.keep_candidate(KeptModel.of(opened.training.model, rows))
         return opened
 
@@ -261,7 +261,7 @@ class PassiveParty:
         # Whose model is complete waits for nobody, and serves a successor of the active party as well.
         session.watch.stop()
         self._record.note(remarks=training.remarks, discloses=self._context.settings.disclose)
-        self._record.finish(training.weights)
+        self._record.finish(training.model.part)
         self._context.cores.forget()
         # After the answer: an attack that takes its time must not show.
         self.executor.submit(self._context.adversary.attack, training).add_done_callback(log_failure)
@@ -307,7 +307,7 @@ class PassiveParty:
             self._forms.count(kept.model, aligned, np.arange(len(kept.order)))
             self._counted.add(at)
 
-    def disclose_parameters(self, caller: Identity, session_id: str) -> DenseNetwork:
+    def disclose_parameters(self, caller: Identity, session_id: str) -> Part:
         """White box: this party's share of the model; raises OutOfOrder when it discloses nothing."""
         kept = self._models.of_session(session_id, caller.name)
         if kept is None:
@@ -362,7 +362,7 @@ class PassiveParty:
                 # Others may wait there for this session, until their time is up.
                 self.executor.submit(self._tell_coordinator, session_id, told(error)).add_done_callback(log_failure)
 
-        return PeerWatch(self._context.pulses, lost, step_timeout=self._context.settings.step_timeout)
+        return PeerWatch(self._context.heartbeats, lost, step_timeout=self._context.settings.step_timeout)
 
     def _tell_coordinator(self, session_id: str, reason: str) -> None:
         try:

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from protos.v1 import exchange_pb2_grpc, passive_pb2_grpc
 from services.adversary.load import load_attacks
 from services.adversary.training import TrainingAdversary
-from services.common.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.common.state_folder import open_state, secret_of
+from services.network.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.network.health import Held
 from services.network.health_link import HealthLink
 from services.party.context import PartyContext
@@ -51,7 +51,7 @@ def run(settings: Settings) -> None:
             executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
             adversary=TrainingAdversary(in_training, name, settings.run_dir, record.lost, arithmetic),
             defences=defences,
-            pulses={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
+            heartbeats={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
             state=state,
             cores=cores,
         )

@@ -10,7 +10,7 @@ from protos.v1 import common_pb2, passive_pb2, passive_pb2_grpc
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
 from services.common.identity import Role
 from services.common.meters import StageTimer
-from services.common.transport import Permissions, require_caller
+from services.network.transport import Permissions, require_caller
 from services.passive.party import PassiveParty
 
 _SERVICE = passive_pb2.DESCRIPTOR.services_by_name["Passive"]
@@ -100,16 +100,15 @@ class PassiveServicer(passive_pb2_grpc.PassiveServicer):
     def DiscloseParameters(
         self, request: common_pb2.SessionRequest, context: grpc.ServicerContext
     ) -> passive_pb2.DisclosedParameters:
-        """Answer with this party's share of the model, layer by layer."""
-        network = self._party.disclose_parameters(require_caller(context), request.session_id)
+        """Answer with this party's part of the model, array by array."""
+        part = self._party.disclose_parameters(require_caller(context), request.session_id)
         return passive_pb2.DisclosedParameters(
-            layers=[
-                passive_pb2.Layer(
-                    inputs=weights.shape[0], outputs=weights.shape[1], weights=weights.ravel().tolist(), biases=biases
-                )
-                for weights, biases in zip(network.weights, network.biases, strict=True)
-            ],
-            activation=network.activation,
+            arrays=[
+                passive_pb2.PartArray(name=name, word=str(array))
+                if array.dtype.kind == "U"
+                else passive_pb2.PartArray(name=name, shape=array.shape, values=array.ravel().tolist())
+                for name, array in part.arrays().items()
+            ]
         )
 
     def EndSession(

@@ -15,7 +15,7 @@ from vfl.crypto.messages import HonestMessages, MessageFormats, Messages
 from vfl.crypto.pool import PooledEngine
 
 if TYPE_CHECKING:
-    from vfl.cores.cluster import ClusterCores
+    from vfl.crypto.cluster import ClusterCores
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ def _engine_of(settings: Settings, processes: Cores) -> EngineArithmetic:
     cores = cores_for(processes.count, releases_gil=True) if kernel.releases_gil else processes
     if not settings.dask:
         return EngineArithmetic(Engine(kernel, cores))
-    from vfl.cores.cluster import ClusterCores
+    from vfl.crypto.cluster import ClusterCores
 
     cluster = ClusterCores(settings.dask, cores)
     return EngineArithmetic(Engine(kernel, cores, cluster), cluster)

@@ -11,11 +11,6 @@ from vfl.crypto.widths import ColumnFormats
 from vfl.learning import smallest_batch
 from vfl.theory.label_sums import most_labels_told
 
-# One equation tells several labels while weights are near their start, more where that is all but zero. Measured:
-# docs/decisions/0005. From zero itself the first step tells most, and has its own count: labels_from_zero.
-LABELS_PER_EQUATION = 4
-LABELS_PER_EQUATION_NEAR_ZERO = 7
-
 
 @dataclass(frozen=True)
 class Channel:
@@ -26,7 +21,7 @@ class Channel:
         peer: the party that asks for decryptions.
         rows: records of the smallest batch. A column of residuals has as many unknowns.
         capacity: how many equations the answers of one step hold.
-        unknowns_per_equation: 1 for residuals, LABELS_PER_EQUATION or more where they tell labels.
+        unknowns_per_equation: 1 for residuals, what the learner says where they tell labels.
         labels_from_zero: the most records whose labels the honest sums determine if residuals are labels alone,
             and each label as frequent as any.
     """
@@ -117,7 +112,7 @@ def channel(agreement: Agreement, layout: PackingLayout | None, key_holder: str,
         smallest_batch(agreement.training_rows, agreement.plan.batch_size),
         answer_capacity(
             _product(agreement, layout, features),
-            key_bits=agreement.plan.key_bits,
+            capacity=agreement.plan.encryption.capacity,
             truncated=holder.truncates_answers,
         ),
         _unknowns_per_equation(agreement, holder),
@@ -127,11 +122,12 @@ def channel(agreement: Agreement, layout: PackingLayout | None, key_holder: str,
 
 def exposure(agreement: Agreement, layout: PackingLayout | None) -> Exposure:
     """Count the channels of all parties that tell too much under one layout."""
-    rows, key_bits = smallest_batch(agreement.training_rows, agreement.plan.batch_size), agreement.plan.key_bits
+    plan = agreement.plan
+    rows, capacity = smallest_batch(agreement.training_rows, plan.batch_size), plan.encryption.capacity
 
     @cache
     def equations(features: ColumnFormats, truncated: bool) -> int:
-        return count_equations(_product(agreement, layout, features), key_bits=key_bits, truncated=truncated)
+        return count_equations(_product(agreement, layout, features), capacity=capacity, truncated=truncated)
 
     solvable = telling = 0
     for holder in agreement.parties:
@@ -161,4 +157,4 @@ def _mean_bits(features: ColumnFormats) -> float:
 def _unknowns_per_equation(agreement: Agreement, key_holder: PartyDescription) -> int:
     if key_holder != agreement.active:
         return 1
-    return LABELS_PER_EQUATION_NEAR_ZERO if agreement.plan.initialisation == "normal" else LABELS_PER_EQUATION
+    return agreement.plan.family.tells().labels

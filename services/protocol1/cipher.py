@@ -7,6 +7,7 @@ Ciphers turn numbers into messages and messages into numbers. ``exchange.py`` ke
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Protocol
 
 import numpy as np
@@ -28,6 +29,7 @@ from vfl.crypto import (
     PublicKey,
     check_ciphertexts,
     check_modulus,
+    ciphers,
     ciphertext_width,
     from_bytes,
     keygen,
@@ -126,25 +128,19 @@ class PaillierCipher:
         self._idle = IdleTime(self._engine.make_ahead) if self._engine else None
         proof = prove_modulus(private_key, modulus_context(agreement.session_id, name))
         width = agreement.plan.key_bits // 8
-        self.public_key = PublicKeyShown(
-            self._public_key.key_id, self._public_key.n.to_bytes(width, "big"), to_bytes(proof, width)
-        )
+        self.public_key = PublicKeyShown(self._public_key.key_id, to_bytes((self._public_key.n, *proof), width))
 
     def accept_key(self, peer: str, key: PublicKeyShown) -> None:
         """Check a peer's modulus and its proof, and remember the key; raises InvalidMessage."""
         bits = self._agreement.plan.key_bits
-        if len(key.modulus) != bits // 8:
-            raise InvalidMessage(f"{peer}'s key is refused: expected {bits} bits, got {8 * len(key.modulus)}.")
-        public_key = PublicKey(int.from_bytes(key.modulus, "big"))
         try:
-            roots = from_bytes(key.proof, PROOF_ROOTS, bits // 8)
+            n, *roots = from_bytes(key.content, 1 + PROOF_ROOTS, bits // 8)
+            public_key = PublicKey(n)
             check_modulus(public_key, bits, modulus_context(self._agreement.session_id, peer), roots)
         except (InvalidCiphertext, MalformedModulus) as error:
             raise InvalidMessage(f"{peer}'s key is refused: {error}") from error
         if public_key.key_id != key.key_id:
             raise InvalidMessage(f"Wrong key id: this modulus has {public_key.key_id}, got {one_line(key.key_id)}.")
-        if public_key == self._public_key:
-            raise InvalidMessage("This is the callee's own key: send the caller's.")
         self._peer_keys[peer] = public_key
 
     def encrypt(self, step: int, residual: FloatArray) -> OutgoingParts:
@@ -281,12 +277,12 @@ class PlainCipher:
     def __init__(self, agreement: Agreement, name: str) -> None:
         self._agreement = agreement
         self._columns = agreement.residual_columns
-        self.public_key = PublicKeyShown(f"INSECURE-plain-{name}", b"", b"")
+        self.public_key = PublicKeyShown(f"INSECURE-plain-{name}", b"")
         self._peer_key_ids: dict[str, str] = {}
 
     def accept_key(self, peer: str, key: PublicKeyShown) -> None:
         """Remember the name that stands for a peer's key; raises InvalidMessage for a Paillier key."""
-        if key != PublicKeyShown(f"INSECURE-plain-{peer}", b"", b""):
+        if key != PublicKeyShown(f"INSECURE-plain-{peer}", b""):
             raise InvalidMessage("This session is cipher=plain (INSECURE) and takes no Paillier key.")
         self._peer_key_ids[peer] = key.key_id
 
@@ -360,9 +356,23 @@ def make_cipher(agreement: Agreement, name: str, arithmetic: Arithmetic | None =
     Raises:
         InvalidMessage: for terms that no ciphertext fits.
     """
-    if agreement.plan.cipher == "plain":
-        return PlainCipher(agreement, name)
     try:
-        return PaillierCipher(agreement, name, messages_by(arithmetic or EngineArithmetic(), agreement, name))
+        return party_cipher(agreement.plan.encryption, agreement, name, arithmetic or EngineArithmetic())
     except ValueError as error:
         raise InvalidMessage(str(error)) from error
+
+
+@singledispatch
+def party_cipher(_cipher: ciphers.Cipher, agreement: Agreement, _name: str, _arithmetic: Arithmetic) -> Cipher:
+    """A party's half of Protocol 1 under a cipher. Another package's class registers its own with it."""
+    raise InvalidMessage(f"Protocol 1 has no messages under cipher={agreement.plan.cipher}: choose another cipher.")
+
+
+@party_cipher.register
+def _(_cipher: ciphers.Paillier, agreement: Agreement, name: str, arithmetic: Arithmetic) -> Cipher:
+    return PaillierCipher(agreement, name, messages_by(arithmetic, agreement, name))
+
+
+@party_cipher.register
+def _(_cipher: ciphers.Plain, agreement: Agreement, name: str, _arithmetic: Arithmetic) -> Cipher:
+    return PlainCipher(agreement, name)

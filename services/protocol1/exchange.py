@@ -14,7 +14,7 @@ decryption of a step is answered once. A peer is at most one step ahead or behin
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -53,6 +53,7 @@ class GradientExchange:
     Arguments:
         cipher: makes and reads the messages.
         peers: names of the other parties.
+        senders: who sends residuals in a step; all, unless told otherwise.
         steps: how many the session has.
         rows_of_step: how many records a step has; public.
         timeout: seconds to wait for a peer's message.
@@ -66,9 +67,11 @@ class GradientExchange:
         steps: int,
         rows_of_step: Callable[[int], int],
         timeout: float,
+        senders: Container[str] | None = None,
     ) -> None:
         self._cipher = cipher
         self._peers = {peer: _PeerState() for peer in peers}
+        self._sending = [peer for peer in self._peers if senders is None or peer in senders]
         self._steps = steps
         self._rows_of_step = rows_of_step
         self._timeout = timeout
@@ -165,6 +168,7 @@ class GradientExchange:
             raise
         with self._condition:
             question.answer = question.answer or answer
+            self._condition.notify_all()
             return question.answer
 
     # -- what this party's own training loop does ------------------------------------------------------------------
@@ -194,12 +198,12 @@ class GradientExchange:
         return self.outgoing_residuals(step, residual).make()
 
     def arrivals(self, step: int) -> Iterator[str]:
-        """The peers whose residuals of ``step`` are here, each as soon as they are.
+        """The peers that send, each as soon as its residuals of ``step`` are here.
 
         Raises:
             PeerVanished: after the timeout without another one, with the names of all that are missing.
         """
-        missing = list(self._peers)
+        missing = list(self._sending)
         while missing:
 
             def arrived() -> str | None:
@@ -238,6 +242,21 @@ class GradientExchange:
     def waiting(self) -> AbstractContextManager[None]:
         """While this context lasts this party's loop waits for its peers: the cipher may work ahead."""
         return self._cipher.waiting()
+
+    def await_questions(self, step: int) -> None:
+        """Wait until the peers that send nothing have their answers of ``step``: nothing else keeps them in step.
+
+        Raises:
+            PeerVanished: after the timeout.
+        """
+        for peer, state in self._peers.items():
+            if peer not in self._sending and self._encrypted_step >= step:
+
+                def answered(state: _PeerState = state) -> DecryptedVector | None:
+                    question = state.questions.get(step)
+                    return None if question is None else question.answer
+
+                self._await(answered, f"{peer}'s sums of step {step}")
 
     def complete_step(self, step: int) -> None:
         """Go on to the next step and forget what no peer can ask for again."""

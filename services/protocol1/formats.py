@@ -114,9 +114,9 @@ def check_vector_sizes(agreement: Agreement) -> None:
     Raises:
         InvalidMessage: for too large a vector, and where packing can't work.
     """
-    is_plain = agreement.plan.cipher == "plain"
-    residuals, sums = _most_plain_values(agreement) if is_plain else _most_ciphertexts(agreement)
-    width = 8 if is_plain else 2 * agreement.plan.key_bits // 8
+    plan = agreement.plan
+    residuals, sums = _most_ciphertexts(agreement) if plan.is_encrypted else _most_plain_values(agreement)
+    width = plan.encryption.value_bytes
     for size, remedy in ((residuals * width, "a smaller batch_size"), (sums * width, "fewer columns")):
         if size > limits.VECTOR_BYTES:
             raise InvalidMessage(

@@ -6,8 +6,8 @@ import grpc
 
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 from services.common.errors import InvalidMessage
-from services.common.statuses import naming_the_party
 from services.common.wire import joined
+from services.network.statuses import naming_the_party
 from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 
@@ -42,9 +42,7 @@ class PeerLink:
 
     def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
         """Show the peer this party's key of the session."""
-        message = exchange_pb2.PublicKeyMessage(
-            session_id=session_id, key_id=key.key_id, modulus=key.modulus, proof=key.proof
-        )
+        message = exchange_pb2.PublicKeyMessage(session_id=session_id, key_id=key.key_id, key=key.content)
         self._stub.SendPublicKey(message, timeout=self._timeout)
 
     def send_residuals(self, session_id: str, step: int, vector: WireVector | OutgoingVector) -> None:

@@ -7,8 +7,8 @@ import grpc
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 from services.common.errors import InvalidMessage
 from services.common.identity import Role
-from services.common.transport import Permissions, require_caller
 from services.common.wire import joined, parts_of
+from services.network.transport import Permissions, require_caller
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.vectors import PublicKeyShown, VectorHeader, WireVector
 
@@ -44,7 +44,7 @@ class GradientExchangeServicer(exchange_pb2_grpc.GradientExchangeServicer):
     ) -> common_pb2.Acknowledgement:
         """Take a peer's public key of a session."""
         self._exchange_of(request.session_id).receive_public_key(
-            require_caller(context).name, PublicKeyShown(request.key_id, request.modulus, request.proof)
+            require_caller(context).name, PublicKeyShown(request.key_id, request.key)
         )
         return common_pb2.Acknowledgement()
 

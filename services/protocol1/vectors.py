@@ -94,10 +94,8 @@ class PublicKeyShown:
 
     Attributes:
         key_id: the key's short name in messages.
-        modulus: n in big-endian bytes.
-        proof: that the modulus is well-formed.
+        content: the key and its proof, as the cipher writes them.
     """
 
     key_id: str
-    modulus: bytes
-    proof: bytes
+    content: bytes

@@ -7,21 +7,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.figures.catalogue import STUDIES, load_study
-from plumbline.figures.defences.canaries import canaries_section
-from plumbline.figures.defences.study import STUDY as DEFENCES
-from plumbline.figures.hu.approximations import approximations
-from plumbline.figures.hu.epochs import credit, mnist01
-from plumbline.figures.hu.study import STUDY as HU
-from plumbline.figures.hu.wire import wire
-from plumbline.figures.index_page import write_index
-from plumbline.figures.page.curves import Curve, Panel, draw_panels
-from plumbline.figures.page.elements import HeatMap, PageTable
-from plumbline.figures.page.section import Section
-from plumbline.figures.page.statement import Statement, Verdict
-from plumbline.figures.page.writing import write_study
-from plumbline.figures.study import Study, StudyRun
-from plumbline.sweep import SweepOptions
+from plumbline.cells import SweepOptions
+from studies.catalogue import STUDIES, load_study
+from studies.claims.statement import Statement, Verdict
+from studies.defences.canaries import canaries_section
+from studies.defences.study import STUDY as DEFENCES
+from studies.figures.index_page import write_index
+from studies.hu.approximations import approximations
+from studies.hu.epochs import credit, mnist01
+from studies.hu.study import STUDY as HU
+from studies.hu.wire import wire
+from studies.page.elements import HeatMap, PageTable
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
+from studies.page.writing import write_study
+from studies.study import Study, StudyRun
 from tests.harness.hu_run import MadeUpHu
 from tests.harness.pages import LOOKS, Look, problems_of, visited
 
@@ -100,7 +100,7 @@ def long_section() -> Section:
     )
     statements += (Statement("Remark 9", "drive", "So it does.", "differs", "0.1 (0.05 to 0.2)", "A sample. " * 20),)
     data = pd.DataFrame({"attack": published, "mse": generator.random(8)})
-    plots = (draw_panels("all", panels, "Errors of all.", columns=3), draw_panels("one", panels[:1], "Of one."))
+    plots = (Plot("all", panels, "Errors of all.", columns=3), Plot("one", panels[:1], "Of one."))
     return Section(
         "long", "As many panels as a study has", data, data, plots, ("drive: skipped",), statements=statements
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plumbline.figures.catalogue import STUDIES, load_study
+from studies.catalogue import STUDIES, load_study
 from tests.harness.pages import CHROMIUM, LOOKS, problems_of
 
 # Read before the tests' own environment is made. Without it, studies skip what they have no data for, and say so.

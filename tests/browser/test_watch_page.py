@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from plumbline.audit.watching.observer import RunEntry, WatchPages
 from plumbline.audit.watching.page_server import page_server
-from plumbline.audit.watching.watch_pages import RunEntry, WatchPages
 from tests.harness.pages import LOOKS, Look, problems_of
 
 if TYPE_CHECKING:

@@ -1,11 +1,13 @@
 """What the docs say can be typed can be typed, and what they point at is there. `make docs` checks the site itself."""
 
 import doctest
+import importlib
 import re
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -16,7 +18,7 @@ from plumbline.cli import app
 from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
 from services.common.errors import FederationError, PeerRefused
 from services.common.settings import PREFIX, Settings
-from services.common.statuses import status_of
+from services.network.statuses import status_of
 from tests.harness.documented_plugin import install
 
 ROOT = Path(__file__).parents[2]
@@ -47,10 +49,14 @@ def commands() -> Iterator[tuple[str, str]]:
 def test_each_documented_command_is_one(page: str, command: str) -> None:
     """Parsed as typed, not run: an unknown command, option or choice, or one too few, is refused by the parser."""
     _, *words = shlex.split(command)
-    here, context = typer.main.get_command(app), None
-    while words and words[0] in getattr(here, "commands", {}):
+    here: Any = typer.main.get_command(app)
+    context = None
+    while words and hasattr(here, "get_command"):
         context = typer.Context(here, parent=context)
-        here = here.commands[words.pop(0)]  # type: ignore[attr-defined]
+        if (inner := here.get_command(context, words[0])) is None:
+            break
+        here = inner
+        words.pop(0)
     try:
         with suppress(typer.Exit):  # --help and --version
             here.make_context("plumbline", words, parent=context)
@@ -126,6 +132,13 @@ def test_the_tutorial_attack_does_what_the_page_shows(tmp_path: Path, monkeypatc
 
 def test_python_paillier_reads_and_computes_what_its_tutorial_shows() -> None:
     assert failures_of_session("check-us-against-phe.md") == 0
+
+
+@pytest.mark.parametrize("package", ["attacks", "defences", "vfl.crypto", "vfl.data", "vfl.learning"])
+def test_the_examples_at_a_front_door_come_out(package: str) -> None:
+    found = doctest.testmod(importlib.import_module(package))
+    assert found.attempted > 1
+    assert found.failed == 0
 
 
 def failures_of_session(tutorial: str) -> int:

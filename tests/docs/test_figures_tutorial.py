@@ -9,11 +9,13 @@ from typer.testing import CliRunner
 
 import attacks
 import defences
-from plumbline.cli import app, papers
-from plumbline.figures.rassouli import white_box
-from plumbline.figures.rassouli.windowed import SYNTHETIC, Windows
-from plumbline.figures.study import StudyRun
-from plumbline.sweep import Choice, SweepOptions
+from plumbline.cells import Choice, SweepOptions
+from plumbline.cli import app
+from studies.cli import papers
+from studies.page.panel_charts import document
+from studies.rassouli import white_box
+from studies.rassouli.windowed import SYNTHETIC, Windows
+from studies.study import StudyRun
 from tests.harness import made_up_study
 from tests.harness.documented_plugin import install
 
@@ -66,7 +68,7 @@ def test_the_papers_own_figure_has_the_curve() -> None:
     run = StudyRun(SweepOptions(workers=1), quick=True, attacks=(Choice.of("own_level"),))
     section = white_box.section_of(run, plan)
     (curve,) = {one.label for panel in section.plots[0].panels for one in panel.curves if "own_level" in one.label}
-    assert curve in section.plots[0].svg
+    assert curve in document(section.plots[0])
     assert section.data[section.data["attack"] == "own_level"]["mse"].notna().all()
 
 

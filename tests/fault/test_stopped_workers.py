@@ -13,7 +13,7 @@ from tests.harness.core_tasks import Stopping, StoppingKernel, compute_for, proc
 from tests.harness.products import product_jobs
 from vfl.cores import ProcessCores
 from vfl.cores.own_children import packed_for_child
-from vfl.cores.worker_link import WorkerLink
+from vfl.cores.processes import WorkerLink
 from vfl.crypto import keygen
 from vfl.crypto.product_jobs import ProductJob, compute_product
 

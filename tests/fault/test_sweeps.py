@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.sweep import SweepOptions, TaskCell, run_cells
-from plumbline.sweep.store import SweepStopped, open_store
+from plumbline.cells import SweepOptions, TaskCell, run_cells
+from plumbline.cells.store import SweepStopped, open_store
 from tests.harness.sweep_tasks import TASKS, noted
 from tests.harness.sweeping import commanded, ended_after, signalled, slow_cells, started
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from vfl.cores.cluster import ClusterCores
 from vfl.cores.cores import OneCore
+from vfl.crypto.cluster import ClusterCores
 
 ROOT = Path(__file__).parents[2]
 _LOOPBACK = ("--host", "127.0.0.1", "--no-dashboard")

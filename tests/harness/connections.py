@@ -7,7 +7,7 @@ import grpc
 from services.common.certificates import CertificateFiles, create_federation_certificates, issue_certificate
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
-from services.common.transport import Transport
+from services.network.transport import Transport
 
 PARTIES = ("coordinator", "active", "passive", "operator")
 # Signed by the right authority, but its name is no plumbline:// URI.

@@ -1,7 +1,7 @@
 """Defences that a test knows, and parties that apply them."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -20,7 +20,7 @@ PLAIN = small_settings(cipher="plain")
 TRUNCATION = load("response_truncation")
 INSTALLED = Agreement(
     "session",
-    replace(SMALL_PLAN, installed_model=True, cipher="plain"),
+    SMALL_PLAN.changed(cipher="plain", learner="installed"),
     2,
     (PartyDescription("active", 3, 0, False, 20), PartyDescription("passive", 2, 0, False, 20)),
 )

@@ -10,7 +10,7 @@ import defences
 from defences.distortion import Case
 from defences.parameter_rotation import ParameterRotation
 from vfl.arrays import FloatArray
-from vfl.learning.approximation import confidence_scores
+from vfl.learning.confidence import confidence_scores
 from vfl.theory.prediction import mean_squared_error
 
 SEEDS = st.integers(0, 2**32 - 1)

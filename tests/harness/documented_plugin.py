@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 def install(page: str, module: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write the page's Python block of ``module`` into ``folder``, with its entry point of the TOML blocks.
 
-    The entry point names the class, and the class its block.
+    The entry point names the class or function, and that its block.
     """
     text = (DOCS / page).read_text()
     # A page may show the whole of a pyproject.toml: its next table begins with a bracket.
@@ -24,9 +24,8 @@ def install(page: str, module: str, folder: Path, monkeypatch: pytest.MonkeyPatc
         for name, found, attribute in re.findall(r'(\w+) = "(\w+):(\w+)"', entries)
         if found == module
     ]
-    (code,) = [
-        block for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) if f"class {attribute}:" in block
-    ]
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    (code,) = [block for block in blocks if re.search(rf"^(?:class|def) {attribute}\b", block, re.MULTILINE)]
     lay_out(folder, module, code, {group: f"{name} = {module}:{attribute}"})
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, module, raising=False)

@@ -21,6 +21,7 @@ from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.peer import Peer
 from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 from vfl.arrays import FloatArray, IntArray
+from vfl.crypto import PROOF_ROOTS
 from vfl.data import GriddedFeatures
 from vfl.learning import (
     BatchSchedule,
@@ -35,6 +36,11 @@ from vfl.learning import (
 SESSION = "session"
 # Small keys for speed; the tests at 2048 bits say so.
 SMALL_PLAN = TrainingPlan(epochs=3, batch_size=8, key_bits=512)
+
+
+def modulus_of(key: PublicKeyShown) -> int:
+    """The modulus of a Paillier key as it travels; its proof follows."""
+    return int.from_bytes(key.content[: len(key.content) // (1 + PROOF_ROOTS)], "big")
 
 
 # -- level 1: Protocol 1 without anything around it -------------------------------------------------------------------
@@ -153,7 +159,7 @@ def run_together(trainings: Mapping[str, PartyTraining], epochs: int) -> list[Fl
             running = [threads.submit(training.run_epoch, epoch, ignore_step) for training in trainings.values()]
             for done in running:
                 done.result()
-    return [training.weights for training in trainings.values()]
+    return [training.half.weights for training in trainings.values()]
 
 
 def train_encrypted(problem: Problem, plan: TrainingPlan, *, truncating: bool = True) -> list[FloatArray]:
@@ -178,7 +184,7 @@ def train_plainly(problem: Problem, plan: TrainingPlan, seeds: Sequence[int] | N
         VerticalData(blocks, problem.labels, classes=problem.classes),
         [
             initial_weights(
-                plan.initialisation,
+                plan.learner_options["initialisation"],
                 block.shape[1],
                 columns,
                 total_features=sum(b.shape[1] for b in blocks),
@@ -187,9 +193,11 @@ def train_plainly(problem: Problem, plan: TrainingPlan, seeds: Sequence[int] | N
             for block, generator in zip(blocks, generators, strict=True)
         ],
         GradientDescent(
-            BatchSchedule(split.train, plan.batch_size, plan.seed), epochs=plan.epochs, learning_rate=plan.learning_rate
+            BatchSchedule(split.train, plan.batch_size, plan.seed),
+            epochs=plan.epochs,
+            learning_rate=plan.learner_options["learning_rate"],
         ),
-        l2=plan.l2,
+        l2=plan.learner_options["l2"],
         unpenalised=spared,
     )
 

@@ -1,11 +1,11 @@
 """Findings of an audit, made up."""
 
 from attacks import LEVELS
+from plumbline.judge.evidence import ColumnVerdict
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.measures import Interval
 from plumbline.judge.predictions import AttackFinding, BaselineFinding, ColumnLeakage, PredictionFindings
 from plumbline.judge.training import TrainingFinding
-from plumbline.judge.verdicts import ColumnVerdict
 from services.common.run_records import DONE
 
 # An attack whose result nobody scores.

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.figures.study import StudyRun
+from plumbline.cells import Cell, TaskCell
+from plumbline.cells.engine import description
 from plumbline.simulation.records import Records
-from plumbline.sweep import Cell, TaskCell
-from plumbline.sweep.engine import description
+from studies.study import StudyRun
 
 
 def made_up_records(rows: int = 120, features: int = 12, *, seed: int = 0, train_rows: int | None = None) -> Records:

@@ -22,8 +22,8 @@ _MOST_SECONDS, _MOST_WAITING = 30, 60
 
 _WARM = (
     "plumbline.audit.report.party_report",
-    "plumbline.audit.results",
-    "plumbline.audit.runs.run_comparison",
+    "plumbline.audit.run",
+    "plumbline.audit.runs.past_runs",
     "plumbline.audit.watching.observer",
     "plumbline.cli",
     "sklearn.linear_model",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks import Level
+from attacks import Conduct, Level
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.run_folder import RunFolder
 from services.common.run_records import (
@@ -133,8 +133,11 @@ def add_outcome(
     *,
     reason: str | None = None,
     kind: str | None = None,
+    conduct: Conduct | None = None,
 ) -> RunFolder:
     """Add how one attack on training went to what else a party tried."""
-    one = TrainingAttackOutcome(attack=attack, party=party, kind=kind, status=status, reason=reason, seconds=0.1)
+    one = TrainingAttackOutcome(
+        attack=attack, party=party, kind=kind, status=status, reason=reason, conduct=conduct, seconds=0.1
+    )
     run.write_training_outcomes(party, [*(other for other in run.training_outcomes() if other.party == party), one])
     return run

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from plumbline.figures.page.curves import Curve, Panel, draw_panels
-from plumbline.figures.page.section import Section
-from plumbline.figures.page.statement import Statement, verdict_of
-from plumbline.figures.study import Study, StudyRun
-from plumbline.sweep import AttackCell, Choice, DataChoice, ModelChoice, TaskCell, windows
+from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice, TaskCell, windows
+from studies.claims.statement import Statement, verdict_of
+from studies.page.plots import Curve, Panel, Plot
+from studies.page.section import Section
+from studies.study import Study, StudyRun
 
 _HERE = "tests.harness.made_up_study"
 COLUMNS = 30
@@ -61,7 +61,7 @@ def curves_section(run: StudyRun) -> Section:
         "Attacks against d",
         frame,
         frame[["attack", "d", "mse"]],
-        (draw_panels("attacks", [panel], "Errors against d."),),
+        (Plot("attacks", [panel], "Errors against d."),),
         run.available(["breast_cancer", "satellite"])[1],
         statements=(statement,),
     )

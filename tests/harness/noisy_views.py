@@ -7,6 +7,7 @@ import numpy as np
 from attacks.training_views import Equations, OwnStep, TrainingView
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights
+from vfl.learning import registry as learners
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +82,9 @@ def noisy_training(
             equations=tuple(equations[me]),
             peer_features={names[1 - me]: blocks[1 - me].shape[1]},
             label_party=None if me == 0 else "active",
-            learning_rate=learning_rate,
+            learner=learners.load("linear", learning_rate=learning_rate, initialisation=start),
             classes=classes,
             batch_size=10,
-            initialisation=start,
             labels=labels if me == 0 else None,
             share_step=0.0,
             steps_per_epoch=schedule.steps_per_epoch,

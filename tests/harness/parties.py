@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attacks import TrainingAttack
 from defences import ScoreDefence
@@ -21,6 +22,8 @@ from services.common.agreement import Agreement, PartyDescription, ProposedTerms
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
+from services.common.run_folder import RunFolder
+from services.common.run_records import DeliveredScores
 from services.common.scores import PartialScores
 from services.common.settings import Settings, load_settings
 from services.coordinator.sessions import Sessions
@@ -35,7 +38,6 @@ from tests.harness.exchanges import DirectPeer, ignore_step, names_of
 from vfl.arrays import FloatArray
 from vfl.data import BlindedIds, Table, typed_table_of
 from vfl.data.id_array import IdArray
-from vfl.learning.networks import DenseNetwork
 
 # -- level 2: whole parties in one process ----------------------------------------------------------------------------
 
@@ -120,10 +122,10 @@ class DirectPassive:
     def contribute_scores(self, session_id: str, request_id: int, rows: Sequence[int]) -> None:
         self.party.contribute_scores(self.caller, session_id, request_id, list(rows))
 
-    def disclose_parameters(self, session_id: str) -> DenseNetwork | None:
+    def disclose_parameters(self, session_id: str) -> Mapping[str, NDArray[Any]] | None:
         """None from a party that keeps its parameters to itself."""
         with suppress(OutOfOrder):
-            return self.party.disclose_parameters(self.caller, session_id)
+            return self.party.disclose_parameters(self.caller, session_id).arrays()
         return None
 
     def end_session(self, session_id: str, reason: str) -> None:
@@ -173,7 +175,7 @@ class House:
 
     def train(self, **changes: Any) -> Watcher:
         watcher = Watcher()
-        self.active.train(replace(self.settings.plan(), **changes), watcher)
+        self.active.train(self.settings.plan().changed(**changes), watcher)
         return watcher
 
     @property
@@ -186,6 +188,13 @@ class House:
     def opened(self) -> str:
         """A session that the active party has opened, and nobody has joined."""
         return self.sessions.open(ACTIVE, self.settings.plan(), 2, tuple(self.passive))
+
+    def tested(self) -> DeliveredScores:
+        """The active party's test records of the last session."""
+        folder = RunFolder(self.folder)
+        agreement = folder.record("active").agreement
+        assert agreement is not None
+        return folder.delivered_scores(agreement)
 
     def record(self, name: str = "active") -> dict[str, Any]:
         content: dict[str, Any] = json.loads((self.folder / f"{name}.json").read_text())

@@ -19,7 +19,7 @@ from services.common.certificates import CertificateFiles
 from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
 from services.common.run_folder import RunFolder
-from services.common.transport import Transport
+from services.network.transport import Transport
 from tests.harness.exchanges import Problem
 from vfl.arrays import FloatArray
 from vfl.data import (
@@ -53,8 +53,8 @@ _INSTANCES: defaultdict[str, str] = defaultdict(lambda: secrets.token_hex(16))
 
 def local_processes(folder: Path, *, data: str = "breast_cancer", parties: int = 2, **settings: Any) -> LocalProcesses:
     """Processes of a registered data set's federation, not started; their records go to ``folder``/parties."""
-    request = AuditRequest(data=data, parties=parties, settings=settings)
-    return LocalProcesses(folder, request.recipe().checked().settings(folder / "parties"))
+    request = AuditRequest.of(data=data, parties=parties, settings=settings)
+    return LocalProcesses(folder, request.recipe(request.tables.party_settings).checked().settings(folder / "parties"))
 
 
 @contextmanager

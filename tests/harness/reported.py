@@ -15,6 +15,7 @@ from services.common.run_records import (
     FAILED,
     STAGES,
     AttackStatus,
+    DeliveredScores,
     EpochRecord,
     Estimates,
     PartyFeatures,
@@ -115,11 +116,10 @@ def made_run(
             transport="mtls",
             class_names=names,
             epochs=tuple(EpochRecord(number, 0.7 - 0.1 * number, 1.0) for number in range(3)),
-            test_rows=tuple(map(int, rows)),
-            test_scores=tuple(tuple(map(float, row / row.sum())) for row in scores),
-            test_labels=tuple(map(int, labels[rows])),
         ),
     )
+    chances = scores / scores.sum(axis=1, keepdims=True)
+    folder.write_delivered_scores("active", DeliveredScores(rows, chances, labels[rows]))
     return folder
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ import numpy as np
 from attacks import PredictionAttack
 from defences import NoiseSource, ScoreDefence
 from services.active.party import ActiveParty
-from services.adversary.knowledge import Beforehand
+from services.adversary.knowledge import PriorKnowledge
 from services.adversary.predictions import AttackHost
 from services.adversary.training import TrainingAdversary
 from services.common.errors import PeerVanished
@@ -68,7 +68,7 @@ class Town:
     score_defences: Sequence[ScoreDefence] = ()
     disclosing: Sequence[Any] = ()
     attacks: Mapping[str, PredictionAttack] = field(default_factory=dict)
-    beforehand: Beforehand | None = None
+    beforehand: PriorKnowledge | None = None
     running: dict[str, Any] = field(default_factory=dict)
     states: dict[str, StateFolder] = field(default_factory=dict)
 
@@ -149,7 +149,7 @@ class Town:
 
     def train(self, **changes: Any) -> str:
         """Train; returns the session."""
-        outcome = self.active.train(replace(self.settings.plan(), **changes), Watcher())
+        outcome = self.active.train(self.settings.plan().changed(**changes), Watcher())
         return outcome.session_id
 
     def scores(self, ids: Sequence[str] = IDS) -> FloatArray:
@@ -166,7 +166,7 @@ def town(
     score_defences: Sequence[ScoreDefence] = (),
     disclosing: Sequence[Any] = (),
     attacks: Mapping[str, PredictionAttack] | None = None,
-    beforehand: Beforehand | None = None,
+    beforehand: PriorKnowledge | None = None,
     **settings: Any,
 ) -> Iterator[Town]:
     """A federation that runs."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 
@@ -27,7 +26,7 @@ def begun(
 ) -> tuple[Sessions, Agreement]:
     """A session that all have joined."""
     sessions = Sessions(5, defences, noise)
-    plan = replace(SMALL_PLAN, installed_model=installed)
+    plan = SMALL_PLAN.changed(learner="installed") if installed else SMALL_PLAN
     session_id = sessions.open(ACTIVE, plan, classes, tuple(party.name for party in passive))
     with ThreadPoolExecutor() as threads:
         joining = [

@@ -13,7 +13,7 @@ from protos.v1 import active_pb2, active_pb2_grpc
 from services.common.certificates import CertificateFiles
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
-from services.common.transport import Transport, is_serving
+from services.network.transport import Transport, is_serving
 from tests.harness.hostile import raw_channel
 from tests.harness.wire_fuzz import calls_at, sent
 

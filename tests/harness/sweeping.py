@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from plumbline.sweep import Cell, SweepOptions, TaskCell, run_cells
+from plumbline.cells import Cell, SweepOptions, TaskCell, run_cells
 from tests.harness.sweep_tasks import TASKS
 
 ROOT = Path(__file__).parents[2]

@@ -25,6 +25,7 @@ OUTCOMES = (f"{ATTACKS}outcomes.json", f"{ATTACKS}training-passive.json")
 # What an audit writes of itself, whose readers need other keys than a party's.
 OWN = ("config.json", "results.json", "status.json", "candidates.json")
 ARRAYS = {
+    f"{PARTIES}active-test-scores.npz": "scores",
     f"{PARTIES}active-features.npz": "features",
     f"{PARTIES}passive-features.npz": "features",
     f"{ATTACKS}estimates-0.npz": "half_star",
@@ -186,22 +187,8 @@ _IN_RECORDS: Mapping[str, Change] = {
     "channels that are none": _set([{"key_holder": 3}], "channels"),
 }
 _IN_ACTIVE: Mapping[str, Change] = {
-    "fewer labels than scores": _set(lambda labels: labels[:5], "test_labels"),
-    "a class that there isn't": _set(7, "test_labels", 0),
-    "a negative class": _set(-1, "test_labels", 0),
-    "a huge class": _set("LARGE", "test_labels", 0),
-    "a class beyond memory": _set(10**15, "test_labels", 0),
-    "scores of different lengths": _set([0.5], "test_scores", 0),
-    "scores of fewer classes": _set(lambda scores: [one[:1] for one in scores], "test_scores"),
-    "scores of no classes": _set(lambda scores: [[] for _ in scores], "test_scores"),
-    "scores in words": _set(["a", "b", "c"], "test_scores", 0),
-    "scores that are huge": _set(["LARGE", 0, 0], "test_scores", 0),
-    "scores that are no numbers": _set([float("nan")] * 3, "test_scores", 0),
-    "endless scores": _set([float("inf")] * 3, "test_scores", 0),
     "fewer names of classes": _set(["one"], "class_names"),
     "names of classes that are numbers": _set([1, 2, 3], "class_names"),
-    "a negative test record": _set(-1, "test_rows", 0),
-    "a test record that there isn't": _set(10**9, "test_rows", 0),
     "epochs that are numbers": _set([1, 2, 3], "epochs"),
     "an endless loss": _set(float("inf"), "epochs", 0, "validation_loss"),
     "a loss in words": _set("small", "epochs", 0, "validation_loss"),
@@ -395,7 +382,17 @@ def _of_arrays(name: str) -> Iterator[tuple[str, Change]]:
 
 _FEATURES, _ESTIMATES = f"{PARTIES}passive-features.npz", f"{ATTACKS}estimates-0.npz"
 _LABELS, _ACTIVE = f"{ATTACKS}training-passive-label_recovery.npz", f"{PARTIES}active-features.npz"
+_SCORES = f"{PARTIES}active-test-scores.npz"
 _IN_ARRAYS: Mapping[tuple[str, str], Change] = {
+    (_SCORES, "fewer labels than scores"): _changed(lambda array: array[:5], "labels"),
+    (_SCORES, "a class that there isn't"): _changed(lambda array: array + 7, "labels"),
+    (_SCORES, "a negative class"): _changed(lambda array: -1 - array, "labels"),
+    (_SCORES, "a class beyond memory"): _changed(lambda array: array + 10**15, "labels"),
+    (_SCORES, "scores of fewer classes"): _changed(lambda array: array[:, :1], "scores"),
+    (_SCORES, "scores of no classes"): _changed(lambda array: array[:, :0], "scores"),
+    (_SCORES, "scores that are no numbers"): _changed(lambda array: array * np.nan, "scores"),
+    (_SCORES, "a negative test record"): _changed(lambda array: -1 - array, "rows"),
+    (_SCORES, "a test record that there isn't"): _changed(lambda array: array + 10**7, "rows"),
     (_FEATURES, "no numbers"): _changed(lambda array: array * np.nan, "features"),
     (_FEATURES, "huge numbers"): _changed(lambda array: array * 1e308, "features"),
     (_FEATURES, "a name too few"): _changed(lambda array: array[:-1], "names"),

@@ -127,7 +127,7 @@ def test_nothing_old_is_lost_and_the_new_model_is_served(
             status = federation.status()
             assert status.stage == "serving"
             lost = [words for words in status.warnings if "could not be written" in words]
-            assert len(lost) == 2
+            assert len(lost) == 3
             assert all(disk.says in words for words in lost)
             assert not np.array_equal(_numbers(scores_of(federation)), _numbers(old_scores), equal_nan=True)
         assert {name: (folder / name).read_bytes() for name in before} == before

@@ -53,11 +53,11 @@ def test_no_log_of_a_party_holds_the_password_of_a_mistyped_address(tmp_path: Pa
 
 def test_a_run_records_what_was_asked_without_passwords_and_says_to_write_them_again(tmp_path: Path) -> None:
     url = f"postgresql+psycopg://me:{PASSWORD}@host/db?table=t"
-    request = AuditRequest(active=url, passive=(f"{url}&password={PASSWORD}", "shop.csv"), label="y")
+    request = AuditRequest.of(active=url, passive=(f"{url}&password={PASSWORD}", "shop.csv"), label="y")
     written = write_configuration(tmp_path, request, {})
     text = written.read_text()
     assert PASSWORD not in text
     assert "write the password in place of each ***" in text
     assert tomllib.loads(text)["active"] == "postgresql+psycopg://me:***@host/db?table=t"
-    assert read_configuration(written).request().passive[0].endswith("&password=***")
-    assert "password" not in write_configuration(tmp_path, AuditRequest(data="wine"), {}).read_text()
+    assert read_configuration(written).request().tables.passive[0].endswith("&password=***")
+    assert "password" not in write_configuration(tmp_path, AuditRequest.of(data="wine"), {}).read_text()

@@ -94,10 +94,10 @@ def refusal_of(call: Any) -> tuple[grpc.StatusCode, str]:
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     folder: Path = tmp_path_factory.mktemp("federation")
-    request = AuditRequest(
+    request = AuditRequest.of(
         data="breast_cancer", parties=2, defences=("score_rounding",), settings={**SEEDED, "step_timeout": 20}
     )
-    settings = request.recipe().checked().settings(folder / "parties")
+    settings = request.recipe(request.tables.party_settings).checked().settings(folder / "parties")
     with Federation.start(LocalProcesses(folder, settings)) as running:
         running.train()
         yield running

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from plumbline.audit.joined_tables import JoinedTables
+from plumbline.audit import further_sessions
+from plumbline.audit.further_sessions import ClearSessions
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import audited
-from plumbline.audit.sessions import clear_sessions
-from plumbline.audit.sessions.clear_sessions import ClearSessions
-from plumbline.judge.lights import light_of
+from plumbline.audit.tables import JoinedTables
+from plumbline.judge.answer import light_of
 from services.common.identity import Role
 
 
@@ -21,7 +21,7 @@ def test_lights_are_of_the_limit_and_its_sessions_are_a_federations(
 ) -> None:
     # The plan of a further session, which the audit's own session has for once.
     rate = 0.4
-    request = AuditRequest(
+    request = AuditRequest.of(
         data="breast_cancer",
         attacks=("half_star",),
         runs=tmp_path,
@@ -29,19 +29,18 @@ def test_lights_are_of_the_limit_and_its_sessions_are_a_federations(
         settings={"epochs": 1, "batch_size": 32, "learning_rate": rate, "most_forms": 0.5},
     )
     run, findings = audited(request, Console(file=io.StringIO()))
-    parties = request.recipe().checked().parties
+    parties = request.recipe(request.tables.party_settings).checked().parties
     agreement = findings.summary.agreement
     tables = JoinedTables(parties)
 
-    monkeypatch.setattr(clear_sessions, "_LARGE", 1.0)
-    monkeypatch.setattr(clear_sessions, "_step_size", lambda *_: rate)
+    monkeypatch.setattr(further_sessions, "_LARGE", 1.0)
+    monkeypatch.setattr(further_sessions, "_step_size", lambda *_: rate)
     sessions = ClearSessions(tables, parties, agreement)
     again = sessions.trained(["passive"], np.random.default_rng(parties[Role.ACTIVE].private_seed))
     for name in ("active", "passive"):
-        np.testing.assert_allclose(again[name].parameters.weights[0], run.parties.weights(name).weights, atol=1e-12)
-    record = run.parties.record("active")
-    rows = np.array(record.test_rows)
-    np.testing.assert_allclose(sessions.scores(again, rows), np.array(record.test_scores), atol=1e-12)
+        np.testing.assert_allclose(again[name].part.arrays()["weights"], run.parties.weights(name).weights, atol=1e-12)
+    tested = run.parties.delivered_scores(agreement)
+    np.testing.assert_allclose(sessions.scores(again, tested.rows), tested.scores, atol=1e-12)
 
     limit = findings.predictions.limit
     assert limit is not None

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import plumbline
-from plumbline.audit import results
+from plumbline.audit import run as audit_run
 from plumbline.judge.findings import Findings, read_findings
 from services.common.run_folder import RunFolder
 
@@ -32,7 +32,7 @@ def test_an_audit_is_judged_once_and_returned_as_it_was_reported(
         judged.append(str(folder))
         return read_findings(folder, *names, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(results, "read_findings", counted)
+    monkeypatch.setattr(audit_run, "read_findings", counted)
     asked: Any = {"attacks": ["half_star"], "epochs": 1, "cipher": "auto", "verbosity": "quiet"}
     other = tmp_path / "clinic.csv"
     tables[1].to_csv(other, index=False)

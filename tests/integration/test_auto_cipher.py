@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from plumbline.audit.planning import cipher_choice
+from plumbline.audit.planning import plan
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import run_audit
 from plumbline.audit.runs.folder import AuditFolder
 
 
 def test_in_the_clear_by_choice_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cipher_choice, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(plan, "PATIENCE_SECONDS", 0.0)
     console = Console(file=io.StringIO(), width=400)
-    request = AuditRequest(
+    request = AuditRequest.of(
         data="wine", runs=tmp_path, attacks=("half_star", "auxiliary_ciphertext"), settings={"epochs": 2}
     )
     run = AuditFolder(run_audit(request, console))

@@ -32,7 +32,7 @@ def audit(folder: Path, settings: dict[str, Any], **request: Any) -> tuple[Path,
     """Run an audit on breast_cancer; returns its folder, its results and what it printed."""
     output = io.StringIO()
     run = run_audit(
-        AuditRequest(data="breast_cancer", runs=folder, settings=settings, verbosity="verbose", **request),
+        AuditRequest.of(data="breast_cancer", runs=folder, settings=settings, verbosity="verbose", **request),
         Console(file=output, width=200),
     )
     return run, json.loads((run / "results.json").read_text()), output.getvalue()
@@ -104,8 +104,7 @@ def test_reconstruction_gets_worse_and_the_model_does_not(
     assert weights_of(defended[0]) != weights_of(undefended[0])
     assert abs(defended[1]["accuracy"] - undefended[1]["accuracy"]) < 0.1
     off_scores, on_scores = (
-        np.array(json.loads((run / "parties/active.json").read_text())["test_scores"])
-        for run in (undefended[0], defended[0])
+        np.load(run / "parties/active-test-scores.npz")["scores"] for run in (undefended[0], defended[0])
     )
     assert (on_scores.argmax(axis=1) == off_scores.argmax(axis=1)).mean() > 0.9
     assert np.abs(on_scores - off_scores).max() > 0.05
@@ -187,7 +186,7 @@ def test_the_bare_label_and_rotated_parameters_leave_the_adversary_worse_off_tha
     assert found["mse"]["mean"] > found["half"] > reconstruction(undefended[1])["mse"]["mean"]
     assert weights_of(run) == weights_of(undefended[0])
     assert results["accuracy"] == undefended[1]["accuracy"]
-    delivered = np.array(json.loads((run / "parties/active.json").read_text())["test_scores"])
+    delivered = np.load(run / "parties/active-test-scores.npz")["scores"]
     np.testing.assert_allclose(np.unique(delivered), [0.1, 0.9])
 
 
@@ -316,8 +315,9 @@ def test_the_audit_refuses_before_anything_is_started(tmp_path: Path, arguments:
 
 @pytest.mark.parametrize("request_of", [{}, {"attacks": ("half_star",), "black_box": True}])
 def test_the_audit_refuses_to_rotate_what_it_doesnt_disclose(request_of: dict[str, Any]) -> None:
+    request = AuditRequest.of(data="breast_cancer", defences=("parameter_rotation",), **request_of)
     with pytest.raises(ValueError, match="parameter_rotation"):
-        AuditRequest(data="breast_cancer", defences=("parameter_rotation",), **request_of).recipe().checked()
+        request.recipe(request.tables.party_settings).checked()
 
 
 def test_spaces_around_names_and_an_empty_list_are_no_defence(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def answer_to(call: Callable[..., object], *arguments: object) -> Answer:
 
 
 def opened(coordinator: coordinator_pb2_grpc.CoordinatorStub, **plan: Any) -> str:
-    terms = TrainingPlan(**{"key_bits": 512, "batch_size": 64, "epochs": 1, **plan})
+    terms = TrainingPlan(key_bits=512, batch_size=64, epochs=1).changed(**plan)
     request = coordinator_pb2.OpenSessionRequest(plan=terms.to_message(), classes=2, passive_parties=["passive"])
     return coordinator.OpenSession(request, timeout=10).session_id
 
@@ -104,7 +104,7 @@ def _stub(federation: Federation, caller: str, callee: str, kind: type) -> Any:
 
 def _open(federation: Federation, classes: int = 2, parties: Iterable[str] = ("passive",), **plan: Any) -> object:
     stub = _stub(federation, "active", "coordinator", coordinator_pb2_grpc.CoordinatorStub)
-    message = TrainingPlan(**plan).to_message()
+    message = TrainingPlan().changed(**plan).to_message()
     request = coordinator_pb2.OpenSessionRequest(plan=message, classes=classes, passive_parties=parties)
     return stub.OpenSession(request, timeout=30)
 
@@ -119,7 +119,7 @@ def _join(federation: Federation, **changes: Any) -> object:
 
 def _train(federation: Federation, **plan: Any) -> object:
     stub = _stub(federation, "operator", "active", active_pb2_grpc.ActiveStub)
-    return list(stub.Train(active_pb2.TrainRequest(plan=TrainingPlan(**plan).to_message()), timeout=30))
+    return list(stub.Train(active_pb2.TrainRequest(plan=TrainingPlan().changed(**plan).to_message()), timeout=30))
 
 
 def _scores_of_rows(federation: Federation, rows: int) -> object:

@@ -21,7 +21,7 @@ def audit(folder: Path, **request: Any) -> tuple[Path, dict[str, Any], str]:
     """Run an audit; returns its folder, its results and what it printed."""
     output = io.StringIO()
     run = run_audit(
-        AuditRequest(data="breast_cancer", runs=folder, settings=QUICK, verbosity="verbose", **request),
+        AuditRequest.of(data="breast_cancer", runs=folder, settings=QUICK, verbosity="verbose", **request),
         Console(file=output, width=200),
     )
     return run, json.loads((run / "results.json").read_text()), output.getvalue()
@@ -54,13 +54,12 @@ def test_live_estimates_are_those_of_the_library_on_the_same_pieces(
         name: np.load(parties / f"{name}-weights.npz")["weights"] for name in ("active", "passive-1", "passive-2")
     }
     own = np.load(parties / "active-features.npz")["features"]
-    record = json.loads((parties / "active.json").read_text())
     estimates = np.load(parties / "attacks" / "estimates-0.npz")
     half = np.array([[-0.5], [0.5]])
     passive = np.vstack([weights["passive-1"], weights["passive-2"]])
     view = attacks.PredictionView(
         features_active=own[estimates["rows"]][:, :-1],
-        scores=np.array(record["test_scores"]),
+        scores=np.load(parties / "active-test-scores.npz")["scores"],
         weights_active=half * weights["active"][:-1].T,
         weights_passive=half * passive.T,
         bias=half[:, 0] * weights["active"][-1],
@@ -117,7 +116,7 @@ def test_network_from_the_lab_is_served_by_the_parties_and_attacked(tmp_path: Pa
         for name in ("active", "passive")
     )
     scores = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    delivered = json.loads((run / "parties" / "active.json").read_text())["test_scores"]
+    delivered = np.load(run / "parties" / "active-test-scores.npz")["scores"]
     np.testing.assert_allclose(delivered, scores, atol=1e-12)
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from plumbline.figures.hu.wire_epoch import wire_epoch
 from plumbline.simulation.records import Records
+from studies.hu.wire_epoch import wire_epoch
 from vfl.theory.expansions import minimax_line
 
 

@@ -58,7 +58,7 @@ def audit(folder: Path, **request: Any) -> tuple[Path, dict[str, dict[str, Any]]
     """Run an audit on wine; returns its folder and its findings on predictions, by label."""
     settings = {**SMALL, **request.pop("settings", {})}
     console = Console(file=io.StringIO(), width=200)
-    run = run_audit(AuditRequest(data="wine", runs=folder, settings=settings, **request), console)
+    run = run_audit(AuditRequest.of(data="wine", runs=folder, settings=settings, **request), console)
     results = json.loads((run / "results.json").read_text())
     return run, {finding["attack"]: finding for finding in results["attacks"]}
 
@@ -67,7 +67,9 @@ def audit(folder: Path, **request: Any) -> tuple[Path, dict[str, dict[str, Any]]
 def test_the_view_has_the_sessions_channel_and_the_bayesian_adversary_is_there_at_each_level(tmp_path: Path) -> None:
     run, found = audit(tmp_path, attacks=("witness",), defences=("score_rounding", "feature_transform"), auxiliary=20)
     parties = RunFolder(run / "parties")
-    estimates, record = parties.estimates(0), parties.record("active")
+    estimates, agreement = parties.estimates(0), parties.record("active").agreement
+    assert agreement is not None
+    tested = parties.delivered_scores(agreement)
     assert found["witness"]["notes"] == [
         "(Rounding(decimals=2),)",
         "Distorted(kind='orthonormal', about=0.0, sign_is_guess=False)",
@@ -87,11 +89,10 @@ def test_the_view_has_the_sessions_channel_and_the_bayesian_adversary_is_there_a
         "witness(knowing=feature_transform)",
     }
     # Records that it was given are neither judged nor trained on.
-    assert record.test_rows is not None
     assert estimates.auxiliary_rows is not None
     assert len(estimates.auxiliary_rows) == 20
     judged, known = set(estimates.rows.tolist()), set(estimates.auxiliary_rows.tolist())
-    assert judged == set(record.test_rows) - known
+    assert judged == set(tested.rows.tolist()) - known
     assert {name: (run / name).stat().st_mode & 0o777 for name in ("auxiliary.parquet", "prior-knowledge.json")} == {
         "auxiliary.parquet": 0o600,
         "prior-knowledge.json": 0o600,

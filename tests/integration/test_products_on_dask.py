@@ -18,10 +18,10 @@ from tests.harness.dask_certificates import configuration_of_client, make_dask_c
 from tests.harness.exchanges import largest_difference, train_plainly
 from tests.harness.processes import QUICK, local_processes, registered_problem, weights_of
 from tests.harness.products import product_jobs
-from vfl.cores.cluster import ClusterCores, check_cluster, client, cluster_cores, dialogue, job_work
-from vfl.cores.cluster.frames import Frame
 from vfl.cores.cores import OneCore, Result, Task
 from vfl.crypto import PrivateKey, keygen
+from vfl.crypto.cluster import ClusterCores, check_cluster, client, cluster_cores, job_work
+from vfl.crypto.cluster.frames import Frame
 from vfl.crypto.product_jobs import ProductJob, compute_product
 
 dask = pytest.importorskip("dask", reason="needs the extra dask")
@@ -80,8 +80,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def warned(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    caplog.set_level(logging.WARNING, logger="vfl.cores.cluster")
-    return lambda: [record.getMessage() for record in caplog.records if record.name.startswith("vfl.cores.cluster")]
+    caplog.set_level(logging.WARNING, logger="vfl.crypto.cluster")
+    return lambda: [record.getMessage() for record in caplog.records if record.name.startswith("vfl.crypto.cluster")]
 
 
 def served(address: str) -> None:
@@ -271,6 +271,6 @@ def test_the_process_in_between_gets_no_settings_of_the_party(monkeypatch: pytes
     monkeypatch.setenv("PLUMBLINE_DATA", "postgresql://party:password@host/table")
     monkeypatch.setenv("PGPASSWORD", "password")
     monkeypatch.setenv("DASK_CONFIG", "folder")
-    environment = dialogue._environment()
+    environment = cluster_cores._environment()
     assert not [name for name, value in environment.items() if "PLUMBLINE" in name or "password" in value]
     assert environment["DASK_CONFIG"] == "folder"

@@ -15,8 +15,8 @@ from tests.harness.proxy import Proxy
 from vfl.cores.cores import OneCore
 from vfl.crypto import keygen, vectors
 from vfl.crypto.engine import Engine
-from vfl.crypto.integers import random_unit
 from vfl.crypto.kernels import PortableKernel
+from vfl.crypto.kernels.integers import random_unit
 from vfl.crypto.messages import HonestMessages
 
 pytest.importorskip("distributed", reason="needs the extra dask")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plumbline.sweep import (
+from plumbline.cells import (
     AttackCell,
     Cell,
     Choice,
@@ -18,7 +18,7 @@ from plumbline.sweep import (
     run_cells,
     windows,
 )
-from plumbline.sweep.store import SweepStopped
+from plumbline.cells.store import SweepStopped
 from tests.harness.clusters import Cluster, running_cluster
 from tests.harness.sweep_tasks import TASKS, noted
 

@@ -27,7 +27,7 @@ def audit(folder: Path, settings: dict[str, Any], **request: Any) -> dict[str, A
     """Run an audit on breast_cancer or on the given tables; returns its results."""
     tables: dict[str, Any] = {} if "active" in request else {"data": "breast_cancer"}
     run = run_audit(
-        AuditRequest(runs=folder, settings=settings, **tables, **request), Console(file=io.StringIO(), width=200)
+        AuditRequest.of(runs=folder, settings=settings, **tables, **request), Console(file=io.StringIO(), width=200)
     )
     results: dict[str, Any] = json.loads((run / "results.json").read_text())
     return results

@@ -52,7 +52,7 @@ def test_three_classes_train_alike_in_processes(tmp_path: Path, parties: int, se
     chosen = {"epochs": 3, "batch_size": 16, "initialisation": "xavier", "l2": 0.01, **settings}
     with quick_federation(tmp_path, data="wine", parties=parties, **chosen) as federation:
         federation.train()
-        plan = TrainingPlan(key_bits=512, **chosen)
+        plan = TrainingPlan(key_bits=512).changed(**chosen)
         assert_parity(federation, "wine", plan)
         scores = federation.predict([f"r{row:06d}" for row in range(178)])
     known = scores[scores["error"] == ""].drop(columns="error")

@@ -10,8 +10,7 @@ from rich.console import Console
 from plumbline.audit import candidates
 from plumbline.audit.candidates import Candidate, read_trials
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.results import report_again
-from plumbline.audit.run import run_audit
+from plumbline.audit.run import report_again, run_audit
 from plumbline.audit.runs.folder import AuditFolder
 
 
@@ -23,7 +22,7 @@ def test_a_leak_is_tried_on_and_the_cheapest_that_holds_is_named(
     monkeypatch.setattr(candidates, "_OF_SCORES", (Candidate(("class_label",)),))
     monkeypatch.setattr(candidates, "find_spec", lambda name: None)
     output = io.StringIO()
-    request = AuditRequest(
+    request = AuditRequest.of(
         data="breast_cancer",
         attacks=("half_star",),
         cipher="plain",

@@ -24,7 +24,7 @@ PLAIN: dict[str, Any] = {"cipher": "plain", "most_forms": 0.01}
 def audit(data: str, folder: Path, **settings: Any) -> tuple[dict[str, Any], str, str]:
     """Run an audit; returns its results, what it printed and its page."""
     output = io.StringIO()
-    request = AuditRequest(data=data, runs=folder, attacks=ATTACKS, settings={**PLAIN, **settings})
+    request = AuditRequest.of(data=data, runs=folder, attacks=ATTACKS, settings={**PLAIN, **settings})
     run = run_audit(request, Console(file=output, width=200))
     return json.loads((run / "results.json").read_text()), output.getvalue(), (run / "report.html").read_text()
 

@@ -20,15 +20,14 @@ from typing import Any
 from vfl.cores.child_environment import child_environment
 from vfl.cores.signs_of_life import processor_time, stands_still
 
-_PRELOADED = ["vfl.cores.worker", "vfl.crypto.engine", "vfl.crypto.curve25519"]
 # There are as many workers as cores: none needs threads for its linear algebra.
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _launching = threading.Lock()
 
 
-def start_server() -> None:
-    """Start the server, once per process; returns at once. Raises OSError where none can be had."""
-    forkserver.set_forkserver_preload(_PRELOADED)
+def start_server(preload: Sequence[str]) -> None:
+    """Start the server, once per process, with these modules; returns at once. Raises OSError where none can be had."""
+    forkserver.set_forkserver_preload(["vfl.cores.worker", *preload])
     with _launching, _replaced(util, "spawnv_passfds", _start_bare):
         forkserver.ensure_running()
 

@@ -1,10 +1,15 @@
 """Paillier for a vertical federation: keys, fixed point, packing, and the encrypted matrix product.
 
-public_key, private_key = keygen()
-c = encrypt_vector(private_key, g)        # the key holder
-masked, mask = mask_vector(matvec(X, c))  # the other party
-answer = decrypt_integers(private_key, masked)
-unmask(mask, answer)                      # X.T @ g, to the fixed-point precision
+What stands here is public, and ``kernels.Kernel``, which says what a kernel promises; the other modules are private.
+
+Examples:
+    >>> import numpy as np
+    >>> from vfl.crypto import decrypt_integers, encrypt_vector, keygen, mask_vector, matvec, unmask
+    >>> public_key, private_key = keygen(bits=512, insecure=True)  # 2048 bits unless told otherwise
+    >>> c = encrypt_vector(private_key, np.array([0.5, -0.25]))    # the key holder
+    >>> masked, mask = mask_vector(matvec(np.array([[1.0, 0.5], [0.0, 1.0]]), c))  # the other party
+    >>> unmask(mask, decrypt_integers(private_key, masked))        # X.T @ g, to the fixed-point precision
+    array([0.5, 0. ])
 """
 
 from vfl.crypto.capacity import (
@@ -21,13 +26,13 @@ from vfl.crypto.errors import (
     FixedPointOverflow,
     InsecureKey,
     InvalidAnswer,
-    InvalidCiphertext,
     KeyMismatch,
     LayoutMismatch,
     MalformedKey,
     PackingImpossible,
 )
 from vfl.crypto.fixed_point import RESIDUAL, FixedPoint
+from vfl.crypto.kernels import InvalidCiphertext
 from vfl.crypto.keys import PrivateKey, PublicKey, keygen
 from vfl.crypto.modulus_proof import (
     PROOF_ROOTS,
@@ -36,7 +41,7 @@ from vfl.crypto.modulus_proof import (
     modulus_context,
     prove_modulus,
 )
-from vfl.crypto.packing import PackingLayout, choose_layout, layouts_by_cost, layouts_for
+from vfl.crypto.packing import PackingLayout, layouts_for
 from vfl.crypto.vectors import (
     CipherVector,
     Mask,
@@ -81,7 +86,6 @@ __all__ = [
     "answer_capacity",
     "check_ciphertexts",
     "check_modulus",
-    "choose_layout",
     "ciphertext_count",
     "ciphertext_width",
     "count_equations",
@@ -91,7 +95,6 @@ __all__ = [
     "from_bytes",
     "honest_answer_bits",
     "keygen",
-    "layouts_by_cost",
     "layouts_for",
     "mask_vector",
     "matvec",

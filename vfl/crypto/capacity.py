@@ -116,7 +116,7 @@ def honest_answer_bits(product: StepProduct) -> tuple[int, ...]:
     return tuple(bits for bits, answers in product.kinds_of_answers() for _ in range(answers))
 
 
-def answer_capacity(product: StepProduct, *, key_bits: int, truncated: bool) -> AnswerCapacity:
+def answer_capacity(product: StepProduct, *, capacity: int, truncated: bool) -> AnswerCapacity:
     """Count what the answers of one step have room for.
 
     A residual counts as residual_format.fraction_bits + 2 bits: a share in (-2, 2), which is what initial weights make
@@ -125,19 +125,19 @@ def answer_capacity(product: StepProduct, *, key_bits: int, truncated: bool) -> 
 
     Args:
         product: what the peer asks for.
-        key_bits: length of the key holder's modulus n.
+        capacity: bits that an answer has room for; under Paillier all but one of the modulus.
         truncated: whether the key holder cuts its answers to their honest width.
     """
     honest = honest_answer_bits(product)
-    bits = honest if truncated else (key_bits - 1,) * len(honest)
+    bits = honest if truncated else (capacity,) * len(honest)
     return AnswerCapacity(bits, product.sums, product.sum_bits, _residual_bits(product), product.honest_bits)
 
 
-def count_equations(product: StepProduct, *, key_bits: int, truncated: bool) -> int:
+def count_equations(product: StepProduct, *, capacity: int, truncated: bool) -> int:
     """Count ``answer_capacity(...).equations``, in a time that doesn't grow with the number of answers."""
     residual = _residual_bits(product)
     return sum(
-        answers * -(-(bits if truncated else key_bits - 1) // residual) for bits, answers in product.kinds_of_answers()
+        answers * -(-(bits if truncated else capacity) // residual) for bits, answers in product.kinds_of_answers()
     )
 
 

@@ -25,9 +25,5 @@ class PackingImpossible(ValueError):
     """The values of one row do not fit into one plaintext of this key."""
 
 
-class InvalidCiphertext(ValueError):
-    """What arrived as ciphertexts has a wrong count or width, or lies outside the ciphertext group."""
-
-
 class InvalidAnswer(ValueError):
     """A key holder's answer is not a residue, or unmasks to what no honest product can be."""

@@ -15,8 +15,8 @@ from functools import lru_cache
 from gmpy2 import invert, mpz, powmod_sec
 
 from vfl.cores.own_children import OwnChildrenOnly, Rebuilt
-from vfl.crypto.integers import random_unit
 from vfl.crypto.kernels import FixedBase, Kernel
+from vfl.crypto.kernels.integers import random_unit
 
 _KEYS_OF_A_WORKER = 2  # a party has one per session
 

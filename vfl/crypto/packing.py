@@ -17,7 +17,7 @@ max(0, w - t + e) of the second: at most w together. Over all ciphertexts that i
 wanted slot. Junk needs no room of its own.
 
 *Slots between the wanted ones are not secret* from the party that takes the mask off: they are further sums of the
-residual. `vfl.crypto.capacity` counts them, and `layouts_by_cost` keeps them few.
+residual. `vfl.crypto.capacity` counts them, and `layouts_for` keeps them few.
 
 *Hence B bits do* where s max|x| max|g| < 2**(B-1): with 2**(B-1) added, every slot lies in [0, 2**B), and
 slots are read independently. The total of N slots is below 2**(B N - 1) in magnitude, and n > 2**(bits - 1): with
@@ -37,7 +37,7 @@ G_u, so all slots have B bits, and narrow columns are narrow in the work that th
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -293,66 +293,6 @@ def layouts_for(
             "use a larger key or packing=off."
         )
     return sorted(candidates, key=lambda layout: max(_products(layout, columns) for columns in different))
-
-
-def layouts_by_cost(
-    *,
-    batch_size: int,
-    features: int,
-    classes: int,
-    residual_format: FixedPoint,
-    feature_format: FixedPoint,
-    key_bits: int,
-    reserved_bits: int = 0,
-) -> list[PackingLayout]:
-    """List the layouts of `layouts_for` where all features of all parties have one fixed point.
-
-    Args:
-        batch_size: the most rows.
-        features: the largest count of any party.
-        classes: columns of the residual.
-        residual_format: of the residual.
-        feature_format: of the features.
-        key_bits: length of the modulus.
-        reserved_bits: left free at the top of every plaintext.
-
-    Raises:
-        PackingImpossible: if not even one row and one column of all classes fit into a plaintext.
-    """
-    layouts = layouts_for(
-        [feature_format.columns(features)],
-        batch_size=batch_size,
-        classes=classes,
-        residual_format=residual_format,
-        key_bits=key_bits,
-        reserved_bits=reserved_bits,
-    )
-    return [replace(layout, features=feature_format) for layout in layouts]
-
-
-def choose_layout(
-    *,
-    batch_size: int,
-    features: int,
-    classes: int,
-    residual_format: FixedPoint,
-    feature_format: FixedPoint,
-    key_bits: int,
-    reserved_bits: int = 0,
-) -> PackingLayout:
-    """Choose the layout with the fewest modular products of one exchange: encrypt, multiply, rerandomise, decrypt.
-
-    Arguments and errors are those of `layouts_by_cost`.
-    """
-    return layouts_by_cost(
-        batch_size=batch_size,
-        features=features,
-        classes=classes,
-        residual_format=residual_format,
-        feature_format=feature_format,
-        key_bits=key_bits,
-        reserved_bits=reserved_bits,
-    )[0]
 
 
 def _products(layout: PackingLayout, columns: ColumnFormats) -> int:

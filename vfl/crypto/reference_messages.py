@@ -23,7 +23,7 @@ from phe import EncodedNumber, EncryptedNumber, PaillierPrivateKey, PaillierPubl
 from vfl.arrays import FloatArray
 from vfl.crypto.capacity import truncate
 from vfl.crypto.errors import LayoutMismatch, MalformedKey
-from vfl.crypto.integers import random_unit
+from vfl.crypto.kernels.integers import random_unit
 from vfl.crypto.keys import PrivateKey, PublicKey, check_key_bits
 from vfl.crypto.messages import Combination, MessageFormats, Question
 from vfl.crypto.vectors import CipherVector, Mask, unmask

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.engine import Engine, blind, default_engine
-from vfl.crypto.errors import InvalidAnswer, InvalidCiphertext, KeyMismatch, LayoutMismatch
+from vfl.crypto.errors import InvalidAnswer, KeyMismatch, LayoutMismatch
 from vfl.crypto.fixed_point import RESIDUAL, FixedPoint, decode, feature_format_of
-from vfl.crypto.kernels import ProductTask
+from vfl.crypto.kernels import InvalidCiphertext, ProductTask
 from vfl.crypto.keys import PrivateKey, PublicKey
 from vfl.crypto.packing import PackingLayout
 from vfl.crypto.widths import ColumnFormats

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gmpy2 import mpz
 
-from vfl.crypto.errors import InvalidCiphertext
+from vfl.crypto.kernels import InvalidCiphertext
 from vfl.crypto.keys import PublicKey
 
 

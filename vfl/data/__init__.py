@@ -1,11 +1,19 @@
 """Data: tables and their readers, encoders, public data sets, vertical splits, private set intersection.
 
-The name `vfl.data.fetch` is the function; its module is reached with `from vfl.data.fetch import ...`.
+What stands here is public, the other modules are private. A table's rows are keyed by ids and stand in any order; two
+parties put theirs into a common one without telling an id that the other lacks.
+
+The name ``vfl.data.fetch`` is the function; its module is reached with ``from vfl.data.fetch import ...``.
+
+Examples:
+    >>> import numpy as np
+    >>> from vfl.data import fit_encoder
+    >>> fit_encoder("minmax", np.array([[10.0], [30.0]])).transform(np.array([[15.0]]))
+    array([[0.25]])
 """
 
 from vfl.data.catalogue import DATASETS, dataset, dataset_names, load_dataset, missing_files, sampled_rows
 from vfl.data.columns import ENCODINGS, ColumnPlan, EncodedColumn, Encoding, FeatureKind
-from vfl.data.common_rows import EmptyIntersection, common_order, rows_in_common_order, rows_of
 from vfl.data.datasets import Dataset, DatasetError, DatasetNotFound, RegistryTable
 from vfl.data.encoders import (
     ENCODER_KINDS,
@@ -21,10 +29,18 @@ from vfl.data.encoders import (
 from vfl.data.faults import TableError
 from vfl.data.fetch import FetchError, fetch
 from vfl.data.fitting import FittedColumns, column_grids, fit_columns, grids_by_column
-from vfl.data.gridded import GriddedFeatures, put_on_grids
-from vfl.data.grids import UNIT_GRID, Grid, Width, grid_of, width_of
+from vfl.data.grids import UNIT_GRID, Grid, GriddedFeatures, Width, grid_of, put_on_grids, width_of
 from vfl.data.labels import class_names, encode_labels
-from vfl.data.psi import BlindedIds, PsiClient, PsiError, PsiServer
+from vfl.data.psi import (
+    BlindedIds,
+    EmptyIntersection,
+    PsiClient,
+    PsiError,
+    PsiServer,
+    common_order,
+    rows_in_common_order,
+    rows_of,
+)
 from vfl.data.readers import load_table
 from vfl.data.split import (
     SplitError,

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from vfl.data.datasets import Dataset, DatasetError, DatasetNotFound, RegistryTable
-from vfl.data.encoders import rows_to_unit_norm
-from vfl.data.labels import class_names
-from vfl.data.loaders import (
+from vfl.data.datasets import (
     DRIVE_FILES,
+    Dataset,
+    DatasetError,
+    DatasetNotFound,
+    RegistryTable,
     existing_file,
     load_adult,
     load_bank,
@@ -28,6 +29,8 @@ from vfl.data.loaders import (
     load_mnist01,
     load_sklearn,
 )
+from vfl.data.encoders import rows_to_unit_norm
+from vfl.data.labels import class_names
 from vfl.source_words import without_password
 from vfl.suggestions import did_you_mean
 

@@ -1,12 +1,15 @@
-"""What a catalogue of public data sets holds about each, and what loading one delivers."""
+"""What a catalogue of public data sets holds about each, and what reads its raw files: a loader per form of file."""
 
 from __future__ import annotations
 
+import gzip
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from vfl.data.labels import Labels
@@ -97,7 +100,146 @@ class Dataset:
     simulation: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
-    def task(self) -> Literal["binary", "multiclass"]:
-        """Whether there are two classes or more."""
-        return "binary" if self.classes == 2 else "multiclass"
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def existing_file(path: Path) -> Path | None:
+    """Find the file of this name, plain or with .gz added."""
+    return next((at for at in (path, path.with_name(f"{path.name}.gz")) if at.is_file()), None)
+
+
+def _read(folder: Path, file: str, **options: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    # keep_default_na: "NA"-like categories are categories.
+    path = existing_file(folder / file) or folder / file
+    frame: pd.DataFrame = pd.read_csv(path, keep_default_na=False, **options)
+    return frame
+
+
+def load_sklearn(name: str, label_names: bool) -> Callable[[Path], RawTable]:
+    """Make a loader for scikit-learn's load_<name>; labels are its target names or, for digits, the digits."""
+
+    def load(_: Path) -> RawTable:
+        import sklearn.datasets
+
+        bunch = getattr(sklearn.datasets, f"load_{name}")()
+        labels = bunch.target_names[bunch.target] if label_names else bunch.target
+        return RawTable(bunch.data, [str(feature) for feature in bunch.feature_names], labels)
+
+    return load
+
+
+def load_bank(dropped: str | None) -> Callable[[Path], RawTable]:
+    """Make a loader for bank, without one column if any; categories become the mean label of their rows."""
+
+    def load(folder: Path) -> RawTable:
+        import pandas as pd
+
+        frame = _read(folder, "bank-additional-full.csv", sep=";")
+        labels = frame.pop("y")
+        if dropped is not None:
+            frame = frame.drop(columns=dropped)
+        positive = (labels == "yes").astype(float)
+        for name in frame.columns:
+            if not pd.api.types.is_numeric_dtype(frame[name].dtype):
+                frame[name] = positive.groupby(frame[name]).transform("mean")
+        return RawTable(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
+
+    return load
+
+
+_ADULT_COLUMNS = [
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education-num",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "capital-gain",
+    "capital-loss",
+    "hours-per-week",
+    "native-country",
+    "income",
+]
+
+
+def load_adult(folder: Path) -> RawTable:
+    """Load adult: the training file, then the test file; text columns become category codes."""
+    import pandas as pd
+
+    # comment: adult.test starts with "|1x3 Cross validator".
+    parts = [
+        _read(folder, file, header=None, names=_ADULT_COLUMNS, skipinitialspace=True, comment="|")
+        for file in ("adult.data", "adult.test")
+    ]
+    frame = pd.concat(parts, ignore_index=True)
+    # adult.test's labels end with a full stop.
+    labels = frame.pop("income").str.removesuffix(".")
+    for name in frame.columns:
+        if not pd.api.types.is_numeric_dtype(frame[name].dtype):
+            frame[name] = np.unique(frame[name].to_numpy(dtype=str), return_inverse=True)[1]
+    return RawTable(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
+
+
+def load_headless(files: Sequence[str], sep: str, feature_names: Sequence[str]) -> Callable[[Path], RawTable]:
+    """Make a loader for files without a header: numeric features, and the label in the last column."""
+
+    def load(folder: Path) -> RawTable:
+        parts = [_read(folder, file, header=None, sep=sep) for file in files]
+        features = np.concatenate([part.iloc[:, :-1].to_numpy(np.float64) for part in parts])
+        labels = [label for part in parts for label in part.iloc[:, -1].tolist()]
+        return RawTable(features, feature_names, labels)
+
+    return load
+
+
+def load_drive(folder: Path) -> RawTable:
+    """Load drive, whole or its published sample."""
+    full, sample = DRIVE_FILES
+    file = full if existing_file(folder / full) else sample
+    return load_headless([file], r"\s+", [f"current_{i}" for i in range(1, 49)])(folder)
+
+
+def load_grid(folder: Path) -> RawTable:
+    """Load grid; the sign of the continuous outcome is the label."""
+    frame = _read(folder, "Data_for_UCI_named.csv")
+    labels = frame.pop("stabf")
+    # stab is the continuous outcome: its sign is the label.
+    frame = frame.drop(columns="stab")
+    return RawTable(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
+
+
+def load_credit(folder: Path) -> RawTable:
+    """Load credit from its CSV export."""
+    frame = _read(folder, "UCI_Credit_Card.csv").drop(columns="ID")
+    labels = frame.pop("default.payment.next.month")
+    return RawTable(frame.to_numpy(np.float64), list(frame.columns), labels.tolist())
+
+
+def load_mnist01(folder: Path) -> RawTable:
+    """Load MNIST's digits 0 and 1: the training images, then the test images."""
+    images = np.concatenate([_read_idx(folder / f"{part}-images-idx3-ubyte", 3) for part in ("train", "t10k")])
+    digits = np.concatenate([_read_idx(folder / f"{part}-labels-idx1-ubyte", 1) for part in ("train", "t10k")])
+    kept = digits <= 1
+    pixels = images[kept].reshape(-1, 784) / 255.0
+    return RawTable(pixels, [f"pixel_{row}_{column}" for row in range(28) for column in range(28)], digits[kept])
+
+
+def _read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
+    """An idx file of unsigned bytes. Raises ValueError for another header or a truncated file."""
+    at = existing_file(path) or path
+    data = gzip.decompress(at.read_bytes()) if at.suffix == ".gz" else at.read_bytes()
+    magic, *shape = struct.unpack_from(f">{1 + dimensions}I", data)
+    if magic != 0x0800 + dimensions:
+        raise ValueError("not an idx file of unsigned bytes")
+    return np.frombuffer(data, dtype=np.uint8, offset=4 * (1 + dimensions)).reshape(shape)
+
+
+DRIVE_FILES = ("Sensorless_drive_diagnosis.txt", "Sensorless_drive_diagnosis_sample2200.txt")

@@ -6,9 +6,8 @@ people, so it stays with the party.
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -45,16 +44,6 @@ class Encoder:
     offset: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
 
-    def __post_init__(self) -> None:
-        if self.kind not in ENCODER_KINDS:
-            raise EncoderError(f"Unknown encoder {self.kind!r}: choose one of {', '.join(ENCODER_KINDS)}.")
-        learned = self.columns if self.kind in ("minmax", "standardise") else 0
-        if self.columns < 1 or len(self.offset) != learned or len(self.scale) != learned:
-            raise EncoderError(
-                f"Encoder {self.kind!r} of {self.columns} columns needs {learned} offsets and scales, got "
-                f"{len(self.offset)} and {len(self.scale)}: fit it again."
-            )
-
     def transform(self, features: Features) -> Features:
         """Encode features (n, columns) into a new float64 array of the same shape.
 
@@ -75,30 +64,6 @@ class Encoder:
         varies = scale > 0
         encoded = np.where(varies, (features - np.array(self.offset)) / np.where(varies, scale, 1.0), 0.0)
         return np.clip(encoded, 0.0, 1.0) if self.kind == "minmax" else encoded
-
-    def to_json(self) -> str:
-        """Write the encoder as JSON text; `from_json` returns an equal encoder, bit for bit."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Encoder:
-        """Read an encoder that `to_json` wrote.
-
-        Raises:
-            EncoderError: when the text is not an encoder's JSON.
-        """
-        try:
-            fields = json.loads(text)
-            return cls(
-                kind=fields["kind"],
-                columns=int(fields["columns"]),
-                offset=tuple(float(value) for value in fields["offset"]),
-                scale=tuple(float(value) for value in fields["scale"]),
-            )
-        except EncoderError:
-            raise
-        except (ValueError, KeyError, TypeError) as error:
-            raise EncoderError(f"This is not a saved encoder ({type(error).__name__}): fit it again.") from None
 
 
 def fit_encoder(kind: EncoderKind, features: Features) -> Encoder:

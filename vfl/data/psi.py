@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -41,7 +41,7 @@ from vfl.crypto.curve25519 import (
     check_coordinate,
     coordinates,
 )
-from vfl.data.id_array import MOST_ID_BYTES, IdArray
+from vfl.data.id_array import MOST_ID_BYTES, IdArray, IdIndex
 from vfl.data.point_set import PointSet
 
 # An upper limit of either table, so that a peer's declaration bounds this party's memory.
@@ -376,3 +376,49 @@ def _checked_ids(ids: Iterable[str]) -> IdArray:
             f"An id has {values.longest} bytes, at most {MOST_ID_BYTES} can be aligned: choose another id column."
         )
     return values
+
+
+class EmptyIntersection(PsiError):
+    """The parties have no id in common."""
+
+
+def common_order(intersection: Iterable[str]) -> list[str]:
+    """Put the common rows in their public order: the ids sorted by code point, so that no file's order shows.
+
+    Raises:
+        EmptyIntersection: when there is no id.
+    """
+    ids = sorted(set(intersection))
+    _check_any(len(ids))
+    return ids
+
+
+def rows_in_common_order(table_ids: IdArray, common_rows: IntArray) -> IntArray:
+    """Put the rows of common ids (m,), numbers of a table's rows, in the order of `common_order`.
+
+    Raises:
+        EmptyIntersection: when there is none.
+    """
+    _check_any(len(common_rows))
+    ordered: IntArray = common_rows[table_ids.take(common_rows).order()]
+    return ordered
+
+
+def _check_any(common: int) -> None:
+    if not common:
+        raise EmptyIntersection(
+            "The parties have no id in common: check that all use the same id, written the same way "
+            "(leading zeros, upper and lower case, accents)."
+        )
+
+
+def rows_of(table_ids: Sequence[str], common_ids: Sequence[str]) -> IntArray:
+    """Find the row numbers (m,), from 0, of m common ids in a table, in the order of common_ids.
+
+    Raises:
+        PsiError: when the table lacks one of them.
+    """
+    rows = IdIndex(IdArray.of(table_ids)).rows(common_ids)
+    if missing := int((rows < 0).sum()):
+        raise PsiError(f"This table lacks {missing} of the {len(common_ids)} common ids: align the tables again.")
+    return rows

@@ -1,17 +1,53 @@
-"""Vertical logistic regression: linear model, first-order gradient, public batches (Hu, section 2); small networks."""
+"""Learners, and what is around them: batches and splits, scores, the yardstick in plain numbers.
 
-from vfl.learning.approximation import ResidualScheme, class_rows, confidence_scores, log_loss, residual_columns
-from vfl.learning.initialisation import INITIALISATIONS, initial_weights
-from vfl.learning.reference import GradientDescent, VerticalData, train_centrally
+A learner is a model family by name (``vfl.learning.registry``); ``docs/adding-a-learner.md`` has its contract, and
+``vfl.learning.learner`` what a plugin promises. What stands here and there is public, the other modules are private.
+
+Examples:
+    >>> from vfl.learning import registry
+    >>> registry.load("linear", learning_rate=0.1).columns(3)
+    3
+"""
+
+from vfl.learning.confidence import class_rows, confidence_scores, log_loss
+from vfl.learning.learner import (
+    Ask,
+    EquationLeakage,
+    Forward,
+    Half,
+    Learner,
+    LearnerError,
+    LearnerSpec,
+    OwnData,
+    Part,
+    Send,
+    Step,
+)
+from vfl.learning.linear.initialisation import INITIALISATIONS, initial_weights
+from vfl.learning.linear.reference import GradientDescent, VerticalData, train_centrally
+from vfl.learning.linear.regression import LinearPart
+from vfl.learning.linear.scheme import ResidualScheme, residual_columns
 from vfl.learning.schedule import BatchSchedule, RowCounts, RowSplit, count_rows, smallest_batch, split_rows
 
 __all__ = [
     "INITIALISATIONS",
+    "Ask",
     "BatchSchedule",
+    "EquationLeakage",
+    "Forward",
     "GradientDescent",
+    "Half",
+    "Learner",
+    "LearnerError",
+    "LearnerSpec",
+    "LinearPart",
+    "OwnData",
+    "Part",
     "ResidualScheme",
     "RowCounts",
     "RowSplit",
+    "Send",
+    "Step",
     "VerticalData",
     "class_rows",
     "confidence_scores",

@@ -1,12 +1,15 @@
 """Small vertical networks (Jiang 5.1): one dense network per party, outputs added, softmax on top."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, cast, get_args
+from typing import Any, BinaryIO, Literal, cast, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray, write_arrays
+from vfl.learning.confidence import class_rows
 
 Activation = Literal["sigmoid", "tanh", "relu"]
 
@@ -65,12 +68,44 @@ class DenseNetwork:
         Returns:
             (n, k) logits.
         """
-        product = _product_by_record if by_record else np.matmul
+        product = product_by_record if by_record else np.matmul
         values = features
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             values = _activate(product(values, weight) + bias, self.activation)
         logits: FloatArray = product(values, self.weights[-1]) + self.biases[-1]
         return logits
+
+    def shares(self, features: FloatArray) -> FloatArray:
+        """This part's share of the logits, (n, k), each record's to the last bit whatever stands beside it."""
+        return self.partial_scores(features, by_record=True)
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """The activation's name, and weights and biases by their layer."""
+        layers = {f"weights_{index}": weight for index, weight in enumerate(self.weights)}
+        layers |= {f"biases_{index}": bias for index, bias in enumerate(self.biases)}
+        return {"activation": np.array(self.activation), **layers}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> "DenseNetwork":
+        """The part that ``arrays`` wrote; raises ValueError for anything else."""
+        depth = sum(name.startswith("weights_") for name in arrays)
+        try:
+            return cls(
+                tuple(arrays[f"weights_{index}"].astype(np.float64) for index in range(depth)),
+                tuple(arrays[f"biases_{index}"].astype(np.float64) for index in range(depth)),
+                activation_named(str(arrays["activation"])),
+            )
+        except KeyError as missing:
+            raise ValueError(f"a network lacks its array {missing}") from missing
+
+    @property
+    def class_rows(self) -> FloatArray | None:
+        """(k, d) class rows of a part without hidden layers; None with some."""
+        return class_rows(self.weights[0]) if self.is_linear else None
+
+    def with_class_rows(self, rows: FloatArray) -> "DenseNetwork":
+        """The part without hidden layers that has these class rows, and the same biases."""
+        return DenseNetwork((rows.T,), self.biases)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +143,7 @@ def activation_named(name: str) -> Activation:
 
 def save_network(file: Path | BinaryIO, network: DenseNetwork) -> None:
     """Write a party's part as .npz, to a path or an open file. It holds no code, unlike a pickle."""
-    layers = {f"weights_{index}": weight for index, weight in enumerate(network.weights)}
-    layers |= {f"biases_{index}": bias for index, bias in enumerate(network.biases)}
-    write_arrays(file, {"activation": np.array(network.activation), **layers})
+    write_arrays(file, dict(network.arrays()))
 
 
 def load_network(path: Path) -> DenseNetwork:
@@ -121,17 +154,12 @@ def load_network(path: Path) -> DenseNetwork:
     """
     try:
         with np.load(path, allow_pickle=False) as content:
-            depth = sum(name.startswith("weights_") for name in content.files)
-            return DenseNetwork(
-                tuple(content[f"weights_{index}"].astype(np.float64) for index in range(depth)),
-                tuple(content[f"biases_{index}"].astype(np.float64) for index in range(depth)),
-                activation_named(str(content["activation"])),
-            )
-    except (OSError, KeyError, ValueError) as error:
+            return DenseNetwork.of(dict(content))
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path} is not a model written by `plumbline audit --hidden`: {error}.") from error
 
 
-def _product_by_record(values: FloatArray, weights: FloatArray) -> FloatArray:
+def product_by_record(values: FloatArray, weights: FloatArray) -> FloatArray:
     """The matrix product, each row of it summed up alike, however many there are."""
     product: FloatArray = np.einsum("nd,dk->nk", values, weights)
     return product

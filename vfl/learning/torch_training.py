@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning.approximation import confidence_scores
+from vfl.learning.confidence import confidence_scores
 from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]

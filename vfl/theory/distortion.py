@@ -101,14 +101,6 @@ def half_star_error_rotated(matrix: FloatArray, features: Moments, rotation: Flo
     return float(np.trace(features.about_half) + np.sum(_projector(matrix) * turned.T)) / len(features.mean)
 
 
-def half_star_gradient_rotated(matrix: FloatArray, features: Moments, rotation: FloatArray) -> FloatArray:
-    """Differentiate `half_star_error_rotated` by the entries of R (Varasteh eq. 40), (d, d)."""
-    shift = _shift(features)
-    change = rotation @ (shift + shift.T) - 2 * features.about_zero
-    gradient: FloatArray = _projector(matrix) @ change / len(features.mean)
-    return gradient
-
-
 def ls_error_rotated(second_moment: FloatArray, rotation: FloatArray) -> float:
     """Compute the error of ls given A R when A has full column rank, as for d < k: 2 Tr(K_0 - R K_0)/d (Varasteh eq.
     45).

@@ -2,29 +2,19 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
 
 
-def auxiliary_threshold(
-    features: int,
-    classes: int,
-    hidden: Sequence[int] = (),
-    *,
-    count: Literal["paper", "independent"] = "paper",
-) -> int:
+def auxiliary_threshold(features: int, classes: int, hidden: Sequence[int] = ()) -> int:
     """Count tau: the fewest auxiliary records whose scores give as many equations as the passive part has unknowns.
 
     Unknown are all weights and biases of a network. A linear part has no bias of its own: the active party holds the
-    model's. The result is rounded up. For networks it is a guide, not a bound (Jiang).
+    model's. A record gives k equations: d for a linear part (eq. 21), |phi| / k, rounded up, for a network (eq. 22).
+    But scores sum to 1, so only k - 1 are independent: for networks it is a guide, not a bound (Jiang).
 
     Args:
         features: d >= 1 inputs.
         classes: k >= 2 outputs.
         hidden: units of the hidden layers of the passive part.
-        count: "paper" takes k equations per record: d for a linear part (eq. 21), |phi| / k for a network (eq. 22). But
-            scores sum to 1, so only k - 1 are independent, and softmax hides what adds equally to every logit, one of
-            the k columns of the last layer. "independent" counts both: again d for a linear part, another number for
-            networks.
 
     Raises:
         ValueError: for numbers out of range.
@@ -33,9 +23,6 @@ def auxiliary_threshold(
         raise ValueError(
             f"Expected features >= 1, classes >= 2, hidden units >= 1; got {features}, {classes}, {hidden}."
         )
-    if count not in ("paper", "independent"):
-        raise ValueError(f"count={count!r}: choose one of paper, independent.")
-    equations = classes if count == "paper" else classes - 1
-    last = (hidden[-1] + 1 if hidden else features) * equations
+    last = (hidden[-1] + 1 if hidden else features) * classes
     before = sum((inputs + 1) * outputs for inputs, outputs in pairwise([features, *hidden]))
-    return -(-(before + last) // equations)
+    return -(-(before + last) // classes)

@@ -17,17 +17,6 @@ from vfl.theory.dp_noise import sign_success
 TAIL_CONSTANT = (math.sqrt(7) - 1) ** 2 / 4
 
 
-def expected_squared_error(
-    features_active: FloatArray, features_passive: FloatArray, sigma_active: float, sigma_passive: float
-) -> float:
-    """Compute E ||e_t||^2 of a batch's gradient error (45): (sigma_B^2 ||X_A||_F^2 + sigma_A^2 ||X_B||_F^2) / (16 s^2).
-
-    Features are (s, d_A) and (s, d_B). Exact; with ||x|| <= 1 it is at most max(sigma)^2 / (16 s).
-    """
-    total = sigma_passive**2 * (features_active**2).sum() + sigma_active**2 * (features_passive**2).sum()
-    return float(total / (16 * len(features_active) ** 2))
-
-
 def error_bound(sigma: float, rows: int, steps: int, failure: float, *, constant: float = TAIL_CONSTANT) -> float:
     """Bound ||e_t|| at all T steps, except with probability ``failure``: u = sqrt(ln(2 T / failure) / (c s)) sigma (eq.
     48).

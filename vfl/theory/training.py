@@ -22,8 +22,8 @@ from typing import Literal
 import numpy as np
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning.approximation import ResidualScheme
-from vfl.learning.reference import GradientDescent, VerticalData
+from vfl.learning.linear.reference import GradientDescent, VerticalData
+from vfl.learning.linear.scheme import ResidualScheme
 
 Approximation = Literal["first_order", "minimax", "piecewise"]
 APPROXIMATIONS: tuple[Approximation, ...] = ("first_order", "minimax", "piecewise")
@@ -189,43 +189,6 @@ def initial_product_bound(
     return math.sqrt(2 * variances[initialisation] * squared_norm * math.log(2 * rows * columns / failure))
 
 
-@dataclass(frozen=True)
-class SubExponentialGuarantee:
-    """Theorem 4.8: with probability at least ``probability``, the labels of the first ``steps`` steps are right.
-
-    Attributes:
-        epsilon: the bound on max |theta_0^T x|.
-        steps: T_eps for it.
-        probability: 0 or less says nothing.
-    """
-
-    epsilon: float
-    steps: int
-    probability: float
-
-
-def sub_exponential_guarantee(
-    learning_rate: float, total_features: int, rows: int, *, psi1_norm: float, constant: float
-) -> SubExponentialGuarantee:
-    """Evaluate Hu Lemma 4.7 and Theorem 4.8, for weights gamma / sqrt(d) with ||gamma||_psi1 = ``psi1_norm``.
-
-    Args:
-        learning_rate: eta.
-        total_features: d, of all parties.
-        rows: n.
-        psi1_norm: the sub-exponential norm of gamma.
-        constant: c <= 1 of Bernstein's inequality, which the paper leaves unspecified; the caller must choose it.
-
-    Raises:
-        ValueError: for a constant outside (0, 1].
-    """
-    if not 0 < constant <= 1:
-        raise ValueError(f"Expected a constant c in (0, 1], got {constant}.")
-    epsilon = psi1_norm / constant * total_features**-0.25
-    probability = 1 - 2 * rows * math.exp(-math.sqrt(total_features))
-    return SubExponentialGuarantee(epsilon, guaranteed_steps(learning_rate, epsilon), probability)
-
-
 # --- when batches sort -----------------------------------------------------------------------------------------
 
 
@@ -239,17 +202,6 @@ def sortable_epochs(batches: int) -> int:
 def exact_epochs(batches: int) -> int:
     """Count the epochs after which its values are known up to sign: at least 2, to see theta move (Theorem 3.5)."""
     return max(sortable_epochs(batches), 2)
-
-
-def sortable_failure_bound(batches: int, batch_size: int) -> float:
-    """Bound the probability that ``sortable_epochs`` don't suffice: 2 / m^(s-2), at most 1.
-
-    The paper says 2 / m^(s-1) (eq. 79), but (78) misses a factor: G may be regrouped into any k of the m batches, so
-    P(E_G) = C(m, k) / C(ms, ks) <= C(m, k)^(1-s) <= m^(1-s) (Vandermonde), one power of m more.
-    """
-    if batches < 1 or batch_size < 2:
-        raise ValueError(f"Expected batches >= 1 and batch_size >= 2, got {batches} and {batch_size}.")
-    return 0.0 if batches == 1 else min(1.0, 2.0 * float(batches) ** (2 - batch_size))
 
 
 # --- how many equations ----------------------------------------------------------------------------------------

@@ -5,12 +5,162 @@ measured once and scaled by this machine's speed. ``docs/how-to/how-long.md`` co
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from plumbline.audit.planning.calibration import Calibration, CipherSeconds, products_of
+import numpy as np
+
 from services.common.agreement import Agreement
+from services.protocol1.arithmetic import Arithmetic, EngineArithmetic
 from services.protocol1.formats import CipherFormats
+from vfl.arrays import FloatArray
+from vfl.cores import available_cores
+from vfl.crypto import CipherVector, PackingLayout, ciphertext_count, decrypt_integers
+from vfl.crypto.ciphers import spec_of
+from vfl.crypto.kernels.counts import product_cost
+from vfl.crypto.messages import MessageFormats, Messages
+from vfl.crypto.widths import ColumnFormats, ColumnWidths
+from vfl.data import PsiClient, PsiServer
+
+_IDS = 128
+# Encryptions that are timed; a batch repeats their ciphertexts.
+_ENCRYPTIONS = 16
+# Of a product that is timed: enough that what is beside modular products doesn't count.
+_ROWS, _COLUMNS = 256, 24
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class CipherSeconds:
+    """Seconds of single operations under one session's keys and packing, on one core.
+
+    Attributes:
+        key: to make a key pair and prove it well-formed.
+        encryption: of one ciphertext, by the key's owner.
+        multiplication: of one modular product of an encrypted matrix product.
+        answer: to mask one answer, decrypt it and take the mask off.
+    """
+
+    key: float
+    encryption: float
+    multiplication: float
+    answer: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Seconds of single operations on this machine.
+
+    Attributes:
+        blinded_id: to map an id to the curve and put a key on it.
+        reblinded_id: to put a second key on it.
+        cores: that processes can share.
+        cipher: of operations under Paillier; None where no session would use it.
+        workers: cores that one party's work goes over.
+    """
+
+    blinded_id: float
+    reblinded_id: float
+    cores: int
+    cipher: CipherSeconds | None = None
+    workers: int = 1
+
+
+def calibrate(
+    agreement: Agreement,
+    *,
+    with_cipher: bool = True,
+    arithmetic: Arithmetic | None = None,
+    workers: int | None = None,
+) -> Calibration:
+    """Time the operations of a session of these terms.
+
+    Args:
+        agreement: the terms, with a batch size.
+        with_cipher: whether to time Paillier as well.
+        arithmetic: what computes ciphertexts; by default the best kernel there is.
+        workers: cores that a party is given; None for all there are.
+
+    Raises:
+        ValueError: for terms that no ciphertext fits.
+    """
+    blinded, reblinded = _seconds_per_id()
+    cores = available_cores()
+    calibration = Calibration(blinded, reblinded, cores, workers=min(workers or cores, cores))
+    if not with_cipher:
+        return calibration
+    return replace(calibration, cipher=_cipher_seconds(agreement, arithmetic or EngineArithmetic()))
+
+
+def products_of(formats: MessageFormats, rows: int, columns: ColumnFormats) -> int:
+    """Count the modular products of encrypted residuals of so many rows and columns of these formats."""
+    layout = formats.layout
+    if layout is None:
+        return formats.columns * product_cost(rows, columns.digits, columns.digits)
+    horner_bits = sum(bits * count for bits, count in layout.fillings(columns))
+    return product_cost(layout.ciphertexts_for(rows), columns.digits * layout.rows_per_ciphertext, horner_bits)
+
+
+def _seconds_per_id() -> tuple[float, float]:
+    ids = [f"calibration-{number}" for number in range(_IDS)]
+    client, server = PsiClient(ids, "calibration"), PsiServer(ids, "calibration")
+    setup = server.setup(_IDS)
+    blinded, chunks = _timed(lambda: list(setup.chunks))
+    reblinded, _ = _timed(lambda: client.receive_setup(replace(setup, chunks=chunks)))
+    return blinded / _IDS, reblinded / _IDS
+
+
+def _cipher_seconds(agreement: Agreement, arithmetic: Arithmetic) -> CipherSeconds:
+    """One exchange of the active party with a passive one, by itself, of a few ciphertexts and columns."""
+    me, peer = agreement.parties[0], agreement.parties[1]
+    rows, columns = min(agreement.plan.batch_size, _ROWS), agreement.residual_columns
+    formats = replace(CipherFormats(agreement).messages_of(me.name), widths=_few(me.widths))
+    key, private_key = _timed(lambda: arithmetic.new_key(agreement.plan.key_bits))
+    messages = arithmetic.messages(formats, private_key)
+    messages.encrypt(0, np.zeros((1, columns)))  # builds the owner's tables: once per key
+    encryption, residuals = _some_residuals(messages, formats.layout, rows, columns)
+    features = _features(formats.own, rows)
+    product, combination = _timed(lambda: messages.combine(0, peer.name, features, residuals))
+    answers = len(combination.encrypted.ciphertexts)
+    mask, question = _timed(lambda: messages.mask(0, peer.name, combination))
+    decrypt, _ = _timed(lambda: decrypt_integers(private_key, question.masked))
+    multiplication = product / products_of(formats, rows, formats.own)
+    return CipherSeconds(key, encryption, multiplication, (mask + decrypt) / answers)
+
+
+def _few(widths: ColumnWidths) -> ColumnWidths:
+    """Some columns of every width that there is."""
+    return ColumnWidths(*(min(count, _COLUMNS) for count in (widths.binary, widths.byte, widths.full)))
+
+
+def _some_residuals(
+    messages: Messages, layout: PackingLayout | None, rows: int, columns: int
+) -> tuple[float, CipherVector]:
+    """Seconds per encryption, and a batch whose ciphertexts repeat the few that were timed."""
+    count = ciphertext_count((rows, columns), layout)
+    per_row = max(count / rows, 1 / rows)
+    few = min(rows, max(1, round(_ENCRYPTIONS / per_row)))
+    draw = np.random.default_rng(1)
+    seconds, some = _timed(lambda: messages.encrypt(0, draw.uniform(-1, 1, (few, columns))))
+    repeated = tuple(some.ciphertexts[index % len(some.ciphertexts)] for index in range(count))
+    return seconds / len(some.ciphertexts), replace(some, ciphertexts=repeated, shape=(rows, columns))
+
+
+def _features(columns: ColumnFormats, rows: int) -> FloatArray:
+    """Whole numbers of every column's format."""
+    draw = np.random.default_rng(2)
+    made = [draw.integers(-one.offset, one.bound + 1, size=rows) for one in columns.each()]
+    return np.stack(made, axis=1).astype(np.float64)
+
+
+def _timed(work: Callable[[], T]) -> tuple[float, T]:
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
 
 # What follows was measured where an id was blinded in this time: a slower machine takes longer by as much.
 _REFERENCE_ID = 55e-6
@@ -80,7 +230,7 @@ class Workload:
     def steps(self) -> int:
         """Steps of all epochs; 0 where a model is installed."""
         plan = self.agreement.plan
-        return 0 if plan.installed_model else plan.epochs * -(-self.agreement.training_rows // plan.batch_size)
+        return 0 if not plan.family.spec.trains else plan.epochs * -(-self.agreement.training_rows // plan.batch_size)
 
 
 def forecast(work: Workload, calibration: Calibration, cipher: str) -> Forecast:
@@ -128,9 +278,9 @@ def training_seconds(work: Workload, calibration: Calibration, cipher: str) -> f
     speed = calibration.blinded_id / _REFERENCE_ID
     peers = len(work.agreement.parties) - 1
     messages = work.steps * peers * _STEP_MESSAGES + work.agreement.plan.epochs * _EPOCH_MESSAGES
-    if cipher == "plain":
+    if not spec_of(cipher).is_encrypted:
         return speed * messages
-    assert calibration.cipher is not None  # noqa: S101 - whoever asks for Paillier has timed it
+    assert calibration.cipher is not None  # noqa: S101 - whoever asks for ciphertexts has timed it
     keys = calibration.cipher.key * math.ceil((peers + 1) / calibration.cores)
     step = step_seconds(work.agreement, calibration.cipher, calibration.cores, calibration.workers)
     return speed * messages + keys + work.steps * step
@@ -143,7 +293,7 @@ def prediction_seconds(records: int, calibration: Calibration) -> float:
 
 def step_seconds(agreement: Agreement, seconds: CipherSeconds, cores: int, workers: int = 1) -> float:
     """Seconds of one step's arithmetic: the busiest party's on its workers, or all parties' on the cores they share."""
-    encrypted = replace(agreement, plan=replace(agreement.plan, cipher="paillier"))
+    encrypted = replace(agreement, plan=agreement.plan.encrypted())
     formats, rows = CipherFormats(encrypted), agreement.plan.batch_size
     encryptions = formats.residual_ciphertexts(rows) * seconds.encryption
     peers = len(agreement.parties) - 1

@@ -1,34 +1,281 @@
 """What an audit will do, decided before it does anything: which attacks, under which cipher, and for how long."""
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from attacks import spec_of
-from plumbline.audit.joined_tables import JoinedTables
-from plumbline.audit.planning.applicable import (
-    ALL,
-    LeftOut,
-    Scene,
-    applicable,
-    attack_seconds,
-    attacked_records,
-    installed,
-    not_measured,
-)
-from plumbline.audit.planning.calibration import Calibration, calibrate
-from plumbline.audit.planning.cipher_choice import CipherChoice, asked_cipher, chosen_cipher
-from plumbline.audit.planning.forecast import Forecast, Workload, forecast, training_seconds
-from plumbline.audit.planning.owners_limit import labels_of, reads_scores, session_limit, share_of_forms
-from plumbline.audit.request import AuditRequest
+import attacks
+from attacks import Extent, Level, Scenario, spec_of
+from attacks.base import FEW_SECONDS, AttackSpec
+from attacks.registry import OF_ALL_SESSIONS, REGISTRY
+from plumbline.audit.planning.forecast import Calibration, Forecast, Workload, calibrate, forecast, training_seconds
+from plumbline.audit.request import AdversaryOptions, AuditRequest, FederationOptions
+from plumbline.audit.tables import JoinedTables
+from plumbline.job_progress import duration_words
 from plumbline.recipe import CheckedRecipe
-from services.adversary.load import load_attacks
+from services.adversary.load import labelled, load_attacks
 from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role, role_of
-from services.common.session_limit import SessionLimit
-from services.common.settings import environment_values
+from services.common.session_limit import AskedParty, SessionLimit
+from services.common.settings import environment_values, settings_of
 from services.protocol1.default_batch import with_batch_size
+from vfl.crypto import ciphers
+from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
+from vfl.installed_plugins import error_line
+from vfl.learning import LinearPart
+from vfl.learning.forms import most_forms
+from vfl.learning.networks import DenseNetwork
+from vfl.plugin_registry import UnusablePlugin
+
+# Of records and features: what the slowest attacks do with them in seconds. More records tell nothing more.
+_MOST_CELLS, _FEWEST_RECORDS, _MOST_RECORDS = 40_000, 500, 2_000
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """An attack that is not mounted.
+
+    Attributes:
+        attack: its name.
+        reason: why, in words that follow its name.
+        is_safe: whether it can't work here at all; False where this run says nothing of it.
+    """
+
+    attack: str
+    reason: str
+    is_safe: bool = True
+
+
+def installed(options: Collection[str] = ()) -> tuple[str, ...]:
+    """Names of the attacks that this installation can load; other packages' are tried once in a child process.
+
+    Args:
+        options: names of the attacks that were given options: one that has no default for its own needs them.
+    """
+    return tuple(name for name in REGISTRY.usable() if not _unloaded(name, options))
+
+
+def applicable(scenario: Scenario) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
+    """Split all attacks into those that can apply, and those left out with the reason."""
+    chosen, left_out = list[str](), list[LeftOut]()
+    for name in attacks.names():
+        if (obstacle := next(_obstacles(name, scenario), None)) is not None:
+            left_out.append(obstacle)
+        # The auditor mounts it itself, for no service of one session sees others.
+        elif not attacks.spec_of(name).joins_sessions:
+            chosen.append(name)
+    # One party can send one attack's messages only: those of the attack that is more particular about where it applies.
+    replacing = sorted(filter(_needs_ciphertexts, chosen), key=lambda name: attacks.spec_of(name).obstacle is None)
+    for name in replacing[1:]:
+        chosen.remove(name)
+        left_out.append(LeftOut(name, f"takes the same messages as {replacing[0]}: name it alone", is_safe=False))
+    return tuple(chosen), tuple(left_out)
+
+
+def not_measured(scenario: Scenario, left_out: tuple[LeftOut, ...]) -> tuple[str, ...]:
+    """Say, in sentences, of what this run says nothing."""
+    names = [one.attack for one in left_out if not one.is_safe and scenario.is_trained]
+    ciphertexts = [name for name in names if _needs_ciphertexts(name)]
+    if not ciphertexts:
+        return ()
+    return (
+        f"What only ciphertexts can tell was not measured ({', '.join(ciphertexts)}): this run trains in the clear. "
+        "Repeat it with --cipher paillier.",
+    )
+
+
+def few_enough(test_records: int, passive_features: int) -> int:
+    """How many test records every attack can reconstruct without taking minutes, where these are too many; else 0.
+
+    It follows the tables' size alone, so that another machine finds the same.
+    """
+    most = min(_MOST_RECORDS, max(_FEWEST_RECORDS, _MOST_CELLS // max(1, passive_features)))
+    return most if most < test_records else 0
+
+
+def attack_seconds(label: str, extent: Extent) -> float:
+    """Seconds that an attack is thought to take on the reference machine; measured, see ``docs/how-to/how-long.md``.
+
+    Args:
+        label: its name, with options in parentheses.
+        extent: what it works on.
+    """
+    try:
+        seconds = float(attacks.spec_of(label.partition("(")[0]).seconds(extent))
+    except Exception:  # a guest's bug costs its forecast only
+        return FEW_SECONDS
+    return seconds if 0 <= seconds < math.inf else FEW_SECONDS
+
+
+def _unloaded(name: str, options: Collection[str]) -> str:
+    """Why an attack can't be made here, with the options that it was given or without any; empty where it can."""
+    try:
+        attacks.spec_of(name)
+    except ImportError:
+        return "needs an extra: pip install 'plumbline[lab]'"
+    except UnusablePlugin as error:
+        return error.reason
+    except ValueError as error:
+        return str(error)
+    if name in options:
+        return ""
+    try:
+        attacks.load(name)
+    except UnusablePlugin as error:
+        return error.reason
+    except ValueError:
+        return "has no default for an option: name it with attack_options"
+    return ""
+
+
+def _needs_ciphertexts(name: str) -> bool:
+    try:
+        return attacks.spec_of(name).conduct == "replaces_messages"
+    except (ImportError, ValueError):
+        return False
+
+
+def _obstacles(name: str, scenario: Scenario) -> Iterator[LeftOut]:
+    """Why an attack can't apply: the first is said."""
+    if unloaded := _unloaded(name, scenario.options):
+        yield LeftOut(name, unloaded, is_safe=False)
+        return
+    spec = attacks.spec_of(name)
+    if spec.phase == "training":
+        yield from _obstacles_in_training(name, spec, scenario)
+    else:
+        yield from _obstacles_on_predictions(name, spec, scenario)
+    try:
+        reason = spec.obstacle(scenario) if spec.obstacle is not None else ""
+    except Exception as error:  # a guest's bug
+        yield LeftOut(name, f"can't say whether it applies: {error_line(error)}", is_safe=False)
+    else:
+        if reason:
+            yield LeftOut(name, reason)
+
+
+def _obstacles_on_predictions(name: str, spec: AttackSpec, scenario: Scenario) -> Iterator[LeftOut]:
+    needs = set(spec.needs)
+    if "auxiliary" in needs and not scenario.has_records:
+        yield LeftOut(name, "needs complete records: --auxiliary N")
+    if not scenario.is_white_box and (spec.knowledge == "white_box" or "weights_passive" in needs):
+        yield LeftOut(name, "needs parameters, and this is a black box")
+    if not spec.is_on(scenario.model):
+        yield LeftOut(name, f"is for {' and '.join(spec.learners)} models")
+
+
+def _obstacles_in_training(name: str, spec: AttackSpec, scenario: Scenario) -> Iterator[LeftOut]:
+    if not scenario.is_trained:
+        yield LeftOut(name, "is on training, and a model is installed")
+    if not spec.is_on(scenario.learner):
+        yield LeftOut(name, f"is on sessions that train {' and '.join(spec.learners)}")
+    if spec.conduct == "replaces_messages" and not scenario.is_encrypted:
+        yield LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False)
+
+
+_INSTALLED = "The model is installed and the same in every session, so that no further session tells more."
+
+
+def share_of_forms(asked: Mapping[str, Any]) -> float:
+    """The share of a record's forms that owners let be answered, of settings as they were asked for."""
+    return settings_of({name: asked[name] for name in ("most_forms",) if name in asked}).most_forms
+
+
+def session_limit(agreement: Agreement, share: float) -> SessionLimit:
+    """Say how many sessions there can be with each passive party, and why none of them tells more where that is so.
+
+    Each session answers a record with one model: k - 1 forms with k classes. The first is never refused.
+
+    Args:
+        agreement: the terms of a session.
+        share: of a record's forms, that owners let be answered.
+    """
+    limits = [(party, most_forms(share, party.feature_count)) for party in agreement.parties[1:]]
+    return SessionLimit(
+        share=share,
+        parties=tuple(
+            AskedParty(party.name, party.feature_count, forms, max(1, forms // (agreement.classes - 1)))
+            for party, forms in limits
+        ),
+        reason=None if agreement.plan.family.spec.trains else _INSTALLED,
+    )
+
+
+def reads_scores(attacks: Sequence[str]) -> bool:
+    """Whether any of these attacks reads the scores of predictions: what further sessions add is measured then."""
+    return any(spec.phase == "prediction" and spec.sees_scores for spec in map(spec_of, attacks))
+
+
+def labels_of(
+    attacks: Sequence[str], levels: Sequence[Level], limit: SessionLimit
+) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """The attacks on all sessions, at each level of what is known beforehand: labels, and each one's name and options.
+
+    Nothing where there is one session only, or further ones tell no more.
+    """
+    if limit.reason is not None or limit.sessions < 2:
+        return {}
+    joining = dict.fromkeys((OF_ALL_SESSIONS, *(name for name in attacks if spec_of(name).joins_sessions)))
+    at_levels = [(name, spec_of(name).at_level) for name in joining]
+    options = [(name, at_level[level]) for name, at_level in at_levels for level in levels if level in at_level]
+    return {labelled(name, **chosen): (name, chosen) for name, chosen in options}
+
+
+# What Paillier may take of a person's time, unasked.
+PATIENCE_SECONDS = 180.0
+# Settings that only mean something where there are ciphertexts.
+OF_CIPHERTEXTS = ("key_bits", "packing", "rerandomise")
+
+
+@dataclass(frozen=True)
+class CipherChoice:
+    """The cipher of an audit.
+
+    Attributes:
+        cipher: its name.
+        why: a sentence; in the clear it begins with INSECURE and says what ``--cipher paillier`` would take.
+        is_asked: whether the request says it, rather than the forecast.
+    """
+
+    cipher: str
+    why: str
+    is_asked: bool
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether there are ciphertexts."""
+        return ciphers.spec_of(self.cipher).is_encrypted
+
+
+def asked_cipher(cipher: str, given: Collection[str]) -> CipherChoice | None:
+    """What the request itself decides; None where it leaves the choice open.
+
+    Args:
+        cipher: of the settings.
+        given: names of the settings that were given, on the command line or in the environment.
+    """
+    if "cipher" in given:
+        why = "as asked for." if ciphers.spec_of(cipher).is_encrypted else "INSECURE: in the clear, as asked for."
+        return CipherChoice(cipher, why, is_asked=True)
+    if about := [name for name in OF_CIPHERTEXTS if name in given]:
+        return CipherChoice(ENCRYPTED, f"{about[0]} asks for ciphertexts.", is_asked=True)
+    return None
+
+
+def chosen_cipher(encrypted_seconds: float, plain_seconds: float) -> CipherChoice:
+    """Choose by how long training is thought to take under Paillier and in the clear."""
+    encrypted = duration_words(encrypted_seconds)
+    if encrypted_seconds < PATIENCE_SECONDS:
+        return CipherChoice(ENCRYPTED, f"training takes about {encrypted} under it.", is_asked=False)
+    why = (
+        f"INSECURE: it trains in the clear, over the same services and messages, in about "
+        f"{duration_words(plain_seconds)}. Scores and gradients are those of encrypted training to 1e-6. "
+        f"--cipher paillier would train for about {encrypted}."
+    )
+    return CipherChoice(IN_THE_CLEAR, why, is_asked=False)
+
 
 # Nobody opens this session: its terms are only counted.
 _NO_SESSION = "0" * 32
@@ -66,65 +313,60 @@ class AuditPlan:
         return self.workload.agreement.row_counts.test
 
 
-def wants_all(request: AuditRequest) -> bool:
-    """Whether every attack that can apply is asked for."""
-    return request.attacks == (ALL,)
-
-
 def candidates(request: AuditRequest) -> AuditRequest:
     """The request with every attack that could apply, where it asks for all: what its tables decide is open yet."""
-    return replace(request, attacks=installed(_with_options(request))) if wants_all(request) else request
+    if not request.adversary.mounts_all:
+        return request
+    return request.changed(attacks=installed(_with_options(request.federation)))
 
 
-def _with_options(request: AuditRequest) -> frozenset[str]:
+def _with_options(federation: FederationOptions) -> frozenset[str]:
     """Names of the attacks that options were given for, here or in the environment."""
-    given = {**environment_values(), **request.settings}.get("attack_options", {})
+    given = {**environment_values(), **federation.settings}.get("attack_options", {})
     options = json.loads(given) if isinstance(given, str) else given
     return frozenset(options)
 
 
-def plan_audit(
-    request: AuditRequest,
-    recipe: CheckedRecipe,
-    tables: JoinedTables,
-    own_data: Mapping[str, Mapping[str, Any]] | None = None,
-) -> AuditPlan:
+def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTables) -> AuditPlan:
     """Decide what to run; times this machine for about a second.
 
     Args:
         request: what was asked for.
         recipe: of its ``candidates``.
         tables: of all parties.
-        own_data: settings of each party's own data, as examined before; None for a registered data set.
 
     Raises:
         ValueError: for what can't work once the open choices are made.
     """
-    agreement = expected_agreement(recipe, tables, is_trained=request.hidden is None)
+    federation, adversary = request.federation, request.adversary
+    agreement = expected_agreement(recipe, tables, is_trained=federation.hidden is None)
     given = recipe.parties[Role.ACTIVE].model_fields_set
     asked = asked_cipher(recipe.parties[Role.ACTIVE].cipher, given)
-    would_encrypt = not agreement.plan.installed_model and (asked is None or asked.cipher == "paillier")
+    would_encrypt = agreement.plan.family.spec.trains and (asked is None or asked.is_encrypted)
     calibration = calibrate(agreement, with_cipher=would_encrypt)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
     choice = asked or _by_forecast(work, calibration)
-    scene = _scene(request, agreement, choice)
-    chosen, left_out = applicable(scene) if wants_all(request) else (request.attacks, ())
-    attacked = _attacked(request, recipe, agreement, scene)
-    settings = {**request.settings, "attacked_records": attacked} if attacked else request.settings
-    decided = replace(request, attacks=chosen, cipher=choice.cipher, settings=settings)
-    final = decided.recipe(own_data).checked()
+    scenario = _scenario(federation, adversary, agreement, choice)
+    chosen, left_out = applicable(scenario) if adversary.mounts_all else (adversary.attacks, ())
+    attacked = recipe.parties[Role.ACTIVE].attacked_records
+    if not attacked and adversary.mounts_all:
+        attacked = few_enough(agreement.row_counts.test, scenario.passive_features)
+    settings = {**federation.settings, "attacked_records": attacked} if attacked else federation.settings
+    decided = request.changed(attacks=chosen, cipher=choice.cipher, settings=settings)
+    final = decided.recipe(recipe.tables).checked()
     records = attacked or agreement.row_counts.test
     limit = session_limit(agreement, share_of_forms(final.asked)) if reads_scores(chosen) else None
-    together = labels_of(decided.levels, limit) if limit is not None else {}
+    together = labels_of(chosen, adversary.levels, limit) if limit is not None else {}
+    extent = Extent(records, scenario.passive_features, work.steps)
     work = replace(
         work,
-        attacks=_seconds_of_attacks(final, records, scene.passive_features, work.steps),
+        attacks=_seconds_of_attacks(final, extent),
         attacked_records=records,
-        passive_features=scene.passive_features,
+        passive_features=scenario.passive_features,
         sessions=1 if limit is None else limit.sessions,
-        at_the_limit={label: attack_seconds(label, records, scene.passive_features, 0) for label in together},
+        at_the_limit={label: attack_seconds(label, extent) for label in together},
     )
-    unmeasured = not_measured(scene, left_out or _without_ciphertexts(chosen, choice))
+    unmeasured = not_measured(scenario, left_out or _without_ciphertexts(chosen, choice))
     return AuditPlan(
         decided, final, choice, left_out, unmeasured, records, work, forecast(work, calibration, choice.cipher), limit
     )
@@ -135,7 +377,9 @@ def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_traine
     parties = tuple(
         _expected_party(tables, name, has_bias=name == Role.ACTIVE and is_trained) for name in tables.settings
     )
-    plan = replace(recipe.parties[Role.ACTIVE].plan(), cipher="paillier", installed_model=not is_trained)
+    plan = recipe.parties[Role.ACTIVE].plan().encrypted()
+    if not is_trained:
+        plan = plan.changed(learner="installed")
     return with_batch_size(Agreement(_NO_SESSION, plan, len(tables.class_names), parties))
 
 
@@ -151,35 +395,37 @@ def _expected_party(tables: JoinedTables, name: str, *, has_bias: bool) -> Party
 
 def _by_forecast(work: Workload, calibration: Calibration) -> CipherChoice:
     if calibration.cipher is None:  # an installed model: nothing is trained
-        return CipherChoice("paillier", "nothing is trained.", is_asked=False)
-    encrypted, plain = (training_seconds(work, calibration, cipher) for cipher in ("paillier", "plain"))
+        return CipherChoice(ENCRYPTED, "nothing is trained.", is_asked=False)
+    encrypted, plain = (training_seconds(work, calibration, cipher) for cipher in (ENCRYPTED, IN_THE_CLEAR))
     return chosen_cipher(encrypted, plain)
 
 
-def _attacked(request: AuditRequest, recipe: CheckedRecipe, agreement: Agreement, scene: Scene) -> int:
-    """How many of the test records are attacked, 0 for all: as the settings say, or few enough for every attack."""
-    asked, tests = recipe.parties[Role.ACTIVE].attacked_records, agreement.row_counts.test
-    if asked or not wants_all(request):
-        return asked
-    chosen = attacked_records(tests, scene.passive_features)
-    return chosen if chosen < tests else 0
+def _model_of(federation: FederationOptions, agreement: Agreement) -> str:
+    """What attacks on predictions call the model: whatever has class rows is linear."""
+    if federation.hidden:
+        return "network"
+    plan = agreement.plan
+    return "linear" if plan.family.spec.part in (LinearPart, DenseNetwork) else plan.learner
 
 
-def _scene(request: AuditRequest, agreement: Agreement, choice: CipherChoice) -> Scene:
-    return Scene(
+def _scenario(
+    federation: FederationOptions, adversary: AdversaryOptions, agreement: Agreement, choice: CipherChoice
+) -> Scenario:
+    return Scenario(
         passive_features=sum(party.feature_count for party in agreement.parties[1:]),
-        is_white_box=not request.black_box,
-        has_records=request.auxiliary > 0,
-        is_network=bool(request.hidden),
-        is_trained=request.hidden is None,
-        is_encrypted=choice.cipher == "paillier",
+        is_white_box=not adversary.black_box,
+        has_records=adversary.auxiliary > 0,
+        model=_model_of(federation, agreement),
+        learner=agreement.plan.learner,
+        is_trained=federation.hidden is None,
+        is_encrypted=choice.is_encrypted,
         packing=agreement.plan.packing,
         rerandomise=agreement.plan.rerandomise,
-        options=_with_options(request),
+        options=_with_options(federation),
     )
 
 
-def _seconds_of_attacks(recipe: CheckedRecipe, records: int, features: int, steps: int) -> Mapping[str, float]:
+def _seconds_of_attacks(recipe: CheckedRecipe, extent: Extent) -> Mapping[str, float]:
     """How long each mounted attack is thought to take, by its label, over all parties."""
     seconds: dict[str, float] = {}
     for name, settings in recipe.parties.items():
@@ -187,13 +433,13 @@ def _seconds_of_attacks(recipe: CheckedRecipe, records: int, features: int, step
         if role is Role.COORDINATOR:
             continue
         for mounted in load_attacks(settings.attacks, settings.attack_options, role):
-            seconds |= {label: attack_seconds(label, records, features, steps) for label in mounted}
+            seconds |= {label: attack_seconds(label, extent) for label in mounted}
     return seconds
 
 
 def _without_ciphertexts(chosen: tuple[str, ...], choice: CipherChoice) -> tuple[LeftOut, ...]:
     """Named attacks on ciphertexts, in a run that has none: they say that they don't apply, not that all is safe."""
-    if choice.cipher == "paillier":
+    if choice.is_encrypted:
         return ()
     named = [name for name in chosen if spec_of(name).conduct == "replaces_messages"]
     return tuple(LeftOut(name, "is on ciphertexts, and there are none in the clear", is_safe=False) for name in named)
@@ -204,7 +450,7 @@ def plan_facts(plan: AuditPlan) -> dict[str, Any]:
     return {
         "cipher": plan.cipher.cipher,
         "why": plan.cipher.why,
-        "attacks": list(plan.request.attacks),
+        "attacks": list(plan.request.adversary.attacks),
         "left_out": {one.attack: one.reason for one in plan.left_out},
         "not_measured": list(plan.not_measured),
         "attacked_records": plan.attacked,

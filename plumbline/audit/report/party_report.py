@@ -4,7 +4,7 @@ The active party reads what its model is worth and what its own attacks claim. A
 the equations that others hold of its table, by the counts of Hu and the row space of its own parameters (Rassouli III).
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from services.common.run_records import (
     content_of,
 )
 from vfl.data.faults import counted
-from vfl.learning import class_rows
+from vfl.learning import LinearPart, class_rows
 from vfl.learning.score_quality import ScoreQuality
 from vfl.theory.prediction import equations, row_space
 
@@ -155,14 +155,13 @@ def write_party_report(path: Path, view: PartyView) -> None:
 
 
 def _active_view(folder: RunFolder, party: str, record: PartyRecord, agreement: Agreement) -> PartyView:
-    labels = np.array(record.test_labels or (), dtype=np.int64)
-    scores = np.array(record.test_scores or (), dtype=np.float64).reshape(len(labels), -1)
+    tested = folder.delivered_scores(agreement)
     return PartyView(
         party,
         True,
         agreement,
         record,
-        quality=ScoreQuality.of(scores, labels),
+        quality=ScoreQuality.of(tested.scores, tested.labels),
         claims=tuple(_claims(folder)),
         on_training=folder.training_outcomes(),
     )
@@ -189,19 +188,14 @@ def _mean_distance(one: np.ndarray | None, other: np.ndarray | None) -> float | 
 
 
 def _passive_view(folder: RunFolder, party: str, record: PartyRecord, agreement: Agreement) -> PartyView:
+    view = PartyView(party, False, agreement, record, on_training=folder.training_outcomes())
+    if agreement.plan.family.spec.part is not LinearPart:
+        return view
     own = folder.weights(party)
     space = row_space(equations(class_rows(own.weights)))
     shares = (space.basis**2).sum(axis=1)
     told = [ToldFeature(str(name), float(share)) for name, share in zip(own.features, shares, strict=True)]
-    return PartyView(
-        party,
-        False,
-        agreement,
-        record,
-        on_training=folder.training_outcomes(),
-        told=tuple(sorted(told, key=lambda one: -one.share)),
-        known_directions=space.rank,
-    )
+    return replace(view, told=tuple(sorted(told, key=lambda one: -one.share)), known_directions=space.rank)
 
 
 def _active_words(view: PartyView) -> str:
@@ -221,11 +215,16 @@ def _active_words(view: PartyView) -> str:
 
 
 def _passive_words(view: PartyView) -> str:
-    active, features = view.agreement.active.name, len(view.told)
+    active, features = view.agreement.active.name, len(view.told) or view.agreement.party(view.party).feature_count
     if not view.record.discloses:
         return (
             f"{view.party} tells {active} no parameters: each score depends on {counted(features, 'feature')} of "
             f"{view.party}'s in a way that {active} doesn't know, and no equation about them follows from it alone."
+        )
+    if not view.told:
+        return (
+            f"{view.party} discloses a model that was trained elsewhere to {active}: what a score and it tell of each "
+            "feature isn't counted here."
         )
     if view.known_directions >= features:
         return (

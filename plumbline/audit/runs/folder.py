@@ -1,10 +1,129 @@
-"""Where an audit writes: one folder per run, with what the parties wrote of it inside."""
+"""Where an audit writes: one folder per run, with what the parties wrote of it inside, and what the run says of itself.
 
-from dataclasses import dataclass
+That is its request, its plan, the versions, and how far it has come, whatever ends its process.
+"""
+
+import json
+import os
+import platform
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any, Literal
 
-from plumbline.audit.runs.run_status import RunStatus, read_status
+from pydantic import ConfigDict
+from typing_extensions import TypedDict
+
+from plumbline.audit.configuration import write_configuration
+from plumbline.audit.planning.plan import AuditPlan, plan_facts
+from services.common.durable import make_folder, write_durably
+from services.common.run_files import parsed, read_json
 from services.common.run_folder import RunFolder
+from services.common.run_records import Seconds
+from services.common.words import escaped
+
+State = Literal["running", "finished", "failed", "stopped"]
+
+_FILE = "status.json"
+# Where in the program a run failed.
+ERROR_FILE = "error.txt"
+_MOST_SAID = 2_000
+_REPEAT = "What became of the run is lost: `plumbline report` makes its report again."
+_INTERRUPTED = "It was interrupted."
+_KILLED = "Its process has ended without a word: it was killed, or the machine went down."
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """What became of a run.
+
+    Attributes:
+        status: ``running``, ``finished``, ``failed`` or ``stopped``.
+        reason: why it failed or stopped, a sentence; empty otherwise.
+        started: when, ISO 8601 with the time zone.
+        ended: when; empty while it runs, and for one that was killed.
+    """
+
+    status: State
+    reason: str = ""
+    started: str = ""
+    ended: str = ""
+
+
+@contextmanager
+def run_at_work(folder: Path) -> Iterator[None]:
+    """Mark a run as running inside, and then as finished, or as failed or stopped by what was raised.
+
+    A process that is killed leaves it marked as running, and lets go of the folder: ``read_status`` takes it for
+    stopped.
+    """
+    begun = RunStatus("running", started=_now())
+    with _held(folder):
+        _write(folder, begun)
+        try:
+            yield
+        except KeyboardInterrupt:
+            _write(folder, replace(begun, status="stopped", reason=_INTERRUPTED, ended=_now()))
+            raise
+        except BaseException as error:
+            write_durably(folder / ERROR_FILE, traceback.format_exc().encode())
+            error.add_note(f"The details are in {folder / ERROR_FILE}.")
+            reason = escaped(str(error) or type(error).__name__, _MOST_SAID)
+            _write(folder, replace(begun, status="failed", reason=reason, ended=_now()))
+            raise
+        _write(folder, replace(begun, status="finished", ended=_now()))
+
+
+def read_status(folder: Path) -> RunStatus | None:
+    """What became of the run in this folder; None where no run has said so. One whose process is gone has stopped.
+
+    Raises RunFolderError for a broken file.
+    """
+    file = folder / _FILE
+    if not os.path.lexists(file):
+        return None
+    status: RunStatus = parsed(RunStatus, read_json(file, _REPEAT, _REPEAT), file, _REPEAT)
+    if status.status == "running" and not _is_held(folder):
+        return replace(status, status="stopped", reason=_KILLED)
+    return status
+
+
+def _write(folder: Path, status: RunStatus) -> None:
+    write_durably(folder / _FILE, json.dumps(asdict(status), indent=1).encode())
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Locks a folder for as long as this process works in it; the system unlocks it when the process dies."""
+    import fcntl  # Windows has none
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_held(folder: Path) -> bool:
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
@@ -61,3 +180,80 @@ class AuditFolder:
     def report(self) -> Path:
         """The page."""
         return self.path / "report.html"
+
+
+_VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "protobuf", "scikit-learn")
+
+
+class PlanFacts(TypedDict, total=False):
+    """What is read again of a plan: why it trains in the clear. The rest is for people."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+    why: str
+
+
+class RunFacts(TypedDict, total=False):
+    """What config.json holds: ``request``, ``plan``, ``versions`` and, of a run that got to its end, ``seconds``."""
+
+    request: dict[str, Any]
+    plan: PlanFacts
+    versions: dict[str, str]
+    seconds: Seconds
+
+
+def new_run(plan: AuditPlan) -> AuditFolder:
+    """Make the folder of a run: ``<runs>/<time>-<name>``, and nothing in it yet."""
+    return AuditFolder(
+        _new_folder(plan.request.output.runs, f"{datetime.now().strftime('%Y%m%d-%H%M%S')}-{plan.request.title}")
+    )
+
+
+def write_plan(run: AuditFolder, plan: AuditPlan) -> None:
+    """Write the request, the plan and the versions, before anything is run, and the file that repeats it."""
+    asked = {**plan.request.options(), **asdict(plan.request.tables.without_passwords())}
+    facts = {
+        "request": {key: str(one) if isinstance(one, Path) else one for key, one in asked.items()},
+        "plan": plan_facts(plan),
+        "versions": versions(),
+    }
+    _write_facts(run, facts)
+    write_configuration(run.path, plan.request, plan.recipe.asked)
+
+
+def write_duration(run: AuditFolder, seconds: float) -> RunFacts:
+    """Write how long the run took, to what is known of it; returns all of that."""
+    facts: RunFacts = {**read_facts(run), "seconds": seconds}
+    _write_facts(run, facts)
+    return facts
+
+
+def read_facts(run: AuditFolder) -> RunFacts:
+    """Read a run's request, plan, versions and duration. Raises RunFolderError for a missing or broken file."""
+    facts: RunFacts = parsed(RunFacts, read_json(run.config), run.config)
+    return facts
+
+
+def versions() -> dict[str, str]:
+    """Versions of what ran, by name."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}}
+
+
+def _write_facts(run: AuditFolder, facts: Mapping[str, Any]) -> None:
+    write_durably(run.config, json.dumps(facts, indent=1, default=str).encode())
+
+
+def _new_folder(parent: Path, name: str) -> Path:
+    """Make a folder of this name, with -2, -3 and so on where audits of the same second have made theirs.
+
+    It is for its owner alone: the parties' features and labels will be in it.
+    """
+    make_folder(parent)
+    folder, number = parent / name, 1
+    while True:
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            number += 1
+            folder = parent / f"{name}-{number}"
+        else:
+            return folder

@@ -19,7 +19,7 @@ import torch
 
 import attacks
 from attacks import AuxiliaryRows, PredictionView, ViewError
-from plumbline.sweep import AttackCell, Choice, DataChoice, ModelChoice, SweepOptions, run_cells, windows
+from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice, SweepOptions, run_cells, windows
 from vfl.arrays import FloatArray
 from vfl.data import dataset
 from vfl.learning import confidence_scores

@@ -14,7 +14,6 @@ from attacks.auxiliary_ciphertext import (
     AuxiliaryCiphertext,
     AuxiliaryPlan,
     NotPossible,
-    claimed_features,
     compress,
     extend,
     fill,
@@ -24,6 +23,7 @@ from attacks.auxiliary_ciphertext import (
 from attacks.feature_order import RecoveredFeatures
 from attacks.recovered_labels import RecoveredLabels
 from attacks.training_views import Equations, TrainingView, simulated_view, solve_shares
+from tests.harness.layouts import choose_layout
 from vfl.crypto import (
     BINARY,
     RESIDUAL,
@@ -36,7 +36,6 @@ from vfl.crypto import (
     PackingLayout,
     PrivateKey,
     PublicKey,
-    choose_layout,
     ciphertext_width,
     decrypt_integers,
     encrypt_vector,
@@ -350,19 +349,6 @@ def test_active_party_gets_the_single_feature() -> None:
     truth = features[:, 3]
     assert feature.exact
     assert min(np.abs(feature.values - truth).max(), np.abs(feature.values + truth).max()) < 1e-4
-
-
-def test_claiming_more_features() -> None:
-    features = on_grid(np.random.default_rng(0).uniform(0, 1, (40, 3)))
-    padded = claimed_features(features, 50, UNSIGNED)
-    assert padded.shape == (40, 50)
-    np.testing.assert_array_equal(padded[:, :3], features)
-    np.testing.assert_array_equal(UNSIGNED.encode(padded) / 2**16, padded)
-    shares = on_grid(np.random.default_rng(1).uniform(-2, 2, (40, 1)), 32)
-    solved = solve_shares(Equations(0, "p", np.arange(40), padded, exact_sums(padded, shares)), share_step=SHARE_STEP)
-    np.testing.assert_array_equal(solved.values, shares)
-    with pytest.raises(NotPossible, match="at least the 3"):
-        claimed_features(features, 2, UNSIGNED)
 
 
 DATA = os.environ.get("PLUMBLINE_DATA_DIR")

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attacks
-from attacks import chebyshev, relaxed_centres
+from attacks import chebyshev
 from attacks.box_projection import project_onto_solutions
+from attacks.chebyshev import centres_coincide
 from attacks.linear_system import linear_system
-from attacks.relaxed_centres import centres_coincide
 from vfl.arrays import FloatArray
 from vfl.data.catalogue import load_dataset
 from vfl.data.datasets import DatasetNotFound
 from vfl.data.encoders import fit_encoder
-from vfl.learning.approximation import confidence_scores
+from vfl.learning.confidence import confidence_scores
 from vfl.theory.prediction import RowSpace, row_space, sample_ordering
 
 DATA_DIR = os.environ.get("PLUMBLINE_DATA_DIR")
@@ -61,7 +61,7 @@ def dual_of_eq_16(space: RowSpace, side: FloatArray) -> tuple[float, FloatArray]
     """Rassouli eq. 15-16 and 31 by cvxpy, with the paper's Q_i, g_i, t_i: the radius squared, and rcc1."""
     cp: Any = import_module("cvxpy")
     q = space.pseudoinverse @ side
-    W = relaxed_centres.null_basis(space)
+    W = chebyshev.null_basis(space)
     d, p = W.shape
     alpha, bound = cp.Variable(d, nonneg=True), cp.Variable((1, 1))
     weighted = W.T @ cp.diag(alpha) @ W
@@ -147,7 +147,7 @@ def test_rcc1_attains_the_relaxed_radius(k: int, d: int) -> None:
     cp: Any = pytest.importorskip("cvxpy")
     view, _ = federation(3 * k + d, 4, k, d, 0.5)
     space, _, b = space_and_sides(view)
-    W = relaxed_centres.null_basis(space)
+    W = chebyshev.null_basis(space)
     for estimate, side in zip(attacks.load("rcc1").reconstruct(view), b, strict=True):
         Z = cp.Variable((W.shape[1], W.shape[1]), PSD=True)
         room = cp.sum(cp.multiply(W @ Z, W), axis=1) <= estimate * (1 - estimate)
@@ -191,7 +191,7 @@ def test_certified_records_need_no_program(k: int, d: int, spread: float) -> Non
     rcc2 = project_onto_solutions(space, coordinates, 0.5).points
     certified = centres_coincide(space, rcc2)
     assert certified.any()
-    solved, converged = relaxed_centres.centre1_by_interior_point(space, coordinates, rcc2)
+    solved, converged = chebyshev.centre1_by_interior_point(space, coordinates, rcc2)
     assert converged.all()
     np.testing.assert_allclose(solved[certified], rcc2[certified], atol=1e-5)
 
@@ -264,7 +264,7 @@ def test_without_cvxpy_the_batch_still_answers(monkeypatch: pytest.MonkeyPatch) 
         raise ModuleNotFoundError(name)
 
     view, _ = federation(42, 200, 6, 7)
-    monkeypatch.setattr(relaxed_centres, "_CONVERGED", 0.0)
+    monkeypatch.setattr(chebyshev, "_CONVERGED", 0.0)
     expected = attacks.load("rcc1").reconstruct(view) if _has_cvxpy() else None
     monkeypatch.setattr(chebyshev, "import_module", missing)
     found = attacks.reconstruct(attacks.load_prediction("rcc1"), view)

@@ -12,7 +12,7 @@ import attacks
 from attacks.box_projection import project_onto_solutions
 from attacks.linear_system import SCORE_FLOOR, linear_system
 from vfl.arrays import FloatArray
-from vfl.learning.approximation import confidence_scores
+from vfl.learning.confidence import confidence_scores
 from vfl.theory.prediction import row_space
 
 IN_THE_BOX = ("cls", "rcc1", "rcc2")

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attacks.feature_order import FeatureOrder, OrderedFeature
-from attacks.feature_ratios import NO_SET
+from attacks.feature_order import NO_SET, FeatureOrder, OrderedFeature
 from attacks.training_views import TrainingView, simulated_view
 from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
 from vfl.theory.training import Approximation, OracleRun, exact_epochs, simulate_oracle

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attacks.label_recovery import LabelRecovery, label_party_products
+from attacks.label_search import TooManyCandidates, sign_solutions
 from attacks.recovered_labels import UNRESOLVED
-from attacks.sign_search import TooManyCandidates, sign_solutions
 from attacks.training_views import Equations, TrainingView, simulated_view, solve_shares, solve_steps
 from attacks.views import ViewError
 from vfl.data import load_dataset
-from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
+from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights, registry
 from vfl.theory.training import Approximation, OracleRun, guaranteed_steps, simulate_oracle
 
 SHARE_STEP = 2.0**-32
@@ -337,13 +337,14 @@ def test_views_are_checked() -> None:
         ({"steps": view.steps[::-1]}, "in order"),
         ({"equations": (broken,)}, "sums of step 0 has shape"),
         ({"equations": view.equations[:1] * 2}, "one each"),
-        ({"initialisation": "ones"}, "choose one of"),
         ({"approximation": "minimax", "classes": 3}, "(approximation|shape)"),
         ({"features": view.features * np.nan}, "finite"),
-        ({"learning_rate": 0.0}, "plan"),
+        ({"batch_size": 0}, "plan"),
     ):
         with pytest.raises(ViewError, match=message):
             replace(view, **change)
+    with pytest.raises(ViewError, match="of the learner installed: give one of linear"):
+        _ = replace(view, learner=registry.load("installed")).regression
 
 
 # --- the papers' data -----------------------------------------------------------------------------------------

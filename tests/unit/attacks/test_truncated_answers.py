@@ -75,7 +75,7 @@ def test_the_guard_counts_all_that_is_read(rows: int, features: int, packed: boo
     layout = PackingLayout(rows, 1, 1, min(features, 20), RESIDUAL, UNIT) if packed else None
     product = StepProduct(rows, UNIT.columns(features), 1, layout, RESIDUAL)
     told = sum(placement(w, B, [0], OPEN).ciphertexts for w in honest_answer_bits(product))
-    counted = answer_capacity(product, key_bits=2048, truncated=True).equations
+    counted = answer_capacity(product, capacity=2047, truncated=True).equations
     assert counted / 2 <= told <= counted
 
 

@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -301,6 +301,25 @@ def test_the_prediction_is_what_a_first_step_and_a_whole_run_show() -> None:
     three = defence.prediction(replace(TERMS, columns=3))
     assert three.attained is None
     assert "no epsilon and no delta" in three.note
+
+
+@pytest.mark.parametrize("role", ["active", "passive"])
+def test_what_noise_is_worth_sets_each_partys_noise_against_its_own_sensitivity(
+    role: Literal["active", "passive"],
+) -> None:
+    """The label party's shares move further, so that it adds more: each party's noise is worth what was asked for."""
+    terms = replace(TERMS, role=role, learning_rate=0.001, parties=3)
+    defence = DpNoise(epsilon=0.5, delta=1e-5)
+    predicted = defence.prediction(terms)
+    levels, attained = predicted.levels, predicted.attained
+    assert levels is not None
+    assert attained is not None
+    assert levels.sigma_active > 1.5 * levels.sigma_passive
+    assert attained.epsilon_of_the_run == pytest.approx(0.5, rel=1e-6)
+    assert attained.delta_at_the_asked_epsilon == pytest.approx(1e-5, rel=1e-6)
+    # Three parties whose noise is worth the same: the ratio of one, times the root of three.
+    ratio = levels.sensitivity_active / levels.sigma_active
+    assert attained.epsilon_of_all_parties == pytest.approx(gaussian_epsilon(ratio * math.sqrt(3), 1.0, 1e-5), rel=1e-6)
 
 
 def test_long_rows_are_noted_in_the_own_record_and_not_in_a_refusal_that_others_read() -> None:

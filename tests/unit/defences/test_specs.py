@@ -50,6 +50,13 @@ def test_a_defence_without_the_methods_of_its_stage_is_refused_when_it_is_loaded
         defences.load("half")
 
 
+def test_one_that_trains_models_can_train_both_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = type("Training", (), {"name": "half", "spec": DefenceSpec(("lab",), ("training",), "nothing", "a test")})
+    monkeypatch.setattr(PluginRegistry, "class_of", lambda *_: training)
+    with pytest.raises(ValueError, match="half works on training and lacks train_linear, train_network, which"):
+        defences.load("half")
+
+
 @dataclass(frozen=True)
 class Widened:
     """A defence of scores whose channel is no method."""

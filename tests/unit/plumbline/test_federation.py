@@ -15,7 +15,7 @@ from plumbline.processes import UNEXPECTED, LocalProcesses
 from protos.v1 import active_pb2, active_pb2_grpc
 from services.common.agreement import TrainingPlan
 from services.common.errors import OutOfOrder
-from services.common.statuses import abort_with
+from services.network.statuses import abort_with
 
 INTERNAL = "Unexpected TypeError: the service's log has the rest."
 
@@ -64,7 +64,7 @@ def processes(tmp_path: Path) -> LocalProcesses:
         made._running[name] = None  # type: ignore[assignment]
         made.log(name).write_text("INFO started\n")
     with made.log("passive").open("a") as log:
-        log.write("ERROR services.common.statuses: Unexpected error\nTraceback (most recent call last):\n")
+        log.write("ERROR services.network.statuses: Unexpected error\nTraceback (most recent call last):\n")
     return made
 
 

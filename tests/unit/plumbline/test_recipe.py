@@ -37,9 +37,10 @@ def never_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def start_audit(folder: Path, **asked: Any) -> Mapping[str, Settings]:
     """The settings that an audit's processes would start with."""
-    request = AuditRequest(active="a.csv", passive=("b.csv",), label="y", id_column="client", **asked)
+    request = AuditRequest.of(active="a.csv", passive=("b.csv",), label="y", id_column="client", **asked)
+    recipe = request.recipe(request.tables.party_settings).checked()
     with pytest.raises(Started) as started:
-        Federation.start(LocalProcesses(folder, request.recipe().checked().settings(folder / "parties")))
+        Federation.start(LocalProcesses(folder, recipe.settings(folder / "parties")))
     settings: Mapping[str, Settings] = started.value.args[0]
     return settings
 
@@ -164,12 +165,12 @@ def test_who_serves_a_federation_mounts_what_is_named(tmp_path: Path) -> None:
 
 def test_records_for_no_adversary_are_refused() -> None:
     with pytest.raises(ValueError, match="no attack on predictions is asked for"):
-        AuditRequest(data="wine", auxiliary=5, attacks=("label_recovery",))
+        AuditRequest.of(data="wine", auxiliary=5, attacks=("label_recovery",))
 
 
 def test_passive_parties_are_named_in_the_agreements_order() -> None:
     """Columns of estimates follow the agreement, which sorts names: passive-10 before passive-2."""
-    named = AuditRequest(data="wine", parties=12).passive_names
+    named = AuditRequest.of(data="wine", parties=12).tables.passive_names
     assert list(named) == sorted(named)
     assert named.index("passive-10") < named.index("passive-2")
 
@@ -220,7 +221,7 @@ def test_the_shells_common_settings_are_those_of_an_audit_and_not_of_a_notebooks
     monkeypatch.setenv("PLUMBLINE_EPOCH", "3")
     assert start_local(tmp_path)
     with pytest.raises(ValueError, match="Did you mean PLUMBLINE_EPOCHS"):
-        AuditRequest(data="wine").recipe().checked()
+        AuditRequest.of(data="wine").recipe({}).checked()
 
 
 @pytest.mark.parametrize(
@@ -228,8 +229,9 @@ def test_the_shells_common_settings_are_those_of_an_audit_and_not_of_a_notebooks
 )
 def test_parties_are_named_alike_whoever_asks(tmp_path: Path, count: int, names: tuple[str, ...]) -> None:
     assert party_names(count) == names
-    assert AuditRequest(data="wine", parties=count).passive_names == names[1:]
-    dealt = AuditRequest(data="wine", parties=count).recipe().checked().parties
+    request = AuditRequest.of(data="wine", parties=count)
+    assert request.tables.passive_names == names[1:]
+    dealt = request.recipe(request.tables.party_settings).checked().parties
     assert [one.share for one in dealt.values()] == ["", *(f"{number}/{count}" for number in range(1, count + 1))]
     table = pd.DataFrame({"id": ["r1", "r2"], "x": [1.0, 2.0], "y": [0, 1]})
     with pytest.raises(Started) as started:
@@ -248,7 +250,7 @@ def test_only_a_repeatable_recipe_draws_secrets_from_its_seed(tmp_path: Path) ->
 def test_a_change_is_checked_like_the_recipe(tmp_path: Path) -> None:
     recipe = Recipe(TABLES, disclose=True, defences=("feature_transform",), settings=TRAINED)
     settings = recipe.checked().settings(tmp_path)
-    assert changed("active", settings["active"], model=tmp_path / "m.npz").installed_model
+    assert changed("active", settings["active"], model=tmp_path / "m.npz").model
     with pytest.raises(ValueError, match="PLUMBLINE_MODEL was trained on those"):
         changed("passive", settings["passive"], model=tmp_path / "m.npz")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripts.compare_runs import RunsUnusable, compare, report, runs_of
+from scripts.compare_runs import AUDITS, RunsUnusable, compare, report, runs_of
 
 RESULTS: dict[str, Any] = {
     "auc": 0.99,
@@ -88,3 +88,53 @@ def test_runs_are_found_by_name_and_the_latest_counts(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path)
     with pytest.raises(RunsUnusable, match="neither a checkout nor a folder of runs"):
         runs_of(tmp_path, tmp_path / "unused")
+
+
+def test_an_exception_is_counted_as_one_and_only_where_it_may_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = write(tmp_path / "old"), write(tmp_path / "new")
+    (new / "parties" / "active-weights.npz").unlink()
+    assert not compare("wine-plain", old, new).same
+    excepted = compare("wine-installed", old, new)
+    assert excepted.same
+    assert report([excepted])
+    assert "gone as it may be: random weights" in capsys.readouterr().out
+    # What is there is compared all the same.
+    other = write(tmp_path / "other", weights=np.array([2.0]))
+    assert not compare("wine-installed", old, other).same
+
+
+def test_a_plan_that_trains_nothing_may_lack_options_of_training(tmp_path: Path) -> None:
+    old, new = write(tmp_path / "old"), write(tmp_path / "new")
+    for run, rate in ((old, {"learning_rate": 0.1, "l2": 0.0}), (new, {})):
+        record = {"agreement": {"plan": {"epochs": 3, **rate}}}
+        (run / "parties" / "active.json").write_text(json.dumps(record))
+    assert compare("credit-installed", old, new).same
+    assert not compare("credit-plain", old, new).same
+
+
+@pytest.mark.parametrize(("scores", "same"), [([[0.25, 0.75]], True), ([[0.25, 0.5]], False)])
+def test_what_moved_to_another_file_is_compared_there(tmp_path: Path, scores: list[list[float]], same: bool) -> None:
+    old, new = write(tmp_path / "old"), write(tmp_path / "new")
+    record = {"test_rows": [3], "test_scores": scores, "test_labels": [1], "kept_epoch": 2}
+    (old / "parties" / "active.json").write_text(json.dumps(record))
+    (new / "parties" / "active.json").write_text(json.dumps({"kept_epoch": 2}))
+    np.savez(new / "parties" / "active-test-scores.npz", rows=[3], scores=[[0.25, 0.75]], labels=[1])
+    one = compare("plain", old, new)
+    assert (one.same, one.added, one.lost) == (same, (), ())
+
+
+def test_every_data_set_is_audited_in_every_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def audited(checkout: Path, folder: Path, name: str, options: tuple[str, ...]) -> None:
+        asked.append((name, *options[:2]))
+        write(folder / f"20260101-120000-{name}")
+
+    monkeypatch.setattr("scripts.compare_runs.audit", audited)
+    (tmp_path / "plumbline").mkdir()
+    (tmp_path / "plumbline" / "__main__.py").touch()
+    runs = runs_of(tmp_path, tmp_path / "runs", ["credit", "wine"])
+    assert sorted(runs) == sorted(f"{data}-{way}" for data in ("credit", "wine") for way in AUDITS)
+    assert ("wine-plain", "--data", "wine") in asked

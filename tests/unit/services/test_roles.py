@@ -52,7 +52,7 @@ def test_the_reference_kernel_asks_for_its_extra_before_anything_starts(
 ) -> None:
     settings = load_settings(peers=PEERS, data="t.csv", kernel="phe", packing=False)
     check_role(settings, role)
-    monkeypatch.setattr("services.party.requirements.find_spec", lambda _: None)
+    monkeypatch.setattr("services.roles.find_spec", lambda _: None)
     with pytest.raises(SettingsError, match=r"pip install 'plumbline\[phe\]'"):
         check_role(settings, role)
 

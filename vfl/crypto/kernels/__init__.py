@@ -3,12 +3,21 @@
 import logging
 from functools import cache
 
-from vfl.crypto.kernels.kernel import FixedBase, Kernel, ProductTask
+from vfl.crypto.kernels.kernel import FixedBase, InvalidCiphertext, Kernel, ProductTask
 from vfl.crypto.kernels.native import NativeKernel
 from vfl.crypto.kernels.portable import PortableKernel
 from vfl.crypto.native.library import LibraryMissing
 
-__all__ = ["FixedBase", "Kernel", "NativeKernel", "PortableKernel", "ProductTask", "best_kernel", "kernel_named"]
+__all__ = [
+    "FixedBase",
+    "InvalidCiphertext",
+    "Kernel",
+    "NativeKernel",
+    "PortableKernel",
+    "ProductTask",
+    "best_kernel",
+    "kernel_named",
+]
 
 _log = logging.getLogger(__name__)
 _NAMES = ("auto", "native", "portable")

@@ -7,6 +7,10 @@ from typing import Protocol
 from vfl.arrays import IntArray
 
 
+class InvalidCiphertext(ValueError):
+    """What arrived as ciphertexts has a wrong count or width, or lies outside the ciphertext group."""
+
+
 @dataclass(frozen=True, eq=False)
 class ProductTask:
     """An encrypted matrix product: what becomes of s ciphertexts c_u, in public numbers and the secret entries M.
@@ -37,7 +41,10 @@ class FixedBase(Protocol):
 
 
 class Kernel(Protocol):
-    """Modular arithmetic on batches. Moduli are odd; whoever calls has checked what came from elsewhere."""
+    """Modular arithmetic on batches. Moduli are odd; whoever calls has checked what came from elsewhere.
+
+    A kernel promises the same integers as every other, and as many multiplications for one entry as for any other.
+    """
 
     @property
     def name(self) -> str:

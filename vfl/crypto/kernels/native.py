@@ -14,8 +14,7 @@ import numpy as np
 from gmpy2 import invert, isqrt, powmod
 
 from vfl.arrays import IntArray
-from vfl.crypto.errors import InvalidCiphertext
-from vfl.crypto.kernels.kernel import FixedBase, ProductTask
+from vfl.crypto.kernels.kernel import FixedBase, InvalidCiphertext, ProductTask
 from vfl.crypto.native.library import Modulus, Task, load
 
 _LARGEST_GROUP = 12  # a table of 2**12 ciphertexts is 2.6 MB at 2048 bits

@@ -20,10 +20,9 @@ import numpy.typing as npt
 from gmpy2 import invert, mpz, powmod, powmod_base_list, powmod_sec
 
 from vfl.arrays import IntArray
-from vfl.crypto.errors import InvalidCiphertext
-from vfl.crypto.integers import random_unit
 from vfl.crypto.kernels.counts import best_group_size
-from vfl.crypto.kernels.kernel import FixedBase, ProductTask
+from vfl.crypto.kernels.integers import random_unit
+from vfl.crypto.kernels.kernel import FixedBase, InvalidCiphertext, ProductTask
 
 _WINDOW = 8  # one table row per byte of the exponent: an exponent's digits are its bytes
 _ROW = 1 << _WINDOW

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from attacks.bayes.logistic import class_probabilities
+from attacks.bayes.categories import class_probabilities
 from vfl.arrays import FloatArray, IntArray
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import attacks
-from attacks.bayes.parameters import settle
+from attacks.bayes.parameters import find_parameters
 from attacks.bayes.prior import GaussianPrior
 from vfl.arrays import FloatArray
 from vfl.channels import Decision, Distorted, Rounding, ScoreChannel, StrongestDirection, Undeclared
@@ -52,7 +52,7 @@ def turned(view: attacks.PredictionView, seed: int = 1) -> FloatArray:
 
 def test_parameters_that_nothing_was_done_to_are_taken() -> None:
     view, _, prior = federation()
-    assert settle(view, prior, None).view is view
+    assert find_parameters(view, prior, None).view is view
 
 
 def test_what_was_trained_on_mirrored_features_is_mirrored_back() -> None:
@@ -66,7 +66,7 @@ def test_what_was_trained_on_mirrored_features_is_mirrored_back() -> None:
         bias=view.bias - trained.sum(axis=1),
         disclosure=Distorted("negated", about=0.5, sign_is_guess=True),
     )
-    found = settle(disclosed, prior, None).view
+    found = find_parameters(disclosed, prior, None).view
     assert found is not None
     logits = found.features_active @ np.asarray(found.weights_active).T + truth @ np.asarray(found.weights_passive).T
     np.testing.assert_allclose(confidence_scores(logits + np.asarray(found.bias)), np.asarray(view.scores), atol=1e-9)
@@ -77,7 +77,7 @@ def test_exact_records_give_the_parameters_whatever_was_disclosed(missing: tuple
     view, _, prior = federation()
     changed = replace(view, weights_passive=turned(view), disclosure=Distorted("orthonormal"), passive_features=D)
     pieces: dict[str, Any] = dict.fromkeys(missing)
-    found = settle(replace(changed, **pieces), prior, view.auxiliary)
+    found = find_parameters(replace(changed, **pieces), prior, view.auxiliary)
     assert found.view is not None
     assert found.error is None
     np.testing.assert_allclose(differences(found.view), differences(view), atol=1e-6)
@@ -105,7 +105,7 @@ def test_defended_records_give_them_with_an_error_that_is_told(stage: ScoreChann
     assert view.auxiliary is not None
     known = replace(view.auxiliary, scores=through(view, view.auxiliary.scores, stage))
     changed = replace(view, channel=(stage,), weights_passive=turned(view), disclosure=Distorted("orthonormal"))
-    found = settle(changed, prior, known)
+    found = find_parameters(changed, prior, known)
     assert found.view is not None
     offsets = np.diff(np.asarray(found.view.bias)) - np.diff(np.asarray(view.bias))
     off = truth @ (differences(found.view) - differences(view)).T + offsets
@@ -133,9 +133,11 @@ def test_without_records_the_likelier_sign_is_taken(channel: tuple[ScoreChannel,
     view, _, prior = federation()
     scores = np.asarray(view.scores) if not channel else through(view, np.asarray(view.scores), channel[0])
     changed = replace(view, scores=scores, channel=channel, disclosure=Distorted("any", sign_is_guess=True))
-    assert settle(changed, prior, None).notes == ("The disclosed parameters explain the scores best as they are.",)
+    assert find_parameters(changed, prior, None).notes == (
+        "The disclosed parameters explain the scores best as they are.",
+    )
     mirrored = replace(changed, weights_passive=-np.asarray(view.weights_passive))
-    found = settle(mirrored, prior, None)
+    found = find_parameters(mirrored, prior, None)
     assert found.view is not None
     np.testing.assert_array_equal(found.view.weights_passive, view.weights_passive)
 
@@ -144,11 +146,11 @@ def test_without_records_a_secret_rotation_leaves_the_prior_alone() -> None:
     """So it does where scores are decisions, or a defence says nothing of the parameters."""
     view, _, prior = federation()
     hidden = replace(view, weights_passive=turned(view), disclosure=Distorted("orthonormal"))
-    assert settle(hidden, prior, None).view is None
+    assert find_parameters(hidden, prior, None).view is None
     decisions = replace(hidden, scores=through(view, np.asarray(view.scores), Decision()), channel=(Decision(),))
-    assert settle(decisions, prior, None).view is None
-    assert settle(decisions, prior, view.auxiliary).view is None
-    assert settle(replace(hidden, disclosure=Undeclared("mine")), prior, None).view is None
+    assert find_parameters(decisions, prior, None).view is None
+    assert find_parameters(decisions, prior, view.auxiliary).view is None
+    assert find_parameters(replace(hidden, disclosure=Undeclared("mine")), prior, None).view is None
     attack = attacks.load("posterior", prior="half", draws=20)
     np.testing.assert_array_equal(attack.reconstruct(hidden), attack.without_scores(hidden))
 
@@ -156,4 +158,4 @@ def test_without_records_a_secret_rotation_leaves_the_prior_alone() -> None:
 def test_no_parameters_and_no_records_are_told_in_a_sentence() -> None:
     view, _, prior = federation()
     with pytest.raises(attacks.ViewError, match="prior=imputation, which regresses them"):
-        settle(replace(view, weights_passive=None, passive_features=D), prior, None)
+        find_parameters(replace(view, weights_passive=None, passive_features=D), prior, None)

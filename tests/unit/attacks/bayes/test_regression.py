@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from attacks.bayes import regression
-from attacks.bayes.regression import predict
+from attacks.bayes import records
+from attacks.bayes.records import predict
 
 
 def test_leave_one_out_errors_are_those_of_leaving_one_out() -> None:
@@ -14,7 +14,7 @@ def test_leave_one_out_errors_are_those_of_leaving_one_out() -> None:
     centred, mean = known - known.mean(axis=0), targets.mean(axis=0)
     eigenvalues, basis = np.linalg.eigh(centred.T @ centred / 12)
     seen = centred @ basis
-    ridge = regression._Ridge(seen, seen, eigenvalues, targets - mean, seen.T @ (targets - mean) / 12)
+    ridge = records._Ridge(seen, seen, eigenvalues, targets - mean, seen.T @ (targets - mean) / 12)
     penalty = 0.3
     strength = 12 * penalty * eigenvalues.mean()
     expected = np.empty_like(targets)
@@ -92,7 +92,7 @@ def test_more_records_than_landmarks_keep_memory_and_accuracy(monkeypatch: pytes
         return bend
 
     exact = predict(known, truth(known), asked)
-    monkeypatch.setattr(regression, "_LANDMARKS", 60)
+    monkeypatch.setattr(records, "_LANDMARKS", 60)
     near = predict(known, truth(known), asked)
     np.testing.assert_allclose(near.values, truth(asked), atol=0.05)
     np.testing.assert_allclose(exact.values, truth(asked), atol=0.05)

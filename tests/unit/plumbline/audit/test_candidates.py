@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from attacks import Conduct
+from defences.registry import spec_of
 from plumbline.audit.candidates import (
     Candidate,
     candidates_for,
@@ -14,19 +16,20 @@ from plumbline.audit.candidates import (
     read_trials,
     trial_of,
 )
-from plumbline.audit.joined_tables import JoinedTables
 from plumbline.audit.planning.plan import plan_audit
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.tables import JoinedTables
 from plumbline.judge.answer import Answer, ColumnAnswer
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.training import TrainingFinding
+from tests.harness.documented_plugin import install
 from tests.harness.findings import attack, column, findings, levels
 from tests.harness.reported import findings_of, made_run
 
-REQUEST = AuditRequest(data="breast_cancer", attacks=("half_star",), settings={"epochs": 1})
+REQUEST = AuditRequest.of(data="breast_cancer", attacks=("half_star",), settings={"epochs": 1})
 LEAKS, SAFE = levels("half_star", 0.02), levels("half_star", 0.2)
 
 
@@ -57,8 +60,23 @@ def test_only_what_leaked_is_defended(run: Findings) -> None:
     assert both == [f"{title} + dp_noise" for title in columns]
 
 
+def test_a_defence_of_another_package_is_tried_as_its_spec_says(
+    run: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("adding-a-defence.md", "score_power", tmp_path, monkeypatch)
+    found = candidates_for(REQUEST, answering(run, columns=True, labels=False))
+    assert found[-1] == Candidate(("score_power",))
+    assert len(found) == most_trials(REQUEST)
+    spec = replace(spec_of("score_power"), stops=("columns", "labels"), tried_with={"power": 0.5})
+    monkeypatch.setattr("score_power.ScorePower.spec", spec)
+    both = candidates_for(REQUEST, answering(run, columns=True, labels=True))
+    assert both[-1] == Candidate(("score_power",), {"score_power": {"power": 0.5}})
+    assert both[-2].title == f"{found[-2].title} + dp_noise"
+    assert candidates_for(REQUEST, answering(run, columns=False, labels=True))[-1] == both[-1]
+
+
 def test_what_is_in_place_is_not_tried_again(run: Findings) -> None:
-    request = replace(REQUEST, black_box=True, defences=("class_label",))
+    request = REQUEST.changed(black_box=True, defences=("class_label",))
     found = titles(request, answering(run, columns=True, labels=False))
     assert found[0] == "score_rounding"
     assert not {"black box", "parameter_rotation", "class_label"} & set(found)
@@ -85,13 +103,13 @@ def test_a_leak_that_no_attack_could_be_tried_on_is_not_known_to_be_closed(run: 
 
 
 def test_a_trial_is_the_audit_again_with_its_defence_and_in_the_clear() -> None:
-    request = replace(REQUEST, cipher="paillier", defences=("score_rounding",), try_defences=True)
-    recipe = request.recipe().checked()
+    request = REQUEST.changed(cipher="paillier", defences=("score_rounding",), try_defences=True)
+    recipe = request.recipe(request.tables.party_settings).checked()
     plan = plan_audit(request, recipe, JoinedTables(recipe.parties))
     trial = trial_of(plan, Candidate(("score_noise",), {"score_noise": {"sigma": 0.5}}, black_box=True))
-    assert trial.request.defences == ("score_rounding", "score_noise")
-    assert not trial.request.try_defences
-    assert trial.request.attacks == plan.request.attacks
+    assert trial.request.federation.defences == ("score_rounding", "score_noise")
+    assert not trial.request.federation.try_defences
+    assert trial.request.adversary == replace(plan.request.adversary, black_box=True)
     for name, settings in trial.recipe.parties.items():
         before = plan.recipe.parties[name]
         assert (settings.cipher, settings.seed, settings.private_seed) == ("plain", before.seed, before.private_seed)
@@ -102,20 +120,20 @@ def test_a_trial_is_the_audit_again_with_its_defence_and_in_the_clear() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attack", "leaks", "cipher"),
-    [("auxiliary_ciphertext", LEAKS, "paillier"), ("auxiliary_ciphertext", SAFE, "plain"), ("other", LEAKS, "plain")],
+    ("conduct", "leaks", "cipher"),
+    [("replaces_messages", LEAKS, "paillier"), ("replaces_messages", SAFE, "plain"), ("listens", LEAKS, "plain")],
 )
 def test_a_leak_of_ciphertexts_is_tried_on_ciphertexts(
-    run: Findings, attack: str, leaks: tuple[LevelVerdict, ...], cipher: str
+    run: Findings, conduct: Conduct, leaks: tuple[LevelVerdict, ...], cipher: str
 ) -> None:
-    told = TrainingFinding(attack, "passive", "", 0.1, "labels", 1.0, 1.0, levels=leaks, peers=("active",))
+    told = TrainingFinding("x", "passive", "", 0.1, "labels", levels=leaks, peers=("active",), conduct=conduct)
     chosen = cipher_of_trials(replace(run, training=(told,)))
     assert chosen == cipher
-    recipe = REQUEST.recipe().checked()
+    recipe = REQUEST.recipe(REQUEST.tables.party_settings).checked()
     plan = plan_audit(REQUEST, recipe, JoinedTables(recipe.parties))
     trial = trial_of(plan, Candidate(("dp_noise",)), chosen)
     assert {settings.cipher for settings in trial.recipe.parties.values()} == {cipher}
-    assert trial.request.cipher == cipher
+    assert trial.request.federation.cipher == cipher
 
 
 def test_nothing_was_tried_where_no_file_says_so_and_another_file_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """An audit's options as a file: what is read, what is refused and where, and what is written to repeat a run."""
 
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from typer.main import get_command
 
 from plumbline.audit.configuration import (
     KEYS,
-    Asked,
+    AuditOptions,
     ConfigurationError,
     asked_of,
     read_configuration,
@@ -61,7 +60,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_file_asks_for_what_its_options_say(file: Path) -> None:
     folder = file.parent
-    assert read_configuration(file).request() == AuditRequest(
+    assert read_configuration(file).request() == AuditRequest.of(
         active=str(folder / "bank.csv"),
         passive=(str(folder / "fintech.csv"), "sqlite:///shop.db?table=sales"),
         label="default",
@@ -93,9 +92,9 @@ def test_one_table_split_by_columns_is_asked_for_in_a_file_too(tmp_path: Path) -
     path = tmp_path / "split.toml"
     path.write_text('data = "all.csv"\nlabel = "y"\nactive-columns = "age"\npassive-columns = "spent,visit*"\n')
     asked = read_configuration(path).request()
-    assert asked.data == str(tmp_path / "all.csv")
-    assert asked.active_columns == ("age",)
-    assert asked.passive_columns == ("spent,visit*",)  # a text for each party
+    assert asked.tables.data == str(tmp_path / "all.csv")
+    assert asked.tables.active_columns == ("age",)
+    assert asked.tables.passive_columns == ("spent,visit*",)  # a text for each party
 
 
 def test_every_option_of_the_command_can_stand_in_a_file() -> None:
@@ -129,7 +128,7 @@ def test_what_no_option_takes_is_refused_with_its_line(tmp_path: Path, text: str
 
 
 def test_the_command_line_wins_over_the_file() -> None:
-    below = Asked(
+    below = AuditOptions(
         {"data": "wine", "parties": 2, "cipher": "plain"}, {"epochs": 3, "seed": 1}, frozenset({"quiet", "json"})
     )
     above = asked_of({"parties": 3}, {"epochs": "5", "cipher": "paillier"}, frozenset({"verbose"}))
@@ -146,7 +145,7 @@ def test_what_is_written_asks_for_the_same_from_anywhere(
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     run.mkdir()
     elsewhere.mkdir()
-    written = write_configuration(run, asked, asked.settings)
+    written = write_configuration(run, asked, asked.federation.settings)
     monkeypatch.chdir(elsewhere)
     assert read_configuration(written).request() == asked
 
@@ -155,7 +154,7 @@ def test_a_path_given_on_the_command_line_is_written_from_where_it_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    request = AuditRequest(active="a.csv", passive=("b.csv",), label="y")
+    request = AuditRequest.of(active="a.csv", passive=("b.csv",), label="y")
     written = tomllib.loads(write_configuration(tmp_path, request, {}).read_text())
     assert (written["active"], written["passive"]) == (str(tmp_path / "a.csv"), [str(tmp_path / "b.csv")])
     assert written["runs"] == str(tmp_path / "runs")
@@ -165,20 +164,19 @@ def test_what_the_shell_asked_for_is_written_too(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PLUMBLINE_EPOCHS", "2")
     monkeypatch.setenv("PLUMBLINE_DATA", "mine.csv")  # of a party that this shell serves
     monkeypatch.setenv("PLUMBLINE_ATTACK_OPTIONS", '{"gia": {"init": "half"}}')
-    request = AuditRequest(data="wine", attacks=("gia",))
-    written = write_configuration(tmp_path, request, request.recipe().checked().asked)
+    request = AuditRequest.of(data="wine", attacks=("gia",))
+    written = write_configuration(tmp_path, request, request.recipe(request.tables.party_settings).checked().asked)
     for name in ("EPOCHS", "DATA", "ATTACK_OPTIONS"):
         monkeypatch.delenv(f"PLUMBLINE_{name}")
     again = read_configuration(written).request()
-    assert again == replace(
-        request, runs=again.runs, settings={"epochs": "2", "attack_options": {"gia": {"init": "half"}}}
-    )
+    settings = {"epochs": "2", "attack_options": {"gia": {"init": "half"}}}
+    assert again == request.changed(runs=again.output.runs, settings=settings)
 
 
 def test_an_option_that_is_none_survives_being_written(tmp_path: Path) -> None:
     # TOML has no word for it, and a default need not be none.
     settings = {"defence_options": {"parameter_rotation": {"epsilon": None}}}
-    request = AuditRequest(data="wine", defences=("parameter_rotation",), settings=settings)
+    request = AuditRequest.of(data="wine", defences=("parameter_rotation",), settings=settings)
     again = read_configuration(write_configuration(tmp_path, request, settings)).request()
-    read = settings_of({"defences": again.defences, **again.settings})
+    read = settings_of({"defences": again.federation.defences, **again.federation.settings})
     assert read.defence_options == settings["defence_options"]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.tables import ExaminedTables, examine_tables
-from vfl.data import TableError
+from plumbline.audit.tables import ExaminedTables, examine_tables, print_tables
+from vfl.data import ColumnPlan, TableError, TypedTable
 
 
 class Files:
@@ -41,13 +43,13 @@ class Files:
         self.bank.to_csv(paths["bank"], index=False)
         self.shop.to_csv(paths["shop"], index=False)
         tables = {"active": str(paths["bank"]), "passive": (str(paths["shop"]),)}
-        return AuditRequest(**{**tables, "label": "default", "id_column": "client", **changes})
+        return AuditRequest.of(**{**tables, "label": "default", "id_column": "client", **changes})
 
     def split(self, **changes: Any) -> AuditRequest:
         path = self.folder / "all.csv"
         self.bank.merge(self.shop, on="client").to_csv(path, index=False)
         request = {"data": str(path), "label": "default", "id_column": "client", "active_columns": ("age", "job")}
-        return AuditRequest(**{**request, **changes})
+        return AuditRequest.of(**{**request, **changes})
 
 
 @pytest.fixture
@@ -56,9 +58,7 @@ def files(tmp_path: Path) -> Files:
 
 
 def examined(request: AuditRequest) -> ExaminedTables:
-    found = examine_tables(request)
-    assert found is not None
-    return found
+    return examine_tables(request.tables)
 
 
 def names(found: ExaminedTables) -> dict[str, list[str]]:
@@ -67,7 +67,7 @@ def names(found: ExaminedTables) -> dict[str, list[str]]:
 
 def faults(request: AuditRequest) -> list[str]:
     with pytest.raises(TableError) as caught:
-        examine_tables(request)
+        examine_tables(request.tables)
     return list(caught.value.problems)
 
 
@@ -75,15 +75,11 @@ def test_tables_that_fit(files: Files) -> None:
     found = examined(files.request())
     assert names(found) == {"active": ["age", "job"], "passive": ["spent", "visits", "town"]}
     assert found.shared == 30
-    assert found.settings == own_settings(files.request())
-
-
-def own_settings(request: AuditRequest) -> dict[str, dict[str, Any]]:
-    return {name: dict(one) for name, one in request.recipe().tables.items()}
+    assert found.settings == files.request().tables.party_settings
 
 
 def test_a_registered_data_set_has_no_tables() -> None:
-    assert examine_tables(AuditRequest(data="wine")) is None
+    assert not examined(AuditRequest.of(data="wine")).tables
 
 
 def test_everything_wrong_with_all_tables_is_told_at_once(files: Files) -> None:
@@ -186,7 +182,7 @@ def test_one_table_is_split_by_columns(files: Files) -> None:
 def test_several_passive_parties_of_one_table(files: Files) -> None:
     request = files.split(passive_columns=("spent", "v*, town"), encode={"town": "ordinal"}, drop=("job",))
     found = examined(request)
-    assert request.passive_names == ("passive-1", "passive-2")
+    assert request.tables.passive_names == ("passive-1", "passive-2")
     assert names(found) == {"active": ["age"], "passive-1": ["spent"], "passive-2": ["visits", "town"]}
     assert found.settings["passive-2"]["encode"] == {"town": "ordinal"}
     assert "encode" not in found.settings["passive-1"]
@@ -194,7 +190,7 @@ def test_several_passive_parties_of_one_table(files: Files) -> None:
 
 def test_a_split_file_without_a_header_is_told_of_once(files: Files) -> None:
     request = files.split()
-    path = Path(request.data)
+    path = Path(request.tables.data)
     path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
     (told,) = faults(request)
     assert told.startswith("active (all.csv): The first line looks like a row of data")
@@ -216,4 +212,70 @@ def test_half_a_split(files: Files, changes: dict[str, Any], message: str) -> No
 
 def test_columns_of_a_registered_data_set_are_no_choice() -> None:
     with pytest.raises(ValueError, match="for tables of your own"):
-        AuditRequest(data="wine", drop=("ash",))
+        AuditRequest.of(data="wine", drop=("ash",))
+
+
+def shown(*plans: ColumnPlan, source: str = "bank.csv") -> str:
+    table = TypedTable(("1", "2"), pd.DataFrame(), plans, read_as="UTF-8 text separated by bars")
+    told = io.StringIO()
+    examined = ExaminedTables({"active": {"data": source}}, {"active": table}, 2)
+    print_tables(Console(file=told, width=120), examined, None)
+    return told.getvalue()
+
+
+def test_columns_and_warnings_are_shown() -> None:
+    text = shown(
+        ColumnPlan("age", "numbers from 17 to 98", "number", "1 feature"),
+        ColumnPlan(
+            "note", "text", "drop", "left out: most rows have a text of their own", "Hardly a value occurs twice."
+        ),
+    )
+    assert "active: bank.csv, 2 rows, UTF-8 text separated by bars" in text
+    for words in ("age", "numbers from 17 to 98", "1 feature", "left out", "note: Hardly a value occurs twice."):
+        assert words in text
+    assert "2 records are in all tables." in text
+
+
+def test_of_many_columns_plain_numbers_give_way() -> None:
+    plain = [ColumnPlan(f"n{at}", "numbers from 0 to 1", "number", "1 feature") for at in range(99)]
+    odd = ColumnPlan("job", "12 categories", "onehot", "12 features, one per category")
+    text = shown(*plain, odd)
+    assert "12 categories" in text
+    assert "and 60 more" in text
+    assert "n38" in text
+    assert "n39" not in text
+
+
+@pytest.mark.parametrize("name", ["[red]x[/red]", "\x1b]0;title\x07"])
+def test_names_obey_no_terminal(name: str) -> None:
+    text = shown(ColumnPlan(name, "0 or 1", "number", "1 feature", "Mind."))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert ("[red]x[/red]" in text) == name.startswith("[")
+
+
+def test_a_database_is_shown_without_its_password() -> None:
+    assert "secret" not in shown(source="postgresql://u:secret@h/d?table=t")
+
+
+def test_every_column_says_the_digits_that_it_takes() -> None:
+    frame = pd.DataFrame(
+        {
+            "age": [17.0, 98.0, 40.0],
+            "pay": [0.01, 1234.56, 8.25],
+            "job": pd.Categorical(["clerk", "smith", "clerk"]),
+            "kids": [2.0, None, 0.0],
+        }
+    )
+    plans = tuple(ColumnPlan(name, "", "onehot" if name == "job" else "number", "") for name in frame.columns)
+    table = TypedTable(("1", "2", "3"), frame, plans)
+    examined = ExaminedTables({"active": {"data": "bank.csv"}}, {"active": table}, 3)
+    told = {}
+    for encoder in ("minmax", "standardise", None):
+        text = io.StringIO()
+        print_tables(Console(file=text, width=120), examined, encoder)
+        rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.getvalue().splitlines()]
+        told[encoder] = {row[0]: row[-1] for row in rows if row}
+    assert told["minmax"] == {"age": "8", "pay": "full", "job": "1 each", "kids": "8 and 1"}
+    assert told["standardise"] == {"age": "full", "pay": "full", "job": "1 each", "kids": "full and 1"}
+    assert set(told[None].values()) == {"full"}

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from typer import Context
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -16,8 +17,15 @@ WIDTH = 80
 
 def commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
     yield path
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from commands(inner, *path, name)
+    for name in command.list_commands(Context(command)) if hasattr(command, "list_commands") else ():
+        yield from commands(command.get_command(Context(command), name), *path, name)
+
+
+def command_at(path: tuple[str, ...]) -> Any:
+    command: Any = get_command(app)
+    for name in path:
+        command = command.get_command(Context(command), name)
+    return command
 
 
 ALL = list(commands(get_command(app)))
@@ -33,9 +41,7 @@ def shown(*arguments: str) -> str:
 def test_no_line_is_wider_than_the_terminal_and_every_option_is_explained(path: tuple[str, ...]) -> None:
     text = shown(*path)
     assert max(len(line.rstrip()) for line in text.splitlines()) <= WIDTH
-    command: Any = get_command(app)
-    for name in path:
-        command = command.commands[name]
+    command = command_at(path)
     assert (command.help or "").strip()
     for parameter in command.params:
         assert getattr(parameter, "help", None), f"{path} says nothing of {parameter.name}"
@@ -47,9 +53,7 @@ def test_no_line_is_wider_than_the_terminal_and_every_option_is_explained(path: 
 @pytest.mark.parametrize("path", [path for path in ALL if path], ids=" ".join)
 def test_every_command_shows_an_example_of_itself(path: tuple[str, ...]) -> None:
     text = shown(*path)
-    command: Any = get_command(app)
-    for name in path:
-        command = command.commands[name]
+    command = command_at(path)
     if getattr(command, "commands", None) and not command.invoke_without_command:
         return  # what stands below it has examples
     examples = re.split(r"Examples:\s*\n", text)[1]

@@ -17,9 +17,9 @@ from services.common.certificates import CertificateFiles, create_federation_cer
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
-from services.common.transport import Transport
+from services.network.transport import Transport
 
-OWN_PLAN = TrainingPlan(epochs=7, batch_size=33, learning_rate=0.25, key_bits=3072)
+OWN_PLAN = TrainingPlan(epochs=7, batch_size=33, key_bits=3072, learner_options={"learning_rate": 0.25})
 STATUS_NAMES = [code.name for code in grpc.StatusCode]
 
 
@@ -97,7 +97,7 @@ def test_train_shows_its_stages_and_changes_only_what_is_given(address: str, cer
     # Once: every other term was this release's default, whatever the active party's settings said.
     assert run("train", "--epochs", "3", *where)[0] == 0
     assert TrainingPlan.from_message(party.asked[1].plan) == TrainingPlan(
-        epochs=3, batch_size=33, learning_rate=0.25, key_bits=3072
+        epochs=3, batch_size=33, key_bits=3072, learner_options={"learning_rate": 0.25}
     )
 
 

@@ -46,7 +46,7 @@ def test_it_shows_whose_state_it_is_and_its_models_but_no_weight_and_no_key(tmp_
         assert "state of passive-1 (passive), version 1" in shown
         assert f"served: session {session} of active, passive-1, passive-2, {model.kept_at}: 55 aligned" in shown
         assert f"3 features here, 2 classes, scores under score_noise; table {table}" in shown
-        for weight in model.model.parameters.weights[0].ravel():
+        for weight in model.model.part.arrays()["weights"].ravel():
             assert repr(float(weight))[:8] not in shown
         assert model.model.token_key.hex() not in shown
         status, shown = run("show", PLUMBLINE_STATE_DIR=folder_of(home, "coordinator"))

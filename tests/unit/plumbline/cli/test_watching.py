@@ -21,8 +21,8 @@ from services.active import servicer as active_servicer
 from services.common.certificates import create_federation_certificates
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
-from services.common.transport import Transport
 from services.coordinator import servicer as coordinator_servicer
+from services.network.transport import Transport
 from tests.harness.connections import make_certificates, transport_of
 from tests.harness.parties import House, house, small_settings
 
@@ -99,7 +99,7 @@ def test_json_has_all_of_it_in_one_line(served: Served) -> None:
     assert content["stage"] == "serving"
     assert content["aligned_rows"] == 55
     assert content["job"] is None
-    assert content["test"]["test_rows"] == len(served.home.record()["test_labels"])
+    assert content["test"]["test_rows"] == len(served.home.tested().labels)
     nothing = {"feature_count": None, "answers": None, "binary_features": 0, "byte_features": 0}
     assert content["parties"][2] == {"name": "coordinator", **nothing}
     with Federation.connect(served.address, served.certificates) as federation:

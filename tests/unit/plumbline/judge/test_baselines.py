@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.judge.baselines import constants, densest_constants, missing_losses, squared_losses
+from plumbline.judge.evidence import constants, densest_constants, missing_losses, squared_losses
 
 RNG = np.random.default_rng(5)
 

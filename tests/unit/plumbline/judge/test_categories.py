@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from plumbline.judge.baselines import Predictor
-from plumbline.judge.categories import find_categories, prior_losses, values_of, wrong_losses
+from plumbline.judge.columns import find_categories, values_of
+from plumbline.judge.evidence import Predictor, prior_losses, wrong_losses
 
 RNG = np.random.default_rng(2)
 COLOURS = RNG.choice(3, size=200, p=[0.5, 0.3, 0.2])

@@ -9,11 +9,13 @@ from attacks import LEVELS, Level
 from plumbline.judge.federation_part import (
     FLOOR,
     Comparison,
+    LevelVerdict,
     Losses,
     best_attacks,
     choose_and_judge,
     halves,
 )
+from plumbline.judge.measures import Interval
 from vfl.arrays import FloatArray, IntArray
 
 RNG = np.random.default_rng(11)
@@ -46,7 +48,7 @@ def test_the_part_by_hand_level_by_level() -> None:
     assert second.part is not None
     assert second.removed is not None
     assert (second.part.mean, second.is_exposed) == (0.0, False)
-    assert second.removed.mean == pytest.approx(-0.1)
+    assert [second.removed.mean, second.removed.low, second.removed.high] == pytest.approx([-0.1] * 3)
 
 
 def test_what_is_known_without_a_score_has_no_part() -> None:
@@ -108,6 +110,66 @@ def test_mean_losses_come_with_intervals_over_columns_and_of_each() -> None:
     assert (second.high - second.low) / (first.high - first.low) == pytest.approx(3, rel=0.3)
     fixed, _ = found.mean_losses("guess")
     assert (fixed.mean, fixed.low, fixed.high) == pytest.approx((0.25, 0.25, 0.25))
+
+
+def test_intervals_are_those_of_a_bootstrap_whose_best_guess_is_chosen_anew() -> None:
+    attack, one, other = (RNG.exponential(size=(50, 2)) for _ in range(3))
+    found = compared(
+        [Losses("a", "nothing", 0.5 * attack)], [Losses("one", "nothing", one), Losses("other", "nothing", other)]
+    )
+    drawn = np.random.default_rng(0).integers(50, size=(300, 50), dtype=np.int32)
+    e0, error = np.minimum(one[drawn].mean(axis=1), other[drawn].mean(axis=1)), 0.5 * attack[drawn].mean(axis=1)
+    ends = [0.025, 0.975]
+    for column in range(2):
+        verdict = found.at("nothing").verdict("a", column)
+        assert verdict.part is not None
+        assert verdict.removed is not None
+        parts = np.clip(np.quantile((1 - error / e0)[:, column], ends), 0, 1)
+        assert (verdict.part.low, verdict.part.high) == pytest.approx(parts, abs=1e-4)
+        removed = np.quantile((e0 - error)[:, column], ends)
+        assert (verdict.removed.low, verdict.removed.high) == pytest.approx(removed, abs=1e-5)
+    both, _ = found.mean_losses("a")
+    assert (both.low, both.high) == pytest.approx(np.quantile(error.mean(axis=1), ends), abs=1e-5)
+
+
+def test_a_resample_whose_best_guess_is_exact_has_nothing_to_give_away() -> None:
+    # In a third of all resamples the one record is absent that the guess misses.
+    guess = Losses("guess", "nothing", np.eye(20)[:, :1])
+    verdict = compared([flat("a", "nothing", 0.0, records=20)], [guess]).at("nothing").verdict("a", 0)
+    assert verdict.part is not None
+    assert (verdict.part.mean, verdict.part.low, verdict.is_exposed) == (1.0, 0.0, False)
+
+
+def test_there_is_a_part_from_the_floor_on() -> None:
+    guess = flat("guess", "nothing", FLOOR, records=1)
+    assert compared([flat("a", "nothing", 0.0, records=1)], [guess]).at("nothing").verdict("a", 0).part is not None
+
+
+def test_what_rounding_may_do_is_no_leak_and_nothing_is_left_after_all_but_it() -> None:
+    found = compared([flat("a", "nothing", 0.2 * (1 - 5e-5), 0.2 * 5e-6)], [flat("guess", "nothing", 0.2, 0.2)]).at(
+        "nothing"
+    )
+    same, all_of_it = found.verdict("a", 0).part, found.verdict("a", 1).part
+    assert same is not None
+    assert all_of_it is not None
+    assert (same.low, same.high, all_of_it.low, all_of_it.high) == (0.0, 0.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(("low", "is_closer"), [(-1e-9, False), (5e-10, False), (5e-9, True)])
+def test_closer_than_a_near_guess_is_more_than_rounding(low: float, is_closer: bool) -> None:
+    verdict = LevelVerdict("nothing", "guess", 1e-5, "a", 1e-5 - 1e-8, None, Interval(1e-8, low, 2e-8))
+    assert verdict.is_closer == is_closer
+
+
+def test_one_session_is_judged_without_attacks_that_read_several() -> None:
+    attacks = [flat("of many", "nothing", 0.1), flat("of one", "nothing", 0.2)]
+
+    def measure(rows: IntArray) -> tuple[list[Losses], list[Losses]]:
+        return [of(one, rows) for one in attacks], [flat("guess", "nothing", 0.4, records=len(rows))]
+
+    (column,) = choose_and_judge(measure, RECORDS, generator=np.random.default_rng(0), of_sessions=["of many"])
+    assert [levels[0].attack for levels in (column.levels, column.one_session)] == ["of many", "of one"]
+    assert column.one_session[0].error == pytest.approx(0.2)
 
 
 def test_who_is_best_by_luck_is_not_credited_with_it() -> None:

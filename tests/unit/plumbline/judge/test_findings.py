@@ -9,6 +9,7 @@ import pytest
 from plumbline.judge.federation_part import LevelVerdict, at, halves
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.predictions import LEAST_RECORDS
+from plumbline.notebook import NotebookFindings
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import FAILED, NOT_APPLICABLE, PartyFeatures
@@ -147,7 +148,7 @@ def test_findings_are_a_sequence_a_table_and_json(tmp_path: Path) -> None:
     findings = found(add_label_attack(run, 12))
     assert [one.attack for one in findings] == ["half_star", "cls", "label_recovery"]
     assert (len(findings), findings[-1].attack, len(findings[:2])) == (3, "label_recovery", 2)
-    frame = findings.to_frame("levels")
+    frame = NotebookFindings.of(findings).to_frame("levels")
     assert len(frame) == 2 * 4
     row = frame[(frame.column == "age") & (frame.level == "marginals")].iloc[0]
     assert (row.party, row.known_as, row.attack, row.light) == ("passive", "within 5", "half_star", "red")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attacks import LEVELS
-from plumbline.judge.labels import label_verdicts
+from plumbline.judge.training import label_verdicts
 from vfl.arrays import IntArray
 
 RNG = np.random.default_rng(4)

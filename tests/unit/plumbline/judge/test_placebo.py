@@ -11,8 +11,8 @@ import pytest
 
 import attacks
 from attacks import LEVELS, Level
+from plumbline.judge.evidence import gather_evidence, permuted, placebo
 from plumbline.judge.federation_part import Comparison
-from plumbline.judge.placebo import gather_evidence, permuted, placebo
 from plumbline.simulation.linear_models import TrainedModel, train
 from vfl.arrays import FloatArray
 

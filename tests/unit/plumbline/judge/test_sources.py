@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.judge.sources import round_number, sources_of
+from plumbline.judge.columns import round_number, sources_of
 from services.common.run_records import PartyFeatures
 from tests.harness.judged_runs import Feature, typed
 from vfl.arrays import FloatArray

@@ -10,7 +10,7 @@ from defences import TrainingTerms, load
 from plumbline.judge.summary import assumptions, expectations, read_summary
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.run_folder import RunFolder
-from services.common.run_records import DefencePrediction, PartyRecord
+from services.common.run_records import DefencePrediction, DeliveredScores, PartyRecord
 from vfl.arrays import FloatArray
 
 TERMS = TrainingTerms(role="active", epochs=2, steps=12, rows=64, learning_rate=0.5, residual_limit=4096.0)
@@ -54,15 +54,14 @@ def auc_of(folder: Path, scores: FloatArray, labels: list[int]) -> float:
             "0123456789abcdef" * 2, TrainingPlan(cipher="plain", batch_size=8), scores.shape[1], parties
         ),
         steps=(),
-        test_rows=tuple(range(len(labels))),
-        test_labels=tuple(labels),
-        test_scores=tuple(map(tuple, scores.tolist())),
         class_names=tuple("abc"),
         transport="mtls",
         bytes_by_message={},
         peak_memory_bytes=0,
     )
     RunFolder(folder).write_record("active", record)
+    tested = DeliveredScores(np.arange(len(labels)), scores, np.array(labels))
+    RunFolder(folder).write_delivered_scores("active", tested)
     return read_summary(RunFolder(folder), "run").auc
 
 

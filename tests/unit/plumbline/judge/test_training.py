@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from attacks.recovered_values import value_arrays
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder
-from services.common.run_records import DONE, FAILED, AttackStatus, PartyFeatures, PartyWeights, TrainingAttackOutcome
+from services.common.run_records import DONE, FAILED, AttackStatus, PartyFeatures, TrainingAttackOutcome
 
 LABELS = np.array([0, 1, 1, 0, 1])
 COLUMN = np.array([0.5, -0.25, 0.0, 1.0, 0.75])
@@ -104,7 +104,7 @@ def test_readings_stand_as_columns_travel_and_narrow_ones_count_up_to_their_step
 @pytest.mark.parametrize(("error", "told"), [(0.0, 1.0), (0.5, 0.75), (2.0, 0.0)])
 def test_products_count_by_the_variance_that_they_tell(tmp_path: Path, error: float, told: float) -> None:
     """An error of half a standard deviation leaves a quarter of the variance; more than one is worth nothing."""
-    RunFolder(tmp_path).write_weights("passive-1", PartyWeights(np.array([[-2.0]]), np.array(["c"])))
+    RunFolder(tmp_path).write_part("passive-1", {"weights": np.array([[-2.0]])}, np.array(["c"]))
     truth = -2 * COLUMN[:, None]
     signs = np.array([1, -1, 1, -1, 0])[:, None]
     known = np.where(signs != 0, truth + error * truth[:4].std() * signs, np.nan)

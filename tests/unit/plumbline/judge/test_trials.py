@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.judge.trials import DefenceTrial, recommendation_words, recommended
+from plumbline.judge.findings import DefenceTrial, recommendation_words, recommended
 
 DEAR = DefenceTrial("class_label", holds=True, part=0.02, accuracy=0.9, accuracy_change=-0.04, seconds=0.0)
 SLOW = DefenceTrial("dp_noise", holds=True, part=0.01, accuracy=0.94, accuracy_change=0.0, seconds=9.0)

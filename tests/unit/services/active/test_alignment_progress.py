@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.active.alignment_progress import AlignmentProgress
+from services.active.progress import AlignmentProgress
 from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.data import BlindedIds, PsiClient, PsiServer, common_order
 from vfl.data.psi import CHUNK_IDS

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from services.common.errors import Cancelled, OutOfOrder, PeerVanished
-from services.common.pulse import Answer
+from services.common.heartbeat import Answer
 from services.party import peer_watch
 from tests.harness.parties import ACTIVE, House, Watcher, house, small_settings
 
@@ -135,7 +135,7 @@ def test_a_job_ends_by_name_when_its_watch_loses_a_peer(tmp_path: Path, monkeypa
     coordinator = Dying()
     settings = small_settings(cipher="plain", epochs=3)
     with house(tmp_path, settings=settings) as home, ThreadPoolExecutor(1) as operator:
-        object.__setattr__(home.active._context, "pulses", {"coordinator": coordinator})
+        object.__setattr__(home.active._context, "heartbeats", {"coordinator": coordinator})
         hang = Hang("run_epoch")
         hang.strike(home)
         job = operator.submit(home.train)
@@ -154,7 +154,7 @@ def test_a_passive_party_ends_its_session_when_the_active_one_dies(
     active = Dying()
     with house(tmp_path, settings=small_settings(cipher="plain")) as home:
         passive = home.passive["passive"]
-        object.__setattr__(passive._context, "pulses", {"active": active})
+        object.__setattr__(passive._context, "heartbeats", {"active": active})
         session_id = home.sessions.open(ACTIVE, home.settings.plan(), 2, ("passive",))
         passive.set_up_alignment(ACTIVE, session_id, 3)
         ended = threading.Event()

@@ -23,7 +23,7 @@ from services.common.run_folder import RunFolder
 from services.party.party_training import PartyTraining
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.vectors import DecryptedVector
-from tests.harness.exchanges import names_of
+from tests.harness.exchanges import modulus_of, names_of
 from tests.harness.parties import (
     ACTIVE,
     DirectCoordinator,
@@ -81,7 +81,7 @@ def test_encrypted_and_plain_jobs_end_with_the_same_weights_and_scores(tmp_path:
         with house(tmp_path, settings=settings, passive=passive) as home:
             home.train()
             weights = weights_of(tmp_path, names_of(parties))
-            outcomes.append([*weights, np.array(home.record()["test_scores"])])
+            outcomes.append([*weights, home.tested().scores])
     for encrypted, plain in zip(*outcomes, strict=True):
         np.testing.assert_allclose(encrypted, plain, atol=1e-6)
 
@@ -92,13 +92,13 @@ def test_early_stopping_keeps_the_epoch_with_the_best_validation_loss(tmp_path: 
     settings = small_settings(cipher="plain", patience=2, epochs=40, learning_rate=2.0, validation_fraction=0.3)
     with house(tmp_path, settings=settings, active=active_data(labels=labels)) as home:
         watcher = home.train()
-        record = home.record()
+        record, tested = home.record(), home.tested()
         losses = [outcome.validation_loss for outcome in watcher.epochs]
         assert len(losses) < 40, "this test needs an early stop"
         assert record["kept_epoch"] == int(np.argmin(losses)) == len(losses) - 3
         replay = home.train(patience=0, epochs=record["kept_epoch"] + 1)
         assert len(replay.epochs) == record["kept_epoch"] + 1
-        np.testing.assert_allclose(home.record()["test_scores"], record["test_scores"], atol=1e-12)
+        np.testing.assert_allclose(home.tested().scores, tested.scores, atol=1e-12)
 
 
 def test_training_twice_takes_the_place_of_the_first_session(tmp_path: Path) -> None:
@@ -121,9 +121,7 @@ def test_a_party_writes_its_own_weights_with_the_names_of_its_own_features_only(
     saved = np.load(tmp_path / "passive-weights.npz")
     assert saved["features"].tolist() == ["f0", "f1", "f2"]
     assert saved["weights"].shape == (3, 1)
-    content = (tmp_path / "passive.json").read_text()
-    assert "test_labels" not in content
-    assert "test_scores" not in content
+    assert not list(tmp_path.glob("passive*scores*"))
 
 
 # -- jobs that cannot work --------------------------------------------------------------------------------------------
@@ -397,7 +395,7 @@ def test_no_log_and_no_file_of_a_run_holds_a_private_key_or_a_record_id(
         session = home.active.session_id
         exchanges = [home.active.exchange_of(session), *(party.exchange_of(session) for party in home.passive.values())]
     files = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
-    assert len(list(tmp_path.iterdir())) == 4
+    assert len(list(tmp_path.iterdir())) == 5
     everything = files + caplog.text.encode()
     assert b"Stage: serving." in everything
     for exchange in exchanges:
@@ -446,7 +444,7 @@ def test_what_a_key_holder_decrypts_looks_uniform_and_would_not_without_the_mask
 
     def spying(self: GradientExchange, peer: str, step: int, vector: object) -> DecryptedVector:
         answer = answer_sums(self, peer, step, vector)  # type: ignore[arg-type]
-        seen.append((int.from_bytes(self.public_key.modulus, "big"), answer))
+        seen.append((modulus_of(self.public_key), answer))
         return answer
 
     monkeypatch.setattr(GradientExchange, "answer_sums", spying)

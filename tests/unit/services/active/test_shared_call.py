@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
-from services.active.shared_call import SharedCall
+from services.active.coalescing import SharedCall
 from services.common.errors import OutOfOrder, PeerVanished
 
 SECONDS = 20

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from protos.v1 import active_pb2
-from services.active.presence import Presence
+from services.active.progress import Reachability
 from services.active.servicer import PERMISSIONS, SERVICE_NAME, ActiveServicer
 from services.common.errors import FederationError
+from services.common.heartbeat import Answer
 from services.common.identity import Role
-from services.common.pulse import Answer
 from tests.harness.parties import House, Watcher, house, party_data, small_settings
 
 PLAIN = small_settings(cipher="plain")
@@ -78,9 +78,9 @@ def test_a_job_is_told_stage_by_stage(tmp_path: Path) -> None:
         after = ask()
         assert (after.stage, after.aligned_rows) == ("serving", 55)
         assert not after.HasField("job")
-        record = home.record()
-        right = [row[1] > row[0] for row in record["test_scores"]]
-        accuracy = sum(one == bool(label) for one, label in zip(right, record["test_labels"], strict=True)) / len(right)
+        tested = home.tested()
+        right = (tested.scores[:, 1] > tested.scores[:, 0]) == tested.labels.astype(bool)
+        accuracy = right.mean()
         assert after.test.accuracy == pytest.approx(accuracy)
         assert after.test.test_rows == len(right)
 
@@ -139,14 +139,14 @@ class Peer:
 
 def test_who_asks_while_another_does_shares_its_answers() -> None:
     near, far = Peer(), Peer()
-    presence = Presence({"near": near, "far": far})
-    first, second = presence.ask(), presence.ask()
+    reachability = Reachability({"near": near, "far": far})
+    first, second = reachability.ask(), reachability.ask()
     assert len(near.asked) == len(far.asked) == 1
     near.asked[0](Answer.FORGOT)
     assert not first.done()
     far.asked[0](Answer.SILENT)
     assert first.result(0) == second.result(0) == {"near": True, "far": False}
-    assert not presence.ask().done()
+    assert not reachability.ask().done()
     assert len(near.asked) == 2
 
 
@@ -162,18 +162,18 @@ def test_who_asks_while_another_does_shares_its_answers() -> None:
 )
 def test_whoever_says_anything_is_there(answer: Answer, is_there: bool) -> None:
     peer = Peer()
-    asked = Presence({"passive": peer}).ask()
+    asked = Reachability({"passive": peer}).ask()
     peer.asked[0](answer)
     assert asked.result(0) == {"passive": is_there}
 
 
 def test_a_party_without_others_waits_for_nobody() -> None:
-    assert Presence({}).ask().result(0) == {}
+    assert Reachability({}).ask().result(0) == {}
 
 
 def test_a_quick_question_reaches_nobody(tmp_path: Path) -> None:
     with house(tmp_path, settings=PLAIN) as home:
         peer = Peer()
-        home.active.presence = Presence({"passive": peer})
+        home.active.reachability = Reachability({"passive": peer})
         assert not asking(home)().parties[1].HasField("answers")
         assert not peer.asked

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import attacks
-from services.adversary import earlier_sessions
-from services.adversary.earlier_sessions import EarlierSessions
-from services.adversary.predictions import AttackHost
+from services.adversary import predictions
+from services.adversary.predictions import AttackHost, EarlierSessions
 from tests.unit.services.adversary.test_knowledge import Spy
 
 
@@ -54,7 +53,7 @@ def test_a_session_that_did_not_see_every_record_or_had_other_columns_is_left_ou
 
 
 def test_the_oldest_session_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(earlier_sessions, "_MOST_NUMBERS", 20)
+    monkeypatch.setattr(predictions, "_MOST_NUMBERS", 20)
     kept = EarlierSessions()
     for session in range(5):
         kept.begin()

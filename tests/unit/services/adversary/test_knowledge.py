@@ -1,21 +1,24 @@
 """What the view of a live session's adversary holds: its defences' channels, labels, and what it knows beforehand."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 import attacks
 from attacks.known_moments import known_moments
 from defences import load
-from services.adversary.knowledge import Beforehand
+from services.adversary.knowledge import Knowledge, PriorKnowledge
 from services.adversary.predictions import AttackHost
 from services.common.agreement import Agreement
 from services.common.run_folder import RunFolder
 from services.coordinator.kept_sessions import DATABASE
+from services.party.features import PartyData
 from services.party.model_file import packed, unpacked
 from services.party.served_models import SERVED
 from tests.harness.parties import active_data, party_data, values_of
@@ -23,6 +26,7 @@ from tests.harness.restarts import IDS, Town, town
 from vfl.arrays import FloatArray
 from vfl.channels import Distorted, Rounding, ScoreChannel, Temperature, Undeclared
 from vfl.data import Table
+from vfl.learning.networks import DenseNetwork
 
 WORDS = ["setosa", "versicolor", "virginica"]
 SCORES = [load("score_scheme3", alpha=0.75), load("score_rounding", decimals=3)]
@@ -70,6 +74,52 @@ def test_the_view_has_what_all_parties_are_told_also_after_a_restart(tmp_path: P
         np.testing.assert_array_equal(later.record_labels, expected)
 
 
+def test_the_view_has_the_tables_own_columns_and_the_parameters_that_scores_follow_from(tmp_path: Path) -> None:
+    spy = Spy()
+    with town(tmp_path, active=three_classes(), attacks={"spy": spy}, disclose=True) as home:
+        home.train()
+        served = home.active._serving.newest
+        assert served is not None
+        own, passive = (_in_common_order(data, served.row_of_id) for data in home.data.values())
+    (view,), rows = spy.seen, served.model.rows
+    assert view.features_active is not None
+    assert view.features_train is not None
+    np.testing.assert_allclose(view.features_active, own[rows.test], atol=1e-4)
+    np.testing.assert_allclose(view.features_train, own[rows.train], atol=1e-4)
+    assert view.weights_active is not None
+    assert view.weights_passive is not None
+    assert view.bias is not None
+    assert view.scores is not None
+    sums = own[rows.test] @ view.weights_active.T + passive[rows.test] @ view.weights_passive.T + view.bias
+    np.testing.assert_allclose(view.scores, softmax(sums, axis=1), atol=1e-3)
+    assert np.unique(view.bias.round(3)).size == len(WORDS)
+
+
+def test_a_disclosed_network_is_viewed_whole_and_one_that_is_kept_as_the_adversarys_own_part(tmp_path: Path) -> None:
+    with town(tmp_path, disclose=True) as home:
+        home.train()
+        served = home.active._serving.newest
+        assert served is not None
+    generator = np.random.default_rng(1)
+    own, passive = (
+        DenseNetwork((generator.normal(size=(inputs, 4)), np.eye(4)[:, :2]), (np.zeros(4), np.zeros(2)))
+        for inputs in (2, 3)
+    )
+    model, rows = replace(served.model, part=own), served.model.rows.test
+    scores = np.full((len(rows), 2), 0.5)
+    whole = Knowledge(model, (passive,)).view(rows, scores)
+    assert whole.network is not None
+    assert (whole.network.active, whole.network.passive) == (own, passive)
+    kept = Knowledge(model, None).view(rows, scores)
+    assert (kept.network, kept.network_active) == (None, own)
+
+
+def _in_common_order(data: PartyData, row_of_id: Mapping[str, int]) -> FloatArray:
+    """A table's own numbers, a row for each of the common order's."""
+    own = dict(zip(data.ids, values_of(data), strict=True))
+    return np.array([own[one] for one in sorted(row_of_id, key=row_of_id.__getitem__)])
+
+
 def test_states_of_before_options_were_told_start_and_answer_and_say_that_nothing_is_known(tmp_path: Path) -> None:
     """Both formats: the coordinator's database and the parties' model files, without what is new in an agreement."""
     spy = Spy()
@@ -115,7 +165,7 @@ def test_what_is_known_beforehand_reaches_the_view_and_known_records_are_not_att
     spy, passive = Spy(), party_data(rows=range(59, 4, -1), seed=1)
     moments = known_moments(values_of(passive))
     known = Table(passive.ids[:12], values_of(passive)[:12], tuple(passive.table.frame.columns))
-    with town(tmp_path, attacks={"spy": spy}, beforehand=Beforehand(known, moments), disclose=True) as home:
+    with town(tmp_path, attacks={"spy": spy}, beforehand=PriorKnowledge(known, moments), disclose=True) as home:
         home.train()
         model = home.active._serving.newest
         assert model is not None
@@ -141,7 +191,7 @@ def test_moments_of_other_columns_are_refused_by_name(tmp_path: Path) -> None:
     with town(
         tmp_path,
         attacks={"half": attacks.load("half")},
-        beforehand=Beforehand(moments=known_moments(np.eye(5))),
+        beforehand=PriorKnowledge(moments=known_moments(np.eye(5))),
         disclose=True,
     ) as home:
         home.train()

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import attacks
+from attacks.adaptive import UndistortedView
 from attacks.baselines import Half
-from attacks.undone import Undone
 from services.adversary.knowledge import Knowledge
 from services.adversary.load import labelled, load_attacks
 from services.adversary.predictions import AttackHost, spread
@@ -142,7 +142,7 @@ class ScaledView(OneView):
     def view(self, rows: Any, scores: Any) -> attacks.PredictionView:
         return replace(super().view(rows, scores), channel=self.channel)
 
-    def undone_names(self, undone: Undone) -> list[str]:
+    def undone_names(self, undone: UndistortedView) -> list[str]:
         return ["mild", "scaled"][-undone.channels :]
 
 
@@ -174,7 +174,7 @@ def test_who_reads_no_channel_runs_again_on_what_knowing_it_makes_of_the_view(tm
 class LongNames(ScaledView):
     """Other parties announce as many defences as they may, of names as long as these may be."""
 
-    def undone_names(self, undone: Undone) -> list[str]:
+    def undone_names(self, undone: UndistortedView) -> list[str]:
         return [f"{number:04}{'ä/' * 30}" for number in range(1_024)]
 
 

@@ -12,6 +12,7 @@ from attacks import PassiveMoments
 from attacks.known_moments import known_moments
 from services.active.server import known_beforehand
 from services.adversary.prior_knowledge import read_moments, write_moments
+from services.common import limits
 from services.common.settings import SettingsError, load_settings
 
 GENERATOR = np.random.default_rng(0)
@@ -85,6 +86,13 @@ def test_what_tells_nothing_is_refused_in_one_sentence(tmp_path: Path, content: 
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+def test_numbers_as_large_as_features_may_be_are_taken(tmp_path: Path) -> None:
+    most = 2.0**limits.FEATURE_INTEGER_BITS
+    content = {"mean": [most, -most], "variance": [most**2, 0], "covariance": [[most**2, -(most**2)], [-(most**2), 0]]}
+    found = read_moments(written(tmp_path, content))
+    np.testing.assert_array_equal(found.variance, [most**2, 0])
 
 
 def test_the_active_party_reads_it_where_its_settings_name_it(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from services.common.alignment import ALIGNMENT_VERSION, alignment_context
 from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused, PeerVanished
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
-from services.common.transport import Transport
+from services.network.transport import Transport
 from services.passive import servicer as passive_servicer
 from services.passive.servicer import PassiveServicer
 from tests.harness.parties import ACTIVE, house, party_data, small_settings

@@ -19,8 +19,8 @@ from services.common.certificates import (
 )
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
-from services.common.transport import Transport
 from services.network.credentials import read_credentials
+from services.network.transport import Transport
 
 PASSIVE = Identity(Role.PASSIVE, "bank")
 NAMES = ["coordinator", "active", "bank", "operator"]

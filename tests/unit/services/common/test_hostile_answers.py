@@ -1,5 +1,6 @@
 """Answers of a hostile passive party, peer or coordinator: as dangerous as requests, and refused like them."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,12 +20,13 @@ from protos.v1 import (
     passive_pb2_grpc,
 )
 from services.active.passive_link import PassiveLink
+from services.adversary.knowledge import disclosed_parts
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
-from services.common.transport import Transport
 from services.coordinator import servicer as coordinator_servicer
+from services.network.transport import Transport
 from services.party.coordinator_link import CoordinatorLink
 from services.passive import servicer as passive_servicer
 from services.protocol1 import servicer as exchange_servicer
@@ -106,8 +108,8 @@ def test_reports_of_an_epochs_steps_are_taken(dial: Dial) -> None:
 class Disclosing(passive_servicer.PassiveServicer):
     """Discloses what it is given."""
 
-    def __init__(self, layers: list[passive_pb2.Layer], activation: str = "sigmoid") -> None:
-        self._reply = passive_pb2.DisclosedParameters(layers=layers, activation=activation)
+    def __init__(self, *arrays: passive_pb2.PartArray) -> None:
+        self._reply = passive_pb2.DisclosedParameters(arrays=arrays)
 
     def DiscloseParameters(
         self, request: common_pb2.SessionRequest, context: grpc.ServicerContext
@@ -115,26 +117,23 @@ class Disclosing(passive_servicer.PassiveServicer):
         return self._reply
 
 
-def layer(inputs: int, outputs: int, value: float = 0.5, biases: int | None = None) -> passive_pb2.Layer:
-    held = min(inputs * outputs, 100)
-    return passive_pb2.Layer(
-        inputs=inputs, outputs=outputs, weights=[value] * held, biases=[value] * (outputs if biases is None else biases)
-    )
+def array(*shape: int, value: float = 0.5, name: str = "weights") -> passive_pb2.PartArray:
+    return passive_pb2.PartArray(name=name, shape=shape, values=[value] * min(math.prod(shape), 100))
 
 
 @pytest.mark.parametrize(
     "hostile",
     [
-        Disclosing([]),
-        Disclosing([layer(2, 1)] * 33),
-        Disclosing([layer(2**16, 2**16, biases=1)]),
-        Disclosing([layer(2, 3), layer(2, 1)]),
-        Disclosing([layer(2, 1, biases=2)]),
-        Disclosing([layer(2, 1, float("nan"))]),
-        Disclosing([layer(2, 1, 1.7e308)]),
-        Disclosing([layer(2, 1)], activation="x" * 1_000_000),
+        Disclosing(),
+        Disclosing(*[array(2, 1)] * 66),
+        Disclosing(array(2**16, 2**16)),
+        Disclosing(array(2, 1, value=float("nan"))),
+        Disclosing(array(2, 1, value=1.7e308)),
+        Disclosing(array(2, 1, 1)),
+        Disclosing(array(2, 1, name="x" * 1_000_000)),
+        Disclosing(passive_pb2.PartArray(name="activation", word="x" * 1_000_000)),
     ],
-    ids=["none", "many", "gigantic", "apart", "biases", "nan", "overflow", "activation"],
+    ids=["none", "many", "gigantic", "nan", "overflow", "axes", "name", "word"],
 )
 def test_a_disclosed_model_that_is_none_is_refused_in_a_sentence(dial: Dial, hostile: Disclosing) -> None:
     link = PassiveLink("passive", dial("passive", hostile), 10.0)
@@ -143,13 +142,32 @@ def test_a_disclosed_model_that_is_none_is_refused_in_a_sentence(dial: Dial, hos
     assert len(str(error.value)) < 800
 
 
-def test_a_disclosed_model_is_read_layer_by_layer(dial: Dial) -> None:
-    network = PassiveLink("passive", dial("passive", Disclosing([layer(2, 3), layer(3, 2)])), 10.0).disclose_parameters(
-        SESSION_ID
-    )
-    assert network is not None
-    assert [weights.shape for weights in network.weights] == [(2, 3), (3, 2)]
-    assert [biases.shape for biases in network.biases] == [(3,), (2,)]
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"weights": np.zeros((2, 3))},
+        {"activation": np.array("relu"), "weights_0": np.zeros((2, 3)), "biases_0": np.zeros(2)},
+        {"activation": np.array("x"), "weights_0": np.zeros((2, 3)), "biases_0": np.zeros(3)},
+        {
+            "activation": np.array("relu"),
+            **{f"weights_{at}": np.zeros((2, 3)) for at in range(2)},
+            **{f"biases_{at}": np.zeros(3) for at in range(2)},
+        },
+    ],
+    ids=["another", "biases", "activation", "apart"],
+)
+def test_arrays_that_the_sessions_learner_cant_read_are_refused_in_a_sentence(arrays: dict[str, Any]) -> None:
+    agreement = replace(AGREEMENT, plan=AGREEMENT.plan.changed(learner="installed"))
+    with pytest.raises(InvalidMessage, match=r"^passive discloses no model: ") as error:
+        disclosed_parts({"passive": arrays}, agreement)
+    assert len(str(error.value)) < 800
+
+
+def test_a_disclosed_model_is_read_array_by_array(dial: Dial) -> None:
+    sent = array(2, 3), array(3, name="biases"), passive_pb2.PartArray(name="activation", word="tanh")
+    found = PassiveLink("passive", dial("passive", Disclosing(*sent)), 10.0).disclose_parameters(SESSION_ID)
+    assert found is not None
+    assert {name: held.shape for name, held in found.items()} == {"weights": (2, 3), "biases": (3,), "activation": ()}
 
 
 # -- a peer -----------------------------------------------------------------------------------------------------------

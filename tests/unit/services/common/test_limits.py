@@ -1,5 +1,6 @@
 """Upper limits: whatever number arrives is refused by a short sentence, or is one that a session can be run with."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -24,9 +25,14 @@ from services.common.scores import PartialScores, check_confidence_scores, check
 from services.common.wire import joined
 from services.protocol1.formats import check_vector_sizes
 from tests.harness.agreements import agreed
+from vfl.crypto.ciphers import MOST_KEY_BITS
 
 UINT32, UINT64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 DOUBLES = st.floats(width=64)
+NUMBERS = ("key_bits", "feature_fraction_bits", "residual_fraction_bits", "residual_integer_bits")
+CIPHER_OPTIONS = st.dictionaries(st.sampled_from([*NUMBERS, "packing", "x"]), UINT32 | DOUBLES | st.booleans()).map(
+    json.dumps
+)
 SESSION_ID = "0123456789abcdef" * 2
 PARTIES = (PartyDescription("active", 3, 0, False, 99), PartyDescription("passive", 2, 0, False, 99))
 AGREEMENT = Agreement(SESSION_ID, TrainingPlan(batch_size=64), 2, PARTIES, ("score_rounding",))
@@ -55,25 +61,25 @@ def told(call: Callable[[], object]) -> str:
         common_pb2.TrainingPlan,
         epochs=UINT32,
         batch_size=UINT32,
-        learning_rate=DOUBLES,
-        l2=DOUBLES,
-        initialisation=st.sampled_from(["xavier", "zero", "", "x" * 3_000_000]),
+        learner=st.sampled_from(["linear", "installed", "", "x" * 3_000_000]),
+        learner_options=st.one_of(
+            st.builds('{{"learning_rate": {}, "l2": {}}}'.format, DOUBLES, DOUBLES),
+            st.sampled_from(["{}", "", '{"initialisation": "he"}', "x" * 3_000_000]),
+        ),
+        protocol=st.sampled_from(["hu", "", "x" * 3_000_000]),
         validation_fraction=DOUBLES,
         test_fraction=DOUBLES,
         patience=UINT32,
         seed=UINT64,
-        cipher=st.sampled_from([0, 1, 2]),
-        key_bits=UINT32,
-        feature_fraction_bits=UINT32,
-        residual_fraction_bits=UINT32,
-        residual_integer_bits=UINT32,
+        cipher=st.sampled_from(["paillier", "plain", "", "xor", "x" * 3_000_000]),
+        cipher_options=CIPHER_OPTIONS | st.text() | st.just("[" * 4_096) | st.just(" " * 3_000_000),
     )
 )
 def test_a_plan_of_any_numbers_is_refused_in_a_sentence_or_can_be_run(plan: common_pb2.TrainingPlan) -> None:
     if words := told(lambda: TrainingPlan.from_message(plan)):
         assert len(words) < 800
     else:
-        assert plan.key_bits <= limits.KEY_BITS
+        assert TrainingPlan.from_message(plan).key_bits <= MOST_KEY_BITS
         assert plan.epochs <= limits.EPOCHS
 
 
@@ -81,18 +87,18 @@ def test_a_plan_of_any_numbers_is_refused_in_a_sentence_or_can_be_run(plan: comm
     "changes",
     [
         {"key_bits": 32_768},
-        {"key_bits": limits.KEY_BITS + 8},
+        {"key_bits": MOST_KEY_BITS + 8},
         {"epochs": limits.EPOCHS + 1},
         {"patience": limits.EPOCHS + 1},
         {"batch_size": limits.BATCH_SIZE + 1},
         {"learning_rate": 1.7e308},
-        {"l2": float("inf")},
-        {"l2": float("nan")},
+        {"l2": -1.0},
+        {"l2": 1.7e308},
     ],
     ids=str,
 )
 def test_a_plan_beyond_a_limit_is_refused(changes: dict[str, Any]) -> None:
-    plan = replace(TrainingPlan(), **changes)
+    plan = TrainingPlan().changed(**changes)
     (name,) = changes
     assert name in refusal(plan.check)
     assert name in refusal(lambda: TrainingPlan.from_message(plan.to_message()))
@@ -160,7 +166,7 @@ def test_terms_that_no_session_was_opened_with_are_refused(changes: dict[str, An
 
 def test_what_is_within_every_limit_is_not_refused() -> None:
     check_classes(limits.CLASSES)
-    replace(TrainingPlan(), key_bits=limits.KEY_BITS, epochs=limits.EPOCHS, batch_size=limits.BATCH_SIZE).check()
+    replace(TrainingPlan(), key_bits=MOST_KEY_BITS, epochs=limits.EPOCHS, batch_size=limits.BATCH_SIZE).check()
     replace(PARTIES[0], feature_count=limits.FEATURES, aligned_rows=limits.ALIGNED_ROWS, name="x" * 64).check()
     check_steps(TrainingPlan(epochs=100, batch_size=64), 640_000)
 

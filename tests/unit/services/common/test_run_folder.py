@@ -20,6 +20,7 @@ from services.common.run_records import (
     SCHEMA,
     ChannelRecord,
     DefencePrediction,
+    DeliveredScores,
     EpochRecord,
     Estimates,
     FoundLabels,
@@ -40,7 +41,9 @@ TRAFFIC = PartyRecord(bytes_by_message={"Join: A": 3}, peak_memory_bytes=7)
 PARTIES = tuple(PartyDescription(name, 2, 0, False, 5) for name in ("active", "passive"))
 FULL = replace(
     TRAFFIC,
-    agreement=Agreement("5e55104e" * 4, TrainingPlan(epochs=2, batch_size=4, l2=0.1), 2, PARTIES, ("class_label",)),
+    agreement=Agreement(
+        "5e55104e" * 4, TrainingPlan(epochs=2, batch_size=4, learner_options={"l2": 0.1}), 2, PARTIES, ("class_label",)
+    ),
     steps=(StepRecord(0, {"encrypt": 0.5, "wait": 0.25}), StepRecord(1, {})),
     warnings=("Look out.",),
     simulation=(),
@@ -54,9 +57,6 @@ FULL = replace(
     epochs=(EpochRecord(0, 0.7, 1.5),),
     kept_epoch=0,
     validation_rows=1,
-    test_rows=(4, 2),
-    test_scores=((0.25, 0.75), (0.5, 0.5)),
-    test_labels=(1, 0),
 )
 NUMBERS = np.arange(6, dtype=np.float64).reshape(3, 2)
 ROWS = np.array([2, 0, 1])
@@ -93,13 +93,55 @@ def test_a_record_has_the_keys_that_it_always_had_and_a_schema(tmp_path: Path) -
         {"defence": "dp_noise", "sigma": 0.5, "levels": {"epsilon": 1.0}, "note": ""},
     ]
     assert FULL.agreement is not None
-    assert content["agreement"] == json.loads(json.dumps(asdict(FULL.agreement)))
+    written = json.loads(json.dumps(asdict(FULL.agreement)))
+    written["plan"] |= written["plan"].pop("learner_options")
+    assert content["agreement"] == written
+
+
+def test_scores_of_the_test_are_read_from_their_file_and_from_an_older_record(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    agreement = FULL.agreement
+    assert agreement is not None
+    folder.write_record("active", FULL)
+    assert folder.delivered_scores(agreement).scores.shape == (0, 2)
+    older = {"test_rows": [4, 2], "test_scores": [[0.25, 0.75], [0.5, 0.5]], "test_labels": [1, 0]}
+    path = tmp_path / "active.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | older))
+    assert folder.record("active") == FULL
+    read = folder.delivered_scores(agreement)
+    assert {f"test_{name}": array.tolist() for name, array in vars(read).items()} == older
+    written = DeliveredScores(ROWS, np.ones((3, 2)) / 2, ROWS % 2)
+    folder.write_delivered_scores("active", written)
+    assert equal(folder.delivered_scores(agreement), written)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"test_scores": [[0.25, 0.75], [0.5]]},
+        {"test_scores": [[0.25], [0.5]]},
+        {"test_scores": None},
+        {"test_labels": [1]},
+        {"test_labels": [2, 0]},
+        {"test_labels": ["a", "b"]},
+        {"test_rows": [4, 5]},
+        {"test_rows": [-1, 2]},
+    ],
+)
+def test_broken_scores_of_an_older_record_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    folder, path = RunFolder(tmp_path), tmp_path / "active.json"
+    folder.write_record("active", FULL)
+    older = {"test_rows": [4, 2], "test_scores": [[0.25, 0.75], [0.5, 0.5]], "test_labels": [1, 0]}
+    path.write_text(json.dumps(json.loads(path.read_text()) | older | change))
+    assert FULL.agreement is not None
+    with pytest.raises(RunFolderError, match=r"active\.json is broken"):
+        folder.delivered_scores(FULL.agreement)
 
 
 def test_arrays_read_back_equal(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     weights = PartyWeights(NUMBERS, np.array(["a", "b", "bias"]))
-    folder.write_weights("passive-1", weights)
+    folder.write_part("passive-1", {"weights": weights.weights}, weights.features)
     assert equal(folder.weights("passive-1"), weights)
     for features in (PartyFeatures(NUMBERS, np.array(["a", "b"])), PartyFeatures(NUMBERS, np.array(["a", "b"]), ROWS)):
         folder.write_features("active", features)
@@ -264,7 +306,7 @@ def test_no_other_product_code_spells_the_files_or_keys_of_the_run_folder() -> N
     telling = {name for name in names if "_" in name}
     readers = {path for path in others if "run_folder import" in path.read_text()} - own
     # Studies and sweeps that read no run have columns of their own, some of the same name.
-    apart = {path for room in ("figures", "simulation", "sweep") for path in (ROOT / "plumbline" / room).rglob("*.py")}
+    apart = {path for room in ("simulation", "cells") for path in (ROOT / "plumbline" / room).rglob("*.py")}
     assert {"record.py", "training.py", "predictions.py", "summary.py", "federation.py"} <= {
         one.name for one in readers
     }

@@ -1,5 +1,6 @@
 """Settings that contradict each other, plans that cannot work, data that a party cannot use: a sentence each."""
 
+import json
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -74,7 +75,9 @@ def test_an_unknown_variable_is_refused_with_the_close_match(
         ({"PEERS": "active=127.0.0.1:99999"}, "PLUMBLINE_PEERS: expected NAME=HOST:PORT"),
         ({"LEARNING_RATE": "inf"}, "PLUMBLINE_LEARNING_RATE: expected a positive number up to 1e.09, got inf"),
         ({"LEARNING_RATE": "nan"}, "PLUMBLINE_LEARNING_RATE: expected a positive number up to 1e.09, got nan"),
-        ({"CIPHER": "none"}, "PLUMBLINE_CIPHER: "),
+        ({"CIPHER": "none"}, "Unknown cipher 'none'. Known: paillier, plain"),
+        ({"CIPHER_OPTIONS": '{"key_bits": 2048}'}, "cipher_options names key_bits, which is a setting of its own"),
+        ({"CIPHER_OPTIONS": '{"x": 1}'}, "paillier can't take x"),
         ({"KEY_BITS": "1024"}, "can be broken: use 2048 or more, or say allow_insecure_keys=true"),
         ({"KEY_BITS": "1024", "ALLOW_INSECURE_KEYS": "false"}, "can be broken"),
         ({"CIPHER": "plain", "KEY_BITS": "2048"}, "cipher=plain uses no keys and contradicts key_bits"),
@@ -108,12 +111,16 @@ def test_wrong_and_contradictory_settings_stop_with_a_sentence(
     "changes",
     [
         {"epochs": 0},
-        {"learning_rate": 0.0},
-        {"learning_rate": -1.0},
-        {"learning_rate": float("nan")},
-        {"l2": -0.1},
-        {"l2": float("inf")},
-        {"initialisation": "he"},
+        {"learner_options": {"learning_rate": 0.0}},
+        {"learner_options": {"learning_rate": -1.0}},
+        {"learner_options": {"learning_rate": float("nan")}},
+        {"learner_options": {"learning_rate": "fast"}},
+        {"learner_options": {"l2": -0.1}},
+        {"learner_options": {"l2": float("inf")}},
+        {"learner_options": {"initialisation": "he"}},
+        {"learner_options": {"l3": 0.1}},
+        {"learner": "trees"},
+        {"protocol": "bgw"},
         {"validation_fraction": -0.1},
         {"test_fraction": 1.0},
         {"test_fraction": float("nan")},
@@ -131,15 +138,90 @@ def test_wrong_and_contradictory_settings_stop_with_a_sentence(
     ids=str,
 )
 def test_a_plan_that_cannot_work_is_refused_by_name_on_arrival(changes: dict[str, Any]) -> None:
-    with pytest.raises(InvalidMessage, match=next(iter(changes)).split("_")[0]):
+    (named,) = list(changes.get("learner_options", changes))[:1]
+    with pytest.raises(InvalidMessage, match=f"{named.split('_')[0]}|options of linear are no JSON"):
         TrainingPlan.from_message(replace(TrainingPlan(), **changes).to_message())
 
 
-def test_a_plan_without_a_cipher_is_refused() -> None:
+@pytest.mark.parametrize("plugin", ["cipher", "learner"])
+def test_a_plan_of_an_older_version_is_refused_in_words(plugin: str) -> None:
+    """It named a cipher by a number, and its options beside it; no learner."""
     message = TrainingPlan().to_message()
-    message.cipher = common_pb2.CIPHER_UNSPECIFIED
-    with pytest.raises(InvalidMessage, match="Expected cipher to be one of paillier, plain"):
+    message.ClearField(plugin)  # type: ignore[arg-type]
+    message.ClearField(f"{plugin}_options")  # type: ignore[arg-type]
+    older = common_pb2.TrainingPlan.FromString(message.SerializeToString() + bytes([10 << 3, 1, 11 << 3, 1]))
+    words = f"names no {plugin}: whoever proposes it runs an older version of Plumbline"
+    with pytest.raises(InvalidMessage, match=words):
+        TrainingPlan.from_message(older)
+
+
+def test_an_unknown_learner_is_refused_with_the_known_ones() -> None:
+    for refused in (
+        lambda: TrainingPlan.from_message(replace(TrainingPlan(), learner="linea").to_message()),
+        lambda: load_settings(learner="linea"),
+    ):
+        with pytest.raises(
+            (InvalidMessage, SettingsError),
+            match=r"Unknown learner 'linea'\. Known: installed, linear\. Did you mean 'linear'\?",
+        ):
+            refused()
+    with pytest.raises(SettingsError, match="expected one of hu"):
+        load_settings(protocol="bgw")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"l2": NaN}', '{"l2": "' + "x" * 4_096 + '"}', "[" * 4_000])
+def test_options_that_no_party_announces_are_refused_on_arrival(text: str) -> None:
+    message = TrainingPlan().to_message()
+    message.learner_options = text
+    with pytest.raises(InvalidMessage, match="options of linear"):
         TrainingPlan.from_message(message)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"learner": "installed"}, "set PLUMBLINE_MODEL"),
+        ({"learner_options": {"l2": 0.1}, "l2": 0.2}, "l2 is said twice"),
+        ({"learner_options": '{"l3": 0.1}'}, "linear can't take l3"),
+        ({"learner_options": "l2=1"}, "PLUMBLINE_LEARNER_OPTIONS: .*JSON"),
+    ],
+)
+def test_settings_of_a_learner_that_contradict_each_other_stop_the_start(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        load_settings(**settings)
+
+
+def test_a_learners_options_come_from_their_own_settings_or_together() -> None:
+    apart, together = load_settings(l2=0.1, epochs=2), load_settings(learner_options={"l2": 0.1}, epochs=2)
+    assert apart.plan() == together.plan() == TrainingPlan(epochs=2, learner_options={"l2": 0.1})
+    assert apart.plan().learner_options == {"initialisation": "xavier", "l2": 0.1, "learning_rate": 0.5}
+    assert load_settings(model="part.npz").plan().learner == "installed"
+
+
+@pytest.mark.parametrize(
+    ("cipher", "options", "words"),
+    [
+        ("paillie", "{}", "Unknown cipher 'paillie'. Known: paillier, plain. Did you mean 'paillier'?"),
+        ("x" * 3_000_000, "{}", "letters"),
+        ("paillier", '{"scale": 3}', "paillier can't take scale. Its options: packing, key_bits"),
+        ("paillier", '{"key_bits": "2048"}', "expected key_bits to be a whole number, got '2048'"),
+        ("paillier", '{"key_bits": 2048.0}', "expected key_bits to be a whole number"),
+        ("paillier", '{"packing": "yes"}', "expected packing to be true or false"),
+        ("paillier", '{"key_bits": 128}', "Expected key_bits to be a multiple of 8 from 256 to 4096, got 128"),
+        ("plain", '{"residual_fraction_bits": 48}', "must be at most 52"),
+        ("paillier", "[]", "The options of paillier are no JSON object"),
+        ("paillier", "{", "no JSON that can be read"),
+        ("paillier", '{"key_bits": NaN}', "no JSON that can be read"),
+        ("paillier", json.dumps({"packing": "x" * 4_096}), "bytes of the options of paillier"),
+    ],
+)
+def test_a_cipher_and_its_options_are_refused_by_name_on_arrival(cipher: str, options: str, words: str) -> None:
+    message = TrainingPlan().to_message()
+    message.cipher, message.cipher_options = cipher, options
+    with pytest.raises(InvalidMessage) as refused:
+        TrainingPlan.from_message(message)
+    assert words in str(refused.value)
+    assert len(str(refused.value)) < 800
 
 
 @given(
@@ -168,7 +250,7 @@ def test_every_plan_that_passes_its_check_makes_a_cipher_or_a_refusal_in_words(
 
 
 def test_plans_and_agreements_survive_the_wire() -> None:
-    plan = TrainingPlan(epochs=3, batch_size=9, l2=0.25, patience=2, seed=2**64 - 1, packing=False)
+    plan = TrainingPlan(epochs=3, batch_size=9, patience=2, seed=2**64 - 1, packing=False, learner_options={"l2": 0.25})
     parties = (PartyDescription("active", 3, 2, True, 99), PartyDescription("passive", 2, 0, False, 99))
     agreement = Agreement("0123456789abcdef" * 2, plan, 3, parties)
     assert Agreement.from_message(agreement.to_message()) == agreement
@@ -176,7 +258,9 @@ def test_plans_and_agreements_survive_the_wire() -> None:
     assert TrainingPlan.from_message(proposed.to_message()) == proposed
     with pytest.raises(InvalidMessage, match="leaves the batch size open"):
         Agreement.from_message(replace(agreement, plan=proposed).to_message())
-    assert len(asdict(plan)) == len(common_pb2.TrainingPlan.DESCRIPTOR.fields)
+    options = {"packing", "key_bits", "rerandomise", *(name for name in asdict(plan) if name.endswith("_bits"))}
+    assert set(asdict(plan)) - options == set(common_pb2.TrainingPlan.DESCRIPTOR.fields_by_name)
+    assert set(json.loads(plan.to_message().cipher_options)) == options
 
 
 @pytest.mark.parametrize(
@@ -194,7 +278,7 @@ def test_a_description_that_cannot_work_is_refused_on_arrival(changes: dict[str,
 
 def _agreement(**plan: Any) -> Agreement:
     return Agreement(
-        "5e55104e" * 4, TrainingPlan(**{"batch_size": 4, **plan}), 2, (PartyDescription("active", 1, 0, False, 9),)
+        "5e55104e" * 4, TrainingPlan(batch_size=4).changed(**plan), 2, (PartyDescription("active", 1, 0, False, 9),)
     )
 
 
@@ -255,7 +339,7 @@ def _cutting(agreement: Agreement, truncates: bool) -> Agreement:
 def test_without_answers_there_is_nothing_to_cut_and_nothing_to_warn_of() -> None:
     (plain,) = warnings_of(_cutting(_agreement(cipher="plain"), False), insecure_transport=False)
     assert "truncate_answers" not in plain
-    assert warnings_of(_cutting(_agreement(installed_model=True), False), insecure_transport=False) == []
+    assert warnings_of(_cutting(_agreement(learner="installed"), False), insecure_transport=False) == []
 
 
 def test_early_stopping_on_defended_scores_is_warned_of() -> None:
@@ -289,7 +373,7 @@ def test_terms_that_the_session_wasnt_opened_with_are_refused() -> None:
     check_as_opened(agreement, opened)
     for changed in ({"batch_size": 64}, {"learning_rate": 1e-9}, {"epochs": 4000}):
         with pytest.raises(OutOfOrder, match=f"states {next(iter(changed))}=.* was opened with comes to"):
-            check_as_opened(replace(agreement, plan=replace(agreement.plan, **changed)), opened)
+            check_as_opened(replace(agreement, plan=agreement.plan.changed(**changed)), opened)
     # A batch size that was given stays as it was given.
     given = replace(opened, plan=replace(opened.plan, batch_size=64))
     check_as_opened(replace(agreement, plan=given.plan), given)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from services.common.agreement import TrainingPlan
 from services.common.settings import PREFIX, Settings, load_settings
 from vfl.data import ENCODINGS
+from vfl.learning.linear.regression import LinearRegression
+from vfl.plugin_options import PluginOption, options_of
 
 NAMES = st.text(string.ascii_letters + "_-", min_size=1, max_size=8)
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -112,8 +114,17 @@ def test_what_was_not_given_is_left_out() -> None:
     }
 
 
-@pytest.mark.parametrize("name", [name for name in TrainingPlan.__dataclass_fields__ if name != "installed_model"])
+@pytest.mark.parametrize(
+    "name",
+    [name for name in TrainingPlan.__dataclass_fields__ if not name.startswith("learner") and name != "cipher_options"],
+)
 def test_a_setting_of_the_plan_has_the_plans_default_and_meaning(name: str) -> None:
     setting, term = Settings.model_fields[name], TrainingPlan.__dataclass_fields__[name]
     assert setting.default == term.default
     assert setting.description == term.metadata["description"]
+
+
+@pytest.mark.parametrize("option", options_of(LinearRegression), ids=lambda option: option.name)
+def test_a_setting_of_the_learner_has_its_options_default_and_meaning(option: PluginOption) -> None:
+    setting = Settings.model_fields[option.name]
+    assert (setting.default, setting.description) == (option.default, option.meaning)

@@ -23,7 +23,7 @@ from services.common.state_folder import (
     owner_of,
     secret_of,
 )
-from services.common.statuses import status_of
+from services.network.statuses import status_of
 
 PASSIVE = Identity(Role.PASSIVE, "clinic")
 # Takes a folder and tells so, then does what it is told.

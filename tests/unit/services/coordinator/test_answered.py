@@ -13,8 +13,8 @@ from defences import load
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.scores import PartialScores
 from services.common.state_folder import StateInMemory
-from services.coordinator.answered import AnsweredRecords
 from services.coordinator.kept_sessions import KeptSessions
+from services.coordinator.session_state import AnsweredRecords
 from services.coordinator.sessions import Sessions
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel
@@ -23,6 +23,7 @@ from tests.harness.defended import INSTALLED, party_training
 from tests.harness.parties import ACTIVE, PASSIVE, House, data_of, house, party_data, small_settings, submit
 from tests.harness.shares import SECOND, begun, shares
 from vfl.arrays import FloatArray
+from vfl.learning import LinearPart
 from vfl.learning.networks import DenseNetwork
 
 PLAIN = small_settings(cipher="plain")
@@ -267,7 +268,7 @@ def test_during_training_only_validation_records_are_scored_and_nothing_is_discl
         rows = list(range(training.agreement.active.aligned_rows))
         assert training.partial_scores(rows).shape == (len(rows), 1)
         session_id = training.agreement.session_id
-        assert isinstance(home.passive["passive"].disclose_parameters(ACTIVE, session_id), DenseNetwork)
+        assert isinstance(home.passive["passive"].disclose_parameters(ACTIVE, session_id), LinearPart)
 
 
 def test_an_installed_model_is_asked_at_once_and_disclosed_as_it_is() -> None:

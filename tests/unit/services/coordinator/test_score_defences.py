@@ -248,9 +248,9 @@ def test_the_federation_delivers_defended_scores_everywhere_and_trains_the_same_
         with house(folder, settings=PLAIN, score_defences=defences) as home:
             home.train()
             told.append(scores_of(home))
-            record = home.record()
+            record, scores = home.record(), home.tested().scores
         assert record["agreement"]["score_defences"] == [defence.name for defence in defences]
-        tested.append(np.array(record["test_scores"]))
+        tested.append(scores)
         weights.append(np.load(folder / "passive-weights.npz")["weights"])
     np.testing.assert_array_equal(weights[1], weights[0])
     for honest, defended in (told, tested):

@@ -12,8 +12,8 @@ from services.common.errors import FederationError, InvalidMessage, NotAllowed, 
 from services.common.limits import CLASSES, PREDICTION_ROWS
 from services.common.scores import PartialScores
 from services.common.state_folder import StateInMemory
-from services.coordinator.answered import AnsweredRecords
 from services.coordinator.kept_sessions import KeptSessions
+from services.coordinator.session_state import AnsweredRecords
 from tests.harness.parties import ACTIVE, PASSIVE, submit
 from tests.harness.shares import SECOND, begun, shares
 

@@ -9,11 +9,11 @@ from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2
 from services.common.errors import HoldsTooMuch
 from services.common.identity import Caller, Identity, Role
 from services.network.admission import Admission, CallCut, HeldCall
-from services.network.call_limits import CALLS_PER_CALLER, ROOM_THREADS, CallLimits, Room, limits_of
+from services.network.call_limits import CALLS_PER_CALLER, POOL_THREADS, CallLimits, CallPool, limits_of
 
 PASSIVE, ACTIVE = Identity(Role.PASSIVE, "passive"), Identity(Role.ACTIVE, "active")
-TWO = CallLimits(Room.PEERS, at_once=2, patience=10.0, reading=30.0)
-MANY = CallLimits(Room.PEERS, at_once=1000, patience=10.0, reading=None)
+TWO = CallLimits(CallPool.PEERS, at_once=2, patience=10.0, reading=30.0)
+MANY = CallLimits(CallPool.PEERS, at_once=1000, patience=10.0, reading=None)
 
 
 class Hall:
@@ -63,7 +63,7 @@ def test_a_place_is_free_when_a_call_has_ended_or_failed(hall: Hall) -> None:
     assert not hall.cut
 
 
-def test_a_room_is_shared_among_callers_whatever_the_methods(hall: Hall) -> None:
+def test_a_pool_is_shared_among_callers_whatever_the_methods(hall: Hall) -> None:
     for number in range(CALLS_PER_CALLER):
         hall.enter(PASSIVE, f"/a/{number}", MANY)
     with pytest.raises(HoldsTooMuch, match=f"has {CALLS_PER_CALLER} calls at work here"):
@@ -163,14 +163,14 @@ METHODS = [
 @pytest.mark.parametrize("step_timeout", [0.1, 60.0])
 def test_every_method_has_limits_that_an_honest_caller_fits_in(method: str, step_timeout: float) -> None:
     limits = limits_of(method, step_timeout)
-    assert limits.room is (Room.OPERATORS if ".Active/" in method else Room.PEERS)
+    assert limits.pool is (CallPool.OPERATORS if ".Active/" in method else CallPool.PEERS)
     # What was lost is sent again while the lost one is still there.
     assert 2 <= limits.at_once <= CALLS_PER_CALLER
     assert limits.patience >= max(5.0, step_timeout)
     assert limits.reading is None or limits.reading >= 4 * limits.patience
 
 
-def test_two_callers_at_least_can_fill_their_share_of_a_room_and_leave_threads() -> None:
-    assert all(ROOM_THREADS[room] >= 2 * CALLS_PER_CALLER for room in (Room.PEERS, Room.OPERATORS))
+def test_two_callers_at_least_can_fill_their_share_of_a_pool_and_leave_threads() -> None:
+    assert all(POOL_THREADS[pool] >= 2 * CALLS_PER_CALLER for pool in (CallPool.PEERS, CallPool.OPERATORS))
     house = limits_of("/grpc.health.v1.Health/Check", 60)
-    assert ROOM_THREADS[Room.HOUSE] >= 8 * house.at_once
+    assert POOL_THREADS[CallPool.HEALTH] >= 8 * house.at_once

@@ -14,8 +14,8 @@ from plumbline.federation import Federation
 from services.common.certificates import CertificateError, CertificateFiles, create_authority, issue_certificate
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
-from services.common.transport import Transport
 from services.network.credentials import RenewedCredentials, read_credentials
+from services.network.transport import Transport
 from tests.harness.connections import NAMELESS, make_certificates
 
 PASSIVE = Identity(Role.PASSIVE, "passive")

@@ -17,8 +17,8 @@ from services.common.errors import FederationError
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
 from services.common.scores import PartialScores
-from services.common.transport import Permissions, Transport
 from services.network.deadlines import answering_within, carrying_the_deadline, inner_timeout
+from services.network.transport import Permissions, Transport
 from services.party.coordinator_link import CoordinatorLink
 
 TIMEOUT = 2.0

@@ -25,10 +25,10 @@ from protos.v1 import (
     passive_pb2_grpc,
 )
 from services.active.servicer import PERMISSIONS as ACTIVE_PERMISSIONS
-from services.common.transport import Permissions, is_serving
 from services.coordinator.servicer import PERMISSIONS as COORDINATOR_PERMISSIONS
 from services.network import admission, call_limits, occupancy
 from services.network.callers import INSTANCE_KEY
+from services.network.transport import Permissions, is_serving
 from services.passive.servicer import PERMISSIONS as PASSIVE_PERMISSIONS
 from services.protocol1.servicer import PERMISSIONS as EXCHANGE_PERMISSIONS
 from tests.harness.connections import NAMELESS, make_certificates, raw_channel, transport_of

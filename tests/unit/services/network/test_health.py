@@ -8,9 +8,9 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.common.identity import Caller, Identity, Role
-from services.common.transport import Transport, is_serving
 from services.network.callers import require_caller
 from services.network.health import Held, session_service
+from services.network.transport import Transport, is_serving
 from tests.harness.connections import NAMELESS, PARTIES, make_certificates, raw_channel, transport_of
 
 ECHO = "/tests.Echo/Instance"

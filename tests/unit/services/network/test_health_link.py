@@ -10,12 +10,12 @@ from grpc_health.v1 import health_pb2
 
 from plumbline.processes import _free_addresses
 from services.common.errors import PeerVanished
+from services.common.heartbeat import Answer
 from services.common.identity import Identity, Role
 from services.common.meters import TrafficMeter
-from services.common.pulse import Answer
-from services.common.transport import Transport
 from services.network.health import Held
 from services.network.health_link import HealthLink
+from services.network.transport import Transport
 
 SECONDS = 20
 

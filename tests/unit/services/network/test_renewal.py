@@ -17,8 +17,8 @@ from grpc_health.v1 import health_pb2
 from services.common.certificates import CertificateFiles, create_authority, issue_certificate
 from services.common.identity import Identity, Role, role_of
 from services.common.meters import TrafficMeter
-from services.common.transport import Permissions, Transport, is_serving
 from services.network import credentials
+from services.network.transport import Permissions, Transport, is_serving
 from tests.harness.connections import make_certificates, raw_channel
 
 SERVICE = "tests.Echo"

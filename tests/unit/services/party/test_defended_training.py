@@ -52,7 +52,7 @@ def train_noisily(problem: Problem, plan: TrainingPlan, noise: Mapping[str, Wave
     schedule = BatchSchedule(split.train, plan.batch_size, plan.seed)
     thetas = {
         name: initial_weights(
-            plan.initialisation,
+            plan.learner_options["initialisation"],
             block.shape[1],
             scheme.columns,
             total_features=sum(other.shape[1] for other in problem.blocks.values()),
@@ -75,7 +75,7 @@ def train_noisily(problem: Problem, plan: TrainingPlan, noise: Mapping[str, Wave
             for name, theta in thetas.items():
                 f = shares[name] + sum(value for other, value in sent.items() if other != name)
                 gradient = scheme.gradient_scale(len(batch)) * problem.blocks[name][batch].T @ f
-                thetas[name] = theta - plan.learning_rate * gradient
+                thetas[name] = theta - plan.learner_options["learning_rate"] * gradient
     return list(thetas.values())
 
 
@@ -86,7 +86,7 @@ def train_noisily(problem: Problem, plan: TrainingPlan, noise: Mapping[str, Wave
 )
 @pytest.mark.parametrize("cipher", ["paillier", "plain"])
 def test_a_party_uses_its_own_true_residual_and_the_others_noisy_ones(cipher: str, noise: dict[str, Wave]) -> None:
-    problem, plan = random_problem(), replace(SMALL_PLAN, cipher=cipher, initialisation="xavier")
+    problem, plan = random_problem(), SMALL_PLAN.changed(cipher=cipher, initialisation="xavier")
     defences = {name: with_defences(wave) for name, wave in noise.items()}
     with wired(problem, plan, defences=defences) as trainings:
         weights = run_together(trainings, plan.epochs)

@@ -31,14 +31,15 @@ from vfl.learning.networks import DenseNetwork
 DISCLOSING = small_settings(cipher="plain", disclose=True, record_features=True)
 
 
-def disclosed(home: House) -> DenseNetwork:
-    return home.passive["passive"].disclose_parameters(ACTIVE, home.active.session_id)
+def disclosed(home: House) -> FloatArray:
+    shown: FloatArray = home.passive["passive"].disclose_parameters(ACTIVE, home.active.session_id).arrays()["weights"]
+    return shown
 
 
 def test_without_a_defence_the_trained_parameters_are_disclosed(tmp_path: Path) -> None:
     with house(tmp_path, settings=DISCLOSING) as home:
         home.train()
-        np.testing.assert_array_equal(disclosed(home).weights[0], weights_of(tmp_path, ["passive"])[0])
+        np.testing.assert_array_equal(disclosed(home), weights_of(tmp_path, ["passive"])[0])
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -58,14 +59,14 @@ def test_distorted_parameters_are_the_same_whenever_asked_and_scores_are_those_o
         ) as home:
             home.train()
             first, again = disclosed(home), disclosed(home)
-            np.testing.assert_array_equal(again.weights[0], first.weights[0])
-            shown.append(first.weights[0])
-            scores = np.array(home.record()["test_scores"])
+            np.testing.assert_array_equal(again, first)
+            shown.append(first)
+            scores = home.tested().scores
             trained = weights_of(folder, ["passive"])[0]
             outcomes.append((scores, trained))
             # The same in the next session, whose model is the same: another draw would tell more.
             home.train()
-            np.testing.assert_array_equal(disclosed(home).weights[0], first.weights[0])
+            np.testing.assert_array_equal(disclosed(home), first)
     for one, other in zip(*outcomes, strict=True):
         np.testing.assert_array_equal(one, other)
     assert shown[0].shape == shown[1].shape, "how many columns there are must not tell"
@@ -81,7 +82,7 @@ def test_another_party_distorts_otherwise(tmp_path: Path) -> None:
         defences = with_defences(Turn(), seed=None)
         with house(tmp_path / str(number), settings=DISCLOSING, passive_defences=defences) as home:
             home.train()
-            shown.append(disclosed(home).weights[0])
+            shown.append(disclosed(home))
     assert np.abs(shown[0] - shown[1]).max() > 1e-3
 
 
@@ -90,7 +91,7 @@ def test_a_binary_model_that_no_longer_fits_one_column_is_shown_as_two_that_say_
         home.train()
         shown = disclosed(home)
     rows = class_rows(weights_of(tmp_path, ["passive"])[0])
-    np.testing.assert_array_equal(shown.weights[0].T, rows + np.array([[0.0], [1.0]]))
+    np.testing.assert_array_equal(shown.T, rows + np.array([[0.0], [1.0]]))
 
 
 def test_parameters_that_a_defence_cant_distort_are_refused_before_training_and_it_says_why(tmp_path: Path) -> None:
@@ -128,8 +129,8 @@ def test_only_linear_parameters_can_be_distorted() -> None:
         party_training(INSTALLED, deep, PartyDefences()).model.disclosed_by(with_defences(Turn()))
     shallow = DenseNetwork((np.array([[1.0, -2.0], [0.5, 3.0]]),), (np.array([0.25, -0.5]),))
     shown = party_training(INSTALLED, shallow, PartyDefences()).model.disclosed_by(with_defences(Turn()))
-    np.testing.assert_array_equal(shown.biases[0], shallow.biases[0])
-    assert np.abs(shown.weights[0] - shallow.weights[0]).max() > 1e-3
+    np.testing.assert_array_equal(shown.arrays()["biases_0"], shallow.biases[0])
+    assert np.abs(shown.arrays()["weights_0"] - shallow.weights[0]).max() > 1e-3
 
 
 @pytest.mark.parametrize("cipher", ["paillier", "plain"])
@@ -144,9 +145,9 @@ def test_a_transformed_party_trains_on_other_features_and_the_auditor_sees_the_t
         folder = tmp_path / str(number)
         with house(folder, settings=settings, passive=[table], passive_defences=with_defences(*chosen)) as home:
             home.train()
-            np.testing.assert_array_equal(disclosed(home).weights[0], weights_of(folder, ["passive"])[0])
+            np.testing.assert_array_equal(disclosed(home), weights_of(folder, ["passive"])[0])
             recorded = np.load(folder / "passive-features.npz")["features"]
-            runs.append((weights_of(folder, names_of(2)), np.array(home.record()["test_scores"]), recorded))
+            runs.append((weights_of(folder, names_of(2)), home.tested().scores, recorded))
     # Trained as a party that holds the other features would have.
     for one, other in zip(runs[0][0], runs[1][0], strict=True):
         assert one.tobytes() == other.tobytes()

@@ -84,8 +84,8 @@ def parity(problem: Problem, plan: TrainingPlan) -> float:
 def test_raw_tables_train_alike_under_every_encoder(
     people: dict[str, Path], encoder: EncoderKind, packing: bool
 ) -> None:
-    rate = 1e-5 if encoder == "none" else PLAN.learning_rate
-    plan = replace(PLAN, packing=packing, learning_rate=rate, residual_integer_bits=14)
+    rate = 1e-5 if encoder == "none" else PLAN.learner_options["learning_rate"]
+    plan = PLAN.changed(packing=packing, residual_integer_bits=14, learning_rate=rate)
     problem = session_of(people, encoder, plan)
     narrow = sum(one.widths.binary + one.widths.byte for one in problem.gridded.values())
     assert narrow == {"minmax": 15, "none": 12, "standardise": 9, "unit_norm": 1}[encoder]
@@ -203,7 +203,7 @@ def test_a_step_of_any_table_is_off_by_the_rounding_of_residuals_and_nothing_els
     problem = Problem.of(gridded, generator.integers(0, classes, rows), classes)
     plan = replace(PLAN, epochs=1, batch_size=rows, packing=packing, residual_integer_bits=8)
     plan = replace(plan, validation_fraction=0.0, test_fraction=0.0)
-    scale = plan.learning_rate * ResidualScheme(classes).gradient_scale(rows)
+    scale = plan.learner_options["learning_rate"] * ResidualScheme(classes).gradient_scale(rows)
     encrypted = train_encrypted(problem, plan, truncating=cut)
     for one, plain, features in zip(encrypted, train_plainly(problem, plan), problem.blocks.values(), strict=True):
         bound = scale * np.abs(features).sum(axis=0) * 2.0**-33

@@ -74,7 +74,7 @@ def test_every_peer_has_its_channel() -> None:
 
 def test_nothing_is_counted_where_nothing_is_encrypted_or_trained() -> None:
     assert channels_of(agreed(replace(UNPACKED, cipher="plain")), "active") == ()
-    assert channels_of(agreed(replace(UNPACKED, installed_model=True)), "active") == ()
+    assert channels_of(agreed(UNPACKED.changed(learner="installed")), "active") == ()
 
 
 def test_the_record_says_it_in_numbers() -> None:
@@ -153,7 +153,7 @@ def test_warn_says_it_refuse_stops_and_off_is_silent() -> None:
 
 
 def test_zero_weights_are_warned_of_by_the_party_whose_labels_they_show() -> None:
-    plan = replace(UNPACKED, initialisation="zero", batch_size=121)
+    plan = UNPACKED.changed(batch_size=121, initialisation="zero")
     agreement = trained_on(agreed(plan, truncating=("active", "passive")), 121)
     (warning,) = guard(agreement, channels_of(agreement, "active"), "warn")
     assert warning.startswith("Every other party could learn labels of active's records from the answers of the first")
@@ -292,7 +292,7 @@ def said(agreement: Agreement, who: str, rows: int) -> list[str]:
 )
 def test_what_the_sentence_names_is_silent(agreement: Agreement, who: str, rows: int, learning_rate: float) -> None:
     """Batch sizes and truncation, with the learning rate that they need: applied whole, nothing is said."""
-    agreement = replace(agreement, plan=replace(agreement.plan, learning_rate=learning_rate))
+    agreement = replace(agreement, plan=agreement.plan.changed(learning_rate=learning_rate))
     try:
         found = channel(agreement, who, rows)
     except PackingImpossible:
@@ -304,22 +304,22 @@ def test_what_the_sentence_names_is_silent(agreement: Agreement, who: str, rows:
     batch = r"(truncate_answers=true at \S+ with|choose) a batch_size of (\d+)"
     for words, batch_size, needed in re.findall(batch + rate, text):
         changed = agreement if words == "choose" else with_truncation(agreement, who)
-        plan = replace(agreement.plan, batch_size=int(batch_size), learning_rate=float(needed or learning_rate))
+        plan = agreement.plan.changed(batch_size=int(batch_size), learning_rate=float(needed or learning_rate))
         assert warnings(replace(changed, plan=plan), who, rows) == []
     if named := re.search(rf"truncate_answers=true at {who} \(\d+ equations\){rate}", text):
-        plan = replace(agreement.plan, learning_rate=float(named[1] or learning_rate))
+        plan = agreement.plan.changed(learning_rate=float(named[1] or learning_rate))
         assert warnings(replace(with_truncation(agreement, who), plan=plan), who, rows) == []
     if named := re.search(r"train on (\d+) records or more, where there are (\d+) now", text):
         assert int(named[1]) > int(named[2]) == rows
         enough = with_truncation(agreement, who)
-        enough = replace(enough, plan=replace(agreement.plan, batch_size=int(named[1]), learning_rate=0.5))
+        enough = replace(enough, plan=agreement.plan.changed(batch_size=int(named[1]), learning_rate=0.5))
         with suppress(PackingImpossible):
             assert warnings(enough, who, int(named[1])) == []
 
 
 def test_a_remedy_at_a_small_learning_rate_names_the_one_that_it_needs() -> None:
     """Found: who did as told was warned of the learning rate next."""
-    plan = TrainingPlan(learning_rate=0.1, batch_size=64)
+    plan = TrainingPlan(batch_size=64, learner_options={"learning_rate": 0.1})
     (warning,) = warnings(agreed(plan, truncating=("active", "passive")), rows=383)
     assert "choose a batch_size of 128 and a learning_rate of 0.17 or more, or turn on dp_noise" in warning
 

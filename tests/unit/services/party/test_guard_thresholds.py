@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.guard_thresholds import SUMS, error_of_stillness, first_shares, labels_right, labels_told
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.party.guard import STANDSTILL, channels_of, guard, steps_until_told
-from services.protocol1.channels import LABELS_PER_EQUATION, LABELS_PER_EQUATION_NEAR_ZERO
 from services.protocol1.formats import CipherFormats
 from services.protocol1.vectors import DecryptedVector
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
 from tests.harness.exchanges import Problem, run_together, wired
+from tests.harness.thresholds import SUMS, error_of_stillness, first_shares, labels_right, labels_told
 from vfl.arrays import FloatArray
 from vfl.crypto import (
     decrypt_integers,
@@ -28,6 +27,7 @@ from vfl.crypto import (
     unmask,
 )
 from vfl.data import snap_to_grid
+from vfl.learning.linear.regression import LABELS_PER_EQUATION, LABELS_PER_EQUATION_NEAR_ZERO
 
 # -- labels from fewer equations than rows ----------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ def test_five_rows_per_equation_tell_little_more_than_the_larger_class() -> None
 def test_weights_that_start_all_but_at_zero_let_an_equation_tell_more_labels() -> None:
     assert labels_right(LABELS_PER_EQUATION_NEAR_ZERO, seeds=8, initialisation="normal") > 0.75
     agreement = agreed(replace(UNPACKED, batch_size=300), truncating=("active",))
-    near_zero = replace(agreement, plan=replace(agreement.plan, initialisation="normal"))
+    near_zero = replace(agreement, plan=agreement.plan.changed(initialisation="normal"))
     # Fifteen answers of 63 bits, 30 equations.
     assert [channel(one, rows=300).most_rows_told for one in (agreement, near_zero)] == [4 * 30, 7 * 30]
 
@@ -76,7 +76,7 @@ def test_weights_that_start_all_but_at_zero_let_an_equation_tell_more_labels() -
 
 def standing(learning_rate: float, epochs: int = 6) -> Agreement:
     """200 training rows in 4 steps of 50; 20 equations of a truncating party per step reach them in 3 epochs."""
-    plan = replace(UNPACKED, batch_size=50, key_bits=512, epochs=epochs, learning_rate=learning_rate)
+    plan = UNPACKED.changed(batch_size=50, key_bits=512, epochs=epochs, learning_rate=learning_rate)
     return trained_on(agreed(plan, features=(10, 5), truncating=("passive",)), 200)
 
 
@@ -151,7 +151,7 @@ def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> N
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(active.exchange, "gradient_share", keeping)
-            hidden = passive.weights.copy()
+            hidden = passive.half.weights.copy()
             run_together(trainings, plan.epochs)
         batches = [batch for epoch in range(plan.epochs) for batch in active.schedule.epoch(epoch)]
     equations = np.zeros((10 * len(batches), 200))

@@ -29,7 +29,7 @@ from tests.harness.parties import (
 )
 from tests.harness.restarts import IDS, Town, town
 from vfl.arrays import IntArray, write_arrays
-from vfl.learning.networks import DenseNetwork
+from vfl.learning.networks import DenseNetwork, save_network
 
 LABEL = load("class_label")
 SCHEME = load("score_scheme1")
@@ -85,23 +85,58 @@ def test_an_installed_network_is_kept_as_it_is() -> None:
     model = replace(model, features=data.aligned(np.arange(20), INSTALLED.plan).features)
     again = unpacked(packed(KeptModel.of(model, np.arange(20)), data), data).model
     assert_same(again, model)
-    assert again.parameters.activation == "relu"
+    assert again.part.arrays()["activation"] == "relu"
+
+
+def test_a_model_that_was_kept_before_plans_named_a_learner_is_read(tmp_path: Path) -> None:
+    with town(tmp_path) as home:
+        home.train()
+        kept, data = kept_by(home, "passive"), home.data["passive"]
+    arrays = dict(np.load(io.BytesIO(packed(kept, data))))
+    header = json.loads(arrays["header"].tobytes())
+    plan = header["agreement"]["plan"]
+    assert (plan.pop("learner"), plan.pop("protocol")) == ("linear", "hu")
+    assert (plan["learning_rate"], plan["l2"], plan["initialisation"]) == (0.5, 0.0, "xavier")
+    plan["installed_model"] = False
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    weights = arrays.pop("own_weights")
+    layer = {"own_weights_0": weights, "own_biases_0": np.zeros(1), "own_activation": np.array("sigmoid")}
+    file = io.BytesIO()
+    write_arrays(file, arrays | layer)
+    assert_same(unpacked(file.getvalue(), data).model, kept.model)
+
+
+def test_an_installed_models_record_has_its_part_and_no_weights_of_a_training(tmp_path: Path) -> None:
+    """Once the random start weights of a model that nobody trained were written as the party's."""
+    generator = np.random.default_rng(3)
+    for name, inputs in (("active", 2), ("passive", 3)):
+        weights = generator.normal(size=(inputs, 4)), generator.normal(size=(4, 2))
+        save_network(tmp_path / f"{name}.npz", DenseNetwork(weights, (np.zeros(4), np.zeros(2))))
+    with town(tmp_path, active=replace(active_data(), has_bias=False), model=tmp_path / "active.npz") as home:
+        home.running["passive"]._context = replace(
+            home.passive()._context, settings=home.settings.model_copy(update={"model": tmp_path / "passive.npz"})
+        )
+        home.train()
+    with np.load(tmp_path / "active-weights.npz") as written, np.load(tmp_path / "active.npz") as own:
+        assert "weights" not in written
+        np.testing.assert_array_equal(written["weights_0"], own["weights_0"])
 
 
 def test_parameters_are_disclosed_as_first_disclosed_also_by_another_secret(tmp_path: Path) -> None:
     with town(tmp_path, disclosing=[Turn()], disclose=True) as home:
         session = home.train()
         first = home.passive().disclose_parameters(ACTIVE, session)
-        plain = kept_by(home, "passive").model.parameters
-        assert np.abs(first.weights[0] - plain.weights[0]).max() > 1e-6
+        plain = kept_by(home, "passive").model.part
+        assert np.abs(first.arrays()["weights"] - plain.arrays()["weights"]).max() > 1e-6
         home.restart("passive")
         again = home.passive().disclose_parameters(ACTIVE, session)
-        assert again.weights[0].tobytes() == first.weights[0].tobytes()
+        assert again.arrays()["weights"].tobytes() == first.arrays()["weights"].tobytes()
         # The secret is kept as well: a model that hasn't been disclosed yet is distorted as it would have been.
         home.kill("passive")
         (tmp_path / "state" / "passive" / "secret").write_bytes(bytes(32))
         home.start("passive")
-        assert home.passive().disclose_parameters(ACTIVE, session).weights[0].tobytes() == first.weights[0].tobytes()
+        again = home.passive().disclose_parameters(ACTIVE, session)
+        assert again.arrays()["weights"].tobytes() == first.arrays()["weights"].tobytes()
 
 
 def test_the_next_session_distorts_by_the_same_secret_after_a_restart(tmp_path: Path) -> None:
@@ -109,7 +144,7 @@ def test_the_next_session_distorts_by_the_same_secret_after_a_restart(tmp_path: 
     with town(tmp_path, disclosing=[Turn()], disclose=True, private_seed=1) as home:
         for _ in range(2):
             session = home.train()
-            shown.append(home.passive().disclose_parameters(ACTIVE, session).weights[0])
+            shown.append(home.passive().disclose_parameters(ACTIVE, session).arrays()["weights"])
             home.restart("passive")
     assert shown[0].tobytes() == shown[1].tobytes()
 

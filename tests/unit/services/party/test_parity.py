@@ -19,7 +19,7 @@ from tests.harness.exchanges import (
     wired,
 )
 
-PLAN = replace(SMALL_PLAN, l2=0.01, initialisation="xavier")
+PLAN = SMALL_PLAN.changed(l2=0.01, initialisation="xavier")
 
 
 def wine(parties: int) -> Problem:
@@ -42,7 +42,7 @@ def long_table(parties: int) -> Problem:
 @pytest.mark.parametrize("parties", [2, 3])
 def test_binary_encrypted_training_equals_plain_training(parties: int, packing: bool, initialisation: str) -> None:
     problem = random_problem(parties=parties)
-    plan = replace(PLAN, packing=packing, initialisation=initialisation)
+    plan = PLAN.changed(packing=packing, initialisation=initialisation)
     assert largest_difference(train_encrypted(problem, plan), train_plainly(problem, plan)) <= 1e-6
 
 
@@ -122,11 +122,13 @@ def test_l2_spares_the_bias_of_the_active_party_and_nothing_else(cipher: str) ->
     """With features of zero, nothing but the penalty moves weights: (1 - rate * l2) per step."""
     problem = random_problem(rows=30)
     problem = replace(problem, blocks={name: np.zeros_like(block) for name, block in problem.blocks.items()})
-    plan = replace(PLAN, cipher=cipher, l2=0.1, epochs=1, batch_size=5)
+    plan = PLAN.changed(cipher=cipher, epochs=1, batch_size=5, l2=0.1)
     with wired(problem, plan) as trainings:
-        before = [training.weights for training in trainings.values()]
+        before = [training.half.weights for training in trainings.values()]
         after = run_together(trainings, 1)
-        shrunk = (1 - plan.learning_rate * plan.l2) ** trainings["active"].schedule.steps_per_epoch
+        shrunk = (1 - plan.learner_options["learning_rate"] * plan.learner_options["l2"]) ** trainings[
+            "active"
+        ].schedule.steps_per_epoch
     np.testing.assert_allclose(after[0][:-1], before[0][:-1] * shrunk, atol=1e-9)
     np.testing.assert_allclose(after[0][-1], before[0][-1], atol=1e-9)
     np.testing.assert_allclose(after[1], before[1] * shrunk, atol=1e-9)
@@ -138,5 +140,5 @@ def test_keeping_an_earlier_epoch_gives_the_weights_that_it_ended_with() -> None
         run_together(trainings, plan.epochs)
         for training in trainings.values():
             training.keep_epoch(1)
-        kept = [training.weights for training in trainings.values()]
+        kept = [training.model.part.arrays()["weights"] for training in trainings.values()]
     assert largest_difference(kept, train_plainly(problem, replace(plan, epochs=2))) <= 1e-9

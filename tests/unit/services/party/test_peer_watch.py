@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from services.common.errors import FederationError, PeerVanished
-from services.common.pulse import READY_SECONDS, Answer
+from services.common.heartbeat import READY_SECONDS, Answer
 from services.network.unanswered import CUT
 from services.party.peer_watch import INTERVAL_SECONDS, PeerWatch
 

@@ -17,7 +17,7 @@ from tests.harness.parties import house
 from vfl.arrays import FloatArray
 from vfl.learning import BatchSchedule, ResidualScheme, initial_weights, split_rows
 
-PLAN = replace(SMALL_PLAN, initialisation="xavier", epochs=4)
+PLAN = SMALL_PLAN.changed(epochs=4, initialisation="xavier")
 # Too little noise to be seen: what is left is the projection.
 SILENT = {"sigma": 1e-9, "gradient_bound": 0.7}
 BOUND = 4 * 0.7 - 2
@@ -38,7 +38,7 @@ def train_projected(problem: Problem, bound: float) -> tuple[list[FloatArray], f
     shares = [bound * math.sqrt(block.shape[1] / width) for block in blocks]
     thetas = [
         initial_weights(
-            PLAN.initialisation,
+            PLAN.learner_options["initialisation"],
             block.shape[1],
             1,
             total_features=width,
@@ -53,7 +53,7 @@ def train_projected(problem: Problem, bound: float) -> tuple[list[FloatArray], f
             longest = max(longest, float(np.linalg.norm(np.vstack(thetas))))
             products = sum(block[batch] @ theta for block, theta in zip(blocks, thetas, strict=True))
             f = scheme.active_share(np.asarray(products), problem.labels[batch])
-            scale = PLAN.learning_rate * scheme.gradient_scale(len(batch))
+            scale = PLAN.learner_options["learning_rate"] * scheme.gradient_scale(len(batch))
             moved = [theta - scale * block[batch].T @ f for block, theta in zip(blocks, thetas, strict=True)]
             thetas = [projected(*pair) for pair in zip(moved, shares, strict=True)]
     return thetas, longest

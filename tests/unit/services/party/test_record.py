@@ -1,6 +1,5 @@
 """A party's own record: checked before the work, written whole or not at all, and never worth a model."""
 
-import json
 import logging
 import shutil
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from tests.harness.parties import house, small_settings
 from tests.harness.restricted import modes_bind, no_room_for_files, run_restricted
+from vfl.learning import LinearPart
 
 PLAIN = small_settings(cipher="plain")
 GOOD = np.ones((2, 1))
@@ -121,10 +121,10 @@ def test_a_trained_model_is_not_failed_for_a_record(tmp_path: Path, caplog: pyte
     warnings, scores = train_and_lose(folder, lambda: no_folder(folder))
     assert scores == expected
     assert warnings[1:] == [
-        "active's weights of this run could not be written: Not a directory. Make room, or mend the folder.",
-        "active's record of this run could not be written: Not a directory. Make room, or mend the folder.",
+        f"active's {what} of this run could not be written: Not a directory. Make room, or mend the folder."
+        for what in ("test scores", "weights", "record")
     ]
-    assert [one.exc_info for one in caplog.records if one.levelno == logging.ERROR] == [None, None]
+    assert [one.exc_info for one in caplog.records if one.levelno == logging.ERROR] == [None] * 3
 
 
 def test_a_passive_partys_model_is_not_failed_for_a_record_either(tmp_path: Path) -> None:
@@ -162,9 +162,10 @@ from pathlib import Path
 import numpy as np
 from services.common.meters import TrafficMeter
 from services.party.record import RunRecord
+from vfl.learning import LinearPart
 record = RunRecord(Path(sys.argv[1]), "passive", TrafficMeter())
 record.note(guard=["x" * 1_000_000])
-record.finish(np.zeros((100_000, 1)))
+record.finish(LinearPart(np.zeros((100_000, 1))))
 print(*record.lost.sentences, sep="\\n")
 """
 
@@ -173,7 +174,7 @@ def test_a_disk_that_fills_in_the_middle_of_a_record_loses_nothing_old(tmp_path:
     """Once the last good ``passive.json`` became 8 kB of broken JSON."""
     record = record_of(tmp_path)
     record.note(guard=["Look out."])
-    record.finish(GOOD)
+    record.finish(LinearPart(GOOD))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     words = run_restricted(partial(no_room_for_files, 8192), _FILL, str(tmp_path)).splitlines()
     assert [line.partition(" of this run could not be written: File too large.")[0] for line in words] == [
@@ -194,5 +195,4 @@ def test_what_holds_labels_scores_features_or_weights_is_for_its_owner_alone(tmp
         f"{party}{kind}": 0o600
         for party in ("active", "passive")
         for kind in (".json", "-weights.npz", "-features.npz")
-    }
-    assert json.loads((tmp_path / "runs" / "active.json").read_text())["test_labels"]
+    } | {"active-test-scores.npz": 0o600}

@@ -69,7 +69,7 @@ def test_a_session_has_the_terms_the_weights_and_both_kinds_of_warnings(tmp_path
     made = context(tmp_path, small_settings(batch_size=6))
     session = PartySession.open(made, join(made, terms_of(made), ROWS))
     assert session.agreement.session_id == "one"
-    assert session.training.weights.shape == (3, 1)
+    assert session.training.half.weights.shape == (3, 1)
     assert any("512-bit" in warning for warning in session.terms_warnings)
     assert any("could learn passive's part of each record's score" in warning for warning in session.guard_warnings)
     assert isinstance(made.record, Noting)

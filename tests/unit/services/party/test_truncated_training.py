@@ -12,7 +12,7 @@ import pytest
 from attacks import HonestFactory, SessionTerms, TrainingAttack
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryMessages, AuxiliaryPlan, compress, extend
 from attacks.label_recovery import LabelRecovery
-from attacks.sign_search import sign_solutions
+from attacks.label_search import sign_solutions
 from defences import load
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.agreement import Agreement, PartyDescription

@@ -122,7 +122,7 @@ def test_terms_other_than_those_at_the_set_up_are_refused(tmp_path: Path, monkey
 
     def told(self: DirectCoordinator, session_id: str) -> ProposedTerms:
         terms = original(self, session_id)
-        return replace(terms, plan=replace(terms.plan, learning_rate=0.25))
+        return replace(terms, plan=terms.plan.changed(learning_rate=0.25))
 
     monkeypatch.setattr(DirectCoordinator, "session_terms", told)
     with (

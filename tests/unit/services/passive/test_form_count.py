@@ -19,6 +19,7 @@ from services.passive.form_count import FORMS, FormCount, spent_in
 from tests.harness.parties import ACTIVE, PASSIVE, Watcher, active_data, data_of, house, party_data, small_settings
 from tests.harness.processes import weights_of
 from tests.harness.restarts import Town, town
+from vfl.learning import LinearPart
 from vfl.learning.networks import DenseNetwork
 
 # Of 3 columns: one form may be answered.
@@ -247,7 +248,7 @@ def test_weights_beyond_numbers_arent_answered_with(tmp_path: Path) -> None:
         kept = home.passive()._models.of_session(session)
         assert kept is not None
         aligned = home.data["passive"].aligned(kept.order, kept.model.agreement.plan)
-        model = replace(kept.model, parameters=DenseNetwork((np.full((3, 1), np.inf),), (np.zeros(1),)))
+        model = replace(kept.model, part=LinearPart(np.full((3, 1), np.inf)))
         with pytest.raises(Diverged, match="beyond numbers"):
             home.passive()._forms.count(model, aligned, np.arange(5))
 
@@ -307,7 +308,8 @@ def test_an_installed_network_counts_a_form_for_each_class_but_one(tmp_path: Pat
         network = DenseNetwork(
             (generator.normal(size=(3, 4)), generator.normal(size=(4, 3))), (np.zeros(4), np.zeros(3)), "relu"
         )
-        model = type(kept.model)(kept.model.agreement, "passive", kept.model.features, network, 0, b"k" * 32)
+        terms = replace(kept.model.agreement, classes=3)
+        model = type(kept.model)(terms, "passive", kept.model.features, network, 0, b"k" * 32)
         aligned = home.data["passive"].aligned(kept.order, kept.model.agreement.plan)
         for _ in range(2):
             party._forms.count(model, aligned, np.arange(5))
@@ -343,7 +345,7 @@ def test_another_range_of_the_training_records_makes_another_form(tmp_path: Path
     with town(tmp_path, most_forms=0.5, validation_fraction=0.0) as home:
         kept = home.passive()._models.of_session(home.train())
         assert kept is not None
-        model = replace(kept.model, parameters=DenseNetwork((np.ones((8, 1)),), (np.zeros(1),)))
+        model = replace(kept.model, part=LinearPart(np.ones((8, 1))))
         count = FormCount("passive", data, StateInMemory(), 0.5)
         answers = []
         for trained in ([1, 2], [3, 4], [5, 6]):

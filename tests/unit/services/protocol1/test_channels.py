@@ -6,10 +6,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from services.common.agreement import Agreement, TrainingPlan
-from services.protocol1.channels import Exposure, channel, column_formats, exposure, feature_format, residual_format
+from services.protocol1.channels import Exposure, channel, column_formats, exposure, residual_format
 from services.protocol1.formats import CipherFormats
 from tests.harness.agreements import agreed
-from vfl.crypto import WRAP_BITS, PackingImpossible, PackingLayout, choose_layout, layouts_for
+from vfl.crypto import WRAP_BITS, PackingImpossible, PackingLayout, layouts_for
 
 
 @st.composite
@@ -79,19 +79,11 @@ def test_what_is_solvable_counts_before_what_tells_labels() -> None:
     assert not Exposure(0, 1).is_none
 
 
-def test_the_cheapest_layout_is_the_one_of_choose_layout() -> None:
+def test_the_cheapest_layout_is_taken_where_none_is_silent() -> None:
     """Where nothing is silent, safety costs nothing: all rows of a column are told whatever the layout is."""
     agreement = agreed(TrainingPlan(batch_size=8), rows=40)
     layouts = layouts_of(agreement)
     assert CipherFormats(agreement).layout == layouts[0]
-    assert replace(layouts[0], features=feature_format(agreement)) == choose_layout(
-        batch_size=8,
-        features=16,
-        classes=1,
-        residual_format=residual_format(agreement),
-        feature_format=feature_format(agreement),
-        key_bits=2048,
-    )
 
 
 def test_a_silent_layout_is_taken_though_another_is_cheaper() -> None:

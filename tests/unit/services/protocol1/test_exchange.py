@@ -23,6 +23,7 @@ from tests.harness.exchanges import (
     ExchangePair,
     encrypted,
     exchange_pair,
+    modulus_of,
     random_problem,
     run_together,
     train_encrypted,
@@ -57,15 +58,15 @@ def test_residuals_before_the_key_are_refused_and_the_key_may_still_come() -> No
 def test_keys_that_do_not_fit_the_terms_are_refused() -> None:
     pair = exchange_pair(TINY, keys=False)
     good = pair.peer.public_key
-    n = int.from_bytes(good.modulus, "big")
+    n, proof = modulus_of(good), good.content[32:]
     shorter = exchange_pair(replace(TINY, key_bits=264)).peer.public_key
     for bad, words in (
         (replace(good, key_id="0" * 16), "Wrong key id"),
-        (replace(good, modulus=(n + 1).to_bytes(32, "big")), "passive's key is refused"),
-        (replace(good, modulus=shorter.modulus), "passive's key is refused"),
-        (replace(good, modulus=b""), "passive's key is refused"),
-        (replace(good, proof=b""), "passive's key is refused"),
-        (replace(good, proof=bytes(len(good.proof))), "passive's key is refused"),
+        (replace(good, content=(n + 1).to_bytes(32, "big") + proof), "passive's key is refused"),
+        (shorter, "passive's key is refused"),
+        (replace(good, content=b""), "passive's key is refused"),
+        (replace(good, content=good.content[:32]), "passive's key is refused"),
+        (replace(good, content=good.content[:32] + bytes(len(proof))), "passive's key is refused"),
         (pair.exchange.public_key, "passive's key is refused"),
     ):
         with pytest.raises(InvalidMessage, match=words):
@@ -75,9 +76,9 @@ def test_keys_that_do_not_fit_the_terms_are_refused() -> None:
 
 def test_a_plain_session_takes_no_paillier_key_and_no_other_partys_name() -> None:
     pair = exchange_pair(PLAIN, keys=False)
-    for key_id, modulus in (("INSECURE-plain-passive", b"\x05"), ("INSECURE-plain-active", b"")):
+    for key_id, content in (("INSECURE-plain-passive", b"\x05"), ("INSECURE-plain-active", b"")):
         with pytest.raises(InvalidMessage, match="takes no Paillier key"):
-            pair.exchange.receive_public_key("passive", PublicKeyShown(key_id, modulus, b""))
+            pair.exchange.receive_public_key("passive", PublicKeyShown(key_id, content))
 
 
 @CIPHERS
@@ -96,12 +97,20 @@ def test_a_stranger_is_refused_everywhere(plan: TrainingPlan) -> None:
 # -- repetition and replacement ---------------------------------------------------------------------------------------
 
 
-def test_repeated_residuals_change_nothing_and_different_ones_are_refused() -> None:
+def test_repeated_residuals_change_nothing_and_different_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = exchange_pair(TINY)
     first, second = pair.peer_residuals(0), pair.peer_residuals(0)
     assert first != second, "two encryptions of the same values differ"
+    check, checked = pair.exchange._cipher.check_residuals, list[WireVector]()
+
+    def counting(step: int, peer: str, rows: int, vector: WireVector) -> None:
+        checked.append(vector)
+        check(step, peer, rows, vector)
+
+    monkeypatch.setattr(pair.exchange._cipher, "check_residuals", counting)
     pair.exchange.receive_residuals("passive", 0, first)
     pair.exchange.receive_residuals("passive", 0, first)
+    assert checked == [first]
     with pytest.raises(OutOfOrder, match="Different residuals of step 0"):
         pair.exchange.receive_residuals("passive", 0, second)
     sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())

@@ -14,6 +14,7 @@ from services.protocol1.vectors import DecryptedVector, WireVector
 from tests.harness.ciphers import CIPHERS, PLAIN, TINY, in_thread
 from tests.harness.exchanges import (
     exchange_pair,
+    modulus_of,
     random_problem,
     run_together,
     wired,
@@ -111,7 +112,7 @@ def test_a_residue_beyond_the_modulus_and_a_nonsensical_one_are_refused() -> Non
     pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
     sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
     width = TINY.key_bits // 8
-    n = int.from_bytes(pair.peer.public_key.modulus, "big")
+    n = modulus_of(pair.peer.public_key)
     with pytest.raises(InvalidMessage, match=r"not in \[0, n\)"):
         pair.exchange.gradient_share("passive", DecryptedVector(sums.count, width, n.to_bytes(width, "big")))
 
@@ -160,10 +161,10 @@ def test_a_vanished_peer_ends_the_session_and_weights_stay_as_they_were() -> Non
         active, passive = trainings["active"], trainings["passive"]
         for training in trainings.values():
             training.show_public_key()
-        before = active.weights.copy()
+        before = active.half.weights.copy()
         with pytest.raises(PeerVanished, match="passive's residuals of step 0"):
             active.run_epoch(0, lambda step, timer: None)
-        np.testing.assert_array_equal(active.weights, before)
+        np.testing.assert_array_equal(active.half.weights, before)
         with pytest.raises(OutOfOrder, match="active stopped in epoch 0"):
             active.run_epoch(0, lambda step, timer: None)
         with pytest.raises(OutOfOrder, match="active stopped in epoch 0"):
@@ -189,12 +190,12 @@ def test_the_epoch_that_was_kept_stays_the_one() -> None:
         run_together(trainings, 3)
         passive = trainings["passive"]
         passive.keep_epoch(1)
-        kept = passive.weights.copy()
+        kept = passive.half.weights.copy()
         passive.keep_epoch(1)
         for epoch in (0, 2):
             with pytest.raises(OutOfOrder, match="Training has ended with epoch 1"):
                 passive.keep_epoch(epoch)
-        np.testing.assert_array_equal(passive.weights, kept)
+        np.testing.assert_array_equal(passive.half.weights, kept)
 
 
 @pytest.mark.parametrize("rows", [[], [37], [0, 10**9]])

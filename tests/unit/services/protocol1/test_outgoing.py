@@ -102,6 +102,13 @@ def test_parts_are_the_vector_that_the_header_announces(
     np.testing.assert_allclose(share, 5 * 0.5, atol=1e-8)
 
 
+def test_a_part_holds_whole_rows_of_as_many_ciphertexts_or_a_few_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cipher, "_CIPHERTEXTS_PER_PART", 4)
+    agreement = replace(exchange_pair(replace(TINY, packing=False), rows=5).agreement, classes=3)
+    header, parts = make_cipher(agreement, "passive").encrypt(0, np.zeros((5, 3)))
+    assert [len(part) // header.width for part in parts] == [6, 6, 3]
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_training_in_many_parts_gives_the_same_weights(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, plan = random_problem(classes=classes), replace(SMALL_PLAN, key_bits=384, epochs=1)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vfl.cores import available, available_cores
+from vfl.cores import available_cores, cores
 
 QUOTAS = {
     "version 2": ("0::/a/b\n", {"a/b/cpu.max": "150000 100000"}, [1.5]),
@@ -38,15 +38,15 @@ def test_quotas_of_control_groups(tmp_path: Path, case: str, monkeypatch: pytest
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text + "\n")
     (tmp_path / "membership").write_text(membership)
-    monkeypatch.setattr(available, "_MOUNT", tmp_path / "mount")
-    monkeypatch.setattr(available, "_MEMBERSHIP", tmp_path / "membership")
+    monkeypatch.setattr(cores, "_MOUNT", tmp_path / "mount")
+    monkeypatch.setattr(cores, "_MEMBERSHIP", tmp_path / "membership")
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
-    assert list(available._quotas(available._MOUNT, available._MEMBERSHIP)) == expected
+    assert list(cores._quotas(cores._MOUNT, cores._MEMBERSHIP)) == expected
     assert available_cores() == (max(1, min(8, -int(-expected[0] // 1))) if expected else 8)
 
 
 def test_pinned_processes_count_what_they_are_pinned_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(available, "_MEMBERSHIP", tmp_path / "missing")
+    monkeypatch.setattr(cores, "_MEMBERSHIP", tmp_path / "missing")
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {3}, raising=False)
     assert available_cores() == 1
     monkeypatch.delattr("os.sched_getaffinity")

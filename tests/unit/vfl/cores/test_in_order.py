@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vfl.cores.in_order import in_order
+from vfl.cores.threads import in_order
 
 
 class Done:

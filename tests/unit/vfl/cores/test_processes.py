@@ -297,6 +297,18 @@ def test_workers_end_with_a_party_that_is_killed(script: Path) -> None:
     await_end(workers)
 
 
+def test_workers_have_loaded_what_the_work_needs_and_no_cryptography_else(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from vfl.cores import ProcessCores\n"
+        "cores = ProcessCores(1, preload=['this_is.nowhere', 'tabnanny'])\n"
+        "names = ['tabnanny', 'vfl.cores.worker', 'vfl.crypto', 'pyclbr']\n"
+        "print(*cores.map(eval, [f'{name!r} in __import__(\"sys\").modules' for name in names]))\n"
+    )
+    with run(script) as party:
+        assert party.communicate()[0].split() == ["True", "True", "False", "False"]
+
+
 def test_a_persons_script_runs_once_and_ends_quietly(script: Path) -> None:
     with run(script) as party:
         output, errors = party.communicate(timeout=60)

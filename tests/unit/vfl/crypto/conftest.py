@@ -42,6 +42,6 @@ def engine(request: pytest.FixtureRequest, kernel: Kernel, two_cores: dict[bool,
     """Every kernel on one core and on two. Whoever names no engine computes with this one, in chunks however small."""
     engine = Engine(kernel, OneCore() if request.param == 1 else two_cores[kernel.releases_gil])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vfl.crypto.chunks._FEWEST_PRODUCTS", 1)
+        patch.setattr("vfl.crypto.engine._FEWEST_PRODUCTS", 1)
         patch.setattr("vfl.crypto.vectors.default_engine", lambda: engine)
         yield engine

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, compress, extend, split
 from tests.harness.keys import KeyPair
+from tests.harness.layouts import choose_layout
 from vfl.arrays import FloatArray
 from vfl.crypto import (
     RESIDUAL,
@@ -24,7 +25,6 @@ from vfl.crypto import (
     PublicKey,
     StepProduct,
     answer_capacity,
-    choose_layout,
     decrypt_integers,
     encrypt_vector,
     honest_answer_bits,
@@ -56,7 +56,7 @@ class Session:
 
     def capacity(self, *, truncated: bool) -> AnswerCapacity:
         product = StepProduct(self.rows, UNIT.columns(self.features), self.columns, self.layout, RESIDUAL)
-        return answer_capacity(product, key_bits=self.key_bits, truncated=truncated)
+        return answer_capacity(product, capacity=self.key_bits - 1, truncated=truncated)
 
 
 def session(
@@ -159,7 +159,7 @@ def test_a_wider_format_for_noise_doesnt_make_residuals_fewer(truncated: bool) -
     """residual_integer_bits is what a session allows for; its shares are no longer for it."""
     counts = [
         answer_capacity(
-            StepProduct(64, UNIT.columns(15), 1, None, FixedPoint(32, integer_bits)), key_bits=2048, truncated=truncated
+            StepProduct(64, UNIT.columns(15), 1, None, FixedPoint(32, integer_bits)), capacity=2047, truncated=truncated
         )
         for integer_bits in (7, 10, 14)
     ]

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness.product_tasks import random_task
-from vfl.crypto import chunks
-from vfl.crypto.chunks import cut_evenly, item_chunks, product_chunks
+from vfl.crypto import engine
+from vfl.crypto.engine import cut_evenly, item_chunks, product_chunks
 from vfl.crypto.kernels import PortableKernel, ProductTask
 from vfl.crypto.kernels.counts import product_cost
 
@@ -15,7 +15,7 @@ from vfl.crypto.kernels.counts import product_cost
 @pytest.fixture(autouse=True, scope="module")
 def _chunks_however_small() -> object:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunks, "_FEWEST_PRODUCTS", 1)
+        patch.setattr(engine, "_FEWEST_PRODUCTS", 1)
         yield
 
 
@@ -85,7 +85,7 @@ def test_the_largest_chunk_is_little_more_than_its_share(name: str, task: Produc
 
 
 def test_small_products_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "_FEWEST_PRODUCTS", 256)
+    monkeypatch.setattr(engine, "_FEWEST_PRODUCTS", 256)
     small = dense(8, 3, 8, 3, 50)
     assert len(product_chunks(small, 4096, 8)) == 1
     assert len(product_chunks(dense(256, 12, 17, 6, 70), 1024, 8)) == 3

@@ -54,7 +54,7 @@ def test_workers_share_no_randomness(engine: Engine, small_keys: KeyPair) -> Non
 def test_only_products_are_tasks_that_can_leave_this_machine(
     small_keys: KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vfl.crypto.chunks._FEWEST_PRODUCTS", 1)
+    monkeypatch.setattr("vfl.crypto.engine._FEWEST_PRODUCTS", 1)
     own, further = Overheard(), Overheard()
     engine = Engine(PortableKernel(), own, further)
     X, g = np.random.default_rng(1).uniform(size=(9, 4)), np.linspace(-1, 1, 9)
@@ -75,7 +75,7 @@ def test_only_products_are_tasks_that_can_leave_this_machine(
 
 
 def test_small_work_stays_in_the_calling_process(small_keys: KeyPair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vfl.crypto.chunks._FEWEST_PRODUCTS", 256)
+    monkeypatch.setattr("vfl.crypto.engine._FEWEST_PRODUCTS", 256)
     cores = Overheard()
     engine = Engine(PortableKernel(), cores)
     c = encrypt_vector(small_keys[1], [0.25, 0.5], engine=engine)

@@ -8,8 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.layouts import choose_layout
 from vfl.arrays import IntArray
-from vfl.crypto import RESIDUAL, WRAP_BITS, FixedPoint, InvalidAnswer, PackingImpossible, PackingLayout, choose_layout
+from vfl.crypto import (
+    BINARY,
+    RESIDUAL,
+    WRAP_BITS,
+    ColumnFormats,
+    EntryFormat,
+    FixedPoint,
+    InvalidAnswer,
+    PackingImpossible,
+    PackingLayout,
+    layouts_for,
+)
+from vfl.crypto.packing import slot_bits
 
 UNIT = FixedPoint(16, 0, signed=False)
 
@@ -93,6 +106,94 @@ def test_answer_that_no_product_can_be_is_refused() -> None:
     for answer in (largest, -largest):
         with pytest.raises(InvalidAnswer, match="layout"):
             layout.unpack_product([answer], 2)
+
+
+@given(layouts())
+def test_a_slot_has_not_a_bit_more_than_the_largest_sum_and_its_sign(layout: PackingLayout) -> None:
+    largest = layout.batch_size * layout.residual.bound * layout.features.bound
+    assert 2 ** (layout.slot_bits - 2) <= largest < 2 ** (layout.slot_bits - 1)
+
+
+@given(layouts())
+def test_a_key_two_bits_longer_than_all_slots_holds_them_and_none_shorter(layout: PackingLayout) -> None:
+    bits = layout.slots * layout.slot_bits
+    assert layout.fits(bits + 2)
+    assert not layout.fits(bits + 1)
+
+
+@given(layouts(), st.sampled_from([0, WRAP_BITS]))
+def test_layouts_take_a_key_to_its_last_bit_and_none_that_is_a_bit_shorter(
+    layout: PackingLayout, reserved_bits: int
+) -> None:
+    """One column of one row, whose slots the key's length leaves exactly room for."""
+
+    def listed(key_bits: int) -> list[PackingLayout]:
+        return layouts_for(
+            [ColumnFormats(((EntryFormat(layout.features.bound), 1),))],
+            batch_size=1,
+            classes=layout.classes,
+            residual_format=layout.residual,
+            key_bits=key_bits,
+            reserved_bits=reserved_bits,
+        )
+
+    needed = layout.classes * slot_bits(1, layout.residual, layout.features) + 2 + reserved_bits
+    assert [one.slots for one in listed(needed)] == [layout.classes]
+    with pytest.raises(PackingImpossible):
+        listed(needed - 1)
+
+
+@given(layouts(), st.integers(1, 9))
+def test_answers_are_read_up_to_the_last_value_that_their_slots_hold(layout: PackingLayout, columns: int) -> None:
+    half, lifts = 1 << layout.slot_bits - 1, layout._lifts(columns)
+    lowest, highest = [-lift for _, lift in lifts], [(1 << bits) - 1 - lift for bits, lift in lifts]
+    assert layout.unpack_product(lowest, columns) == [-half] * (columns * layout.classes)
+    assert layout.unpack_product(highest, columns) == [half - 1] * (columns * layout.classes)
+    for beyond in ([lowest[0] - 1, *lowest[1:]], [*highest[:-1], highest[-1] + 1]):
+        with pytest.raises(InvalidAnswer):
+            layout.unpack_product(beyond, columns)
+
+
+@given(layouts(), st.data())
+def test_residuals_are_read_up_to_the_last_value_that_their_slots_hold(
+    layout: PackingLayout, data: st.DataObject
+) -> None:
+    rows = data.draw(st.integers(1, layout.rows_per_ciphertext))
+    half, lowest = 1 << layout.slot_bits - 1, -layout._lift(layout.slots)
+    highest = lowest + (1 << layout.slot_bits * layout.slots) - 1
+    assert layout.unpack_residual([lowest], rows) == [-half] * (rows * layout.classes)
+    assert layout.unpack_residual([highest], rows) == [half - 1] * (rows * layout.classes)
+    for beyond in (lowest - 1, highest + 1):
+        with pytest.raises(InvalidAnswer):
+            layout.unpack_residual([beyond], rows)
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+def test_narrow_columns_at_their_bounds_and_a_bit_beyond(classes: int) -> None:
+    """With a row to a ciphertext a narrow column has its own, narrower slot, which its largest sums fill."""
+    layout = PackingLayout(8, classes, 1, 3, RESIDUAL, UNIT.entries)
+    columns = ColumnFormats(((BINARY, 2), (UNIT.entries, 2)))
+    narrow, wide = slot_bits(8, RESIDUAL, BINARY), layout.slot_bits
+    # Two narrow columns and two wide ones in the room of three wide ones, where the narrow ones leave room for it.
+    assert [place.bits for place in layout.places(columns)] == [narrow, narrow, wide, wide]
+    matrix = np.array([[1, 1, UNIT.bound, UNIT.bound]] * 8)
+    for sign in (1, -1):
+        g = np.full((8, classes), sign * RESIDUAL.bound)
+        answers = [0] * layout.answers_for(columns)
+        for j, place in enumerate(layout.places(columns)):
+            for c in range(classes):
+                total = int((matrix[:, j].astype(object) * g[:, c].astype(object)).sum())
+                answers[place.answer] += total << c * layout.class_stride * wide + place.shift
+        expected = [8 * sign * RESIDUAL.bound * bound for bound in (1, 1, UNIT.bound, UNIT.bound)]
+        assert layout.unpack_product(answers, columns) == [value for value in expected for _ in range(classes)]
+    lifts = layout._lifts(columns)
+    layout.unpack_product([-lift for _, lift in lifts], columns)
+    for number, (bits, lift) in enumerate(lifts):
+        for beyond in (-lift - 1, (1 << bits) - lift):
+            answers = [-lift for _, lift in lifts]
+            answers[number] = beyond
+            with pytest.raises(InvalidAnswer):
+                layout.unpack_product(answers, columns)
 
 
 def chosen(

@@ -284,7 +284,7 @@ def test_who_calls_narrow_columns_wide_is_told_what_it_could_be_told_anyway() ->
     layout = PackingLayout(256, 1, 1, 20, RESIDUAL, FULL)
     described = ColumnWidths(full=40), ColumnWidths(binary=40)
     wide, narrow = (StepProduct(256, one.formats(FULL), 1, layout, RESIDUAL) for one in described)
-    rooms = [answer_capacity(one, key_bits=2048, truncated=True) for one in (wide, narrow)]
+    rooms = [answer_capacity(one, capacity=2047, truncated=True) for one in (wide, narrow)]
     assert [sum(room.answer_bits) for room in rooms] == [40 * 65, 40 * 49]
     assert [room.equations for room in rooms] == [2 * 39, 39 + 20]
     assert [room.spare_bits for room in rooms] == [0, 0]
@@ -321,9 +321,9 @@ def test_capacities_are_those_counted_answer_by_answer(
         ]
     assert list(honest_answer_bits(product)) == expected
     room = expected if truncated else [key_bits - 1] * len(expected)
-    capacity = answer_capacity(product, key_bits=key_bits, truncated=truncated)
+    capacity = answer_capacity(product, capacity=key_bits - 1, truncated=truncated)
     assert capacity.equations == sum(-(-bits // 10) for bits in room)  # 8 bits of fraction, and a share in (-2, 2)
-    assert capacity.equations == count_equations(product, key_bits=key_bits, truncated=truncated)
+    assert capacity.equations == count_equations(product, capacity=key_bits - 1, truncated=truncated)
     assert capacity.spare_bits == sum(room) - layout.classes * sum(own)
 
 

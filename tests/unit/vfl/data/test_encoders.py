@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis.extra import numpy as hnp
 
 from vfl.data import (
     ENCODER_KINDS,
-    Encoder,
     EncoderError,
     EncoderKind,
     fit_encoder,
@@ -83,37 +81,6 @@ def test_encoders_depend_on_values_not_on_the_order_of_rows(kind: EncoderKind, f
     backward = fit_encoder(kind, features[::-1]).transform(features)
     # Only the order of summation may differ.
     np.testing.assert_allclose(forward, backward, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ENCODER_KINDS)
-@given(features=matrices)
-def test_json_keeps_every_bit(kind: EncoderKind, features: Features) -> None:
-    encoder = fit_encoder(kind, features)
-    assert Encoder.from_json(encoder.to_json()) == encoder
-
-
-def good_json(**changes: object) -> str:
-    return json.dumps({"kind": "minmax", "columns": 1, "offset": [0.0], "scale": [1.0], **changes})
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{",
-        "[]",
-        "{}",
-        good_json(kind="other"),
-        good_json(columns=2),
-        good_json(columns=0),
-        good_json(offset=["x"]),
-        good_json(scale=None),
-        good_json(kind="none"),
-    ],
-)
-def test_from_json_refuses_other_text(text: str) -> None:
-    assert Encoder.from_json(good_json()).kind == "minmax"
-    with pytest.raises(EncoderError):
-        Encoder.from_json(text)
 
 
 @pytest.mark.parametrize("kind", ["minmax", "standardise"])

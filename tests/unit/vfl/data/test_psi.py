@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plumbline.bench.alignment.sides import align_in_processes
+from studies.speed.alignment.alignments import align_in_processes
 from vfl.crypto.curve25519 import BlindingKey, encode_to_curve
 from vfl.data import BlindedIds, PsiClient, PsiError, PsiServer, common_order, psi
 

@@ -16,7 +16,7 @@ from vfl.learning import (
     split_rows,
     train_centrally,
 )
-from vfl.learning.initialisation import INITIALISATIONS
+from vfl.learning.linear.initialisation import INITIALISATIONS
 
 
 @given(

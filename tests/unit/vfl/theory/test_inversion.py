@@ -1,4 +1,4 @@
-"""Jiang's tau: the paper's own numbers, and the count of what is independent, by hand and by rank."""
+"""Jiang's tau: the paper's own numbers, by hand and by rank."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,9 @@ import pytest
 from vfl.theory.inversion import auxiliary_threshold
 
 
-def test_linear_needs_as_many_records_as_features_either_way() -> None:
+def test_linear_needs_as_many_records_as_features() -> None:
     assert auxiliary_threshold(20, 2) == 20
     assert auxiliary_threshold(36, 6) == 36
-    assert auxiliary_threshold(36, 6, count="independent") == 36
 
 
 def test_linear_threshold_is_the_rank_of_the_equations() -> None:
@@ -19,7 +18,7 @@ def test_linear_threshold_is_the_rank_of_the_equations() -> None:
     # Unknowns: the d (k-1) entries of J W_pas; each record gives k - 1 equations.
     assert np.linalg.matrix_rank(np.kron(np.eye(k - 1), features)) == d * (k - 1)
     assert np.linalg.matrix_rank(np.kron(np.eye(k - 1), features[:-1])) < d * (k - 1)
-    assert auxiliary_threshold(d, k, count="independent") == d
+    assert auxiliary_threshold(d, k) == d
 
 
 def test_networks_as_in_jiang_5_3() -> None:
@@ -29,14 +28,7 @@ def test_networks_as_in_jiang_5_3() -> None:
     assert auxiliary_threshold(48, 11, (8, 8)) == 52
 
 
-def test_networks_independent_count() -> None:
-    # 422 - 9 hidden by the softmax, over the 5 independent scores.
-    assert auxiliary_threshold(36, 6, (8, 8), count="independent") == -(-(422 - 9) // 5)
-
-
 def test_out_of_range() -> None:
     for arguments in ((0, 2), (3, 1), (3, 2, (0,))):
         with pytest.raises(ValueError, match="Expected"):
             auxiliary_threshold(*arguments)
-    with pytest.raises(ValueError, match="choose one of"):
-        auxiliary_threshold(3, 2, count="both")  # type: ignore[arg-type]

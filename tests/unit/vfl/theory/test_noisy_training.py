@@ -13,7 +13,6 @@ from vfl.theory.noisy_training import (
     TAIL_CONSTANT,
     error_bound,
     expected_accuracy,
-    expected_squared_error,
     mean_noise_covariance,
     noise_covariance,
     product_variance,
@@ -27,15 +26,6 @@ def errors(batch: FloatArray, own: int, sigmas: tuple[float, float], count: int)
     rng, rows = np.random.default_rng(3), len(batch)
     of_active, of_passive = (sigma * rng.standard_normal((count, rows)) for sigma in sigmas)
     return np.hstack([of_passive @ batch[:, :own], of_active @ batch[:, own:]]) / (4 * rows)
-
-
-def test_expected_squared_error_is_the_mean_of_simulated_ones() -> None:
-    batch = np.random.default_rng(4).normal(size=(8, 5))
-    squared = (errors(batch, 2, (3.0, 1.0), 40_000) ** 2).sum(axis=1)
-    expected = expected_squared_error(batch[:, :2], batch[:, 2:], 3.0, 1.0)
-    assert squared.mean() == pytest.approx(expected, abs=5 * squared.std() / 200)
-    unit = batch / np.linalg.norm(batch, axis=1, keepdims=True)
-    assert expected_squared_error(unit[:, :2], unit[:, 2:], 3.0, 1.0) <= 9 / (16 * 8)
 
 
 @given(k=st.floats(1, 1e6))

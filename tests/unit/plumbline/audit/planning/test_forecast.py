@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.audit.planning.calibration import Calibration, CipherSeconds, calibrate, products_of
-from plumbline.audit.planning.forecast import Workload, alignment_seconds, forecast, step_seconds, training_seconds
+from plumbline.audit.planning.forecast import (
+    Calibration,
+    CipherSeconds,
+    Workload,
+    alignment_seconds,
+    calibrate,
+    forecast,
+    products_of,
+    step_seconds,
+    training_seconds,
+)
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.protocol1.formats import CipherFormats
 
@@ -112,7 +121,7 @@ def test_encryption_is_what_makes_the_difference() -> None:
 
 
 def test_what_is_not_done_takes_no_time() -> None:
-    installed = forecast(work(terms(installed_model=True), attacks={}), REFERENCE, "plain")
+    installed = forecast(work(terms(learner="installed"), attacks={}), REFERENCE, "plain")
     assert [stage.name for stage in installed.stages] == ["starting", "aligning", "judging"]
 
 

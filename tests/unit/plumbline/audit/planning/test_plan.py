@@ -1,18 +1,257 @@
 """What an audit decides before it does anything, with calibrations that are given."""
 
 import io
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
-from plumbline.audit.joined_tables import JoinedTables
+import attacks
+from attacks import Scenario
+from attacks.registry import REGISTRY
 from plumbline.audit.planning import plan as module
-from plumbline.audit.planning.calibration import Calibration, CipherSeconds
-from plumbline.audit.planning.plan import AuditPlan, candidates, plan_audit, plan_facts
-from plumbline.audit.planning.plan_words import print_plan
+from plumbline.audit.planning.forecast import Calibration, CipherSeconds
+from plumbline.audit.planning.plan import (
+    PATIENCE_SECONDS,
+    AuditPlan,
+    applicable,
+    asked_cipher,
+    attack_seconds,
+    candidates,
+    chosen_cipher,
+    few_enough,
+    installed,
+    not_measured,
+    plan_audit,
+    plan_facts,
+)
 from plumbline.audit.request import AuditRequest
+from plumbline.audit.run import print_plan
+from plumbline.audit.tables import JoinedTables
+from plumbline.recipe import Recipe, shares_of
+from vfl.arrays import FloatArray
+
+SCENARIO = Scenario(passive_features=9)
+
+
+def reasons(scenario: Scenario) -> dict[str, str]:
+    return {one.attack: one.reason for one in applicable(scenario)[1]}
+
+
+def test_every_attack_is_mounted_or_left_out_with_a_reason() -> None:
+    chosen, left_out = applicable(SCENARIO)
+    # The auditor's own: no service sees more than one session.
+    assert sorted((*chosen, *(one.attack for one in left_out), "many_sessions")) == list(attacks.names())
+    assert {"half_star", "gia", "posterior", "label_recovery", "auxiliary_ciphertext"} <= set(chosen)
+    assert reasons(SCENARIO) == {
+        "imputation": "needs complete records: --auxiliary N",
+        "shadow": "needs complete records: --auxiliary N",
+        "one_feature": "is for a lone passive feature",
+        "randomiser_channel": "is closed: answers carry fresh randomness",
+    }
+
+
+@pytest.mark.parametrize(
+    ("scenario", "mounted", "left_out"),
+    [
+        (replace(SCENARIO, has_records=True), {"imputation", "shadow"}, set()),
+        (replace(SCENARIO, passive_features=1), {"one_feature"}, set()),
+        (
+            replace(SCENARIO, is_white_box=False),
+            {"half", "label_recovery"},
+            {"half_star", "gia", "posterior", "agnostic"},
+        ),
+        (
+            replace(SCENARIO, model="network", is_trained=False),
+            {"gia", "grn"},
+            {"ls", "label_recovery", "feature_order"},
+        ),
+        (replace(SCENARIO, is_encrypted=False), {"half_star", "label_recovery"}, {"auxiliary_ciphertext"}),
+        (
+            replace(SCENARIO, packing=False, rerandomise=False),
+            {"randomiser_channel"},
+            {"auxiliary_ciphertext"},
+        ),
+    ],
+)
+def test_what_can_apply_follows_from_the_audit(scenario: Scenario, mounted: set[str], left_out: set[str]) -> None:
+    chosen = set(applicable(scenario)[0])
+    assert mounted <= chosen
+    assert not left_out & chosen
+    assert left_out <= set(reasons(scenario))
+
+
+@given(
+    st.builds(
+        Scenario,
+        passive_features=st.integers(1, 60),
+        is_white_box=st.booleans(),
+        has_records=st.booleans(),
+        model=st.sampled_from(["linear", "network", "least_squares"]),
+        learner=st.sampled_from(["linear", "least_squares"]),
+        is_trained=st.booleans(),
+        is_encrypted=st.booleans(),
+        packing=st.booleans(),
+        rerandomise=st.booleans(),
+    )
+)
+def test_a_party_never_gets_two_attacks_that_send_messages_of_their_own(scenario: Scenario) -> None:
+    # The service that mounts them would refuse to start.
+    replacing = [name for name in applicable(scenario)[0] if attacks.spec_of(name).conduct == "replaces_messages"]
+    assert len(replacing) <= 1
+    assert not replacing or scenario.is_encrypted
+
+
+def test_what_only_ciphertexts_tell_is_never_safe_in_the_clear() -> None:
+    clear = replace(SCENARIO, is_encrypted=False)
+    (sentence,) = not_measured(clear, applicable(clear)[1])
+    assert "auxiliary_ciphertext, randomiser_channel" in sentence
+    assert "not measured" in sentence
+    assert "--cipher paillier" in sentence
+    assert not_measured(SCENARIO, applicable(SCENARIO)[1]) == ()
+
+
+def test_without_torch_its_attacks_are_left_out_and_not_called_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = attacks.spec_of
+
+    def spec_of(name: str) -> attacks.AttackSpec:
+        if name == "grn":
+            raise ModuleNotFoundError("No module named 'torch'")
+        return original(name)
+
+    monkeypatch.setattr(attacks, "spec_of", spec_of)
+    left_out = {one.attack: one for one in applicable(SCENARIO)[1]}
+    assert "plumbline[lab]" in left_out["grn"].reason
+    assert not left_out["grn"].is_safe
+
+
+@given(tests=st.integers(0, 100_000), features=st.integers(1, 2_000))
+def test_wide_records_are_attacked_in_smaller_numbers(tests: int, features: int) -> None:
+    chosen = few_enough(tests, features) or tests
+    assert chosen <= min(tests, 2_000)
+    assert chosen == tests or chosen >= 500
+    assert (few_enough(tests, features + 1) or tests) <= chosen
+
+
+def test_no_attack_on_a_table_like_bank_or_adult_is_thought_to_take_minutes() -> None:
+    for features in (9, 50, 100):
+        records = few_enough(8_000, features)
+        for label in ("gia", "grn", "posterior(prior=mean)", "half_star"):
+            assert attack_seconds(label, attacks.Extent(records, features, steps=4_000)) < 20
+
+
+@dataclass(frozen=True)
+class Demanding:
+    """A third party's attack that has an option without a default."""
+
+    limit: int
+    name: ClassVar[str] = "demanding"
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", "agnostic", (), "a test")
+
+    def reconstruct(self, view: attacks.PredictionView) -> FloatArray:
+        return np.zeros((view.n, view.d))
+
+
+def test_an_attack_that_lacks_an_option_is_left_out_until_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cast(dict[str, str], REGISTRY.built_in), "demanding", f"{__name__}:Demanding")
+    assert "attack_options" in reasons(SCENARIO)["demanding"]
+    assert "demanding" not in installed()
+    assert "demanding" in applicable(replace(SCENARIO, options=frozenset({"demanding"})))[0]
+    assert "demanding" in installed({"demanding"})
+
+
+@dataclass(frozen=True)
+class Particular:
+    """A third party's attack that says itself where it applies, and how long it takes."""
+
+    knows: str = "nothing"
+    name: ClassVar[str] = "particular"
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec(
+        "active",
+        "prediction",
+        "black_box",
+        ("scores",),
+        "a test",
+        seconds=lambda extent: 3.0 * extent.records + extent.features + extent.steps,
+        obstacle=lambda scenario: "is for few features" if scenario.passive_features > 9 else "",
+        at_level={"nothing": {"knows": "nothing"}, "records": {"knows": "all"}},
+    )
+
+    def reconstruct(self, view: attacks.PredictionView) -> FloatArray:
+        return np.zeros((view.n, view.d))
+
+
+@pytest.fixture
+def brought(monkeypatch: pytest.MonkeyPatch) -> Callable[[type], None]:
+    """Installs a third party's attack."""
+    built_in = cast(dict[str, str], REGISTRY.built_in)
+    return lambda attack: monkeypatch.setitem(built_in, cast(Any, attack).name, f"{__name__}:{attack.__name__}")
+
+
+def test_a_third_partys_attack_says_where_it_applies_and_how_long_it_takes(brought: Callable[[type], None]) -> None:
+    brought(Particular)
+    assert "particular" in applicable(SCENARIO)[0]
+    assert reasons(replace(SCENARIO, passive_features=10))["particular"] == "is for few features"
+    assert attack_seconds("particular(knows=all)", attacks.Extent(7, 5, 2)) == 28.0
+
+
+@pytest.mark.parametrize("answer", [lambda _: float("nan"), lambda _: -1.0, lambda extent: extent.no_such_thing])
+def test_a_forecast_that_makes_no_sense_counts_as_none(
+    answer: Callable[[attacks.Extent], float], brought: Callable[[type], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought(Particular)
+    monkeypatch.setattr(Particular, "spec", replace(Particular.spec, seconds=answer))
+    assert attack_seconds("particular", attacks.Extent(7, 5, 2)) == attack_seconds("half", attacks.Extent(7, 5, 2))
+
+
+def test_an_attack_that_fails_to_say_whether_it_applies_is_left_out_and_not_called_safe(
+    brought: Callable[[type], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought(Particular)
+    monkeypatch.setattr(
+        Particular, "spec", replace(Particular.spec, obstacle=lambda scenario: cast(Any, scenario).no_such_thing)
+    )
+    (left_out,) = (one for one in applicable(SCENARIO)[1] if one.attack == "particular")
+    assert "no_such_thing" in left_out.reason
+    assert not left_out.is_safe
+
+
+@pytest.mark.parametrize(("is_particular", "first"), [(False, "auxiliary_ciphertext"), (True, "replacing")])
+def test_of_two_attacks_that_replace_messages_the_more_particular_one_is_mounted(
+    is_particular: bool, first: str, brought: Callable[[type], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought(Replacing)
+    if is_particular:
+        monkeypatch.setattr(Replacing, "spec", replace(Replacing.spec, obstacle=lambda _: ""))
+    (second,) = {"auxiliary_ciphertext", "replacing"} - {first}
+    assert first in applicable(SCENARIO)[0]
+    assert reasons(SCENARIO)[second] == f"takes the same messages as {first}: name it alone"
+
+
+class Replacing:
+    """A third party's attack that sends messages of its own."""
+
+    name: ClassVar[str] = "replacing"
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec(
+        "either", "training", "agnostic", (), "a test", conduct="replaces_messages"
+    )
+
+    def messages(self, terms: object, honest: object) -> None:
+        """Never called here."""
+
+
+def test_a_third_partys_attack_is_mounted_at_each_level_that_it_can_be_played_at(
+    brought: Callable[[type], None],
+) -> None:
+    brought(Particular)
+    recipe = Recipe(shares_of("wine", 2), ("particular",), levels=attacks.LEVELS)
+    assert recipe.checked().parties["active"].attack_options == {"particular": [{"knows": "nothing"}, {"knows": "all"}]}
+
 
 FAST = Calibration(55e-6, 40e-6, cores=2, cipher=CipherSeconds(0.1, 1e-4, 1e-6, 1e-3))
 SLOW = replace(FAST, cipher=CipherSeconds(0.1, 0.05, 0.05, 1.0))
@@ -21,8 +260,8 @@ SLOW = replace(FAST, cipher=CipherSeconds(0.1, 0.05, 0.05, 1.0))
 def planned(monkeypatch: pytest.MonkeyPatch, calibration: Calibration, **asked: Any) -> AuditPlan:
     """The plan of an audit of wine on a machine of this speed."""
     monkeypatch.setattr(module, "calibrate", lambda *_, **__: calibration)
-    request = AuditRequest(data="wine", **{"attacks": ("all",), **asked})
-    recipe = candidates(request).recipe().checked()
+    request = AuditRequest.of(data="wine", **{"attacks": ("all",), **asked})
+    recipe = candidates(request).recipe(request.tables.party_settings).checked()
     return plan_audit(request, recipe, JoinedTables(recipe.parties))
 
 
@@ -80,17 +319,26 @@ def test_a_cipher_of_the_environment_counts_as_given(monkeypatch: pytest.MonkeyP
 
 def test_a_named_attack_on_ciphertexts_is_not_called_safe_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned(monkeypatch, SLOW, attacks=("half_star", "auxiliary_ciphertext"))
-    assert plan.request.attacks == ("half_star", "auxiliary_ciphertext")
+    assert plan.request.adversary.attacks == ("half_star", "auxiliary_ciphertext")
     (sentence,) = plan.not_measured
     assert "(auxiliary_ciphertext)" in sentence
     assert planned(monkeypatch, FAST, attacks=("half_star", "auxiliary_ciphertext")).not_measured == ()
+
+
+@pytest.mark.parametrize(("attack", "twice"), [("auxiliary_ciphertext", True), ("label_recovery", False)])
+def test_trials_are_encrypted_too_where_an_attack_replaces_messages(
+    monkeypatch: pytest.MonkeyPatch, attack: str, twice: bool
+) -> None:
+    words = shown(planned(monkeypatch, FAST, attacks=(attack,), try_defences=True))
+    assert "defences are tried afterwards" in words
+    assert ("they train under Paillier as well" in words) == twice
 
 
 def test_a_plan_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     # A folder's request has every choice made: on a slower machine it asks for the same.
     first = planned(monkeypatch, FAST)
     monkeypatch.setattr(module, "calibrate", lambda *_, **__: SLOW)
-    recipe = candidates(first.request).recipe().checked()
+    recipe = candidates(first.request).recipe(first.recipe.tables).checked()
     again = plan_audit(first.request, recipe, JoinedTables(recipe.parties))
     assert again.request == first.request
     assert again.recipe.parties == first.recipe.parties
@@ -99,7 +347,7 @@ def test_a_plan_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_named_attacks_are_on_all_test_records_and_all_of_them_on_as_many_as_no_attack_takes_minutes_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "attacked_records", lambda tests, features: 10)
+    monkeypatch.setattr(module, "few_enough", lambda tests, features: 10)
     tests = planned(monkeypatch, FAST).test_records
     assert planned(monkeypatch, FAST).recipe.parties["active"].attacked_records == 10
     assert f"They reconstruct 10 of the {tests} test records" in shown(planned(monkeypatch, FAST))
@@ -123,5 +371,44 @@ def test_every_mounted_attack_has_its_time_by_its_label(monkeypatch: pytest.Monk
 def test_an_installed_model_is_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned(monkeypatch, FAST, hidden=(4,))
     assert [stage.name for stage in plan.forecast.stages] == ["starting", "aligning", "attacking", "judging"]
-    assert "label_recovery" not in plan.request.attacks
+    assert "label_recovery" not in plan.request.adversary.attacks
     assert plan.not_measured == ()
+
+
+@given(encrypted=st.floats(0, 1e6), plain=st.floats(0, 1e3))
+def test_paillier_is_chosen_below_three_minutes_and_only_there(encrypted: float, plain: float) -> None:
+    choice = chosen_cipher(encrypted, plain)
+    assert (choice.cipher == "paillier") == (encrypted < PATIENCE_SECONDS)
+    assert choice.why.startswith("INSECURE") == (choice.cipher == "plain")
+    assert not choice.is_asked
+
+
+def test_in_the_clear_it_says_why_what_stays_the_same_and_what_encryption_would_take() -> None:
+    why = chosen_cipher(2_400.0, 24.2).why
+    assert why == (
+        "INSECURE: it trains in the clear, over the same services and messages, in about 25 s. Scores and gradients "
+        "are those of encrypted training to 1e-6. --cipher paillier would train for about 40 min."
+    )
+    assert chosen_cipher(25.0, 3.0).why == "training takes about 25 s under it."
+
+
+@pytest.mark.parametrize(
+    ("cipher", "given_settings", "expected"),
+    [
+        ("plain", {"cipher", "epochs"}, "plain"),
+        ("paillier", {"cipher"}, "paillier"),
+        ("paillier", {"key_bits", "allow_insecure_keys"}, "paillier"),
+        ("paillier", {"packing"}, "paillier"),
+        ("paillier", {"rerandomise", "epochs"}, "paillier"),
+        ("paillier", {"epochs"}, None),
+        ("paillier", set(), None),
+    ],
+)
+def test_what_was_given_counts_and_what_is_of_ciphertexts_asks_for_them(
+    cipher: str, given_settings: set[str], expected: str | None
+) -> None:
+    choice = asked_cipher(cipher, given_settings)
+    assert (choice.cipher if choice else None) == expected
+    if choice is not None:
+        assert choice.is_asked
+        assert ("INSECURE" in choice.why) == (expected == "plain")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plumbline.audit.report.ledger import LedgerRow, ledger
+from plumbline.audit.report.page import LedgerRow, ledger
 from plumbline.judge.summary import read_summary
 from services.common.agreement import Agreement, TrainingPlan
 from services.party.guard import channels_of
@@ -55,7 +55,7 @@ def test_cut_answers_about_a_large_batch_tell_nothing_within_few_steps(folder: P
     assert not row.possible
     assert row.since.startswith("Not within this session: 1 steps, where ")
     # The same from zero weights: the first answers are about labels alone.
-    zero = replace(agreement, plan=replace(agreement.plan, initialisation="zero"))
+    zero = replace(agreement, plan=agreement.plan.changed(initialisation="zero"))
     assert training_row(rows_of(folder, zero), "passive").since.startswith("From the first step: with zero weights")
 
 
@@ -66,7 +66,7 @@ def test_a_session_in_the_clear_is_counted_as_under_paillier(folder: Path) -> No
 
 
 def test_an_installed_model_was_not_trained(folder: Path) -> None:
-    agreement = agreed(TrainingPlan(batch_size=64, installed_model=True))
+    agreement = agreed(TrainingPlan(batch_size=64).changed(learner="installed"))
     assert [one.party for one in rows_of(folder, agreement)] == ["active", "coordinator"]
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from plumbline.audit.report.overview import labels_by_epoch, ranked_levels, share_words
+from plumbline.audit.report.page import labels_by_epoch, ranked_levels, share_words
 from plumbline.judge.answer import Answer, ColumnAnswer
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings

@@ -14,7 +14,7 @@ from plumbline.audit.report.party_report import PartyView, read_party, write_par
 from plumbline.cli import app
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
-from services.common.run_records import Estimates, PartyRecord, PartyWeights, PredictionAttackOutcome
+from services.common.run_records import Estimates, PartyRecord, PredictionAttackOutcome
 from tests.harness.parties import house, party_data, small_settings
 
 PARTIES = ("active", "passive")
@@ -65,11 +65,9 @@ class Tags(HTMLParser):
 
 def test_the_active_party_reads_what_its_model_is_worth(own: dict[str, Path], tmp_path: Path) -> None:
     view = read_party(RunFolder(own["active"]))
-    record = view.record
+    tested = RunFolder(own["active"]).delivered_scores(view.agreement)
     assert view.quality is not None
-    assert record.test_scores is not None
-    assert record.test_labels is not None
-    right = np.array(record.test_scores).argmax(axis=1) == np.array(record.test_labels)
+    right = tested.scores.argmax(axis=1) == tested.labels
     assert view.quality.accuracy == pytest.approx(right.mean())
     assert view.sentence.startswith(f"active trained with passive on {view.agreement.training_rows} records, and")
     page = page_of(view, tmp_path)
@@ -103,7 +101,7 @@ def test_a_black_box_tells_no_equation(own: dict[str, Path], tmp_path: Path) -> 
 
 def test_as_many_equations_as_features_are_all_of_the_table(own: dict[str, Path], tmp_path: Path) -> None:
     folder = copied(own["passive"], tmp_path)
-    folder.write_weights("passive", PartyWeights(np.array([[1.0, 0, 0], [0, 2, 0]]), np.array(["a", "b"])))
+    folder.write_part("passive", {"weights": np.array([[1.0, 0, 0], [0, 2, 0]])}, np.array(["a", "b"]))
     view = read_party(folder)
     assert view.known_directions == 2
     assert [one.share for one in view.told] == pytest.approx([1, 1])

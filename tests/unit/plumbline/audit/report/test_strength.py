@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from plumbline.audit.report.evidence import ColumnEvidence
-from plumbline.audit.report.strength import by_strength
+from plumbline.audit.report.cards import ColumnEvidence
+from plumbline.audit.report.page import by_strength
 from plumbline.judge.answer import ColumnAnswer
 from tests.harness.findings import attack, column, levels
 

@@ -8,16 +8,15 @@ import pytest
 
 from plumbline.audit.configuration import write_configuration
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.runs.past_runs import find_run, past_runs, what_was_asked
-from plumbline.audit.runs.run_comparison import Difference, compare_runs
-from plumbline.audit.runs.run_status import run_at_work
+from plumbline.audit.runs.folder import run_at_work
+from plumbline.audit.runs.past_runs import Difference, compare_runs, find_run, past_runs, what_was_asked
 
 OLDER, NEWER = "20260101-120000-wine", "20260202-120000-second"
 
 
 def make_run(folder: Path, results: dict[str, Any] | None = None, **asked: Any) -> Path:
     folder.mkdir(parents=True)
-    write_configuration(folder, AuditRequest(**{"data": "wine", **asked}), asked.get("settings", {}))
+    write_configuration(folder, AuditRequest.of(**{"data": "wine", **asked}), asked.get("settings", {}))
     if results is not None:
         (folder / "results.json").write_text(json.dumps(results))
     return folder

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from plumbline.audit.watching import observer
-from plumbline.audit.watching.observer import ObservationFailed, joined, report, watched
-from plumbline.audit.watching.watch_pages import RunEntry, WatchPages
+from plumbline.audit.watching.observer import ObservationFailed, RunEntry, WatchPages, joined, report, watched
 from plumbline.federation import FederationFailed
 from plumbline.federation_status import FederationStatus, JobStatus
 from services.common.agreement import TrainingPlan

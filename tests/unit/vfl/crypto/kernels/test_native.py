@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vfl.crypto.errors import InvalidCiphertext
+from vfl.crypto.kernels import InvalidCiphertext
 from vfl.crypto.kernels.kernel import ProductTask
 from vfl.crypto.kernels.native import NativeKernel
 

@@ -1,1 +1,0 @@
-"""Speed and cost, each measured in one run: `python -m benchmarks.NAME`."""

@@ -1,0 +1,301 @@
+"""Further sessions about the records of an audited one, SIMULATED: they are trained in one place.
+
+An active party that wants many answers about the same records opens sessions that are over soon: one epoch of small
+batches, over few records. It chooses its own start weights, and large ones move the passive party's in a new direction
+each time. That party keeps its start weights for the same active party.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+import attacks
+from attacks import AuxiliaryRows, PassiveMoments, PredictionView
+from defences import NoiseSource, ScoreDefence
+from plumbline.audit.planning.plan import AuditPlan, labels_of
+from plumbline.audit.runs.folder import AuditFolder
+from plumbline.audit.tables import JoinedTables
+from plumbline.job_progress import RunProgress
+from services.adversary.knowledge import Knowledge
+from services.adversary.predictions import AttackedBatch, Mounted, spread
+from services.adversary.prior_knowledge import read_moments
+from services.common.agreement import Agreement
+from services.common.applied_defences import load_defences
+from services.common.identity import Role
+from services.common.run_folder import RunFolder
+from services.common.run_records import Estimates
+from services.common.session_limit import SessionLimit
+from services.common.settings import Settings
+from services.coordinator.protection import Protection, total_gram
+from services.party.party_defences import PartyDefences
+from services.party.party_model import PartyModel
+from vfl.arrays import FloatArray, IntArray
+from vfl.data.faults import counted
+from vfl.learning import (
+    BatchSchedule,
+    GradientDescent,
+    LinearPart,
+    OwnData,
+    Part,
+    ResidualScheme,
+    VerticalData,
+    confidence_scores,
+    train_centrally,
+)
+
+# More records would change the weights no further than these do.
+MOST_RECORDS, _BATCH_SIZE = 2_000, 32
+# Of the active party's start weights, beside those that a plan's initialisation draws.
+_LARGE = 10.0
+
+
+class ClearSessions:
+    """Trains sessions of the same parties, tables and defences as an audited one, and shows what it tells of records.
+
+    Attributes:
+        agreement: the audited session's terms.
+        training_rows: those of its training rows that further sessions are trained on, spread evenly over them.
+    """
+
+    def __init__(self, tables: JoinedTables, settings: Mapping[str, Settings], agreement: Agreement) -> None:
+        """Take the parties' tables and settings; ``settings``: of every process, by its party's name."""
+        self.agreement = agreement
+        train = tables.split.train
+        self.training_rows: IntArray = train[spread(len(train), MOST_RECORDS)]
+        self._tables, self._settings = tables, settings
+        self._scheme = ResidualScheme(agreement.classes)
+        self._passive = tuple(party.name for party in agreement.parties[1:])
+        self._defences = {
+            name: PartyDefences(load_defences(settings[name], Role.PASSIVE), _secrets_of(settings[name]))
+            for name in self._passive
+        }
+        coordinator = settings[Role.COORDINATOR]
+        chosen = cast("tuple[ScoreDefence, ...]", load_defences(coordinator, Role.COORDINATOR))
+        self._protection = Protection(chosen, _secrets_of(coordinator))
+        own = tables.aligned[Role.ACTIVE].features
+        # The active party's last column is its bias.
+        self._features = {str(Role.ACTIVE): np.column_stack([own, np.ones(len(own))])}
+        self._features |= {name: self._trained_on(name) for name in self._passive}
+        self._starts = {
+            name: self._drawn(name, np.random.default_rng(settings[name].private_seed)) for name in self._passive
+        }
+
+    def models(self, weights: Mapping[str, FloatArray]) -> dict[str, PartyModel]:
+        """Give every party its (d, columns) weights of a session; a passive party without any had no part in it."""
+        columns = self._scheme.columns
+        return {
+            name: self._model(name, weights.get(name, np.zeros((features.shape[1], columns))))
+            for name, features in self._features.items()
+        }
+
+    def trained(self, passive: Sequence[str], generator: np.random.Generator) -> dict[str, PartyModel]:
+        """Train a further session with some of the passive parties; ``generator`` draws the active party's start."""
+        names, rows = [str(Role.ACTIVE), *passive], self.training_rows
+        features = [self._features[name][rows] for name in names]
+        starts = [_LARGE * self._drawn(Role.ACTIVE, generator), *(self._starts[name] for name in passive)]
+        descent = GradientDescent(
+            BatchSchedule(np.arange(len(rows)), min(_BATCH_SIZE, len(rows)), self.agreement.plan.seed),
+            epochs=1,
+            learning_rate=_step_size(np.hstack(features), self._scheme),
+        )
+        data = VerticalData(features, self._tables.labels[rows], self.agreement.classes)
+        return self.models(dict(zip(names, train_centrally(data, starts, descent), strict=True)))
+
+    def scores(self, models: Mapping[str, PartyModel], rows: IntArray) -> FloatArray:
+        """The coordinator's answer for some rows, under its defences: (n, classes)."""
+        asked = rows.tolist()
+        logits = sum(model.partial_scores(asked) for model in models.values())
+        grams = [models[name].parameter_gram() for name in self._passive]
+        return self._protection.protected(confidence_scores(cast(FloatArray, logits)), total_gram(grams))
+
+    def seen(
+        self,
+        models: Mapping[str, PartyModel],
+        rows: IntArray,
+        known: IntArray | None,
+        *,
+        scores: FloatArray | None = None,
+        moments: PassiveMoments | None = None,
+    ) -> PredictionView:
+        """What the active party sees of a session.
+
+        Args:
+            models: the parties' parts of it.
+            rows: that are predicted.
+            known: rows that it holds in full; None for none.
+            scores: (n, classes), as they were delivered; None has them answered here.
+            moments: what it knows beforehand of the passive columns.
+        """
+        discloses = all(self._settings[name].disclose for name in self._passive)
+        knowledge = Knowledge(
+            models[Role.ACTIVE],
+            tuple(self._disclosed(models[name]) for name in self._passive) if discloses else None,
+            self._auxiliary(models, known) if known is not None else None,
+            moments=moments,
+        )
+        return knowledge.view(rows, self.scores(models, rows) if scores is None else scores)
+
+    def _trained_on(self, name: str) -> FloatArray:
+        """A passive party's features as its defences leave them."""
+        defences, aligned = self._defences[name], self._tables.aligned[name]
+        if not defences.changes_features:
+            return aligned.features
+        data = self._tables.data[name].protected_by(defences)
+        return data.aligned(aligned.rows, self.agreement.plan).features
+
+    def _drawn(self, name: str, generator: np.random.Generator) -> FloatArray:
+        plan, agreement = self.agreement.plan, self.agreement
+        # From zeros the active party would get the same model again and again.
+        learner = (plan.changed(initialisation="xavier") if name == Role.ACTIVE else plan).family
+        features = self._features[name].shape[1]
+        return learner.begin(OwnData(features, None, agreement.classes, agreement.total_features, generator)).weights
+
+    def _model(self, name: str, weights: FloatArray) -> PartyModel:
+        labels = self._tables.labels if name == Role.ACTIVE else None
+        return PartyModel(self.agreement, name, self._features[name], LinearPart(weights), 1, b"", labels)
+
+    def _disclosed(self, model: PartyModel) -> Part:
+        has_part = any(array.any() for array in model.part.arrays().values())
+        return model.disclosed_by(self._defences[model.name]) if has_part else model.part
+
+    def _auxiliary(self, models: Mapping[str, PartyModel], known: IntArray) -> AuxiliaryRows:
+        tables = self._tables
+        return AuxiliaryRows(
+            features_active=tables.features(Role.ACTIVE, known),
+            features_passive=np.hstack([tables.features(name, known) for name in self._passive]),
+            scores=self.scores(models, known),
+            labels=tables.labels[known],
+        )
+
+
+def _step_size(features: FloatArray, scheme: ResidualScheme) -> float:
+    """A large step size with which gradient descent can't diverge on these (n, d) records."""
+    return 1 / (scheme.gradient_scale(1) * max(float((features**2).sum(axis=1).max()), 1.0))
+
+
+def _secrets_of(settings: Settings) -> NoiseSource:
+    """The secrets that this process draws in every session: an audit's repeat."""
+    return NoiseSource(settings.private_seed)
+
+
+def without_training(view: PredictionView) -> PredictionView:
+    """The view without what is the same in every session: many of them are held at once."""
+    return replace(view, labels=None, features_train=None, moments=None)
+
+
+# Of more columns an attack on many sessions may take minutes.
+_MOST_SAMPLED = 64
+
+
+def attack_at_the_limit(plan: AuditPlan, tables: JoinedTables, run: AuditFolder, progress: RunProgress) -> None:
+    """Add to what a federation's attacks on predictions found what the same adversary finds after further sessions.
+
+    Nothing is added where no attack on predictions ran, or further sessions tell no more; the run's folder says which.
+
+    Args:
+        plan: of the audit.
+        tables: of all parties.
+        run: the folder of a run whose federation is over.
+        progress: told which session is made.
+
+    Raises:
+        RunFolderError: where something of the run is missing or broken.
+    """
+    folder, limit = run.parties, plan.limit
+    outcomes = folder.prediction_outcomes()
+    agreement = folder.record(Role.ACTIVE).agreement
+    if limit is None or agreement is None or not any(one.batch == 0 for one in outcomes):
+        return
+    if mounted := labels_of(plan.request.adversary.attacks, plan.request.adversary.levels, limit):
+        sessions = ClearSessions(tables, plan.recipe.parties, agreement)
+        limit = replace(limit, records=len(sessions.training_rows))
+        with _logged(run.logs / "auditor.log"):
+            batch = _attacked(_seen_of_all(sessions, run, limit, progress), mounted, limit)
+        found = folder.estimates(0)
+        folder.write_estimates(0, Estimates(found.rows, found.by_attack | batch.arrays, found.auxiliary_rows))
+        folder.write_prediction_outcomes([*outcomes, *batch.outcomes])
+    folder.write_session_limit(limit)
+
+
+def _without_values(view: attacks.PredictionView) -> attacks.PredictionView:
+    """The view without what it tells of single values of columns, which takes minutes to weigh where there are many."""
+    known = view.moments
+    return view if known is None else replace(view, moments=replace(known, supports=(), frequencies=(), groups=()))
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """Write what services would log of an attack that fails to a file, and not on the console."""
+    handler, log = logging.FileHandler(path, delay=True), logging.getLogger("services")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        handler.close()
+
+
+def _seen_of_all(
+    sessions: ClearSessions, run: AuditFolder, limit: SessionLimit, progress: RunProgress
+) -> attacks.PredictionView:
+    """What the active party sees of the audited session, the last one, behind all others."""
+    folder, estimates = run.parties, run.parties.estimates(0)
+    rows, known = estimates.rows, estimates.auxiliary_rows
+    asked = list(_asked_alone(limit))
+    progress.stage("further sessions", "sessions")
+    earlier = []
+    for number, name in enumerate(asked):
+        progress.at(number, len(asked))
+        generator = np.random.default_rng((sessions.agreement.plan.seed, number))
+        earlier.append(without_training(sessions.seen(sessions.trained([name], generator), rows, known)))
+    names = [party.name for party in sessions.agreement.parties]
+    last = sessions.seen(
+        sessions.models({name: folder.weights(name).weights for name in names}),
+        rows,
+        known,
+        scores=_delivered(folder, sessions.agreement, rows),
+        moments=read_moments(run.prior_knowledge),
+    )
+    return replace(last, earlier=tuple(earlier))
+
+
+def _asked_alone(limit: SessionLimit) -> Iterator[str]:
+    """The passive party of each further session: one at a time, for sums of several parties' forms tell less."""
+    for party in limit.parties:
+        yield from [party.name] * (party.sessions - 1)
+
+
+def _delivered(folder: RunFolder, agreement: Agreement, rows: IntArray) -> FloatArray:
+    """The audited session's scores of these rows, as the active party got them."""
+    tested = folder.delivered_scores(agreement)
+    place = {row: number for number, row in enumerate(tested.rows.tolist())}
+    return tested.scores[[place[row] for row in rows.tolist()]]
+
+
+def _attacked(
+    view: attacks.PredictionView, mounted: Mapping[str, tuple[str, Mapping[str, Any]]], limit: SessionLimit
+) -> AttackedBatch:
+    """What each attack finds at each level, in the words of a hosted one."""
+    batch = AttackedBatch(0, view.n)
+    is_wide = view.d > _MOST_SAMPLED
+    seen = _without_values(view) if is_wide else view
+    for label, (name, options) in mounted.items():
+        wide = attacks.spec_of(name).when_wide if is_wide else {}
+        attack = attacks.load_prediction(name, **{**options, **wide})
+        batch.mount(Mounted(label, attack, lambda: seen))
+    made = len(view.earlier)
+    simulated = (
+        f"SIMULATED: {made} of the {made + 1} sessions were trained in the clear by the auditor, each in one epoch "
+        f"over {counted(limit.records, 'record')}."
+    )
+    if is_wide:
+        simulated += f" So many columns ({view.d}) were solved for at once, without their bounds and their few values."
+    batch.outcomes = [
+        replace(one, sessions=limit.sessions, notes=(simulated, *(one.notes or ()))) for one in batch.outcomes
+    ]
+    return batch

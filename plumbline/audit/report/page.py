@@ -1,0 +1,553 @@
+"""From a run's findings to the page: everything that its templates show, computed once.
+
+The ledger counts what each party saw: how many equations about how many unknowns, and since when an attack is possible.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attacks import LEVELS, Level
+from plumbline.audit.report.cards import ColumnEvidence, cards_of, read_evidence
+from plumbline.charts.axes import WHOLE, Axis
+from plumbline.charts.drawings import PERCENT, Part, Series, Share, lines, percent_words, roc, share_bar, stacked
+from plumbline.charts.marks import Chart
+from plumbline.federation_status import seen_words
+from plumbline.html import template
+from plumbline.judge import answer
+from plumbline.judge.answer import LEVEL_WORDS, ColumnAnswer, distinct_levels, own
+from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict
+from plumbline.judge.findings import Findings, recommended
+from plumbline.judge.predictions import AttackFinding
+from plumbline.judge.summary import RunSummary, assumptions, expectations
+from plumbline.judge.training import TrainingFinding
+from services.common.agreement import Agreement
+from services.common.durable import write_durably
+from services.common.run_folder import RunFolder
+from services.common.run_records import STAGES
+from services.party.guard import channels_of, steps_until_told
+from services.protocol1.channels import Channel
+from vfl.arrays import FloatArray, IntArray
+from vfl.crypto import PackingImpossible
+
+# Lines that a chart can tell apart.
+_MOST_LINES = 5
+
+
+@dataclass(frozen=True)
+class RankedRow:
+    """One column in the ranking of a level.
+
+    Attributes:
+        column: the verdict on it.
+        number: of its card.
+        part: the federation's part, in words.
+        value: the same as a number, for sorting; -1 for none.
+        bar: the same as a bar.
+        anyway: what could be guessed anyway, and with the federation.
+        attack: the best attack; empty without one.
+    """
+
+    column: ColumnAnswer
+    number: int
+    part: str
+    value: float
+    bar: Chart
+    anyway: str
+    attack: str
+
+
+@dataclass(frozen=True)
+class RankedLevel:
+    """The ranking at one level of what the adversary knows beforehand.
+
+    Attributes:
+        level: its name.
+        words: what the adversary knows.
+        rows: the columns, most exposed first.
+    """
+
+    level: Level
+    words: str
+    rows: tuple[RankedRow, ...]
+
+
+def ranked_levels(findings: Findings) -> list[RankedLevel]:
+    """Rank the columns at every level that differs from the one before; nothing without columns."""
+    columns = list(enumerate(findings.answer.columns, start=1))
+    if not columns:
+        return []
+    return [
+        RankedLevel(level, LEVEL_WORDS[level], tuple(sorted(_rows(columns, level), key=lambda row: -row.value)))
+        for level in distinct_levels(findings.predictions)
+    ]
+
+
+def _rows(columns: Sequence[tuple[int, ColumnAnswer]], level: Level) -> list[RankedRow]:
+    return [_row(column, number, level) for number, column in columns]
+
+
+def _row(column: ColumnAnswer, number: int, level: Level) -> RankedRow:
+    verdict = next(one for one in column.levels if one.level == level)
+    part = verdict.part
+    words = share_words(verdict)
+    share = None if part is None else Share(part.mean, part.low, part.high)
+    title = f"{column.column}: {bar_words(verdict)}"
+    return RankedRow(
+        column=column,
+        number=number,
+        part=words,
+        value=-1.0 if part is None else part.mean,
+        bar=share_bar(title, share, "leak" if verdict.is_exposed else "harmless"),
+        anyway=_anyway(column, level),
+        attack=verdict.attack,
+    )
+
+
+def share_words(verdict: LevelVerdict) -> str:
+    """The federation's part in percent; why there is none where there isn't."""
+    if verdict.part is None:
+        return "known anyway" if verdict.attack else "not measured"
+    return percent_words(verdict.part.mean)
+
+
+def bar_words(verdict: LevelVerdict) -> str:
+    """The federation's part with its interval."""
+    if verdict.part is None:
+        return share_words(verdict)
+    part = verdict.part
+    ends = f"{100 * part.low:.0f} to {100 * part.high:.0f} %"
+    return f"{percent_words(part.mean)} of what was unknown, 95 % interval {ends}"
+
+
+def _anyway(column: ColumnAnswer, level: Level) -> str:
+    """How often the column's value is known by a guess, and with the scores."""
+    known = next((one for one in column.known if one.level == level), None)
+    if known is None:
+        return ""
+    guessed = f"{column.known_as}: {percent_words(1 - known.e0)} anyway"
+    if known.error is None:
+        return guessed
+    # Who has the scores can still guess.
+    more = percent_words(1 - known.error) if known.error < known.e0 else "no more"
+    one = next((share_words(own) for own in column.one_session if own.level == level), "")
+    return f"{guessed}, {more} with scores" + (f"; after one session alone the share is {one}" if one else "")
+
+
+# -- labels ------------------------------------------------------------------------------------------------------------
+
+
+def labels_by_epoch(training: Sequence[TrainingFinding]) -> Chart | None:
+    """Draw which share of labels each attack had right after each epoch, beside guessing; None without any."""
+    followed = [one for one in training if one.so_far][:_MOST_LINES]
+    if not followed:
+        return None
+    last = max(len(one.so_far) for one in followed)
+    guess = max((_guessed(one) for one in followed if one.levels), default=None)
+    series = [
+        Series(_attack_by(one), tuple(map(float, range(1, len(one.so_far) + 1))), one.so_far, f"s{number}")
+        for number, one in enumerate(followed, start=1)
+    ]
+    across = Axis(1, max(2, last), "epoch", WHOLE)
+    if guess is not None:
+        series.append(Series("guessing the most frequent class", (1.0, float(max(2, last))), (guess, guess), "guess"))
+    return lines("Labels told right so far, by epoch", series, across, Axis(0, 1, values=PERCENT), height=170)
+
+
+def _guessed(finding: TrainingFinding) -> float:
+    return 1 - next(one.e0 for one in finding.levels if one.level == HEADLINE)
+
+
+def _attack_by(finding: TrainingFinding) -> str:
+    return f"{finding.attack} by {finding.party}"
+
+
+@dataclass(frozen=True)
+class Strength:
+    """What one attack on predictions gave away.
+
+    Attributes:
+        finding: what it reconstructed.
+        parts: the federation's part of each column by this attack alone; None where there is nothing to give away.
+        exposed: number of columns of which it told more than chance.
+    """
+
+    finding: AttackFinding
+    parts: tuple[float | None, ...]
+    exposed: int
+
+    @property
+    def mean(self) -> float:
+        """Mean part over the columns that had something to give away."""
+        measured = [part for part in self.parts if part is not None]
+        return sum(measured) / len(measured) if measured else 0.0
+
+    @property
+    def largest(self) -> float:
+        """The largest part of any column."""
+        return max((part for part in self.parts if part is not None), default=0.0)
+
+    @property
+    def knows_more(self) -> bool:
+        """Whether it needs to know more beforehand than the headline's level allows."""
+        return LEVELS.index(self.finding.level) > LEVELS.index(HEADLINE)
+
+
+def by_strength(
+    found: Sequence[AttackFinding],
+    columns: Sequence[ColumnAnswer],
+    evidence: Mapping[ColumnAnswer, ColumnEvidence],
+) -> list[Strength]:
+    """Sort the attacks that saw scores and ran, the strongest first; its parts are in the order of ``columns``."""
+    done = [one for one in found if one.mse is not None and one.sees_scores]
+    strengths = [
+        Strength(one, tuple(_part(one, column, evidence.get(column)) for column in columns), _exposed(one))
+        for one in done
+    ]
+    return sorted(strengths, key=lambda one: (-one.mean, one.finding.attack))
+
+
+def _part(finding: AttackFinding, column: ColumnAnswer, evidence: ColumnEvidence | None) -> float | None:
+    """The part of one column by one attack, at the headline's level or at its own where that is higher."""
+    if evidence is not None and evidence.is_category and finding.attack in evidence.estimates:
+        level = max(finding.level, HEADLINE, key=LEVELS.index)
+        e0 = next(one.e0 for one in column.levels if one.level == level)
+        return max(0.0, 1 - evidence.error(evidence.estimates[finding.attack]) / e0) if e0 >= FLOOR else None
+    feature = column.features[0]
+    if feature >= len(finding.columns) or not finding.columns[feature].levels:
+        return None
+    part = own(finding.columns[feature].levels).part
+    return None if part is None else part.mean
+
+
+def _exposed(finding: AttackFinding) -> int:
+    return sum(own(column.levels).is_exposed for column in finding.columns if column.levels)
+
+
+# Curves that a chart can tell apart, and points of each.
+_MOST_CURVES, _POINTS = 6, 60
+
+
+def label_curves(folder: RunFolder, findings: Findings) -> Chart | None:
+    """Draw the model's ROC curve over the test records, and of two classes each attack on labels as a point.
+
+    An attack that names classes and gives no scores has one point: of the records that it gave an answer for. None
+    where the test records have one class only. Raises RunFolderError for a broken file.
+    """
+    tested = folder.delivered_scores(findings.summary.agreement)
+    labels, scores = tested.labels, tested.scores
+    if len(np.unique(labels)) < 2:
+        return None
+    names = findings.summary.class_names
+    points = _points(folder, findings) if scores.shape[1] == 2 else []
+    title = f"Who tells {names[1]} from {names[0]}" if len(names) == 2 else "The model: each class against the rest"
+    return roc(title, _curves(labels, scores, names), points)
+
+
+def _curves(labels: IntArray, scores: FloatArray, names: Sequence[str]) -> list[Series]:
+    if scores.shape[1] == 2:
+        return [_curve("the model's own scores", labels == 1, scores[:, 1], 1)]
+    frequency = np.bincount(labels, minlength=scores.shape[1])
+    shown = [
+        int(one) for one in np.argsort(-frequency, kind="stable")[:_MOST_CURVES] if 0 < frequency[one] < len(labels)
+    ]
+    return [_curve(names[one], labels == one, scores[:, one], number) for number, one in enumerate(shown, start=1)]
+
+
+def _curve(name: str, positive: FloatArray | IntArray, scores: FloatArray, number: int) -> Series:
+    from sklearn.metrics import roc_curve  # slow to import
+
+    false, true, _ = roc_curve(positive, scores)
+    # What a screen can show: equal steps along the curve keep its corners.
+    length = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(false)) + np.abs(np.diff(true)))])
+    kept = np.unique(np.searchsorted(length, np.linspace(0, length[-1], _POINTS)))
+    return Series(name, tuple(map(float, false[kept])), tuple(map(float, true[kept])), f"s{number}")
+
+
+def _points(folder: RunFolder, findings: Findings) -> list[tuple[str, float, float]]:
+    truth, points = folder.labels(), []
+    several = len(findings.summary.parties) > 2
+    for finding in findings.training:
+        if finding.kind != "labels" or not finding.is_scored:
+            continue
+        found = folder.found_labels(finding.party, finding.attack)
+        rows = np.unique(found.step_rows)
+        rows = rows[found.labels[rows] >= 0]
+        positive = truth[rows] == 1
+        if not positive.any() or positive.all():
+            continue
+        named = found.labels[rows] == 1
+        name = f"{finding.attack} by {finding.party}" if several else finding.attack
+        points.append((name, float(named[~positive].mean()), float(named[positive].mean())))
+    return points
+
+
+# What a light says in words.
+LIGHT_WORDS = {"red": "Leaks much", "amber": "Leaks something", "green": "No leak found", "grey": "Not measured"}
+
+
+def write_report(path: Path, findings: Findings, facts: Mapping[str, Any], folder: RunFolder) -> None:
+    """Render a run's results into one page.
+
+    Args:
+        path: where to write the page.
+        findings: what the run gave away, and its terms, quality, times and traffic.
+        facts: the run's ``request``, ``versions`` and duration in ``seconds``; the request may be absent.
+        folder: what the parties wrote, of which the page draws truth and estimates.
+
+    Raises:
+        RunFolderError: when a file of the folder is missing or broken.
+    """
+    write_durably(path, template("report.html").render(**_content(findings, facts, folder)).encode())
+
+
+def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) -> dict[str, Any]:
+    summary, columns = findings.summary, findings.answer.columns
+    passive = [party.name for party in summary.parties[1:]]
+    evidence = {one.answer: one for one in read_evidence(folder, columns, passive)}
+    return {
+        "findings": findings,
+        "summary": summary,
+        "answer": findings.answer,
+        "facts": facts,
+        "insecure": [text for text in summary.warnings if text.startswith("INSECURE")],
+        "others": [text for text in summary.warnings if not text.startswith("INSECURE")],
+        "levels": ranked_levels(findings),
+        "labels_chart": labels_by_epoch(findings.training),
+        "cheapest": recommended(findings.trials),
+        "cards": cards_of(columns, evidence, findings.predictions.attacks),
+        "strengths": by_strength(findings.predictions.attacks, columns, evidence),
+        "curves": label_curves(folder, findings),
+        "ledger": ledger(summary, facts),
+        "columns_seen": {party.name: seen_words(party) for party in summary.parties},
+        "loss_chart": _loss_chart(summary),
+        "stage_chart": _stage_chart(summary),
+        "settings": summary.agreement.plan.terms,
+        "request": _asked_for(facts.get("request", {})),
+        "cipher": str(summary.agreement.plan.encryption),
+        "stages": STAGES,
+        "expectations": expectations,
+        "assumptions": assumptions,
+        "words": answer,
+        "light_words": LIGHT_WORDS,
+        "glossary": GLOSSARY,
+        "several_parties": len(passive) > 1,
+    }
+
+
+def _asked_for(request: Mapping[str, Any]) -> dict[str, str]:
+    """What was asked for, without what was left as it is."""
+    return {key: _listed(value) for key, value in request.items() if value not in ("", None, False, [], (), {}, 0)}
+
+
+def _listed(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={one}" for key, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
+
+
+def _loss_chart(summary: RunSummary) -> Chart | None:
+    validated = [epoch for epoch in summary.epochs if math.isfinite(epoch.validation_loss)]
+    if len(validated) < 2:
+        return None
+    losses = tuple(epoch.validation_loss for epoch in validated)
+    epochs = tuple(float(epoch.epoch + 1) for epoch in validated)
+    kept = float(summary.kept_epoch + 1)
+    low, high = min(losses), max(losses)
+    margin = max(high - low, 1e-9) * 0.05
+    across, upward = Axis(1, len(summary.epochs), "epoch", WHOLE), Axis(low - margin, high + margin, "nats")
+    series = [
+        Series("validation loss", epochs, losses, "s1"),
+        Series(f"kept: epoch {kept:.0f}", (kept, kept), (low - margin, high + margin), "guess"),
+    ]
+    return lines("Validation loss", series, across, upward)
+
+
+def _stage_chart(summary: RunSummary) -> Chart | None:
+    rows = [
+        (
+            one.name,
+            [Part(stage, one.seconds[stage] * 1e3, f"s{number}") for number, stage in enumerate(STAGES, start=1)],
+        )
+        for one in summary.timings
+    ]
+    return stacked("Milliseconds of a training step, by stage", rows, "ms") if rows else None
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """What one party received of one kind, counted.
+
+    Attributes:
+        party: who received it.
+        received: what, in words.
+        about: whose secret it is about.
+        equations: how many numbers it holds about each lot of unknowns.
+        unknowns: how many there are to find.
+        since: since when an attack is possible, in a sentence.
+        possible: whether it is within this session.
+    """
+
+    party: str
+    received: str
+    about: str
+    equations: int
+    unknowns: int
+    since: str
+    possible: bool
+
+
+def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[LedgerRow]:
+    """Count what every party received, in training and with each prediction.
+
+    Sessions in the clear are counted as they would be under Paillier: what the wire shows besides is a warning's.
+
+    Args:
+        summary: the run's terms and results.
+        facts: the run's; ``request`` tells whether parameters were disclosed.
+    """
+    disclosed = not facts.get("request", {}).get("black_box", False)
+    return [*_of_training(summary.agreement), *_of_predictions(summary, disclosed=disclosed)]
+
+
+def _of_training(agreement: Agreement) -> Iterator[LedgerRow]:
+    encrypted = replace(agreement, plan=agreement.plan.encrypted())
+    for holder in encrypted.parties:
+        try:
+            channels = channels_of(encrypted, holder.name)
+        except PackingImpossible:
+            continue
+        for channel in channels:
+            yield _of_channel(encrypted, channel)
+
+
+def _of_channel(agreement: Agreement, channel: Channel) -> LedgerRow:
+    capacity = channel.capacity
+    is_active = channel.key_holder == agreement.active.name
+    secret = "residuals, and so the labels," if is_active else "part of the scores"
+    answers = len(capacity.answer_bits)
+    since, possible = _since(agreement, channel)
+    return LedgerRow(
+        party=channel.peer,
+        received=f"{answers} decrypted answer{'s' if answers > 1 else ''} in each training step: {capacity.sums} sums",
+        about=f"{channel.key_holder}'s {secret} of one batch",
+        equations=capacity.equations,
+        unknowns=channel.rows,
+        since=since,
+        possible=possible,
+    )
+
+
+def _since(agreement: Agreement, channel: Channel) -> tuple[str, bool]:
+    """From which step on the answers hold enough, and whether the session has so many."""
+    if channel.is_solvable:
+        return "From the first step: there are no more unknowns than equations.", True
+    if channel.key_holder == agreement.active.name and agreement.plan.family.tells().labels_alone:
+        return "From the first step: with zero weights the first answers are about labels alone.", True
+    if channel.is_telling:
+        return "From the first step, by search: while weights are near their start, few equations tell labels.", True
+    needed, planned = steps_until_told(agreement, channel), _planned_steps(agreement)
+    if needed <= planned:
+        return f"From step {needed:,}, if weights hardly move until then: {planned:,} steps were planned.", True
+    return f"Not within this session: {planned:,} steps, where {needed:,} are needed if weights stand still.", False
+
+
+def _planned_steps(agreement: Agreement) -> int:
+    plan = agreement.plan
+    return plan.epochs * -(-agreement.training_rows // plan.batch_size)
+
+
+def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerRow]:
+    agreement = summary.agreement
+    active, *passive = agreement.parties
+    unknowns, equations = sum(party.feature_count for party in passive), max(1, agreement.classes - 1)
+    names = " and ".join(party.name for party in passive)
+    scores = f"{agreement.classes} confidence scores for each record{_after(agreement)}"
+    known = "parameters as disclosed" if disclosed else "no parameters"
+    yield LedgerRow(
+        party=active.name,
+        received=f"{scores}; {known}",
+        about=f"{names}'s features of one record",
+        equations=equations,
+        unknowns=unknowns,
+        since=_since_prediction(equations, unknowns, disclosed=disclosed),
+        possible=disclosed,
+    )
+    yield LedgerRow(
+        party="coordinator",
+        received="each party's part of the scores, in the clear; no parameters",
+        about=f"all parties' features of one record ({active.name} included)",
+        equations=equations * len(agreement.parties),
+        unknowns=sum(party.feature_count for party in agreement.parties) - 1,
+        since="Never by equations alone: it doesn't know what they weigh features with.",
+        possible=False,
+    )
+
+
+def _after(agreement: Agreement) -> str:
+    return f", after {', '.join(agreement.score_defences)}" if agreement.score_defences else ""
+
+
+def _since_prediction(equations: int, unknowns: int, *, disclosed: bool) -> str:
+    if not disclosed:
+        return "Not by solving: without parameters the equations are unknown. Estimates need other knowledge."
+    if unknowns <= equations:
+        return "From the first prediction, exactly: there are no more unknowns than equations."
+    return "From the first prediction, as an estimate: many records fit the same scores."
+
+
+GLOSSARY: dict[str, str] = {
+    "active party": "The party that holds the labels and receives the confidence scores.",
+    "passive party": "A party that brings columns of the same people and no labels.",
+    "federation's part": (
+        "How much of the best guess's error the federation takes away: 0 % is no better than guessing, 100 % is "
+        "read exactly. Only this part is a leak: the rest could be guessed anyway."
+    ),
+    "guessing": (
+        "The best that anyone can do who sees no score or message of the federation: knowing what the level says, "
+        "and using its own columns and labels."
+    ),
+    "level": (
+        "How much the adversary knows beforehand of the other party's columns: nothing but public ranges; "
+        "marginals (each column's mean and variance, or frequencies); covariance (also how columns vary "
+        "together); records (also some complete records)."
+    ),
+    "interval": "A 95 % interval: other records of the same kind would give a value within it in 95 of 100 cases.",
+    "mean squared error": (
+        "The mean of squared differences between estimate and truth, on the scale from 0 to 1 that the federation "
+        "trains on."
+    ),
+    "typical error": (
+        "The root of the mean squared error, in the column's own units: about two thirds of estimates are nearer "
+        "than this."
+    ),
+    "baseline": "A guess that sees no score. Attacks are measured against baselines; a baseline is no leak.",
+    "attack": (
+        "A method by which one party learns more of another's data than it should. All attacks here use only what "
+        "their party received or owns."
+    ),
+    "white box": "The adversary also knows the other party's part of the model. Black box: it knows the scores only.",
+    "confidence score": "The model's probability of each class, as the active party receives it.",
+    "residual": "How far the model's score of a training record is off its label. Its sign tells the label.",
+    "equations and unknowns": (
+        "Each number that a party receives is an equation about numbers that it does not know. With as many "
+        "equations as unknowns it can solve for them."
+    ),
+    "honest-but-curious": "A party that follows the protocol and learns what it can from what it receives.",
+    "Paillier": (
+        "The encryption under which the parties train: sums can be made of encrypted numbers without reading them."
+    ),
+    "private set intersection": (
+        "How parties find the records that all of them have, without telling ids of the others."
+    ),
+    "ROC": "How many true positives a rule finds for each share of false positives. The diagonal is guessing.",
+    "AUC": "The area under the ROC curve: 0.5 is guessing, 1 is perfect.",
+    "defence": "A change of what a party sends that makes attacks harder, usually at some cost in accuracy or time.",
+    "covered": "The share of true values that lie within the 90 % intervals which an attack gives itself.",
+    "one-hot": "A category becomes one feature per value, which is 1 where the record has that value and 0 elsewhere.",
+    "INSECURE": "A protection that the protocol has is off in this run, for study.",
+}

@@ -1,0 +1,121 @@
+"""Computes jobs on local cores or on a cluster, through joblib, and survives workers that don't."""
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from joblib import Parallel, delayed, parallel_config
+
+from plumbline.cells.job_queue import Job
+from plumbline.cells.jobs import Result, Task, run_task
+from plumbline.cells.parcels import Content, Parcel
+from plumbline.cells.store import SweepStopped
+from vfl.cores import available_cores
+
+Run = Callable[[Task, Content | None, Content | None], Result]
+_LOST = (
+    "The worker process that measured it died, and so did another one: it may need more memory than there is, or crash."
+)
+
+
+def unbroken() -> None:
+    """Say nothing: what computes is this machine."""
+
+
+@dataclass(frozen=True, eq=False)
+class Crew:
+    """Those who compute jobs.
+
+    Attributes:
+        backend: makes joblib's configuration; it is given the parcels that all workers will need.
+        run: what a worker calls.
+        check: raises SweepStopped when there is nobody left to go on with.
+    """
+
+    backend: Callable[[list[Content]], AbstractContextManager[Any]]
+    run: Run = run_task
+    check: Callable[[], None] = unbroken
+
+    def results(self, jobs: Iterator[Job], parcels: list[Parcel]) -> Iterator[tuple[Job, Result]]:
+        """Compute jobs and give their results in the order in which they come.
+
+        When a worker is lost and its work with it, the cells that were in flight are tried once more, each in a job of
+        its own; those in flight when that goes wrong, alone. One that ends its worker even so has failed.
+
+        Raises:
+            SweepStopped: when there is nobody left to go on with.
+        """
+        again: deque[Job] = deque()
+        while True:
+            flying: dict[int, Job] = {}
+            try:
+                with _abandoned_quietly(self._parallel(parcels)(self._calls(_both(again, jobs), flying))) as results:
+                    for number, result in results:
+                        yield flying.pop(number), result
+                return
+            except SweepStopped:
+                raise
+            except Exception:
+                # Whatever goes wrong in a cell is in its outcome: this is a pool or a cluster that lost work.
+                self.check()
+            for job in flying.values():
+                if job.suspect:
+                    yield job, self._alone(job, parcels)
+                else:
+                    again.extend(job.suspects)
+
+    def _alone(self, job: Job, parcels: list[Parcel]) -> Result:
+        result: Result
+        try:
+            ((_, result),) = self._parallel(parcels)(self._calls(iter([job]), {}))
+        except SweepStopped:
+            raise
+        except Exception:
+            self.check()
+            return job.lost(_LOST)
+        return result
+
+    def _parallel(self, parcels: list[Parcel]) -> Parallel:
+        with self.backend([parcel.content for parcel in parcels]):
+            return Parallel(return_as="generator_unordered", batch_size=1)
+
+    def _calls(self, jobs: Iterator[Job], flying: dict[int, Job]) -> Iterator[Any]:
+        """Calls for joblib, which asks for them when a worker is free; those it has are in ``flying``."""
+        for number, job in enumerate(jobs):
+            flying[number] = job
+            contents = [parcel and parcel.content for parcel in (job.table, job.parameters)]
+            yield delayed(_numbered)(self.run, number, job.task, *contents)
+
+
+@contextmanager
+def _abandoned_quietly(results: Any) -> Iterator[Any]:
+    """Closes joblib's results without its warning of work in flight: who stops a sweep says why in a sentence."""
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "[0-9]+ tasks (which were still|have been successfully)", UserWarning)
+            results.close()
+
+
+def _numbered(run: Run, number: int, task: Task, table: Content | None, parameters: Content | None) -> Any:
+    return number, run(task, table, parameters)
+
+
+def _both(again: "deque[Job]", jobs: Iterator[Job]) -> Iterator[Job]:
+    while again:
+        yield again.popleft()
+    yield from jobs
+
+
+def local_crew(workers: int | None) -> Crew:
+    """Make a crew of processes on this machine; one is this process itself. None: as many as it has processors."""
+    count = available_cores() if workers is None else workers
+    if count < 1:
+        raise ValueError(f"Expected workers >= 1, got {count}.")
+    if count == 1:
+        return Crew(lambda _: parallel_config(backend="sequential"))
+    return Crew(lambda _: parallel_config(backend="loky", n_jobs=count, inner_max_num_threads=1))

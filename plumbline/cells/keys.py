@@ -1,0 +1,281 @@
+"""The key of a cell: a digest of its description, its data and the versions and source files of all that computes it.
+
+Two cells with one key have one result. What no result depends on (workers, a cluster, where files lie) is in none.
+"""
+
+import ast
+import hashlib
+import json
+import platform
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attacks.registry import attack_class
+from defences.registry import defence_class
+from plumbline.cells.cells import AttackCell, Cell, DataChoice, ModelChoice, plain
+from vfl.data import load_dataset
+
+# Plugins and trainings are found by name, so all of these may compute a cell.
+WHOLE = ("attacks", "defences", "vfl")
+# What measures a cell; the rest of it is followed from here.
+_MEASURING = "plumbline.cells.jobs"
+# These show, run and keep what was measured; another package names its own as ``ASIDE`` at its top. The names without a
+# dot beneath are what a package brings at its top.
+_ASIDE = ("plumbline.charts", "plumbline.html")
+_TOPS = ("plumbline", "plumbline.cells")
+OURS = ("plumbline", "services", "protos", *WHOLE)
+_MODULE = re.compile(r"[a-z_]\w*(\.\w+)+(:\w+)?")
+
+
+@cache
+def common_digest() -> str:
+    """Digest what may compute any cell: measuring, and the packages of attacks, defences and training."""
+    files = {path for package in WHOLE for path in _folder_of(package).rglob("*.py")}
+    return _digest(files | _files_of(reached(_MEASURING)))
+
+
+@cache
+def module_digest(module: str) -> str:
+    """Digest what a module may compute with beyond that: itself, and what it imports of its own package or of ours."""
+    return _digest(_files_of(one for one in reached(module) if one.partition(".")[0] not in WHOLE))
+
+
+@cache
+def reached(module: str) -> frozenset[str]:
+    """List the modules that a module imports, directly or not, of its own package and of ours; pages and charts apart.
+
+    A text that names a module counts as an import: some are imported when they are needed.
+    """
+    followed = {*OURS, module.partition(".")[0]}
+    found, waiting = {module}, [module]
+    while waiting:
+        for name in _imports(waiting.pop()):
+            if name not in found and name.partition(".")[0] in followed and not _aside(name):
+                found.add(name)
+                waiting.append(name)
+    return frozenset(found)
+
+
+@cache
+def imports_torch(module: str) -> bool:
+    """Tell whether a module or one that it imports has an ``import torch``; texts don't count."""
+    return any(
+        name.partition(".")[0] in ("torch", "opacus")
+        for one in reached(module)
+        if (path := _file_of(one))
+        for name in _statements(ast.parse(path.read_text()))
+    )
+
+
+def _aside(name: str) -> bool:
+    aside = (*_ASIDE, *_named_aside(name.partition(".")[0]))
+    return name in _TOPS or any(name == one or name.startswith(f"{one}.") for one in aside)
+
+
+@cache
+def _named_aside(package: str) -> tuple[str, ...]:
+    """What a package says of itself that it only shows."""
+    try:
+        return tuple(getattr(import_module(package), "ASIDE", ()))
+    except Exception:
+        return ()  # what is wrong with it is said where it is used
+
+
+@cache
+def _imports(module: str) -> tuple[str, ...]:
+    """The modules that a module names in imports and in texts, those that are files."""
+    path = _file_of(module)
+    if path is None:
+        return ()
+    tree = ast.parse(path.read_text())
+    return tuple(sorted({name for name in (*_statements(tree), *_texts(tree)) if _file_of(name)}))
+
+
+def _statements(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _MODULE.fullmatch(node.value):
+            yield node.value.partition(":")[0]
+
+
+@cache
+def _file_of(module: str) -> Path | None:
+    """The source file of a module, found without importing it; None for what isn't one."""
+    package, _, _ = module.partition(".")
+    try:
+        folder = _folder_of(package)
+    except LookupError:
+        return None
+    path = folder.joinpath(*module.split(".")[1:])
+    files = (path / "__init__.py", path.with_name(f"{path.name}.py"))
+    return next((file for file in files if file.is_file()), None)
+
+
+@cache
+def _folder_of(package: str) -> Path:
+    """The folder of a top package, that of a single file included; raises LookupError."""
+    try:
+        found = find_spec(package)
+    except (ValueError, ImportError):
+        found = None
+    if found is not None and found.origin is None and found.submodule_search_locations:
+        return Path(next(iter(found.submodule_search_locations)))
+    if found is None or found.origin in (None, "built-in", "frozen"):
+        raise LookupError(package)
+    path = Path(str(found.origin))
+    return path.parent if path.name == "__init__.py" else path.with_suffix("")
+
+
+def _files_of(modules: Iterable[str]) -> set[Path]:
+    return {path for one in modules if (path := _file_of(one))}
+
+
+def _digest(files: Iterable[Path]) -> str:
+    """Digest of files by their content, in an order that doesn't depend on where they lie."""
+    each = sorted(f"{path.parent.name}/{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files)
+    return hashlib.sha256("\n".join(each).encode()).hexdigest()
+
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn")
+_SYNTHETIC = "synthetic"
+
+
+def key_of(cell: Cell, data_digest: str) -> str:
+    """Digest what a cell's result depends on: 64 hexadecimal digits.
+
+    Args:
+        cell: whose content is digested, defaults included.
+        data_digest: of what it is measured on (``digest_of_data``).
+    """
+    return _sha256({"cell": plain(cell), "data": data_digest, "versions": versions_of(cell)})
+
+
+def canonical(value: Any) -> str:
+    """Write JSON in the one form in which equal content is equal text; 1 and 1.0 and true are different content."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def data_of(cell: Cell) -> DataChoice | None:
+    """The data set that a cell is measured on; None for a task without."""
+    on = shared_of(cell)
+    return on.data if isinstance(on, ModelChoice) else on
+
+
+def shared_of(cell: Cell) -> ModelChoice | DataChoice | None:
+    """The model or data set that a cell is measured on; None for a task without."""
+    return cell.model if isinstance(cell, AttackCell) else cell.on
+
+
+def digest_of_data(choice: DataChoice | None, data_dir: Path | None) -> str:
+    """Digest a data set as it is loaded, so that a sample isn't taken for the whole; empty for what has no files.
+
+    Raises:
+        DatasetNotFound: when raw files are missing.
+    """
+    if choice is None or choice.name == _SYNTHETIC:
+        return ""
+    return _digest_of_files(choice.name, data_dir)
+
+
+@cache
+def _digest_of_files(name: str, data_dir: Path | None) -> str:
+    table = load_dataset(name, data_dir)
+    digest = hashlib.sha256(canonical([table.features.shape, table.feature_names]).encode())
+    digest.update(np.ascontiguousarray(table.features).tobytes())
+    digest.update(canonical([str(label) for label in table.labels]).encode())
+    return digest.hexdigest()
+
+
+def versions_of(cell: Cell) -> dict[str, str]:
+    """List the versions that a cell's result may depend on: of Python, of libraries, and of our source by its digest.
+
+    torch is among them where the cell may use it, plugins of other packages with their distribution and source.
+    """
+    if isinstance(cell, AttackCell):
+        attack, torch = _versions_of_plugin("attack", cell.attack.name)
+        found, uses_torch = attack, torch
+        for defence in cell.defences:
+            more, torch = _versions_of_plugin("defence", defence.name)
+            found, uses_torch = found | more, uses_torch or torch
+    else:
+        found, uses_torch = _versions_of_module(cell.function.partition(":")[0]), True
+    model = versions_of_model(shared_of(cell))
+    return model | found | (_torch() if uses_torch else {})
+
+
+def versions_of_model(on: ModelChoice | DataChoice | None) -> dict[str, str]:
+    """List the versions that a trained model may depend on."""
+    if not isinstance(on, ModelChoice):
+        return dict(_common())
+    plugin = {} if on.defence is None else _versions_of_plugin("defence", on.defence.name)[0]
+    torch = on.kind != "linear" or on.trainer != "lbfgs" or on.defence is not None
+    return _common() | plugin | (_torch() if torch else {})
+
+
+def key_of_model(model: ModelChoice, data_digest: str) -> str:
+    """Digest what a trained model depends on."""
+    return _sha256({"model": plain(model), "data": data_digest, "versions": versions_of_model(model)})
+
+
+def _sha256(content: dict[str, Any]) -> str:
+    return hashlib.sha256(canonical(content).encode()).hexdigest()
+
+
+@cache
+def _common() -> dict[str, str]:
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"python": python, "source": common_digest()} | {name: version(name) for name in _LIBRARIES}
+
+
+@cache
+def _torch() -> dict[str, str]:
+    try:
+        return {"torch": version("torch")}
+    except PackageNotFoundError:
+        return {}
+
+
+@cache
+def _versions_of_plugin(kind: str, name: str) -> tuple[dict[str, str], bool]:
+    """The versions of a plugin, and whether it may use torch.
+
+    One that can't be found has none: measuring its cell says what is wrong.
+    """
+    try:
+        module = (attack_class if kind == "attack" else defence_class)(name).__module__
+    except Exception:
+        return {}, True
+    ours = module.partition(".")[0] in OURS
+    # Another package may load torch in ways that can't be seen.
+    return _versions_of_module(module), not ours or imports_torch(module)
+
+
+@cache
+def _versions_of_module(module: str) -> dict[str, str]:
+    top = module.partition(".")[0]
+    if top in WHOLE:
+        return {}
+    # Ours is known by its source.
+    distributions = [] if top in OURS else _distributions().get(top, [])
+    return {name: version(name) for name in sorted(set(distributions))} | {module: module_digest(module)}
+
+
+@cache
+def _distributions() -> dict[str, list[str]]:
+    return dict(packages_distributions())

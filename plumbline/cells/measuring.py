@@ -1,0 +1,236 @@
+"""Measures one cell: mounts its attack on what its adversary sees of a model, and compares with the truth."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import attacks
+import defences
+from attacks.adaptive import highest, undo
+from attacks.base import BaselinedAttack
+from defences import DefenceError
+from plumbline.cells.cells import AttackCell, Cell, Choice, DataChoice, ModelChoice, TaskCell
+from plumbline.judge.measures import covered, mse_per_feature
+from plumbline.simulation.linear_models import TrainedModel, train_linear
+from plumbline.simulation.network_models import TrainedNetwork, train_network
+from plumbline.simulation.recipes import NetworkTrainer, linear_recipe, network_recipe
+from plumbline.simulation.scaled_tables import ScaledTable, load_scaled
+from plumbline.simulation.score_measures import mean_divergence, score_utility
+from plumbline.simulation.situations import LabModel, Setting, Situation, situation_of
+from vfl.arrays import FloatArray
+
+Shared: TypeAlias = ModelChoice | DataChoice
+# What anybody may guess of a column whose public range is [0, 1].
+_CONSTANTS = (0.0, 0.5, 1.0)
+_SITUATIONS = 4
+
+
+class NotApplicable(Exception):
+    """An attack or a defence can't work here; the message says why."""
+
+
+# --- what cells share ---------------------------------------------------------------------------------------------
+
+
+def prepare(on: Shared, data_dir: Path | None) -> Any:
+    """Load the data set (``ScaledTable``), or train the model, that cells share.
+
+    Raises:
+        DatasetNotFound: when raw files are missing.
+        ValueError: for options that a trainer, a network, a defence or the data set doesn't take.
+    """
+    table = load_table(on, data_dir)
+    return table if isinstance(on, DataChoice) else train_model(on, table)
+
+
+def load_table(on: Shared, data_dir: Path | None) -> ScaledTable:
+    """Load the data set of a choice; raises as ``prepare``. A model's seed draws rows, and makes what is synthetic."""
+    data, seed = (on, 0) if isinstance(on, DataChoice) else (on.data, on.seed)
+    return load_scaled(data.name, data_dir, rows=data.rows, options=dict(data.options), seed=seed, scaled=data.scaled)
+
+
+def train_model(
+    on: ModelChoice, table: ScaledTable, trainer: NetworkTrainer | None = None
+) -> TrainedModel | TrainedNetwork:
+    """Train a model on a table; raises ValueError as ``prepare``.
+
+    Args:
+        on: what is trained and how.
+        table: of its data set.
+        trainer: takes the place of the one that trains, as one that has the parameters already; the model won't show.
+    """
+    if on.kind == "network":
+        network = network_recipe(on.trainer, dict(on.options), on.seed)
+        network = network if on.defence is None else replace(network, trainer=_private_trainer(on.defence))
+        by = network if trainer is None else replace(network, trainer=trainer)
+        return replace(train_network(table, on.passive, by, on.seed, held_out=on.held_out), recipe=network)
+    linear = linear_recipe(on.trainer, dict(on.options), on.seed)
+    linear = linear if on.defence is None else replace(linear, trainer=_private_trainer(on.defence))
+    by_linear = linear if trainer is None else replace(linear, trainer=trainer)
+    return replace(train_linear(table, by_linear, on.seed, held_out=on.held_out), recipe=linear)
+
+
+def _private_trainer(choice: Choice) -> Any:
+    defence = defences.load(choice.name, **dict(choice.options))
+    if "training" not in defence.spec.stages:
+        raise ValueError(f"{choice.name} doesn't train models: name it among the defences of the attacked cell.")
+    return defence
+
+
+# --- one cell -----------------------------------------------------------------------------------------------------
+
+
+def measure(cell: Cell, on: Any) -> dict[str, Any]:
+    """Measure a cell on what ``prepare`` made. ``on`` must be the same object for cells that are to share their views.
+
+    Cells of one model, split, knowledge and defences, measured in sequence, share the view, the retrained model, the
+    classifier of attack accuracy and the imputation: so many situations are kept in mind.
+
+    Of an attack:
+
+    - ``mse`` per feature (Rassouli eq. 7), ``mse_se``, its standard error over records, ``mse_by_column`` (list), and
+      ``attacked``, over how many records;
+    - ``level``: what the adversary knows beforehand; ``guess``: the least error of guesses at that level that see no
+      score (0, 1/2 and 1; the mean; the imputation from complete records; the attack's own); ``federation_part`` =
+      max(0, 1 - mse / guess);
+    - ``baseline``: the same attack's error with the scores withheld, where it says it (else NaN);
+    - ``attack_accuracy`` (Jiang eq. 24), by a classifier trained on held-out rows that aren't attacked;
+    - ``model_accuracy`` of delivered scores on held-out rows, ``decisions_kept`` and ``kl`` (mean D(c || c~), nats) of
+      them against the model's without the cell's defences; ``interpretability`` (Varasteh eq. 33);
+    - ``covered``: the share of cells within the attack's 90 % intervals, where it gives any (else NaN).
+
+    Raises:
+        NotApplicable: for an attack that needs what this adversary doesn't have, or a defence that can't act here.
+        ValueError: for an unknown attack or defence, options that it doesn't take, or an attack whose estimates aren't
+            a finite number for each passive feature of each record.
+    """
+    if isinstance(cell, TaskCell):
+        module, _, name = cell.function.partition(":")
+        return dict(getattr(import_module(module), name)(on, **dict(cell.options)))
+    attack = attacks.load_prediction(cell.attack.name, **dict(cell.attack.options))
+    try:
+        situation = _situation(on, _setting(cell, on), cell.defences, cell.seed)
+        view, level = _seen_by(attack, situation, undone=cell.undo)
+        found = attacks.reconstruct(attack, view)
+        _check_estimate(cell.attack.name, found.estimate, situation.truth)
+        own = attack.without_scores(view) if isinstance(attack, BaselinedAttack) else None
+    except (attacks.ViewError, DefenceError) as error:
+        raise NotApplicable(str(error)) from error
+    return {
+        **_errors(situation.truth, found),
+        **_against_guesses(situation, level, own, mse_per_feature(situation.truth, found.estimate)),
+        **_worth(situation),
+        "attack_accuracy": situation.judge.accuracy(found.estimate),
+    }
+
+
+@lru_cache(maxsize=_SITUATIONS)
+def _situation(model: LabModel, setting: Setting, chosen: tuple[Choice, ...], seed: int) -> Situation:
+    """What is seen of a model; of several cells in sequence, once. Raises DefenceError."""
+    options = {choice.name: dict(choice.options) for choice in chosen}
+    mounted = defences.load_all([choice.name for choice in chosen], options)
+    return situation_of(model, setting, mounted, seed=seed)
+
+
+def _setting(cell: AttackCell, model: LabModel) -> Setting:
+    """Which held-out rows are attacked, known and delivered. Raises NotApplicable where there are too few."""
+    held_out, wanted = len(model.features), cell.auxiliary or cell.delivered
+    if cell.records + wanted > held_out and wanted:
+        raise NotApplicable(
+            f"{model.name} holds out {held_out} records: {cell.records} to attack and {wanted} that the adversary has "
+            "besides are more. Attack fewer, or hold out more."
+        )
+    others = np.arange(min(cell.records, held_out), held_out)
+    drawn = tuple(np.random.default_rng(cell.seed).permutation(others)[:wanted].tolist())
+    return Setting(
+        cell.passive,
+        cell.records,
+        complete=drawn if cell.auxiliary else (),
+        delivered=() if cell.auxiliary else drawn,
+        moments=cell.moments,
+        white_box=cell.access == "white_box",
+    )
+
+
+def _seen_by(
+    attack: attacks.PredictionAttack, situation: Situation, *, undone: bool
+) -> tuple[attacks.PredictionView, attacks.Level]:
+    """An attack's own view, and what it takes to know beforehand."""
+    view, level = replace(situation.view), attacks.level_of(attack)
+    if undone:
+        taken_off = undo(view)
+        if not taken_off.is_changed:
+            raise NotApplicable("Nothing that these defences did can be taken off.")
+        view, level = taken_off.view, highest(level, taken_off.level)
+    spec = attack.spec
+    if not spec.reads_channel and (view.channel or view.disclosure is not None):
+        view = replace(view, channel=(), disclosure=None)
+    if spec.knowledge == "agnostic" and "scores" not in spec.needs:
+        # Its records' scores were never delivered.
+        view = replace(view, scores=None)
+    return view, level
+
+
+def _check_estimate(name: str, estimate: Any, truth: FloatArray) -> None:
+    """Another package's attack may give what numpy would stretch to the truth's shape without a word."""
+    given = np.asarray(estimate)
+    if given.shape != truth.shape:
+        raise ValueError(
+            f"{name} gave estimates of shape {given.shape}: expected {truth.shape}, a row per attacked record and a "
+            "column per passive feature."
+        )
+    if given.dtype.kind not in "fiub" or not np.isfinite(given).all():
+        raise ValueError(f"{name} gave estimates that aren't finite numbers: each must be one.")
+
+
+# --- measures -----------------------------------------------------------------------------------------------------
+
+
+def _errors(truth: FloatArray, found: attacks.Reconstruction) -> Mapping[str, Any]:
+    squared = (found.estimate - truth) ** 2
+    of_records = squared.mean(axis=1)
+    spread = float(of_records.std(ddof=1)) / np.sqrt(len(truth)) if len(truth) > 1 else float("nan")
+    within = float("nan")
+    if found.low is not None and found.high is not None:
+        within = float(covered(truth, found.low, found.high).mean())
+    return {
+        "mse": float(squared.mean()),
+        "mse_se": float(spread),
+        "mse_by_column": squared.mean(axis=0).tolist(),
+        "attacked": len(truth),
+        "covered": within,
+    }
+
+
+def _against_guesses(
+    situation: Situation, level: attacks.Level, own: FloatArray | None, mse: float
+) -> Mapping[str, Any]:
+    """What guesses without scores reach at an attack's level, ``own`` among them: (n, d) without scores, if it says."""
+    truth, view = situation.truth, situation.view
+    guesses: list[Any] = list(_CONSTANTS)
+    if level != "nothing" and view.moments is not None:
+        guesses.append(view.moments.mean)
+    if level == "records" and situation.setting.complete:
+        guesses.append(situation.imputed)
+    baseline = float("nan")
+    if own is not None:
+        baseline = mse_per_feature(truth, own)
+        guesses.append(own)
+    least = min(mse_per_feature(truth, np.broadcast_to(guess, truth.shape)) for guess in guesses)
+    part = max(0.0, 1 - mse / least) if least > 0 else 0.0
+    return {"level": level, "guess": least, "baseline": baseline, "federation_part": part}
+
+
+def _worth(situation: Situation) -> Mapping[str, float]:
+    """What the active party still has of its model."""
+    plain = situation.plain_scores
+    return {
+        **score_utility(situation.scores, plain, situation.model.labels),
+        "kl": mean_divergence(plain, situation.scores),
+        "interpretability": situation.interpretability,
+    }

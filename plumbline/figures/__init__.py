@@ -1,1 +1,0 @@
-"""The papers' experiments, redrawn by one command each (``plumbline figures``), beside what the papers state."""

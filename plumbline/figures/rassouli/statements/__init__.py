@@ -1,1 +1,0 @@
-"""What the paper states of its experiments, with verdicts from measurements."""

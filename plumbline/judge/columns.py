@@ -1,0 +1,246 @@
+"""The columns of the passive tables behind the features: what takes few values, and what counts as knowing one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from plumbline.judge.measures import is_discrete
+from services.common.run_records import PartyFeatures
+from vfl.arrays import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Category:
+    """What takes few values: one column, or the columns of a one-hot encoded feature.
+
+    Attributes:
+        columns: (c,) which columns; one, or those of the group.
+        values: (v, c) the values that they take, rows in order.
+        is_open: whether some records have none of a group's values; that is then one more, the last.
+        has_nameless: whether the lowest value stands for all that have no code of their own: nobody names those.
+    """
+
+    columns: IntArray
+    values: FloatArray
+    is_open: bool = False
+    has_nameless: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many values there are that can be named."""
+        return len(self.values) + self.is_open - self.has_nameless
+
+    def can_be_named(self, symbols: IntArray) -> BoolArray:
+        """Which of these numbers of values mean one value, (n,)."""
+        return symbols > 0 if self.has_nameless else np.ones(len(symbols), dtype=bool)
+
+    def is_wrong(self, named: IntArray | int, symbols: IntArray) -> FloatArray:
+        """1 for each of (n,) true numbers of values that is named otherwise or has no name, else 0."""
+        return ((named != symbols) | ~self.can_be_named(symbols)).astype(np.float64)
+
+    def symbols(self, cells: FloatArray) -> IntArray:
+        """Number of the nearest value for each of (n, d) cells' records, (n,); of a group, the largest column's."""
+        if len(self.columns) == 1:
+            return _nearest(self.values[:, 0], cells[:, self.columns[0]])
+        indicators = cells[:, self.columns] / self.values.max(axis=0)  # each 1 as large as the others
+        if self.is_open:  # what the others leave
+            indicators = np.column_stack([indicators, 1 - indicators.sum(axis=1)])
+        largest: IntArray = indicators.argmax(axis=1)
+        return largest
+
+
+def values_of(features: FloatArray, column: int, *, has_nameless: bool = False) -> Category:
+    """The category of the values that one of (n, d) columns takes."""
+    return Category(np.array([column]), np.unique(features[:, column])[:, None], has_nameless=has_nameless)
+
+
+def indicators_of(features: FloatArray, columns: IntArray) -> Category:
+    """The category whose one-hot features are these of (n, d) columns, in whatever unit a 1 is encoded; 0 is none."""
+    there = features[:, columns] > 0
+    total, count = features[:, columns].sum(axis=0, where=there), there.sum(axis=0)
+    # A category that no record has is as large as any.
+    ones: FloatArray = np.divide(total, count, out=np.ones(len(columns)), where=count > 0)
+    if len(columns) == 1:
+        return Category(columns, np.array([[0.0], ones]))
+    return Category(columns, np.diag(ones), is_open=bool((~there).all(axis=1).any()))
+
+
+def find_categories(features: FloatArray, owners: Sequence[str]) -> list[Category]:
+    """Find what takes few values in (n, d) columns; ``owners``: the party of each, as no group is shared by two.
+
+    A one-hot group is a run of columns of 0 and 1, exactly one of which is 1 in every record.
+    """
+    whole = [Category(group, np.eye(len(group))) for group in _one_hot_groups(features, owners)]
+    return sorted([*whole, *few_valued(features, whole)], key=lambda one: int(one.columns[0]))
+
+
+def few_valued(features: FloatArray, whole: Sequence[Category]) -> list[Category]:
+    """Find single columns of (n, d) that take few values, but more than one, and are of no category yet."""
+    grouped = {int(column) for one in whole for column in one.columns}
+    return [
+        Category(np.array([column]), np.unique(features[:, column])[:, None])
+        for column in range(features.shape[1])
+        if column not in grouped and is_discrete(features[:, column]) and np.ptp(features[:, column]) > 0
+    ]
+
+
+def _nearest(values: FloatArray, cells: FloatArray) -> IntArray:
+    """Number of the nearest of values in rising order; the lower of two as near."""
+    middles = (values[1:] + values[:-1]) / 2
+    return np.searchsorted(middles, cells, side="left")
+
+
+def _one_hot_groups(features: FloatArray, owners: Sequence[str]) -> list[IntArray]:
+    binary = ((features == 0) | (features == 1)).all(axis=0) & (np.ptp(features, axis=0) > 0)
+    groups, start = list[IntArray](), 0
+    while start < features.shape[1]:
+        end = _end_of_group(features, binary, owners, start)
+        if end:
+            groups.append(np.arange(start, end))
+        start = end or start + 1
+    return groups
+
+
+def _end_of_group(features: FloatArray, binary: BoolArray, owners: Sequence[str], start: int) -> int:
+    """Where the one-hot group that begins here ends; 0 if none does."""
+    total = np.zeros(len(features))
+    for column in range(start, features.shape[1]):
+        if not binary[column] or owners[column] != owners[start]:
+            return 0
+        total += features[:, column]
+        if total.max() > 1:
+            return 0
+        if column > start and total.min() == 1:
+            return column + 1
+    return 0
+
+
+# What a column of a passive table is judged as.
+SourceKind = Literal["number", "date", "code", "category"]
+# Cells count as known when an estimate is off by this part of their column's range at most, or near it in its units.
+TOLERANCE = 0.05
+# Parties write cells in fixed point: what is off by no more than that is a whole number still.
+_WHOLE_NUMBERS = 1e-3
+# Who is off by less than half a unit knows a whole number; no guess lies so near to two of them, however written.
+_WHOLE = 0.5 - 2 * _WHOLE_NUMBERS
+# What dates are told to, in days.
+_SPANS = {
+    "an hour": 1 / 24,
+    "6 hours": 0.25,
+    "a day": 1.0,
+    "2 days": 2.0,
+    "a week": 7.0,
+    "2 weeks": 14.0,
+    "a month": 30.4375,
+    "3 months": 91.3125,
+    "6 months": 182.625,
+    "a year": 365.25,
+    "2 years": 730.5,
+    "5 years": 1826.25,
+    "10 years": 3652.5,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One column of a passive party's table.
+
+    Attributes:
+        party: name of the owner.
+        name: of the column.
+        kind: what it is judged as: numbers and dates by their errors, codes and categories by wrong names.
+        features: (f,) the passive features that are of it.
+        tolerance: of a number or a date, how far off its feature may be and still count as known; NaN of others.
+        known_as: what counts as known, in words: ``within 5``, ``guessed right``.
+        category: what is named, of codes and categories; None of others.
+        missing: whether a number is there at all, where that is a feature of its own; None elsewhere.
+    """
+
+    party: str
+    name: str
+    kind: SourceKind
+    features: IntArray
+    tolerance: float
+    known_as: str
+    category: Category | None = None
+    missing: Category | None = None
+
+    @property
+    def value(self) -> int:
+        """The feature that it is judged by: of numbers, dates and codes the only one, of categories the first."""
+        return int(self.features[0])
+
+
+def sources_of(party: str, own: PartyFeatures, features: FloatArray, first: int) -> list[Source]:
+    """List the columns of one party's table, in the order of its features.
+
+    Runs from before tables had types don't tell them: each of their features is a column.
+
+    Args:
+        party: name of the owner.
+        own: its features as it wrote them.
+        features: (n, d) of all passive parties.
+        first: which of these is its first.
+    """
+    count = own.features.shape[1]
+    names = np.array(own.names if own.sources is None else own.sources)
+    kinds = np.full(count, "number") if own.kinds is None else own.kinds
+    offsets = np.zeros(count) if own.offsets is None else own.offsets
+    scales = np.full(count, np.nan) if own.scales is None else own.scales
+    groups = np.arange(count)[:, None] if own.sources is None else [names == name for name in dict.fromkeys(names)]
+    return [
+        _source(
+            (party, str(names[group][0])),
+            kinds[group].tolist(),
+            np.arange(first, first + count)[group],
+            features,
+            (float(offsets[group][0]), float(scales[group][0])),
+        )
+        for group in groups
+    ]
+
+
+def _source(
+    name: tuple[str, str], kinds: list[str], columns: IntArray, features: FloatArray, unit: tuple[float, float]
+) -> Source:
+    """One source; a number stands before whether it is missing. ``unit``: offset and scale of the first feature."""
+    kind, column = kinds[0], int(columns[0])
+    if kind not in ("number", "date", "code"):
+        return Source(*name, "category", columns, np.nan, "guessed right", indicators_of(features, columns))
+    gaps = columns[[at for at, one in enumerate(kinds) if one == "missing"]]
+    missing = indicators_of(features, gaps) if len(gaps) else None
+    if kind == "code" or len(np.unique(features[:, column])) == 2:  # two values are a category, whatever they are
+        judged: SourceKind = "code" if kind == "code" else "category"
+        offset, scale = unit
+        # Codes count from 0; below it is what no record had that the code was made from.
+        nameless = kind == "code" and bool(offset + scale * features[:, column].min() < -_WHOLE)
+        named = values_of(features, column, has_nameless=nameless)
+        return Source(*name, judged, columns, np.nan, "guessed right", named, missing)
+    tolerance, words = _tolerance(features[:, column], *unit, is_date=kind == "date")
+    return Source(*name, "date" if kind == "date" else "number", columns, tolerance, words, None, missing)
+
+
+def _tolerance(cells: FloatArray, offset: float, scale: float, *, is_date: bool) -> tuple[float, str]:
+    """How far off a cell may be and count as known, on the encoded scale, and the same in words."""
+    spread = float(np.ptp(cells))
+    scale = abs(scale)
+    if not scale > 0 or not np.isfinite(scale) or spread <= 0:
+        return TOLERANCE * spread, "within 5 % of its range"
+    near = TOLERANCE * spread * scale
+    if is_date:
+        words = min(_SPANS, key=lambda one: abs(np.log(_SPANS[one] / near)))
+        return _SPANS[words] / scale, f"within {words}"
+    values = offset + scale * cells
+    if near < 1 and np.allclose(values, np.round(values), rtol=0, atol=_WHOLE_NUMBERS):
+        return _WHOLE / scale, "exactly right"
+    step = round_number(near)
+    return step / scale, f"within {step:g}"
+
+
+def round_number(near: float) -> float:
+    """The nearest of 1, 2 and 5 times a power of ten, by ratio."""
+    power = 10.0 ** np.floor(np.log10(near))
+    candidates = [float(f"{factor * power:.0e}") for factor in (1, 2, 5, 10)]
+    return min(candidates, key=lambda one: abs(np.log(one / near)))

@@ -1,0 +1,457 @@
+"""Estimates of the same cells with scores and without, beside the truth, and the verdicts on columns that follow.
+
+Guesses without a score are constants, imputations from complete records, and attacks whose scores are withheld.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import attacks
+from attacks import (
+    AuxiliaryRows,
+    Level,
+    PassiveMoments,
+    PredictionAttack,
+    PredictionView,
+    ViewError,
+    level_of,
+    reconstruct,
+)
+from attacks.base import BaselinedAttack
+from attacks.registry import FROM_RECORDS
+from plumbline.judge.columns import TOLERANCE, Category, Source, SourceKind
+from plumbline.judge.federation_part import Comparison, Judged, LevelVerdict, Losses, choose_and_judge
+from plumbline.judge.measures import misses, squared_errors
+from vfl.arrays import FloatArray, IntArray
+
+# How many complete records an adversary holds, as far as an audit declares so many.
+IMPUTATION_RECORDS = (30, 100, 1_000)
+# What can be guessed of a column whose public range is [0, 1].
+_PUBLIC = {"guessing 0": 0.0, "guessing 1/2": 0.5, "guessing 1": 1.0}
+# Values to which this much of floating point's noise is no difference.
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """What one adversary takes every judged cell for.
+
+    Attributes:
+        name: of the attack, or of the guess without scores.
+        level: what its adversary knows beforehand.
+        estimate: (n, d), on the columns' encoded scale.
+    """
+
+    name: str
+    level: Level
+    estimate: FloatArray
+
+    def of_records(self, rows: IntArray) -> "Predictor":
+        """The same guess of some of the records."""
+        return Predictor(self.name, self.level, self.estimate[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What an active party has besides scores, for guesses that see none.
+
+    Attributes:
+        features_active: (n, d_a) its own columns of the judged records, in [0, 1].
+        labels: (n,) classes of these records, as indices; None where it has none.
+        auxiliary_active: (t, d_a) its own columns of the complete records that it is declared to hold.
+        auxiliary_passive: (t, d) the passive columns of those.
+        auxiliary_labels: (t,) classes of those; None where it has none.
+        groups: which passive columns are the one-hot features of one category, exactly one of which is 1.
+    """
+
+    features_active: FloatArray
+    labels: IntArray | None
+    auxiliary_active: FloatArray
+    auxiliary_passive: FloatArray
+    auxiliary_labels: IntArray | None
+    groups: tuple[IntArray, ...] = ()
+
+
+def imputations(knowledge: Knowledge) -> list[Predictor]:
+    """Predict the passive columns from what the active party owns, with 30, 100 and 1,000 of its complete records.
+
+    Where it holds fewer, all of them are taken once; where it holds none, nothing is predicted.
+    """
+    held = len(knowledge.auxiliary_passive)
+    counts = sorted({count for count in IMPUTATION_RECORDS if count <= held} | ({held} if held else set()))
+    with threadpool_limits(1):  # hundreds of small fits, which several threads only keep each other from
+        return [_imputation(knowledge, count) for count in counts]
+
+
+def _imputation(knowledge: Knowledge, count: int) -> Predictor:
+    labels = knowledge.auxiliary_labels
+    view = PredictionView(
+        features_active=knowledge.features_active,
+        record_labels=knowledge.labels,
+        passive_features=knowledge.auxiliary_passive.shape[1],
+        moments=PassiveMoments(
+            knowledge.auxiliary_passive[:count].mean(axis=0),
+            knowledge.auxiliary_passive[:count].var(axis=0),
+            groups=knowledge.groups,
+        ),
+        auxiliary=AuxiliaryRows(
+            knowledge.auxiliary_active[:count],
+            knowledge.auxiliary_passive[:count],
+            np.empty((count, 0)),  # it looks at no score
+            None if labels is None else labels[:count],
+        ),
+    )
+    estimate = attacks.load_prediction(FROM_RECORDS).reconstruct(view)
+    return Predictor(f"{FROM_RECORDS} from {count:,} records", "records", estimate)
+
+
+def squared_losses(truth: FloatArray, predictors: Sequence[Predictor]) -> list[Losses]:
+    """Squared errors of predictors of (n, d) cells."""
+    return [Losses(one.name, one.level, squared_errors(truth, one.estimate)) for one in predictors]
+
+
+def missing_losses(truth: FloatArray, predictors: Sequence[Predictor], tolerance: FloatArray) -> list[Losses]:
+    """1 where predictors of (n, d) cells are off by more than their column's (d,) tolerance, else 0."""
+    return [Losses(one.name, one.level, misses(truth, one.estimate, tolerance)) for one in predictors]
+
+
+def wrong_losses(truth: FloatArray, predictors: Sequence[Predictor], categories: Sequence[Category]) -> list[Losses]:
+    """1 where predictors of (n, d) cells name another value than the true one, else 0: (n, categories)."""
+    symbols = [one.symbols(truth) for one in categories]
+    return [
+        Losses(
+            predictor.name,
+            predictor.level,
+            _columns(
+                [
+                    one.is_wrong(one.symbols(predictor.estimate), true)
+                    for one, true in zip(categories, symbols, strict=True)
+                ]
+            ),
+        )
+        for predictor in predictors
+    ]
+
+
+def prior_losses(truth: FloatArray, categories: Sequence[Category]) -> list[Losses]:
+    """What naming a value costs without scores: any value alike, and the most frequent one for who knows frequencies.
+
+    The most frequent is that of the judged (n, d) cells themselves: no other constant is right as often.
+    """
+    blind, modes = [], []
+    for one in categories:
+        symbols = one.symbols(truth)
+        blind.append(np.where(one.can_be_named(symbols), 1 - 1 / max(one.count, 1), 1.0))
+        named = symbols[one.can_be_named(symbols)]
+        modes.append(one.is_wrong(int(np.bincount(named).argmax()) if len(named) else -1, symbols))
+    return [
+        Losses("any value", "nothing", _columns(blind)),
+        Losses("the most frequent value", "marginals", _columns(modes)),
+    ]
+
+
+def _columns(parts: Sequence[FloatArray]) -> FloatArray:
+    return np.column_stack(parts) if parts else np.empty((0, 0))
+
+
+def constants(truth: FloatArray) -> list[Predictor]:
+    """Guess one value for all records: what public ranges suggest and, for who knows marginals, each column's mean.
+
+    The mean is that of the judged (n, d) cells themselves: no other constant has a smaller squared error on them.
+    """
+    mean = Predictor("its mean", "marginals", np.broadcast_to(truth.mean(axis=0), truth.shape))
+    return [*_public_guesses(truth), mean]
+
+
+def densest_constants(truth: FloatArray, tolerance: FloatArray) -> list[Predictor]:
+    """Guess one value for all records, to be within a (d,) tolerance: public ranges, the mean, the densest place.
+
+    The densest place is that of the judged (n, d) cells themselves: no other constant is as often within tolerance.
+    """
+    places = [_densest(column, width) for column, width in zip(truth.T, tolerance, strict=True)]
+    densest = Predictor("its densest place", "marginals", np.broadcast_to(np.array(places), truth.shape))
+    return [*constants(truth), densest]
+
+
+def _public_guesses(truth: FloatArray) -> list[Predictor]:
+    return [Predictor(name, "nothing", np.full_like(truth, value)) for name, value in _PUBLIC.items()]
+
+
+def _densest(column: FloatArray, tolerance: float) -> float:
+    """The middle of the interval of width 2 tolerance that holds most of a column's values."""
+    ordered = np.sort(column)
+    held = np.searchsorted(ordered, ordered + 2 * tolerance + _SAME, side="right") - np.arange(len(ordered))
+    return float(ordered[held.argmax()] + tolerance)
+
+
+@dataclass(frozen=True)
+class ColumnVerdict:
+    """What a federation gives away of one passive column, at each level of what its adversary knows beforehand.
+
+    Attributes:
+        party: name of the column's owner.
+        column: name of the column.
+        squared: on squared errors, level by level, ``nothing`` first.
+        misses: on cells that are off by more than what counts as known, 5 % of the range or near it, likewise.
+        one_session: as ``squared``, without attacks that read several sessions; empty where there are none.
+    """
+
+    party: str
+    column: str
+    squared: tuple[LevelVerdict, ...]
+    misses: tuple[LevelVerdict, ...]
+    one_session: tuple[LevelVerdict, ...] = ()
+
+
+@dataclass(frozen=True)
+class CategoryVerdict:
+    """What a federation gives away of a column of few values, or of a one-hot encoded feature.
+
+    Attributes:
+        party: name of the owner.
+        columns: names of its features, one or those of the group.
+        values: how many values it takes.
+        wrong: on records for which another value is named, level by level.
+    """
+
+    party: str
+    columns: tuple[str, ...]
+    values: int
+    wrong: tuple[LevelVerdict, ...]
+
+
+@dataclass(frozen=True)
+class SourceVerdict:
+    """What a federation gives away of one column of a passive party's own table.
+
+    Attributes:
+        party: name of the owner.
+        column: name of the column.
+        kind: what it is judged as.
+        features: which of the passive features are of it.
+        levels: level by level, of numbers and dates on squared errors, of codes and categories on wrong names.
+        known: on cells that aren't known, likewise.
+        known_as: what counts as known: ``within 5``, ``guessed right``.
+        missing: of a number, on records of which it is named wrongly whether it is there; empty elsewhere.
+        one_session: as ``levels``, without attacks that read several sessions; empty where there are none.
+    """
+
+    party: str
+    column: str
+    kind: SourceKind
+    features: tuple[int, ...]
+    levels: tuple[LevelVerdict, ...]
+    known: tuple[LevelVerdict, ...]
+    known_as: str
+    missing: tuple[LevelVerdict, ...] = ()
+    one_session: tuple[LevelVerdict, ...] = ()
+
+    @classmethod
+    def of(cls, source: Source, column: ColumnVerdict, named: Judged | None, missing: Judged | None) -> "SourceVerdict":
+        """Choose what a source is judged by.
+
+        Args:
+            source: the column.
+            column: the verdict on the feature that stands for it.
+            named: how often its values are named wrongly; None for what isn't named.
+            missing: the same of whether it is there.
+        """
+        levels, known = (column.squared, column.misses) if named is None else (named.levels, named.levels)
+        return cls(
+            party=source.party,
+            column=source.name,
+            kind=source.kind,
+            features=tuple(sorted(map(int, source.features))),
+            levels=levels,
+            known=known,
+            known_as=source.known_as,
+            missing=() if missing is None else missing.levels,
+            one_session=column.one_session if named is None else named.one_session,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Estimates of the same cells, with and without scores, beside the truth.
+
+    Constants are always among those without: nobody can forget them.
+
+    Attributes:
+        truth: (n, d) passive cells, on their encoded scale.
+        attacks: estimates that scores entered.
+        score_free: estimates that no score entered: imputations, attacks with their scores withheld, other guesses.
+        tolerance: (d,), how far off a cell may be and still count as known.
+        of_sessions: names of the attacks that read several sessions.
+    """
+
+    truth: FloatArray
+    attacks: tuple[Predictor, ...]
+    score_free: tuple[Predictor, ...]
+    tolerance: FloatArray
+    of_sessions: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        truth: FloatArray,
+        attacks: Sequence[Predictor],
+        score_free: Sequence[Predictor],
+        *,
+        tolerance: FloatArray | None = None,
+        of_sessions: Collection[str] = (),
+    ) -> "Evidence":
+        """Gather estimates; ``tolerance``: (d,), 5 % of the range that min-max encoding makes by default."""
+        width = np.full(truth.shape[1], TOLERANCE) if tolerance is None else tolerance
+        return cls(truth, tuple(attacks), tuple(score_free), width, frozenset(of_sessions))
+
+    def squared(self, rows: IntArray) -> tuple[list[Losses], list[Losses]]:
+        """Squared errors on some records, of attacks and of guesses without scores."""
+        truth, attacks, score_free = self._of(rows)
+        return squared_losses(truth, attacks), squared_losses(truth, [*constants(truth), *score_free])
+
+    def missing(self, rows: IntArray) -> tuple[list[Losses], list[Losses]]:
+        """1 where a cell is off by more than the tolerance, on some records, likewise."""
+        truth, attacks, score_free = self._of(rows)
+        guesses = [*densest_constants(truth, self.tolerance), *score_free]
+        return (
+            missing_losses(truth, attacks, self.tolerance),
+            missing_losses(truth, guesses, self.tolerance),
+        )
+
+    def wrong(self, rows: IntArray, categories: Sequence[Category]) -> tuple[list[Losses], list[Losses]]:
+        """1 where another value than the true one is named, on some records, likewise."""
+        truth, attacks, score_free = self._of(rows)
+        guesses = [*constants(truth), *score_free]
+        return (
+            wrong_losses(truth, attacks, categories),
+            [*prior_losses(truth, categories), *wrong_losses(truth, guesses, categories)],
+        )
+
+    def compared(self, *, generator: np.random.Generator) -> Comparison:
+        """Squared errors on all records, each attack by itself."""
+        return Comparison(*self.squared(np.arange(len(self.truth))), generator=generator)
+
+    def column_verdicts(
+        self, names: Sequence[str], owners: Sequence[str], *, generator: np.random.Generator
+    ) -> tuple[ColumnVerdict, ...]:
+        """Judge every column by the best attack of each level; ``names`` and ``owners``: of the columns and parties."""
+        count = len(self.truth)
+        squared = choose_and_judge(self.squared, count, generator=generator, of_sessions=self.of_sessions)
+        missing = choose_and_judge(self.missing, count, generator=generator)
+        return tuple(
+            ColumnVerdict(owner, name, near.levels, missed.levels, near.one_session)
+            for owner, name, near, missed in zip(owners, names, squared, missing, strict=True)
+        )
+
+    def wrong_names(self, categories: Sequence[Category], *, generator: np.random.Generator) -> list[Judged]:
+        """Judge every category likewise, by how often another value than the true one is named."""
+        if not categories:
+            return []
+        return choose_and_judge(
+            lambda rows: self.wrong(rows, categories),
+            len(self.truth),
+            generator=generator,
+            of_sessions=self.of_sessions,
+        )
+
+    def _of(self, rows: IntArray) -> tuple[FloatArray, list[Predictor], list[Predictor]]:
+        return (
+            self.truth[rows],
+            [one.of_records(rows) for one in self.attacks],
+            [one.of_records(rows) for one in self.score_free],
+        )
+
+
+# What of a record is another one's: its scores, or with them all that belongs to it. Where only scores are, own columns
+# and disclosed parameters stay and may tell by themselves what no level but ``records`` counts as known.
+Permuted = Literal["scores", "records"]
+_OF_RECORDS = ("scores", "features_active", "record_labels", "own_shift")
+
+
+def permuted(view: PredictionView, what: Permuted, generator: np.random.Generator) -> PredictionView:
+    """Give every record the scores of another one at random, or all that belongs to it.
+
+    Raises ViewError for a view without scores.
+    """
+    if view.scores is None:
+        raise ViewError("There are no scores to permute: run predictions first.")
+    order = generator.permutation(view.n)
+    pieces = {name: getattr(view, name) for name in (_OF_RECORDS if what == "records" else ("scores",))}
+    return replace(view, **{name: piece[order] for name, piece in pieces.items() if piece is not None})
+
+
+def gather_evidence(
+    view: PredictionView,
+    truth: FloatArray,
+    mounted: Mapping[str, PredictionAttack],
+    *,
+    seen: PredictionView | None = None,
+) -> Evidence:
+    """Mount attacks on a view beside what is guessed without scores, as an audit does with the parties' files.
+
+    Args:
+        view: what the adversary has; guesses are made of it.
+        truth: (n, d) passive features of the attacked records.
+        mounted: attacks by their labels; those that see no scores count as guesses.
+        seen: what attacks see in its place.
+
+    Raises:
+        ViewError: when a view lacks what an attack needs.
+    """
+    attacks = {label: one for label, one in mounted.items() if one.spec.sees_scores}
+    guesses = {label: one for label, one in mounted.items() if not one.spec.sees_scores}
+    withheld = [
+        Predictor(f"{label}, scores withheld", level_of(one), one.without_scores(view))
+        for label, one in attacks.items()
+        if isinstance(one, BaselinedAttack)
+    ]
+    score_free = [*_predictors(guesses, view), *withheld, *_imputations(view)]
+    return Evidence.of(truth, _predictors(attacks, view if seen is None else seen), score_free)
+
+
+def placebo(
+    view: PredictionView,
+    truth: FloatArray,
+    mounted: Mapping[str, PredictionAttack],
+    *,
+    what: Permuted = "records",
+    generator: np.random.Generator,
+) -> Comparison:
+    """Compare attacks on other records' predictions with guesses without any: no part should be beyond chance.
+
+    Args:
+        view: what the adversary has.
+        truth: (n, d) passive features of the attacked records.
+        mounted: attacks by their labels.
+        what: what is permuted.
+        generator: draws the permutation and the resamples.
+
+    Raises:
+        ViewError: when the view lacks scores, or what an attack needs.
+    """
+    evidence = gather_evidence(view, truth, mounted, seen=permuted(view, what, generator))
+    return evidence.compared(generator=generator)
+
+
+def _predictors(mounted: Mapping[str, PredictionAttack], view: PredictionView) -> list[Predictor]:
+    return [Predictor(label, level_of(one), reconstruct(one, view).estimate) for label, one in mounted.items()]
+
+
+def _imputations(view: PredictionView) -> list[Predictor]:
+    """What the view's complete records tell, as the judge of an audit counts it."""
+    known = view.auxiliary
+    if known is None:
+        return []
+    return imputations(
+        Knowledge(
+            features_active=view.features_active,
+            labels=view.record_labels,
+            auxiliary_active=known.features_active,
+            auxiliary_passive=known.features_passive,
+            auxiliary_labels=known.labels,
+        )
+    )

@@ -1,0 +1,446 @@
+"""From verdicts to the answer: one sentence about the federation, and what each party risks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from attacks.base import NEEDS
+from attacks.registry import REPLACING
+from plumbline.judge.answer import (
+    KNOWING_MORE,
+    ONCE_IT_KNOWS,
+    Answer,
+    ColumnAnswer,
+    Light,
+    PartyAnswer,
+    column_sentence,
+    label_sentences,
+    light_of,
+    light_of_column,
+    light_of_training,
+    listed,
+    once_it_knows,
+    percent,
+    short,
+    together,
+    worst,
+)
+from plumbline.judge.evidence import SourceVerdict
+from plumbline.judge.federation_part import HEADLINE, at
+from plumbline.judge.predictions import LEAST_RECORDS, AttackFinding, PredictionFindings
+from plumbline.judge.summary import RunSummary
+from plumbline.judge.training import TrainingFinding
+from services.common.run_records import FAILED
+from services.common.session_limit import SessionLimit
+from vfl.data.faults import counted
+
+# What a sentence calls parties that nobody gave a title.
+_ROLES = {"active": "the active party", "passive": "the passive party"}
+# What a black box shows itself by.
+_KEPT = NEEDS["prediction"]["weights_passive"]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One run, as the answer is made of it."""
+
+    summary: RunSummary
+    predictions: PredictionFindings
+    training: Sequence[TrainingFinding]
+    titles: Mapping[str, str]
+
+    def title(self, party: str) -> str:
+        """What a person calls a party."""
+        return short(self.titles.get(party) or _ROLES.get(party, party))
+
+    @property
+    def active(self) -> str:
+        """Title of the party with the labels."""
+        return self.title(self.summary.agreement.active.name)
+
+    @property
+    def passive(self) -> list[str]:
+        """Names of the others."""
+        return [one.name for one in self.summary.parties[1:]]
+
+    @property
+    def labels(self) -> list[TrainingFinding]:
+        """Attacks on labels that are judged."""
+        return [one for one in self.training if one.levels]
+
+    @property
+    def is_in_the_clear(self) -> bool:
+        """Whether it trained without encryption; an installed model trains nothing."""
+        plan = self.summary.agreement.plan
+        return not plan.is_encrypted and plan.family.spec.trains
+
+    @property
+    def honest(self) -> list[str]:
+        """Names of the parties that could have replaced messages, and were never tried as such."""
+        if self.is_in_the_clear or not self.summary.agreement.plan.family.spec.trains:
+            return []
+        tried = {one.party for one in self.training if one.conduct == "replaces_messages" and not _has_failed(one)}
+        return [one.name for one in self.summary.parties if one.name not in tried]
+
+
+def answer_of(
+    summary: RunSummary,
+    predictions: PredictionFindings,
+    training: Sequence[TrainingFinding],
+    titles: Mapping[str, str],
+) -> Answer:
+    """Say what a run gave away; ``titles``: what a person calls each party, where that isn't its name."""
+    case = _Case(summary, predictions, training, titles)
+    columns = _ranked(predictions)
+    parties = (_active_answer(case), *(_passive_answer(case, party, columns) for party in case.passive))
+    clauses = [_columns_clause(case, columns), *_training_clauses(case), _labels_clause(case), *_insecure(case)]
+    return Answer(
+        sentence="; ".join(clauses) + ".",
+        light=worst([one.light for one in parties]),
+        parties=parties,
+        columns=columns,
+        labels=tuple(label_sentences(training)),
+        not_measured=tuple(_not_measured(case, columns)),
+        label_levels=tuple(one.levels for one in case.labels),
+        sessions=limit_sentence(predictions.limit, columns, summary.agreement.classes),
+    )
+
+
+# -- columns -----------------------------------------------------------------------------------------------------------
+
+
+def _ranked(predictions: PredictionFindings) -> tuple[ColumnAnswer, ...]:
+    """Every column, the most exposed first: by its light, its part at the headline's level, then at higher ones."""
+
+    def rank(one: ColumnAnswer) -> tuple[int, float, float]:
+        parts = {verdict.level: -1.0 if verdict.part is None else verdict.part.mean for verdict in one.levels}
+        lights: tuple[Light, ...] = ("red", "amber", "green", "grey")
+        return lights.index(one.light), -parts[HEADLINE], -max(parts[level] for level in KNOWING_MORE)
+
+    return tuple(sorted(map(_column_answer, predictions.sources), key=rank))
+
+
+def _column_answer(verdict: SourceVerdict) -> ColumnAnswer:
+    return ColumnAnswer(
+        party=verdict.party,
+        column=verdict.column,
+        kind=verdict.kind,
+        light=light_of_column(verdict),
+        levels=verdict.levels,
+        sentence=column_sentence(verdict),
+        features=verdict.features,
+        known=verdict.known,
+        known_as=verdict.known_as,
+        one_session=verdict.one_session,
+    )
+
+
+def _is_measured(columns: Sequence[ColumnAnswer]) -> bool:
+    return any(one.light != "grey" for one in columns)
+
+
+def _columns_clause(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
+    """What the active party can reconstruct of all passive columns."""
+    passive = together([case.title(name) for name in case.passive])
+    if not _is_measured(columns):
+        return f"What {case.active} can reconstruct of the columns of {passive} was not measured: {_why_not(case)}"
+    several = len(case.passive) > 1
+    these = f"these {len(columns)} columns" if len(columns) > 1 else "this one column"
+    kept = f" and {'keep their' if several else 'keeps its'} parameters secret" if _is_black_box(case) else ""
+    joined = f"{passive} {'join' if several else 'joins'} with {these}{kept}"
+    told = f"{case.active} can reconstruct {_reconstructed(case, columns)}"
+    if (sessions := sessions_behind(case.predictions.limit, columns)) == 1:
+        return f"If {joined}, {told}"
+    return f"After {sessions} sessions: if {joined}, {told}; one session alone tells {told_by_one(columns)}"
+
+
+def _why_not(case: _Case) -> str:
+    if not case.predictions.attacks:
+        return "no attack on predictions was mounted"
+    if any(one.mse is not None and one.sees_scores for one in case.predictions.attacks):
+        if case.predictions.sources and not any(at(one.levels).attack for one in case.predictions.sources):
+            return "only attacks that know more than means and frequencies were mounted, and these found nothing"
+        return _too_few(case)
+    judged = [one for one in case.predictions.attacks if one.sees_scores]
+    if judged and not case.predictions.records and not any(one.reason for one in judged):
+        return _too_few(case)
+    return "no attack on predictions could be carried out" if judged else "only guesses without scores were mounted"
+
+
+def _too_few(case: _Case) -> str:
+    count = case.predictions.records
+    if count < LEAST_RECORDS:
+        return f"{count} test records are too few to judge, {LEAST_RECORDS} are needed"
+    return f"{count} test records are too few to tell what attacks found from chance"
+
+
+def _is_black_box(case: _Case) -> bool:
+    return any(_KEPT in one.reason for one in case.predictions.attacks)
+
+
+def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
+    """How many columns are told far better than by guessing, how many better, and how many to who knows more."""
+    far = [one for one in columns if one.light == "red"]
+    better = [one for one in columns if one.light == "amber" and _is_told(one)]
+    later = {known: [one for one in columns if once_it_knows(one.levels) == known] for known in ONCE_IT_KNOWS.values()}
+    parts = []
+    if far:
+        parts.append(f"{_counted(case, far, columns)} far better than it could guess")
+    if better and far:
+        parts.append(f"{len(better)} more ({_names(case, better)}) somewhat better")
+    elif better:
+        parts.append(f"{_counted(case, better, columns)} somewhat better than it could guess")
+    elif not far:
+        parts.append(f"{'none of them' if len(columns) > 1 else 'nothing of it'} better than it could guess")
+    for known, some in later.items():
+        if some:
+            who = f"{len(some)} more" if far or better else f"{len(some)} of them" if len(columns) > 1 else "it"
+            parts.append(f"{who} ({_names(case, some)}) once it knows {known}")
+    if gaps := [one for one in columns if _is_gap(one)]:
+        parts.append(f"whether {_names(case, gaps)} {'are' if len(gaps) > 1 else 'is'} there")
+    if unknown := [one for one in columns if one.light == "grey"]:
+        parts.append(f"too little was measured to say of {len(unknown)} ({_names(case, unknown)})")
+    return (", and " if far or better else ", but ").join(parts)
+
+
+def _is_told(column: ColumnAnswer) -> bool:
+    """Whether its values are told better than by guessing to who knows its mean or frequencies."""
+    headline = at(column.levels)
+    return headline.is_exposed or headline.is_closer
+
+
+def _is_gap(column: ColumnAnswer) -> bool:
+    """Whether nothing of a column is told but whether it is there."""
+    return column.light == "amber" and not _is_told(column) and not once_it_knows(column.levels)
+
+
+def _counted(case: _Case, some: Sequence[ColumnAnswer], columns: Sequence[ColumnAnswer]) -> str:
+    if len(columns) == 1:
+        return f"it ({_names(case, some)})"
+    return f"{'all' if len(some) == len(columns) else len(some)} of them ({_names(case, some)})"
+
+
+def _names(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
+    """Names of columns, with their owners' where there are several."""
+    if len(case.passive) == 1:
+        return listed([one.column for one in columns])
+    return listed([f"{short(one.column)} of {case.title(one.party)}" for one in columns])
+
+
+# -- labels, and what training gave away else --------------------------------------------------------------------------
+
+
+def _labels_clause(case: _Case) -> str:
+    if told := _told(case):
+        return told
+    if case.labels:
+        return "no label attack did better than guessing"
+    return f"what {together([case.title(one) for one in case.passive])} can tell of labels was not measured"
+
+
+def _told(case: _Case) -> str:
+    """How many labels the best attack on them tells; empty where none does better than guessing."""
+    found = [(one, at(one.levels)) for one in case.labels if light_of(one.levels) in ("red", "amber")]
+    shares = [(1 - (one.e0 if one.error is None else one.error), 1 - one.e0, who) for who, one in found]
+    if not shares:
+        return ""
+    right, guessed, finding = max(shares, key=lambda one: one[0])
+    return (
+        f"{case.title(finding.party)} can tell {percent(right)} of the labels that were trained on, {percent(guessed)} "
+        "by guessing"
+    )
+
+
+def _training_clauses(case: _Case) -> list[str]:
+    """The worst of what training gave away besides labels."""
+    leaks = sorted(filter(_is_leak, case.training), key=lambda one: -one.success)
+    return [
+        f"{case.title(one.party)} can {_leak_words(one)} {together([case.title(peer) for peer in one.peers])}"
+        for one in leaks[:1]
+        if one.peers
+    ]
+
+
+def _is_leak(finding: TrainingFinding) -> bool:
+    """Whether an attack on training found something else than labels, more of it than luck would."""
+    return finding.is_scored and not finding.levels and light_of_training(finding) in ("red", "amber")
+
+
+def _leak_words(finding: TrainingFinding) -> str:
+    """What it found, up to whose that is."""
+    if finding.kind == "products":
+        return f"follow {percent(finding.success)} of the differences between records' scores that come from"
+    return f"read {percent(finding.success * finding.resolved)} of the columns of"
+
+
+def _insecure(case: _Case) -> list[str]:
+    if case.is_in_the_clear:
+        return ["training was not encrypted (INSECURE)"]
+    warnings = case.summary.warnings
+    return ["settings were insecure, see the warnings"] if any("INSECURE" in one for one in warnings) else []
+
+
+# -- parties -----------------------------------------------------------------------------------------------------------
+
+
+def _active_answer(case: _Case) -> PartyAnswer:
+    name = case.summary.agreement.active.name
+    words = _told(case) or "no attack on its labels did better than guessing"
+    if not case.labels:
+        tried = any(one.party != name for one in case.training)
+        words = f"its labels were not measured: no attack on them {'could be carried out' if tried else 'was mounted'}"
+    return _party_answer(case, name, [light_of(one.levels) for one in case.labels], words, _untried_on_labels(case))
+
+
+def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) -> PartyAnswer:
+    own = [one for one in columns if one.party == party]
+    gaps, unknown = [one.column for one in own if _is_gap(one)], [one.column for one in own if one.light == "grey"]
+    told = [one.column for one in own if one.light in ("red", "amber") and one.column not in gaps]
+    if not _is_measured(own):
+        words = f"its columns were not measured: {_why_not(case)}"
+    elif told:
+        words = f"{len(told)} of its {len(own)} columns can be told better than by guessing: {listed(told)}"
+    else:
+        words = f"none of its {len(own)} columns can be told better than by guessing"
+    if _is_measured(own) and (sessions := sessions_behind(case.predictions.limit, own, party)) > 1:
+        words = f"after {sessions} sessions: {words}; after one alone {told_by_one(own)}"
+    if gaps:
+        words += f"; whether {listed(gaps)} {'are' if len(gaps) > 1 else 'is'} there can be told"
+    if unknown and _is_measured(own):
+        words += f"; too little was measured to say of {listed(unknown)}"
+    lights = [one.light for one in own]
+    untried = [*_untried_on_columns(case), *_untried_sessions(case, own)]
+    return _party_answer(case, party, lights, words.replace(" its 1 columns", " its 1 column"), untried)
+
+
+def _party_answer(case: _Case, party: str, lights: Sequence[Light], words: str, untried: Sequence[str]) -> PartyAnswer:
+    """The party's light and words, with what training gave away of its columns, and what keeps it from green."""
+    leaks = [one for one in case.training if _is_leak(one) and party in one.peers]
+    also = [f"{case.title(one.party)} can {_leak_words(one)} this party, by {one.attack}" for one in leaks]
+    light = worst([*lights, *map(light_of_training, leaks)])
+    if light == "green" and untried:
+        light, also = "grey", [*also, *untried]
+    return PartyAnswer(party, light, "; ".join([words, *also]), case.title(party))
+
+
+def _untried_on_labels(case: _Case) -> list[str]:
+    """What might have told labels, and was not tried or failed."""
+    judged = {one.party for one in case.labels}
+    silent = [case.title(name) for name in case.passive if name not in judged]
+    without = [f"what {together(silent)} can tell of them was not measured"] if silent else []
+    failed = [one.attack for one in case.training if one.party in case.passive and _has_failed(one)]
+    return [*without, *_untried(case, [name for name in case.honest if name in case.passive], failed)]
+
+
+def _untried_on_columns(case: _Case) -> list[str]:
+    """What might have told columns, and was not tried or failed."""
+    active = case.summary.agreement.active.name
+    failed = [one.attack for one in case.predictions.attacks if one.sees_scores and _has_failed(one)]
+    failed += [one.attack for one in case.training if one.party == active and _has_failed(one)]
+    return _untried(case, [name for name in case.honest if name == active], failed)
+
+
+def _untried_sessions(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
+    return ["what further sessions tell was not measured"] if is_untried(case.predictions.limit, columns) else []
+
+
+def _untried(case: _Case, honest: Sequence[str], failed: Sequence[str]) -> list[str]:
+    words = ["what only ciphertexts can tell was not measured"] if case.is_in_the_clear else []
+    if honest:
+        words.append(
+            f"what {together([case.title(one) for one in honest])} can tell by other messages was not measured"
+        )
+    return [*words, f"not known, for it failed: {listed(failed)}"] if failed else words
+
+
+# -- what this run can say nothing of ----------------------------------------------------------------------------------
+
+
+def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
+    sentences = list[str]()
+    if not _is_measured(columns):
+        sentences.append(f"What predictions give away of columns was not measured: {_why_not(case)}.")
+    if not case.labels:
+        sentences.append("What training gives away of labels was not measured: no attack on labels is judged.")
+    if case.is_in_the_clear:
+        sentences.append(
+            f"What only ciphertexts can tell ({', '.join(REPLACING)}) was not measured: training was not encrypted."
+        )
+    if case.honest:
+        sentences.append(
+            f"What {together([case.title(one) for one in case.honest])} can tell by replacing messages was not "
+            f"measured: mount {REPLACING[0]} (--attacks), as --adversary both does on either side."
+        )
+    everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]
+    failed = [one.attack for one in everything if _has_failed(one)]
+    if failed:
+        sentences.append(f"Failed, so that what they would have told is unknown: {listed(failed)}.")
+    return sentences
+
+
+def _has_failed(finding: AttackFinding | TrainingFinding) -> bool:
+    if isinstance(finding, AttackFinding):
+        return finding.status == FAILED
+    return not finding.kind and f"{finding.attack} failed with" in finding.reason
+
+
+def sessions_behind(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], party: str = "") -> int:
+    """After how many sessions with a passive party, or with any, the lights of columns hold; 1 where nobody added any.
+
+    Args:
+        limit: of the run; None where no auditor looked beyond its own session.
+        columns: that are judged.
+        party: the passive party's name; empty for the most of all.
+    """
+    if limit is None or not any(one.one_session for one in columns):
+        return 1
+    return max(one.sessions for one in limit.parties if party in ("", one.name))
+
+
+def is_untried(limit: SessionLimit | None, columns: Sequence[ColumnAnswer]) -> bool:
+    """Whether what further sessions tell is unknown, though an owner allows them."""
+    is_open = limit is not None and limit.reason is None and limit.sessions > 1
+    return is_open and sessions_behind(limit, columns) == 1
+
+
+def told_by_one(columns: Sequence[ColumnAnswer]) -> str:
+    """How many columns one session alone tells: ``2 of them far better and 4 somewhat better``."""
+    lights = [light_of(one.one_session) for one in columns]
+    far, better = lights.count("red"), lights.count("amber")
+    parts = [f"{far} of them far better"] if far else []
+    if better:
+        parts.append(f"{better} somewhat better" if far else f"{better} of them somewhat better")
+    return " and ".join(parts) or "none of them"
+
+
+def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], classes: int) -> str:
+    """Say for how many sessions the lights of columns are, why so many, and what one of them would show.
+
+    Args:
+        limit: of the run; None where no auditor looked beyond its own session: then nobody says.
+        columns: that are judged.
+        classes: k.
+    """
+    if limit is None or not columns:
+        return ""
+    if limit.reason:
+        return f"The lights of columns are for one session. {limit.reason}"
+    share, each = f"PLUMBLINE_MOST_FORMS={limit.share:g}", f"a session of {classes} classes takes {classes - 1} of them"
+    if limit.sessions == 1:
+        return f"The lights of columns are for one session: {share} allows no second ({_forms(limit)}; {each})."
+    most = f"the most that {share} allows ({_forms(limit)}; {each})"
+    if is_untried(limit, columns):
+        return f"The lights of columns are for one session: what {limit.sessions} tell, {most}, was not measured."
+    lights = [light_of(one.one_session) for one in columns]
+    shown = ", ".join(f"{lights.count(light)} {light}" for light in dict.fromkeys(lights))
+    return (
+        f"The lights of columns are for {limit.sessions} sessions, {most}. All but one were trained in the clear by "
+        f"the auditor, over {counted(limit.records, 'record')} each (SIMULATED). After one session alone: {shown}."
+    )
+
+
+def _forms(limit: SessionLimit) -> str:
+    """How many forms of a record each passive party's owner lets be answered."""
+    several = len(limit.parties) > 1
+    words = [f"{one.forms} of a record's {counted(one.features, 'form')}" for one in limit.parties]
+    named = [f"{word} at {short(one.name)}" for word, one in zip(words, limit.parties, strict=True)]
+    return ", ".join(named if several else words)

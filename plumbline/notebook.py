@@ -1,0 +1,216 @@
+"""Findings in a notebook or a script: as data frames, a page element, a drawing, the report, and a run of MLflow."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from plumbline.html import template
+from plumbline.judge.answer import ColumnAnswer
+from plumbline.judge.federation_part import HEADLINE
+from plumbline.judge.findings import Findings
+from plumbline.judge.measures import Interval
+from plumbline.spreadsheets import write_csv
+from services.common.run_files import RunFolderError
+from services.common.run_folder import RunFolder
+from services.common.words import escaped
+from vfl.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Columns that are shown, and letters of a name beside its bar; the frame has all.
+_MOST_SHOWN, _MOST_LETTERS = 20, 40
+# Told apart in grey, and by who takes red for green.
+_COLOURS = {"red": "#b2182b", "amber": "#f4a582", "green": "#4393c3", "grey": "#bdbdbd"}
+
+
+class NotebookFindings(Findings):
+    """What one run gave away, with what a notebook or a script does with it."""
+
+    @classmethod
+    def of(cls, findings: Findings) -> NotebookFindings:
+        """The same findings."""
+        return cls(**{one.name: getattr(findings, one.name) for one in fields(findings)})
+
+    def to_frame(self, of: str = "columns") -> pd.DataFrame:
+        """Make a data frame of what leaked of each column, the most exposed first.
+
+        Args:
+            of: ``columns``; ``levels`` for a row per column and level of what the adversary knows beforehand;
+                ``attacks`` (on predictions) or ``training`` (attacks on it) for a row of each of these.
+
+        Raises:
+            ValueError: for anything else.
+        """
+        if of not in _FRAMES:
+            raise ValueError(f"There is no table of {of!r}: choose {', '.join(_FRAMES)}.{did_you_mean(of, _FRAMES)}")
+        names, rows = _FRAMES[of]
+        return pd.DataFrame(rows(self), columns=pd.Index(names.split()))
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw a bar for each of the most exposed columns: the federation's part with its 95 % interval (matplotlib).
+
+        Args:
+            axes: where; None makes a figure.
+        """
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ModuleNotFoundError('Matplotlib is not installed: pip install "plumbline[notebook]".') from error
+
+        shown = self.to_frame().head(_MOST_SHOWN)[::-1]
+        if axes is None:
+            _, axes = plt.subplots(figsize=(7, 1 + 0.32 * max(1, len(shown))), layout="constrained")
+        parts = shown["part"].fillna(0.0).to_numpy()
+        ends = np.abs(shown[["low", "high"]].fillna(0.0).to_numpy().T - parts)
+        # A dollar sign would begin a formula.
+        names = [escaped(f"{one.party}: {one.column}", _MOST_LETTERS).replace("$", r"\$") for one in shown.itertuples()]
+        axes.barh(range(len(shown)), parts, xerr=ends, color=[_COLOURS[light] for light in shown["light"]], capsize=3)
+        axes.set_yticks(range(len(shown)), names)
+        axes.set_xlim(0, 1)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axes.set_xlabel("of what could not be guessed anyway, the federation gives away")
+        return axes
+
+    def report(self, path: Path | str = "report.html") -> Path:
+        """Write the report as one page; returns where.
+
+        Raises:
+            RunFolderError: where the files of the run are gone: those of a local federation go when it is closed.
+        """
+        from plumbline.audit.report.page import write_report
+
+        folder, path = self.folder, Path(path)
+        if folder is None or not folder.path.exists():
+            raise RunFolderError(
+                "The files of this run are gone, and the report draws from them: ask for it before the federation is "
+                "closed, or give it a run_dir of your own in its settings."
+            )
+        write_report(path, self, self._facts(folder), folder)
+        return path
+
+    def log_to_mlflow(self, run_name: str | None = None) -> str:
+        """Log settings, numbers and the report to MLflow: to its run at work, or to one of this name; returns its id.
+
+        Metrics are numbered where a name of a column would have to be one: names are the owner's, and stay in the
+        table.
+
+        Raises:
+            ModuleNotFoundError: without the extra ``mlflow``.
+        """
+        # It would tell its makers of every run; who wants that sets the variable to false.
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        try:
+            import mlflow
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError('MLflow is not installed: pip install "plumbline[mlflow]".') from error
+
+        at_work = mlflow.active_run()
+        run = at_work or mlflow.start_run(run_name=run_name or self.summary.name)
+        try:
+            mlflow.log_params({**self.summary.agreement.plan.terms, "aligned_rows": self.summary.aligned_rows})
+            mlflow.log_metrics(self._metrics())
+            mlflow.set_tags({"plumbline.light": self.answer.light, "plumbline.verdict": self.answer.sentence})
+            with tempfile.TemporaryDirectory(prefix="plumbline-") as folder:
+                write_csv(self.to_frame(), columns := Path(folder) / "columns.csv")
+                mlflow.log_artifact(str(columns))
+                if self.folder is not None and self.folder.path.exists():
+                    mlflow.log_artifact(str(self.report(Path(folder) / "report.html")))
+        finally:
+            if at_work is None:
+                mlflow.end_run()
+        return str(run.info.run_id)
+
+    def _repr_html_(self) -> str:
+        """The verdict and the most exposed columns as an HTML fragment, in which nobody's words are markup."""
+        return template("findings.html").render(
+            answer=self.answer,
+            columns=self.to_frame().head(_MOST_SHOWN).to_dict("records"),
+            more=max(0, len(self.answer.columns) - _MOST_SHOWN),
+            colours=_COLOURS,
+        )
+
+    def _facts(self, folder: RunFolder) -> dict[str, Any]:
+        """What the command wrote of the run, or what there is to say of one that it didn't start."""
+        try:
+            facts: dict[str, Any] = json.loads((folder.path.parent / "config.json").read_text())
+        except (OSError, ValueError):
+            return {
+                "versions": {"python": platform.python_version(), "plumbline": version("plumbline")},
+                "seconds": sum(epoch.seconds for epoch in self.summary.epochs),
+            }
+        return facts
+
+    def _metrics(self) -> dict[str, float]:
+        summary, lights = self.summary, [one.light for one in self.answer.columns]
+        numbers = {
+            "accuracy": summary.accuracy,
+            "auc": summary.auc,
+            "federations_part_largest": self.answer.largest_part,
+            "columns_red": float(lights.count("red")),
+            "columns_amber": float(lights.count("amber")),
+            "bytes_on_the_wire": float(sum(summary.bytes_by_message.values())),
+        }
+        return {name: value for name, value in numbers.items() if value is not None and not math.isnan(value)}
+
+
+# -- frames ------------------------------------------------------------------------------------------------------------
+
+_Rows = Iterator[tuple[Any, ...]]
+
+
+def _columns(findings: Findings) -> _Rows:
+    for one in findings.answer.columns:
+        verdict = next((level for level in one.levels if level.level == HEADLINE), None)
+        part, attack = (verdict.part, verdict.attack) if verdict else (None, "")
+        yield *_named(one), *_interval(part), attack, one.sentence
+
+
+def _levels(findings: Findings) -> _Rows:
+    """One row per column and level; shares are NaN where no attack of the level ran."""
+    for one in findings.answer.columns:
+        for verdict, known in zip(one.levels, one.known, strict=True):
+            told = float("nan") if known.error is None else 1 - known.error
+            shares = (1 - known.e0, told, *_interval(verdict.part))
+            yield *_named(one), verdict.level, one.known_as, *shares, verdict.attack, verdict.baseline
+
+
+def _attacks(findings: Findings) -> _Rows:
+    for one in findings.predictions.attacks:
+        yield one.attack, one.level, one.status, *_interval(one.mse), one.records, one.seconds, one.reason
+
+
+def _training(findings: Findings) -> _Rows:
+    for one in findings.training:
+        yield one.attack, one.party, one.kind, one.success, one.resolved, one.seconds, one.reason
+
+
+def _named(answer: ColumnAnswer) -> tuple[str, ...]:
+    return answer.party, answer.column, answer.kind, answer.light
+
+
+def _interval(interval: Interval | None) -> tuple[float, ...]:
+    return (float("nan"),) * 3 if interval is None else (interval.mean, interval.low, interval.high)
+
+
+_FRAMES: Mapping[str, tuple[str, Callable[[Findings], _Rows]]] = {
+    "columns": ("party column kind light part low high attack finding", _columns),
+    "levels": (
+        "party column kind light level known_as known_by_guessing known part part_low part_high attack guess",
+        _levels,
+    ),
+    "attacks": ("attack knows status mse low high records seconds reason", _attacks),
+    "training": ("attack party of right answered seconds reason", _training),
+}

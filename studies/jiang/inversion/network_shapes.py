@@ -1,0 +1,111 @@
+"""Figures 9 and 10: gradient inversion of networks of several shapes, a Bayesian beside (Jiang 5.2.2.2, 5.2.2.3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from studies.jiang.inversion.claims_on_networks import statements_on_activations, statements_on_sizes
+from studies.jiang.inversion.contenders import bayesian, inversion, random_guess
+from studies.jiang.inversion.inversion_plots import errors_table, plots_of, ratio_panels, with_guesses
+from studies.jiang.inversion.inversion_setting import (
+    DATA_SETS,
+    HIDDEN,
+    QUICK_ROWS,
+    QUICK_STEPS,
+    Grid,
+    contests,
+    measured,
+    network_targets,
+    plugged_in,
+    usable,
+)
+from studies.jiang.inversion.network_inversion import NetworkPlan
+from studies.page.section import Section
+from studies.study import StudyRun
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A network's hidden layers, which both parts have, and their activation."""
+
+    hidden: tuple[int, ...] = HIDDEN
+    activation: str = "sigmoid"
+
+
+SIZES = {"1 layer": Shape((8,)), "2 layers": Shape((8, 8)), "3 layers": Shape((8, 8, 8))}
+ACTIVATIONS = {name: Shape(activation=name) for name in ("sigmoid", "tanh", "relu")}
+_FULL = NetworkPlan(Grid(DATA_SETS, ratios=(0.1, 0.3, 0.5, 0.9), windows=3, seeds=3))
+_QUICK = NetworkPlan(
+    Grid(("robot",), ratios=(0.1, 0.5, 0.8), windows=2, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=15, records=50
+)
+
+
+def sizes(run: StudyRun) -> Section:
+    """Measure Figure 9."""
+    return size_section(run, _QUICK if run.quick else _FULL)
+
+
+def size_section(run: StudyRun, plan: NetworkPlan) -> Section:
+    """Measure Figure 9 as a plan says."""
+    title, by = "One, two and three hidden layers (Figure 9)", "number of hidden layers"
+    section = _section(run, plan, SIZES, ("sizes", title, by, "Layers have eight sigmoid units at either party."))
+    return replace(section, statements=statements_on_sizes(section.data, [inversion_of(label) for label in SIZES]))
+
+
+def activations(run: StudyRun) -> Section:
+    """Measure Figure 10."""
+    return activation_section(run, _QUICK if run.quick else _FULL)
+
+
+def activation_section(run: StudyRun, plan: NetworkPlan) -> Section:
+    """Measure Figure 10 as a plan says."""
+    title, by = "Sigmoid, tanh and relu (Figure 10)", "activation of the hidden layers"
+    units = "Two hidden layers of eight units at either party."
+    section = _section(run, plan, ACTIVATIONS, ("activations", title, by, units))
+    attacks = {label: inversion_of(label) for label in ACTIVATIONS}
+    return replace(section, statements=statements_on_activations(section.data, attacks))
+
+
+def _section(
+    run: StudyRun, plan: NetworkPlan, shapes: Mapping[str, Shape], words: tuple[str, str, str, str]
+) -> Section:
+    """The section but for its statements; words: its name, its title, what curves differ by, what shapes share."""
+    name, title, by, units = words
+    grid, skipped = usable(run, plan.grid)
+    results = measured_shapes(run, grid, shapes, records=plan.records, steps=plan.steps, draws=plan.draws)
+    caption = f"Attack error by the {by}. The Bayesian adversary knows the ranges only."
+    return Section(
+        name=name,
+        title=title,
+        data=results,
+        summary=errors_table(results),
+        plots=plots_of(f"{name}-error", ratio_panels(results, "mse"), caption),
+        notes=(f"Means over {grid.words}; {plan.records} predictions each, {plan.steps:,} rounds. {units}", *skipped),
+    )
+
+
+def inversion_of(label: str) -> str:
+    """The curve of gradient inversion on a shape."""
+    return f"GIA, {label}"
+
+
+def measured_shapes(
+    run: StudyRun, grid: Grid, shapes: Mapping[str, Shape], *, records: int, steps: int, draws: int
+) -> pd.DataFrame:
+    """Attack networks of every shape; curves carry the shape's label.
+
+    A random guess, and what a guess from the ranges reaches without scores, are the same for all shapes.
+    """
+    planned = []
+    for number, (label, shape) in enumerate(shapes.items()):
+        attackers = [
+            replace(inversion(steps), label=inversion_of(label)),
+            replace(bayesian(draws)[0], label=f"Bayes, {label}"),
+            *(replace(one, label=f"{one.label}, {label}") for one in plugged_in(run)),
+        ]
+        guess = [random_guess()] if number == 0 else []
+        attacked = network_targets(grid, run.seed, shape.hidden, shape.activation)
+        planned += contests(attacked, [*guess, *attackers], records)
+    first = next(iter(shapes))
+    return with_guesses(measured(run, planned), {f"Bayes, {first}": "no score, ranges"})

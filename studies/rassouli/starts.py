@@ -1,0 +1,155 @@
+"""Figure 14: gradient inversion by where it starts, beside what a start alone says and the Bayesian adversary.
+
+SIMULATION: models are trained in one place, on all parties' columns; no service runs.
+"""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from plumbline.cells.cells import Cell, Choice
+from studies.page.elements import number_words
+from studies.page.plots import Panel, Plot
+from studies.page.section import Section
+from studies.rassouli.claims.starting import start_statements
+from studies.rassouli.white_box import GIA_STEPS, curve, gia
+from studies.rassouli.windowed import (
+    DATASETS,
+    SYNTHETIC,
+    Known,
+    Windows,
+    brought_cells,
+    cells_over,
+    choice_words,
+    classes_over,
+    done_rows,
+    model_of,
+)
+from studies.study import StudyRun
+
+STARTS = ("zero", "half", "random")
+_LEVELS = {"half": "nothing", "mean": "means", "covariance": "covariance", "imputation": "records"}
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How much is run. ours: windows of the Bayesian adversary; steps: of Adam, per search."""
+
+    datasets: tuple[str, ...]
+    rows: int | None
+    windows: Windows
+    ours: Windows
+    records: int
+    auxiliary: int
+    steps: int
+
+
+# Windows that Figure 4 has as well: their cells are the same.
+_FULL = _Plan(DATASETS, None, Windows(count=5), Windows(sizes=8, count=4), records=1000, auxiliary=90, steps=GIA_STEPS)
+_QUICK = _Plan(
+    ("satellite", SYNTHETIC),
+    4000,
+    Windows(sizes=3, count=2),
+    Windows(sizes=3, count=2),
+    records=100,
+    auxiliary=40,
+    steps=300,
+)
+
+
+def starts_section(run: StudyRun) -> Section:
+    """Measure gradient inversion from 0, 1/2 and at random, with half* and ours beside it.
+
+    ``data``: a row per data set, window and attack (``run_cells``), ``k``, and ``start_at``: zero, half or random for
+    gradient inversion, the attack's name for others.
+    """
+    return section_of(run, _QUICK if run.quick else _FULL)
+
+
+def section_of(run: StudyRun, plan: _Plan) -> Section:
+    """The section with so much of it."""
+    names, skipped = run.available(plan.datasets)
+    data = done_rows(run.measure([cell for name in names for cell in _cells(run, plan, name)]))
+    words = {gia(start, plan.steps).words: start for start in STARTS}
+    # A guess that a user brings is called as a start is.
+    words |= {start: f"attack {start}" for start in STARTS}
+    data = data.assign(start_at=data["attack"].map(lambda attack: words.get(attack, attack)), k=classes_over(data))
+    return Section(
+        name="starts",
+        title="Gradient inversion by where it starts (Figure 14)",
+        data=data,
+        summary=_summary(data),
+        plots=(_plot(data),),
+        notes=(*skipped, *_notes(data, plan)),
+        statements=start_statements(data),
+    )
+
+
+def _cells(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
+    model = model_of(name, run.seed, rows=plan.rows)
+    searches = [gia(start, plan.steps) for start in STARTS]
+    known = {"half": Known(), "imputation": Known(plan.auxiliary, moments=True)}
+    return [
+        *cells_over(model, plan.windows, (*searches, Choice.of("half_star")), plan.records),
+        *brought_cells(run.attacks, model, plan.windows, plan.records, plan.auxiliary),
+        *(
+            cell
+            for level in _LEVELS
+            for cell in cells_over(
+                model,
+                plan.ours,
+                (Choice.of("posterior", prior=level),),
+                plan.records,
+                known.get(level, Known(moments=True)),
+            )
+        ),
+    ]
+
+
+def _summary(data: pd.DataFrame) -> pd.DataFrame:
+    """Means over all windows with d >= k."""
+    own = data[data["d"] >= data["k"]]
+    return own.pivot_table(index="dataset", columns="start_at", values="mse", sort=False).round(4).reset_index()
+
+
+_LABELS = {"zero": "GIA from 0", "half": "GIA from 1/2", "random": "GIA from a random point", "half_star": "Half*"}
+
+
+def _plot(data: pd.DataFrame) -> Plot:
+    panels = []
+    for name in data["dataset"].unique():
+        own = data[data["dataset"] == name].assign(attack=lambda rows: rows["start_at"])
+        curves = [curve(own, start, label) for start, label in _LABELS.items()]
+        others = own["start_at"].unique()
+        plugins = [one for one in others if one not in _LABELS and not one.startswith("posterior")]
+        curves += [curve(own, one, one) for one in plugins]
+        for prior, words in _LEVELS.items():
+            attack = choice_words("posterior", prior=prior)
+            curves.append(curve(own, attack, f"posterior, knows {words}", ours=True))
+            if prior != "covariance":
+                curves.append(curve(own, attack, f"guess, knows {words}", measure="guess", ours=True))
+        drawn = tuple(one for one in curves if one.x)
+        panels.append(Panel(str(name), "d / k", "MSE per feature", drawn, ((1.0, "d = k"),)))
+    return Plot(
+        "starts",
+        panels,
+        "Figure 14: gradient inversion by its start. Heavy: the Bayesian adversary at each level of what it knows "
+        "beforehand, and the level's best guess without a score.",
+    )
+
+
+def _notes(data: pd.DataFrame, plan: _Plan) -> list[str]:
+    said = [
+        f"{plan.steps} steps of Adam, kept in [0, 1] after each; the divergence D(c || c_hat). A random start is "
+        "drawn once for all records of a window. Plain gradient descent from 1/2 would end in half* where nothing "
+        "leaves [0, 1], and from 0 in LS: what Adam finds otherwise is Adam's."
+    ]
+    for name in data["dataset"].unique():
+        own = data[(data["dataset"] == name) & (data["d"] >= data["k"])]
+        means = own.groupby("start_at")["mse"].mean()
+        best = means.reindex(list(STARTS)).idxmin()
+        said.append(
+            f"{name}, d >= k: the best start is {best}, at {number_words(means[best])}; half* errs "
+            f"{number_words(means['half_star'])} without a search."
+        )
+    return said

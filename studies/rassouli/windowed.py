@@ -1,0 +1,133 @@
+"""What this paper's figures are measured over: its data sets, models, and windows of adjacent passive columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from plumbline.cells.cells import AttackCell, Choice, DataChoice, ModelChoice, Trainer, frozen_options, windows
+from studies.brought_plugins import foreknowledge_of
+from vfl.data.catalogue import dataset
+
+DATASETS = ("bank", "robot", "satellite", "synthetic")
+SYNTHETIC = "synthetic"
+# scikit-learn's make_classification as the paper calls it (Table I): all other arguments at their defaults.
+_SYNTHETIC_ROWS, _SYNTHETIC_COLUMNS, _SYNTHETIC_CLASSES = 50_000, 10, 2
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a data set is.
+
+    Attributes:
+        records: rows.
+        columns: features, the label left out.
+        classes: k.
+    """
+
+    records: int
+    columns: int
+    classes: int
+
+
+def size_of(name: str) -> Size:
+    """Tell how large a data set is, from the catalogue. Raises DatasetNotFound for a name that it doesn't have."""
+    if name == SYNTHETIC:
+        return Size(_SYNTHETIC_ROWS, _SYNTHETIC_COLUMNS, _SYNTHETIC_CLASSES)
+    entry = dataset(name)
+    return Size(entry.rows, entry.features, entry.classes)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """At how many d, and over how many windows, something is measured.
+
+    Attributes:
+        sizes: so many d, evenly spaced from 1 to all columns but one; None for all.
+        count: windows per d; None for all, as the paper.
+    """
+
+    sizes: int | None = None
+    count: int | None = None
+
+    def of(self, name: str) -> list[tuple[int, ...]]:
+        """The windows of a data set's columns, from small d to large; d = k is always among them."""
+        size = size_of(name)
+        most = size.columns - 1
+        chosen = np.arange(1, most + 1)
+        if self.sizes is not None:
+            spaced = np.linspace(1, most, min(self.sizes, most)).round().astype(int)
+            chosen = np.unique([*spaced, min(size.classes, most)])
+        return [window for d in chosen.tolist() for window in windows(size.columns, d, self.count)]
+
+
+def model_of(name: str, seed: int, trainer: Trainer = "adam", rows: int | None = None) -> ModelChoice:
+    """The paper's model: a logistic regression without a penalty, trained by Adam with early stopping on 80 %."""
+    return ModelChoice(DataChoice(name, rows=rows), trainer=trainer, seed=seed)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What an adversary knows of the passive columns before it sees a score.
+
+    Attributes:
+        auxiliary: complete records.
+        moments: means, variances and covariance.
+    """
+
+    auxiliary: int = 0
+    moments: bool = False
+
+
+NOTHING = Known()
+
+
+def cells_over(
+    model: ModelChoice, over: Windows, attacks: Sequence[Choice], records: int, known: Known = NOTHING
+) -> list[AttackCell]:
+    """Every attack on every window, by an adversary that knows so much beforehand."""
+    return [
+        AttackCell(model, window, attack, records, auxiliary=known.auxiliary, moments=known.moments, seed=model.seed)
+        for window in over.of(model.data.name)
+        for attack in attacks
+    ]
+
+
+def brought_cells(
+    attacks: Sequence[Choice], model: ModelChoice, over: Windows, records: int, auxiliary: int
+) -> list[AttackCell]:
+    """Every attack of ``--with`` on every window; ``auxiliary`` complete records for those that say they need some."""
+    needed = [(attack, foreknowledge_of(attack)) for attack in attacks]
+    return [
+        cell
+        for attack, known in needed
+        for cell in cells_over(
+            model, over, (attack,), records, Known(auxiliary if known.records else 0, moments=known.moments)
+        )
+    ]
+
+
+def window_options(window: tuple[int, ...]) -> dict[str, int]:
+    """A window as options of a task: how many columns, and the first."""
+    return {"d": len(window), "start": window[0]}
+
+
+def columns_of(d: int, start: int, columns: int) -> list[int]:
+    """The window that ``window_options`` described, of so many columns in all."""
+    return [(start + step) % columns for step in range(d)]
+
+
+def done_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows that were measured."""
+    return frame[frame["status"] == "done"].reset_index(drop=True)
+
+
+def classes_over(frame: pd.DataFrame) -> pd.Series:
+    """k of each row's data set."""
+    return frame["dataset"].map({name: size_of(name).classes for name in frame["dataset"].unique()})
+
+
+def choice_words(name: str, **options: object) -> str:
+    """How a frame's column ``attack`` writes an attack with options."""
+    return Choice(name, frozen_options(options)).words

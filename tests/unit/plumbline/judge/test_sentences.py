@@ -1,0 +1,349 @@
+"""The sentence for each kind of run, what is red and what is not measured, and words that nobody's names can break."""
+
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import attacks
+from attacks import Conduct
+from attacks.base import NEEDS
+from attacks.registry import REPLACING
+from plumbline.judge.answer import Answer, Light, light_of, light_of_training, listed, percent, worst
+from plumbline.judge.federation_part import LevelVerdict
+from plumbline.judge.findings import Findings, read_findings
+from plumbline.judge.measures import Interval
+from plumbline.judge.sentences import answer_of
+from plumbline.judge.training import TrainingFinding
+from services.common.run_folder import RunFolder
+from services.common.run_records import FAILED, NOT_APPLICABLE, PartyRecord
+from tests.harness.judged_runs import (
+    NAMES,
+    Feature,
+    add_attempts_on_ciphertexts,
+    add_label_attack,
+    add_outcome,
+    outcome,
+    typed,
+    write_run,
+)
+from vfl.arrays import FloatArray
+
+COUNT = 100
+RNG = np.random.default_rng(5)
+NAMED = ("nr.employed", "emp.var.rate", "age")
+PASSIVE = typed([Feature(RNG.random(COUNT), name, scale=100) for name in NAMED])
+TRUTH = PASSIVE.features
+MEAN = np.broadcast_to(TRUTH.mean(axis=0), TRUTH.shape)
+
+
+def told(*shares: float) -> FloatArray:
+    """Estimates that remove these shares of each column's distance to its mean."""
+    return TRUTH + (1 - np.array(shares)) * (MEAN - TRUTH)
+
+
+def answer(run: RunFolder, *passive: str) -> Answer:
+    return read_findings(run, passive or ("passive",), "run", titles=NAMES).answer
+
+
+def attacked(path: Path, *shares: float, cipher: str = "paillier", wrong: int | None = None) -> Answer:
+    run = write_run(path, {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(*shares)}, cipher=cipher)
+    run = run if wrong is None else add_label_attack(run, wrong)
+    return answer(run if cipher == "plain" else add_attempts_on_ciphertexts(run))
+
+
+JOIN = "If fintech joins with these 3 columns, bank can reconstruct"
+SAFE = "; no label attack did better than guessing."
+
+
+@pytest.mark.parametrize(
+    ("shares", "words", "light"),
+    [
+        ((1, 0.9, 0), "2 of them (nr.employed, emp.var.rate) far better than it could guess", "red"),
+        ((1, 1, 1), "all of them (nr.employed, emp.var.rate, age) far better than it could guess", "red"),
+        ((0, 0.2, 0), "1 of them (emp.var.rate) somewhat better than it could guess", "amber"),
+        (
+            (0, 0.2, 1),
+            "1 of them (age) far better than it could guess, and 1 more (emp.var.rate) somewhat better",
+            "red",
+        ),
+        ((0, 0, 0), "none of them better than it could guess", "green"),
+    ],
+)
+def test_what_columns_give_away(tmp_path: Path, shares: tuple[float, ...], words: str, light: Light) -> None:
+    found = attacked(tmp_path, *shares, wrong=50)
+    assert found.sentence == f"{JOIN} {words}{SAFE}"
+    assert [one.light for one in found.parties] == ["green", light]
+    assert (found.light, found.parties[1].title) == (light, "fintech")
+
+
+def test_labels_told_to_a_passive_party_are_the_active_partys_risk(tmp_path: Path) -> None:
+    found = attacked(tmp_path, 0, 0, 0, wrong=3)
+    assert found.sentence == (
+        f"{JOIN} none of them better than it could guess; fintech can tell 97 % of the labels that were trained on, "
+        "50 % by guessing."
+    )
+    assert [one.light for one in found.parties] == ["red", "green"]
+    assert found.labels == (
+        "labels: the federation gives passive 94 % (86 to 100) of what was unknown at level marginals, by "
+        "label_recovery.",
+    )
+    assert found.largest_part == pytest.approx(0.94)
+
+
+def test_only_who_knows_more_is_given_anything(tmp_path: Path) -> None:
+    label = "posterior(prior=covariance)"
+    outcomes = [outcome("ls"), outcome(label, level="covariance")]
+    estimates = {"ls": told(0, 0, 0), label: told(0, 0, 0.9)}
+    found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
+    assert (
+        f"{JOIN} none of them better than it could guess, but 1 of them (age) once it knows how the columns vary "
+        in (found.sentence)
+    )
+    assert (found.columns[0].column, found.columns[0].light) == ("age", "amber")
+
+
+def test_nothing_measured_is_grey_and_never_green(tmp_path: Path) -> None:
+    found = answer(write_run(tmp_path, {"passive": PASSIVE}))
+    assert found.sentence == (
+        "What bank can reconstruct of the columns of fintech was not measured: no attack on predictions was mounted; "
+        "what fintech can tell of labels was not measured."
+    )
+    assert {found.light, *(one.light for one in found.parties)} == {"grey"}
+    assert len(found.not_measured) == 3
+    assert found.largest_part is None
+
+
+def test_attacks_that_could_not_be_carried_out_measured_nothing(tmp_path: Path) -> None:
+    outcomes = [outcome("ls", NOT_APPLICABLE, reason="ls needs scores"), outcome("gia", FAILED, reason="gia failed")]
+    found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes))
+    assert "no attack on predictions could be carried out" in found.sentence
+    assert "Failed, so that what they would have told is unknown: gia." in found.not_measured
+
+
+def test_only_guesses_mounted_measure_nothing(tmp_path: Path) -> None:
+    outcomes = [outcome("half", sees_scores=False)]
+    found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates={"half": np.full_like(TRUTH, 0.5)}))
+    assert "only guesses without scores were mounted" in found.sentence
+    assert {one.light for one in found.columns} == {"grey"}
+
+
+def test_a_black_box_is_said_to_be_one(tmp_path: Path) -> None:
+    reason = f"ls needs weights_passive: {NEEDS['prediction']['weights_passive']}"
+    outcomes = [outcome("ls", NOT_APPLICABLE, reason=reason), outcome("agnostic")]
+    found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates={"agnostic": told(0, 0, 0)}))
+    assert "with these 3 columns and keeps its parameters secret, bank can reconstruct none" in found.sentence
+
+
+def test_what_only_ciphertexts_tell_is_not_safe_in_the_clear(tmp_path: Path) -> None:
+    found = attacked(tmp_path, 0, 0, 0, cipher="plain", wrong=50)
+    assert found.sentence.endswith("; training was not encrypted (INSECURE).")
+    (left_out,) = found.not_measured
+    assert "auxiliary_ciphertext" in left_out
+    assert "randomiser_channel" in left_out
+    assert [one.light for one in found.parties] == ["grey", "grey"]
+    assert found.light == "grey"
+    assert all(one.words.endswith("; what only ciphertexts can tell was not measured") for one in found.parties)
+    safe = attacked(tmp_path / "paillier", 0, 0, 0, wrong=50)
+    assert (safe.light, safe.not_measured) == ("green", ())
+
+
+def test_who_was_tried_as_honest_only_leaves_nobody_green(tmp_path: Path) -> None:
+    run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(0, 0, 0)})
+    found = answer(add_label_attack(run, 50))
+    assert [one.light for one in found.parties] == ["grey", "grey"]
+    assert found.parties[0].words.endswith("; what fintech can tell by other messages was not measured")
+    assert found.parties[1].words.endswith("; what bank can tell by other messages was not measured")
+    assert "bank and fintech" in found.not_measured[0]
+    add_outcome(
+        run, "passive", "auxiliary_ciphertext(iota=2)", NOT_APPLICABLE, reason="it can't work with these numbers"
+    )
+    add_outcome(run, "active", "auxiliary_ciphertext", FAILED, reason="auxiliary_ciphertext failed with KeyError")
+    assert [one.light for one in answer(run).parties] == ["green", "grey"]
+
+
+@pytest.mark.parametrize(("conduct", "light"), [("replaces_messages", "green"), ("listens", "grey"), (None, "grey")])
+def test_an_attack_of_another_package_is_an_attempt_as_its_run_says(
+    tmp_path: Path, conduct: Conduct | None, light: str
+) -> None:
+    """No matter whether it is installed where the run is judged."""
+    run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(0, 0, 0)})
+    for party in ("active", "passive"):
+        add_outcome(add_label_attack(run, 50), party, "of_another_package", conduct=conduct)
+    found = answer(run)
+    assert [one.light for one in found.parties] == [light, light]
+    assert any("by replacing messages was not measured" in one for one in found.not_measured) == (light == "grey")
+
+
+def test_labels_are_safe_only_from_parties_that_were_tried(tmp_path: Path) -> None:
+    parties = {"passive-1": typed([Feature(TRUTH[:, 0], "pay")]), "passive-2": typed([Feature(TRUTH[:, 1], "pay")])}
+    run = add_label_attack(write_run(tmp_path, parties), 50, party="passive-1")
+    active = answer(add_attempts_on_ciphertexts(run), *parties).parties[0]
+    assert (active.light, active.words.partition("; ")[2]) == (
+        "grey",
+        "what passive-2 can tell of them was not measured",
+    )
+    assert answer(add_label_attack(run, 50, party="passive-2"), *parties).parties[0].light == "green"
+
+
+def test_an_attack_that_failed_leaves_nobody_green(tmp_path: Path) -> None:
+    outcomes = [outcome("ls"), outcome("gia", FAILED, reason="gia failed")]
+    run = write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates={"ls": told(0, 0, 0)})
+    found = answer(add_attempts_on_ciphertexts(add_label_attack(run, 50)))
+    assert [one.light for one in found.parties] == ["green", "grey"]
+    assert found.parties[1].words.endswith("; not known, for it failed: gia")
+
+
+def test_who_knows_more_and_finds_nothing_says_nothing_of_who_knows_less(tmp_path: Path) -> None:
+    label = "posterior(prior=covariance)"
+    outcomes, estimates = [outcome(label, level="covariance")], {label: told(0, 0, 0)}
+    found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
+    assert {one.light for one in found.columns} == {"grey"}
+    assert "was not measured: only attacks that know more than means and frequencies were mounted" in found.sentence
+
+
+def test_whether_a_value_is_there_is_part_of_the_answer(tmp_path: Path) -> None:
+    gaps = (np.arange(COUNT) % 3 == 0).astype(np.float64)
+    pay = Feature(TRUTH[:, 0], "pay")
+    own = typed([pay, Feature(gaps, "pay", "missing", name="pay is missing"), Feature(TRUTH[:, 1], "age")])
+    estimate = np.column_stack([MEAN[:, 0], gaps, MEAN[:, 1]])
+    found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], estimates={"ls": estimate}))
+    assert "none of them better than it could guess, but whether pay is there;" in found.sentence
+    assert found.parties[1].words == (
+        "none of its 2 columns can be told better than by guessing; whether pay is there can be told"
+    )
+    assert found.parties[1].light == "amber"
+
+
+def test_a_column_of_a_few_huge_values_is_not_green_where_all_others_are_told(tmp_path: Path) -> None:
+    cells = RNG.random(COUNT) / 100
+    cells[0] = 1.0
+    own, judged = typed([Feature(cells, "income", scale=1e6)]), np.arange(1, COUNT)
+    estimates = {"ls": cells[judged, None] + 1e-5}
+    found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], judged=judged, estimates=estimates))
+    assert "can reconstruct it (income) somewhat better than it could guess" in found.sentence
+    assert found.columns[0].light == "amber"
+    assert "an attack comes closer still" in found.columns[0].sentence
+
+
+def test_few_records_tell_no_leak_from_chance(tmp_path: Path) -> None:
+    judged = np.arange(10)
+    noise = np.random.default_rng(2).normal(0, 0.25, (10, 1))
+    run = write_run(
+        tmp_path,
+        {"passive": typed([Feature(TRUTH[:, 0], "pay")])},
+        [outcome("ls")],
+        judged=judged,
+        estimates={"ls": TRUTH[judged, :1] + noise},
+    )
+    found = answer(run)
+    assert found.columns[0].light == "grey"
+    assert "10 test records are too few to tell what attacks found from chance" in found.sentence
+    assert "too few records" in found.columns[0].sentence
+
+
+def test_insecure_settings_are_said(tmp_path: Path) -> None:
+    run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(0, 0, 0)})
+    record = run.record("active")
+    warned = PartyRecord(**{**vars(record), "warnings": ("INSECURE: rerandomise=off",)})
+    run.write_record("active", warned)
+    assert answer(run).sentence.endswith("; settings were insecure, see the warnings.")
+
+
+def test_several_passive_parties_are_told_apart(tmp_path: Path) -> None:
+    parties = {"passive-1": typed([Feature(TRUTH[:, 0], "pay")]), "passive-2": typed([Feature(TRUTH[:, 1], "pay")])}
+    run = write_run(tmp_path, parties, [outcome("ls")], estimates={"ls": told(0, 1, 0)[:, :2]})
+    add_attempts_on_ciphertexts(run)
+    found = read_findings(run, tuple(parties), "run", titles={"passive-1": "shop", "passive-2": "lab"}).answer
+    assert found.sentence.startswith(
+        "If shop and lab join with these 2 columns, the active party can reconstruct 1 of them (pay of lab) far better"
+    )
+    assert [one.light for one in found.parties] == ["grey", "green", "red"]
+    assert found.parties[1].words == "none of its 1 column can be told better than by guessing"
+
+
+def verdict(low: float, mean: float) -> tuple[LevelVerdict, ...]:
+    part = Interval(mean, low, min(1.0, mean + 0.1))
+    return tuple(
+        LevelVerdict(level, "its mean", 0.1, "ls", 0.1 * (1 - mean), part)
+        for level in ("nothing", "marginals", "covariance", "records")
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "mean", "light"),
+    [
+        (0.3, 0.5, "red"),
+        (0.3, 0.499, "amber"),
+        (0.01, 0.02, "amber"),
+        (0.0, 0.4, "grey"),
+        (0.0, 0.39, "green"),
+        (0.0, 0.0, "green"),
+    ],
+)
+def test_thresholds_of_lights(low: float, mean: float, light: Light) -> None:
+    assert light_of(verdict(low, mean)) == light
+
+
+@pytest.mark.parametrize(
+    ("kind", "success", "resolved", "light"),
+    [
+        ("readings", 1.0, 0.5, "red"),
+        ("readings", 1.0, 0.49, "amber"),
+        ("features", 1.0, 0.04, "green"),
+        ("products", 1.0, 1.0, "amber"),
+        ("", float("nan"), float("nan"), "grey"),
+    ],
+)
+def test_thresholds_of_what_training_gives_away(kind: str, success: float, resolved: float, light: Light) -> None:
+    finding = TrainingFinding("a", "active", "", 0.1, kind, success, resolved, peers=("passive",))
+    assert light_of_training(finding) == light
+
+
+@pytest.mark.parametrize(
+    ("lights", "light"),
+    [(("green", "grey"), "grey"), (("grey", "amber"), "amber"), (("amber", "red"), "red"), ((), "grey")],
+)
+def test_what_was_not_measured_comes_before_what_is_safe(lights: tuple[Light, ...], light: Light) -> None:
+    assert worst(lights) == light
+
+
+@pytest.mark.parametrize(
+    ("share", "words"), [(0, "0 %"), (0.001, "under 1 %"), (0.744, "74 %"), (0.999, "over 99 %"), (1, "100 %")]
+)
+def test_shares_round_to_nothing_and_everything_only_when_they_are(share: float, words: str) -> None:
+    assert percent(share) == words
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    run = write_run(
+        tmp_path_factory.mktemp("run"), {"passive": PASSIVE}, [outcome("ls")], estimates={"ls": told(1, 1, 0)}
+    )
+    return read_findings(add_label_attack(run, 3), ["passive"], "run")
+
+
+@given(names=st.lists(st.text(max_size=60), min_size=3, max_size=3), title=st.text(max_size=80))
+def test_no_name_breaks_the_words(judged: Findings, names: list[str], title: str) -> None:
+    sources = tuple(replace(one, column=name) for one, name in zip(judged.predictions.sources, names, strict=True))
+    predictions = replace(judged.predictions, sources=sources)
+    found = answer_of(judged.summary, predictions, judged.training, {"passive": title, "active": title})
+    everything = [found.sentence, *(one.words for one in found.parties), *(one.sentence for one in found.columns)]
+    for words in everything:
+        assert all(letter.isprintable() or unicodedata.category(letter) == "Zs" for letter in words)
+    assert len(found.sentence) < 600
+    assert "2 of them" in found.sentence
+
+
+def test_a_reader_is_told_to_mount_attacks_that_replace_messages() -> None:
+    replacing = [name for name in attacks.names() if attacks.spec_of(name).conduct == "replaces_messages"]
+    assert replacing == sorted(REPLACING)
+
+
+@given(st.lists(st.text(max_size=100), max_size=30))
+def test_lists_of_names_stay_short(names: list[str]) -> None:
+    assert len(listed(names)) < 5 * 42 + 20

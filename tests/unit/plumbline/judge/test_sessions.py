@@ -1,0 +1,77 @@
+"""Lights after all sessions that an owner allows, beside what one alone tells; and runs that say nothing of it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from plumbline.judge.answer import Answer, light_of
+from plumbline.judge.findings import read_findings
+from services.common.run_folder import RunFolder
+from services.common.run_records import NOT_APPLICABLE
+from services.common.session_limit import AskedParty, SessionLimit
+from tests.harness.judged_runs import NAMES, Feature, add_attempts_on_ciphertexts, outcome, typed, write_run
+
+COUNT = 100
+RNG = np.random.default_rng(5)
+PASSIVE = typed([Feature(RNG.random(COUNT), name, scale=100) for name in ("age", "income")])
+TRUTH = PASSIVE.features
+MEAN = np.broadcast_to(TRUTH.mean(axis=0), TRUTH.shape)
+LIMIT = SessionLimit(share=0.5, parties=(AskedParty("passive", 14, 7, 7),), records=200)
+ALL = replace(outcome("many_sessions(prior=mean)", level="marginals"), sessions=7)
+
+
+def judged(path: Path, limit: SessionLimit | None, *more: object) -> Answer:
+    """One session removes a fifth of what is unknown of the first column, all of them three quarters."""
+    estimates = {"ls": TRUTH + np.array([0.9, 1.0]) * (MEAN - TRUTH)}
+    estimates["many_sessions(prior=mean)"] = TRUTH + np.array([0.4, 1.0]) * (MEAN - TRUTH)
+    outcomes = [outcome("ls"), *more]
+    run: RunFolder = write_run(path, {"passive": PASSIVE}, outcomes, estimates=estimates)  # type: ignore[arg-type]
+    if limit is not None:
+        run.write_session_limit(limit)
+    return read_findings(add_attempts_on_ciphertexts(run), ("passive",), "run", titles=NAMES).answer
+
+
+def test_lights_are_of_the_limit_and_one_session_stands_beside(tmp_path: Path) -> None:
+    answer = judged(tmp_path, LIMIT, ALL)
+    first, second = answer.columns
+    assert (first.column, first.light, light_of(first.one_session)) == ("age", "red", "amber")
+    assert second.light == "green"
+    assert answer.sentence.startswith(
+        "After 7 sessions: if fintech joins with these 2 columns, bank can reconstruct 1 of"
+    )
+    assert "; one session alone tells 1 of them somewhat better;" in answer.sentence
+    assert answer.parties[1].words.startswith("after 7 sessions: 1 of its 2 columns")
+    assert (
+        "PLUMBLINE_MOST_FORMS=0.5 allows (7 of a record's 14 forms; a session of 2 classes takes 1" in answer.sessions
+    )
+    assert answer.sessions.endswith("After one session alone: 1 amber, 1 green.")
+
+
+def test_one_session_is_said_where_the_limit_allows_no_more(tmp_path: Path) -> None:
+    answer = judged(tmp_path, replace(LIMIT, parties=(AskedParty("passive", 2, 1, 1),)))
+    assert answer.sentence.startswith("If fintech joins")
+    assert answer.sessions.startswith("The lights of columns are for one session: PLUMBLINE_MOST_FORMS=")
+
+
+def test_a_reason_is_told(tmp_path: Path) -> None:
+    answer = judged(tmp_path, replace(LIMIT, reason="The model is installed."))
+    assert answer.sessions == "The lights of columns are for one session. The model is installed."
+
+
+def test_what_was_not_tried_is_never_green(tmp_path: Path) -> None:
+    failed = replace(ALL, status=NOT_APPLICABLE, reason="many_sessions can't.")
+    estimates = {"ls": MEAN}
+    run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls"), failed], estimates=estimates)
+    run.write_session_limit(LIMIT)
+    answer = read_findings(add_attempts_on_ciphertexts(run), ("passive",), "run", titles=NAMES).answer
+    assert answer.parties[1].light == "grey"
+    assert "what further sessions tell was not measured" in answer.parties[1].words
+    assert "was not measured" in answer.sessions
+
+
+def test_runs_of_before_say_nothing_of_sessions(tmp_path: Path) -> None:
+    answer = judged(tmp_path, None)
+    assert answer.sentence.startswith("If fintech joins")
+    assert answer.sessions == ""
+    assert all(one.one_session == () for one in answer.columns)

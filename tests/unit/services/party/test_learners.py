@@ -1,0 +1,152 @@
+"""Learners of other packages: one built from the page's text is trained, and those that do their worst are named."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from services.common.errors import FederationError
+from services.common.settings import SettingsError, load_settings
+from tests.harness.documented_plugin import install, lay_out
+from tests.harness.exchanges import SMALL_PLAN, random_problem, run_together, wired
+from tests.harness.restarts import town
+from vfl.arrays import FloatArray
+from vfl.learning import BatchSchedule, registry, split_rows
+
+_HEAD = """
+import threading
+from dataclasses import dataclass
+import numpy as np
+from vfl.learning import Ask, Forward, Learner, LearnerSpec, LinearPart, Send
+
+class Half:
+    def __init__(self, own):
+        self.own, self.weights = own, np.zeros((own.features, 1))
+
+    def step(self, batch):
+        products = yield Forward(self.weights)
+        {line}
+        yield Send(products)
+        sums = yield Ask()
+        self.weights = self.weights - 0.01 * sums
+
+    def part(self):
+        return LinearPart(self.weights)
+
+@dataclass(frozen=True)
+class Bad(Learner):
+    name = "bad"
+    spec = LearnerSpec(senders="{senders}", part=LinearPart, source="a test")
+
+    def columns(self, classes):
+        return 1
+
+    def begin(self, own):
+        return Half(own)
+"""
+# What the line in the middle of a step does, and what is said of it.
+WORST = {
+    "raises": ("raise RuntimeError('secret')", "learner bad failed with RuntimeError."),
+    "exits": ("raise SystemExit(1)", "learner bad failed with SystemExit."),
+    "hangs": ("threading.Event().wait()", "learner bad takes longer than the 2 s of a step's timeout."),
+    "is too wide": ("products = np.zeros((len(batch), 2))", "learner bad gives values to send of shape"),
+    "has lists": ("products = [[0.0]] * len(batch)", "learner bad gives values to send that are no 2-dimensional"),
+    "sends twice": ("yield Send(products)", "send more often than its spec says"),
+    "asks first": ("yield Ask()", "learner bad asks for sums before"),
+    "asks strangely": ("yield 5", "learner bad yields something else than Forward, Send or Ask"),
+    "loses its weights": ("self.weights = self.weights[1:]", "learner bad failed with ValueError."),
+}
+
+
+def lay_out_bad(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch, senders: str = "all") -> None:
+    package = folder / "package"
+    package.mkdir()
+    code = _HEAD.format(line=line, senders=senders)
+    lay_out(package, "bad_learner", code, {"plumbline.learners": "bad = bad_learner:Bad"})
+    monkeypatch.syspath_prepend(str(package))
+    monkeypatch.delitem(sys.modules, "bad_learner", raising=False)
+
+
+def least_squares(blocks: list[FloatArray], labels: np.ndarray, rate: float, epochs: int) -> FloatArray:
+    """What the page's learner comes to in one place."""
+    features, targets = np.hstack(blocks), np.eye(2)[labels]
+    plan = SMALL_PLAN
+    split = split_rows(
+        len(labels), validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction, seed=plan.seed
+    )
+    weights = np.zeros((features.shape[1], 2))
+    schedule = BatchSchedule(split.train, plan.batch_size, plan.seed)
+    for epoch in range(epochs):
+        for batch in schedule.epoch(epoch):
+            rows = features[batch]
+            weights = weights - rate / len(batch) * rows.T @ (rows @ weights - targets[batch])
+    return weights
+
+
+@pytest.mark.parametrize("parties", [2, 3])
+@pytest.mark.parametrize("cipher", ["plain", "paillier"])
+def test_the_pages_learner_trains_encrypted_what_it_trains_in_one_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cipher: str, parties: int
+) -> None:
+    """Two columns are sent for two classes, where the linear learner has one: the learner says how many."""
+    install("adding-a-learner.md", "least_squares", tmp_path, monkeypatch)
+    problem = random_problem(parties=parties)
+    plan = SMALL_PLAN.changed(cipher=cipher, learner="least_squares", rate=0.05)
+    assert plan.learner_options == {"rate": 0.05}
+    with wired(problem, plan) as trainings:
+        found = np.vstack(run_together(trainings, plan.epochs))
+    expected = least_squares(list(problem.blocks.values()), problem.labels, 0.05, plan.epochs)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_its_model_is_kept_and_scores_records_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "package").mkdir()
+    install("adding-a-learner.md", "least_squares", tmp_path / "package", monkeypatch)
+    with town(tmp_path, learner="least_squares", learner_options={"rate": 0.05}) as home:
+        home.train()
+        before = home.scores()
+        home.restart(*home.names)
+        np.testing.assert_array_equal(home.scores(), before)
+    assert before.shape[1] == 2
+    np.testing.assert_allclose(before.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("worst", WORST)
+def test_a_learner_that_does_its_worst_ends_its_session_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worst: str
+) -> None:
+    line, words = WORST[worst]
+    lay_out_bad(tmp_path, line, monkeypatch)
+    with town(tmp_path, learner="bad", step_timeout=2.0, learner_options={}) as home:
+        with pytest.raises(FederationError, match="learner bad") as error:
+            home.train()
+        assert words in str(error.value)
+        assert "secret" not in str(error.value)
+        # The services go on.
+        home.train(learner="linear")
+
+
+def test_who_isnt_to_send_is_waited_for_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One way, as the backward pass of a first layer: the label party sends, and all read sums of their own columns."""
+    asking = "if self.own.labels is None:\n            self.weights -= 0.1 * (yield Ask())\n            return"
+    lay_out_bad(tmp_path, asking, monkeypatch, "active")
+    problem = random_problem(parties=3)
+    with wired(problem, SMALL_PLAN.changed(learner="bad", epochs=1), timeout=5) as trainings:
+        for training in trainings.values():
+            training.half.weights = training.half.weights + 1.0
+        weights = run_together(trainings, 1)
+    assert all(np.abs(one - 1.0).max() > 1e-3 for one in weights)
+
+
+def test_a_learner_that_isnt_here_is_refused_with_those_that_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SettingsError, match=r"Unknown learner 'least_squares'\. Known: installed, linear"):
+        load_settings(learner="least_squares")
+    install("adding-a-learner.md", "least_squares", tmp_path, monkeypatch)
+    assert registry.names() == ("installed", "least_squares", "linear")
+    with pytest.raises(SettingsError, match=r"least_squares can't take rat\. Its options: rate\."):
+        load_settings(learner="least_squares", learner_options={"rat": 1.0})
+    with pytest.raises(SettingsError, match="learning_rate is of learner=linear: give least_squares its own"):
+        load_settings(learner="least_squares", learning_rate=0.1)

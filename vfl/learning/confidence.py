@@ -1,0 +1,27 @@
+"""Weights as rows of classes, confidence scores of what parties' shares add up to, and how good they are."""
+
+import numpy as np
+
+from vfl.arrays import FloatArray, IntArray
+
+
+def class_rows(weights: FloatArray) -> FloatArray:
+    """Turn (d, columns) weights into (k, d) class rows; a binary theta becomes (-theta/2, theta/2): the same scores."""
+    rows: FloatArray = np.vstack([-weights.T / 2, weights.T / 2]) if weights.shape[1] == 1 else weights.T
+    return rows
+
+
+def confidence_scores(products: FloatArray) -> FloatArray:
+    """Turn summed partial products into confidence scores: (n, 1) or (n, k) in, (n, 2) or (n, k) out; rows sum to 1.
+
+    A binary product z stands for the logits (-z/2, z/2), whose softmax is (1 - sigmoid(z), sigmoid(z)).
+    """
+    logits = np.hstack([-products / 2, products / 2]) if products.shape[1] == 1 else products
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    scores: FloatArray = exponentials / exponentials.sum(axis=1, keepdims=True)
+    return scores
+
+
+def log_loss(scores: FloatArray, labels: IntArray) -> float:
+    """Average the negative log-likelihood of (n, k) scores and (n,) class indices, in nats; scores floored at 1e-15."""
+    return float(-np.log(np.maximum(scores[np.arange(len(labels)), labels], 1e-15)).mean())

@@ -1,0 +1,202 @@
+"""What a learner is: a model family and how it is trained, told apart from every exchange, cipher and session.
+
+A frozen dataclass of its options makes one party's *half* (``Learner.begin``): its weights, and its steps. A step is a
+program that asks: it yields ``Forward``, ``Send`` and ``Ask``, and the training loop answers with values (arrays, or a
+protocol's opaque shares, which can be added, subtracted and multiplied by public numbers).
+
+    products = yield Forward(self.weights)    X W, (s, c)
+    yield Send(share)                         (s, columns), to every other party
+    sums = yield Ask()                        X^T of what all have sent, (d, columns)
+
+``docs/adding-a-learner.md`` has the contract at length.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning.confidence import confidence_scores
+from vfl.learning.networks import DenseNetwork
+
+Senders = Literal["all", "active", "none"]
+
+
+class LearnerError(ValueError):
+    """A learner can't work with this data, or has done what none may; the sentence says what."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forward:
+    """Asks for the products of the step's records and weights, (d, c).
+
+    Answered with (s, c): of the party's own columns. At the label party of a learner that forwards: of all parties'.
+    """
+
+    weights: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Send:
+    """Has values, (s, columns), sent to the other parties, as the party's defences leave them. Answered with None."""
+
+    values: FloatArray
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Asks for X^T of what was sent in this step, (d, columns): by this party itself, and by every other that sends."""
+
+
+Request: TypeAlias = Forward | Send | Ask
+# What a step is: what it yields, and what it is answered with.
+Step: TypeAlias = Generator[Request, Any, None]
+
+
+class Part(Protocol):
+    """One party's part of a model that answers. Frozen."""
+
+    def shares(self, features: FloatArray) -> FloatArray:
+        """The party's share of each record's outputs: (n, d) features in, (n, outputs) out.
+
+        A record's is the same to the last bit whatever stands beside it.
+        """
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """All that the part is made of, by name: what is kept on disk, disclosed and recorded."""
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The part that ``arrays`` wrote.
+
+        Raises:
+            ValueError: for anything else; arrays come from disks and from other parties.
+        """
+
+    @property
+    def class_rows(self) -> FloatArray | None:
+        """(k, d) rows of weights, one per class, where outputs are linear in the features; else None.
+
+        What defences of parameters, and the count of what a record's answers tell, work on.
+        """
+
+    def with_class_rows(self, rows: FloatArray) -> Self:
+        """The part that has these class rows; only asked of one that has some."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnData:
+    """What a party's half is begun with.
+
+    Attributes:
+        features: d, the party's columns; the label party's last one is the constant 1, its bias.
+        labels: class indices of the aligned records, (n,); the label party's only.
+        classes: how many labels there are.
+        total_features: of all parties together.
+        generator: private to the party; draws its first weights.
+        brought: its part of a model that was trained elsewhere; None where it brings none.
+    """
+
+    features: int
+    labels: IntArray | None
+    classes: int
+    total_features: int
+    generator: np.random.Generator
+    brought: DenseNetwork | None = None
+
+
+class Half(Protocol):
+    """One party's half of a model in training.
+
+    Attributes:
+        weights: (d, c) as they stand; the loop sets them to what a defence of updates makes of them.
+    """
+
+    weights: FloatArray
+
+    def step(self, batch: IntArray) -> Step:
+        """The program of one step, for these records of the aligned order, (s,)."""
+
+    def part(self) -> Part:
+        """The party's part of the model as it stands."""
+
+
+@dataclass(frozen=True)
+class LearnerSpec:
+    """What a learner declares.
+
+    Attributes:
+        senders: who sends in a step; none where nothing is trained.
+        part: the class of its parts, which reads them.
+        source: the paper's section, or where else it comes from.
+        forwards: whether a first layer's products go to the label party.
+
+    Raises ValueError for a word that a field doesn't know: nobody would wait for such senders.
+    """
+
+    senders: Senders
+    part: type[Part]
+    source: str
+    forwards: bool = False
+
+    def __post_init__(self) -> None:
+        if self.senders not in get_args(Senders):
+            raise ValueError(f"A learner's spec has senders from {', '.join(get_args(Senders))}, not {self.senders!r}.")
+
+    @property
+    def trains(self) -> bool:
+        """Whether there are steps at all."""
+        return self.senders != "none"
+
+
+@dataclass(frozen=True)
+class EquationLeakage:
+    """What one answered equation about the label party's values tells, for the guard.
+
+    Attributes:
+        labels: of how many records the labels follow from one equation, at most.
+        labels_alone: the option under which the first step's values are labels alone, such as ``initialisation=zero``;
+            empty where they aren't.
+        remedy: what to choose in its place.
+        step_size: what a step moves the weights by, relative to what they are: steps that move nothing have the same
+            unknowns, and add up. The option is called learning_rate. None where it isn't known.
+    """
+
+    labels: int = 7
+    labels_alone: str = ""
+    remedy: str = ""
+    step_size: float | None = None
+
+
+class Learner(Protocol):
+    """A model family with its options, a frozen dataclass. Subclasses have what isn't said here otherwise."""
+
+    name: ClassVar[str]
+    spec: ClassVar[LearnerSpec]
+
+    def columns(self, classes: int) -> int:
+        """How many columns are sent in a step."""
+
+    def begin(self, own: OwnData) -> Half:
+        """A party's half, with its first weights. Raises LearnerError for data that it can't work with."""
+
+    def outputs(self, classes: int) -> int:
+        """How many columns a part's shares have."""
+        return self.columns(classes)
+
+    def tells(self) -> EquationLeakage:
+        """What one answered equation tells."""
+        return EquationLeakage()
+
+    def join(self, shares: Sequence[FloatArray]) -> FloatArray:
+        """All parties' shares of some records' outputs as one, (n, outputs)."""
+        # The others' first, as whoever adds up for the label party does.
+        joined: FloatArray = shares[0] + sum(shares[1:])
+        return joined
+
+    def link(self, joined: FloatArray) -> FloatArray:
+        """Confidence scores of what ``join`` gave, (n, classes); rows sum to 1."""
+        return confidence_scores(joined)

@@ -1,0 +1,143 @@
+"""Vertical logistic regression by the first-order gradient (Hu eq. 3-6): the learner that is built in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vfl.arrays import FloatArray, IntArray
+from vfl.learning.confidence import class_rows
+from vfl.learning.learner import Ask, EquationLeakage, Forward, Learner, LearnerSpec, OwnData, Send, Step
+from vfl.learning.linear.initialisation import Initialisation, initial_weights
+from vfl.learning.linear.scheme import ResidualScheme, residual_columns
+from vfl.learning.networks import product_by_record
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPart:
+    """A party's weights, and what they answer.
+
+    Attributes:
+        weights: (d, columns); one column for two classes, else one per class.
+    """
+
+    weights: FloatArray
+
+    def shares(self, features: FloatArray) -> FloatArray:
+        """X W of (n, d) features, (n, columns); a record's to the last bit whatever stands beside it."""
+        return product_by_record(features, self.weights)
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """The weights."""
+        return {"weights": self.weights}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> "LinearPart":
+        """The part that ``arrays`` wrote, or that was kept as a network of one layer; raises ValueError."""
+        weights = arrays.get("weights", arrays.get("weights_0"))
+        if weights is None or weights.ndim != 2 or weights.dtype.kind != "f":
+            raise ValueError("a linear part has one matrix of weights")
+        return cls(weights.astype(np.float64))
+
+    @property
+    def class_rows(self) -> FloatArray:
+        """(k, d) class rows."""
+        return class_rows(self.weights)
+
+    def with_class_rows(self, rows: FloatArray) -> "LinearPart":
+        """The part of other class rows: in one column where that says the same, as of rows that nothing distorted."""
+        if self.weights.shape[1] == 1 and np.array_equal(rows[0], -rows[1]):
+            return LinearPart(2 * rows[1][:, None])
+        return LinearPart(rows.T)
+
+
+# One equation tells several labels while weights are near their start, more where that is all but zero. Measured:
+# docs/decisions/0005. From zero itself the first step tells most, and has its own count.
+LABELS_PER_EQUATION = 4
+LABELS_PER_EQUATION_NEAR_ZERO = 7
+# Beyond it every training diverges in its first step, whatever the data.
+_LARGEST = 1e9
+
+
+@dataclass(frozen=True)
+class LinearRegression(Learner):
+    """First-order logistic regression, its label party's last feature the constant 1.
+
+    Attributes:
+        learning_rate: Constant step size.
+        l2: Weight of the squared norm; spares the bias.
+        initialisation: Of the weights. zero shows the first batch's labels to who solves for them.
+    """
+
+    learning_rate: float = 0.5
+    l2: float = 0.0
+    initialisation: Initialisation = "xavier"
+
+    name: ClassVar[str] = "linear"
+    spec: ClassVar[LearnerSpec] = LearnerSpec(senders="all", part=LinearPart, source="Hu section 2")
+
+    def __post_init__(self) -> None:
+        if not 0 < self.learning_rate <= _LARGEST:
+            raise ValueError(
+                f"Expected learning_rate to be a positive number up to {_LARGEST:g}, got {self.learning_rate!r}."
+            )
+        if not 0 <= self.l2 <= _LARGEST:
+            raise ValueError(f"Expected l2 to be from 0 to {_LARGEST:g}, got {self.l2!r}.")
+
+    def columns(self, classes: int) -> int:
+        """One for two classes, else one per class."""
+        return residual_columns(classes)
+
+    def tells(self) -> EquationLeakage:
+        """Several labels in an equation near the start; in zero's first step labels alone."""
+        near_zero = self.initialisation == "normal"
+        return EquationLeakage(
+            labels=LABELS_PER_EQUATION_NEAR_ZERO if near_zero else LABELS_PER_EQUATION,
+            labels_alone="initialisation=zero" if self.initialisation == "zero" else "",
+            remedy="initialisation=xavier",
+            step_size=self.learning_rate,
+        )
+
+    def begin(self, own: OwnData) -> "LinearHalf":
+        """A party's half; its weights are drawn."""
+        return LinearHalf(self, own)
+
+
+class LinearHalf:
+    """One party's half of the training.
+
+    Attributes:
+        weights: (d, columns) as they stand.
+    """
+
+    def __init__(self, learner: LinearRegression, own: OwnData) -> None:
+        self._scheme, self._rate, self._labels = ResidualScheme(own.classes), learner.learning_rate, own.labels
+        self._penalty = np.full((own.features, 1), learner.l2)
+        if own.labels is not None:
+            self._penalty[-1] = 0.0
+        self.weights = initial_weights(
+            learner.initialisation,
+            own.features,
+            self._scheme.columns,
+            total_features=own.total_features,
+            generator=own.generator,
+        )
+
+    def step(self, batch: IntArray) -> Step:
+        """Send this party's share of the residual, and move against the gradient of the sums."""
+        products = yield Forward(self.weights)
+        yield Send(self._share(products, batch))
+        sums = yield Ask()
+        gradient = self._scheme.gradient_scale(len(batch)) * sums + self._penalty * self.weights
+        self.weights = self.weights - self._rate * gradient
+
+    def part(self) -> LinearPart:
+        """The weights, to answer with."""
+        return LinearPart(self.weights)
+
+    def _share(self, products: FloatArray, batch: IntArray) -> FloatArray:
+        if self._labels is None:
+            return self._scheme.passive_share(products)
+        return self._scheme.active_share(products, self._labels[batch])

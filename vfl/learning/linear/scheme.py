@@ -1,0 +1,62 @@
+"""The first-order expansion of sigmoid and softmax as a sum over parties (Hu eq. 4-6)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vfl.arrays import FloatArray, IntArray
+
+
+def residual_columns(classes: int) -> int:
+    """Columns of residuals, trained weights and their partial scores: 1 for two classes, one per class otherwise."""
+    return 1 if classes == 2 else classes
+
+
+@dataclass(frozen=True)
+class ResidualScheme:
+    """Turns each party's partial products theta^T x into its share of the residual f.
+
+    The gradient is a multiple of sum_i f_i x_i.
+
+    Binary (``classes == 2``): one column, labels y in {-1, +1}, f = theta^T x - 2 y and
+    gradient = 1/(4 s) sum_i f_i x_i (Hu eq. 4-5).
+
+    ``classes == k > 2``: k columns. Expanding softmax at 0 gives p_c ~ 1/k + (z_c - mean z)/k, hence
+    f_c = z_c - mean z + 1 - k [y = c] and gradient_c = 1/(k s) sum_i f_ic x_i. For k = 2 this is Hu's f for
+    theta = theta_1 - theta_0, up to the factor 1/2 by which two columns share it.
+
+    f is a sum over parties. A passive party's share needs only its own features (``passive_share``); the active party
+    adds the label term (``active_share``).
+
+    Raises:
+        ValueError: for fewer than two classes.
+    """
+
+    classes: int
+
+    def __post_init__(self) -> None:
+        if self.classes < 2:
+            raise ValueError(f"A classifier needs at least 2 classes, got {self.classes}.")
+
+    @property
+    def columns(self) -> int:
+        """Columns of the residual and of the weights."""
+        return residual_columns(self.classes)
+
+    def passive_share(self, partial_products: FloatArray) -> FloatArray:
+        """Compute a party's share of f without labels; (s, columns) in, (s, columns) out."""
+        if self.columns == 1:
+            return partial_products
+        centred: FloatArray = partial_products - partial_products.mean(axis=1, keepdims=True)
+        return centred
+
+    def active_share(self, partial_products: FloatArray, labels: IntArray) -> FloatArray:
+        """Compute the label party's share of f: (s, columns) products and (s,) class indices in, (s, columns) out."""
+        if self.columns == 1:
+            signs = 2.0 * labels[:, None] - 1.0
+            return partial_products - 2.0 * signs
+        return self.passive_share(partial_products) + 1.0 - self.classes * np.eye(self.classes)[labels]
+
+    def gradient_scale(self, rows: int) -> float:
+        """Give the factor between sum_i f_i x_i and the gradient of a batch of ``rows`` records."""
+        return 1.0 / (self.classes * self.classes * rows) if self.columns == 1 else 1.0 / (self.classes * rows)
