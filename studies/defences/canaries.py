@@ -294,10 +294,7 @@ def default_delta(session: CanarySession) -> float:
 def sensitivity(session: CanarySession) -> float:
     """Delta, by how much one changed record can move all of the label party's shares (Hu, Lemma D.3)."""
     moved = sensitivities(
-        epochs=session.epochs,
-        steps=len(session.batches),
-        rows=session.batch_size,
-        learning_rate=session.learning_rate,
+        epochs=session.epochs, steps=len(session.batches), rows=session.batch_size, learning_rate=session.learning_rate
     )
     return moved.active
 

@@ -33,12 +33,7 @@ from vfl.theory.dp_noise import (
     sign_success,
 )
 from vfl.theory.gaussian_mechanism import gaussian_epsilon
-from vfl.theory.noisy_training import (
-    error_bound,
-    expected_accuracy,
-    mean_noise_covariance,
-    product_variance,
-)
+from vfl.theory.noisy_training import error_bound, expected_accuracy, mean_noise_covariance, product_variance
 from vfl.theory.training import guaranteed_steps, initial_product_bound
 
 EPSILONS = (0.1, 0.2, 0.5)

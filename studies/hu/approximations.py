@@ -65,11 +65,7 @@ def cells_of(choices: HuChoices) -> list[TaskCell]:
     if "credit" in choices.datasets:
         cells += [
             cell(
-                "expansions:single_feature",
-                "credit",
-                approximation=approximation,
-                scaling=_FEATURE_SCALING,
-                seed=seed,
+                "expansions:single_feature", "credit", approximation=approximation, scaling=_FEATURE_SCALING, seed=seed
             )
             for approximation, seed in product(APPROXIMATIONS, choices.seeds)
         ]

@@ -87,11 +87,7 @@ def cells_of(name: str, choices: HuChoices) -> list[TaskCell]:
         training_cell(name, reading, seed, epochs) for seed, reading in product(choices.seeds, experiment.readings)
     ]
     for scaling in dict.fromkeys(reading.scaling for reading in experiment.readings):
-        terms: dict[str, Any] = {
-            "scaling": scaling,
-            "batch_size": BATCH_SIZE,
-            "most_copies": experiment.most_copies,
-        }
+        terms: dict[str, Any] = {"scaling": scaling, "batch_size": BATCH_SIZE, "most_copies": experiment.most_copies}
         cells += [cell("trainings:ranks", name, seed=seed, epochs=epochs, **terms) for seed in choices.seeds]
         cells.append(cell("trainings:facts", name, seed=choices.seeds[0], **terms))
     first, others = experiment.readings[0], [rate for rate in LEARNING_RATES if rate != LEARNING_RATE]

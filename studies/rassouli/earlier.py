@@ -321,10 +321,7 @@ _ON_SYSTEMS = (
     Claim("Theorem 1", "Half* is never worse than Half, record by record.", _ordered, subject="Theorem 1"),
 )
 _ON_LITERATURE = Claim(
-    "Contributions",
-    "The proposed attacks outperform both, for the most part.",
-    _outperforms,
-    subject="Literature",
+    "Contributions", "The proposed attacks outperform both, for the most part.", _outperforms, subject="Literature"
 )
 _ON_SCHEMES = Claim(
     "Section VII",

@@ -238,11 +238,7 @@ def schemes_summary(data: pd.DataFrame, typical: Mapping[str, float]) -> pd.Data
 
 def schemes_plots(data: pd.DataFrame) -> tuple[Plot, ...]:
     """Figure 13, for both adversaries, and the same against alpha."""
-    return (
-        _against_divergence(data, "unaware"),
-        _against_divergence(data, "aware"),
-        _against_strength(data),
-    )
+    return (_against_divergence(data, "unaware"), _against_divergence(data, "aware"), _against_strength(data))
 
 
 def _parts(data: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

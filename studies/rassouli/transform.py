@@ -217,14 +217,7 @@ def _defended(
         yield name, with_records(view, trained, passive, own)
 
 
-_ATTACKS = {
-    "ls": "LS",
-    "clamped_ls": "Clamped LS",
-    "cls": "CLS",
-    "half_star": "Half*",
-    "rcc1": "RCC1",
-    "rcc2": "RCC2",
-}
+_ATTACKS = {"ls": "LS", "clamped_ls": "Clamped LS", "cls": "CLS", "half_star": "Half*", "rcc1": "RCC1", "rcc2": "RCC2"}
 _FIGURES = {"satellite": "8", "bank": "9", "robot": "10", "synthetic": "11"}
 _NONE, _HALF = "none", "half"
 # What a logarithmic axis shows of 0.

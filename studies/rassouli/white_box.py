@@ -161,11 +161,7 @@ def _ours(model: ModelChoice, plan: _Plan) -> list[Cell]:
         cell
         for level in LEVELS
         for cell in cells_over(
-            model,
-            plan.ours,
-            (Choice.of(POSTERIOR, prior=level),),
-            plan.records,
-            known.get(level, Known(moments=True)),
+            model, plan.ours, (Choice.of(POSTERIOR, prior=level),), plan.records, known.get(level, Known(moments=True))
         )
     ]
 

@@ -9,12 +9,7 @@ from studies.page.plots import Curve, Panel, Plot, mean_curve
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.agnostic_claims import agnostic_statements
-from studies.varasteh.error_panels import (
-    federations_part,
-    left_on_the_table,
-    panels_of,
-    summary_of,
-)
+from studies.varasteh.error_panels import federations_part, left_on_the_table, panels_of, summary_of
 from studies.varasteh.rivals import (
     BY_SCORES,
     KNOWS_COVARIANCE,
@@ -47,12 +42,7 @@ def agnostic_section(run: StudyRun) -> Section:
         data=data,
         summary=summary_of(data),
         plots=tuple(_plots(data, rivals)),
-        notes=(
-            *missing,
-            *_how(plan, len(names)),
-            *left_on_the_table(data),
-            *federations_part(data),
-        ),
+        notes=(*missing, *_how(plan, len(names)), *left_on_the_table(data), *federations_part(data)),
         statements=agnostic_statements(data),
     )
 

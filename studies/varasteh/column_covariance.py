@@ -8,14 +8,7 @@ from studies.page.elements import HeatMap
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.agnostic_claims import covariance_statements
-from studies.varasteh.rivals import (
-    PUBLISHED,
-    WindowPlan,
-    columns_of,
-    errors,
-    situations,
-    widths,
-)
+from studies.varasteh.rivals import PUBLISHED, WindowPlan, columns_of, errors, situations, widths
 
 _TASK = "studies.varasteh.data_facts:covariance_of"
 

@@ -103,8 +103,7 @@ def accuracy_statements(data: pd.DataFrame) -> tuple[Statement, ...]:
     """Judge Figure 8, Remark 17, and equations 13 and 21, from measures of ``own_model_of``."""
     part = _measured(data)
     return judged(
-        _CLAIMS,
-        part.assign(benefit=part["accuracy"] - part["own_accuracy"], gain=1 - part["error"] / part["half"]),
+        _CLAIMS, part.assign(benefit=part["accuracy"] - part["own_accuracy"], gain=1 - part["error"] / part["half"])
     )
 
 

@@ -13,12 +13,7 @@ from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.distortion_claims import few_columns_statements, trade_off_statements
 from studies.varasteh.rivals import columns_of, paper_model
-from studies.varasteh.trade_off_plots import (
-    epsilon_plot,
-    known_defence_notes,
-    trade_off_plots,
-    trade_off_summary,
-)
+from studies.varasteh.trade_off_plots import epsilon_plot, known_defence_notes, trade_off_plots, trade_off_summary
 from vfl.data import dataset
 
 _TASK = "studies.varasteh.rotation:distorted_errors"
@@ -135,12 +130,7 @@ def _two_columns(name: str, plan: _Plan, first: int) -> Iterator[_Asked]:
 
 
 def _all(
-    name: str,
-    size: int,
-    epsilons: Sequence[float],
-    plan: _Plan,
-    first: int,
-    cases: Sequence[str | None] = (None,),
+    name: str, size: int, epsilons: Sequence[float], plan: _Plan, first: int, cases: Sequence[str | None] = (None,)
 ) -> Iterator[_Asked]:
     for seed in range(first, first + plan.seeds):
         for window in windows(columns_of(name), size, plan.windows):

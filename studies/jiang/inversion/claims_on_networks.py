@@ -9,16 +9,7 @@ from studies.claims.claim import Claim, Finding, Test
 from studies.claims.kinds import for_most, listed, where
 from studies.claims.statement import Statement, interval_over, interval_words
 from studies.jiang.inversion.contenders import GIA, GIA_HALF, GRN, MOMENTS, RANDOM, RANGES
-from studies.jiang.inversion.curve_tests import (
-    ALIKE,
-    ALIKE_AT_LEAST,
-    CURVES,
-    all_of,
-    below,
-    near,
-    of_each,
-    with_errors,
-)
+from studies.jiang.inversion.curve_tests import ALIKE, ALIKE_AT_LEAST, CURVES, all_of, below, near, of_each, with_errors
 from studies.jiang.inversion.inversion_setting import size_of
 
 _SMALL = 0.1

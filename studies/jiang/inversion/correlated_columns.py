@@ -119,10 +119,7 @@ def by_feature(results: pd.DataFrame, asked: pd.DataFrame, attacked: Sequence[Ta
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
-_COLUMNS = [
-    *("dataset", "d", "ratio", "seed", "start", "curve", "ours", "status"),
-    *("column", "correlation", "error"),
-]
+_COLUMNS = [*("dataset", "d", "ratio", "seed", "start", "curve", "ours", "status"), *("column", "correlation", "error")]
 
 
 def _trends_table(results: pd.DataFrame) -> pd.DataFrame:

@@ -155,12 +155,7 @@ def contests(
         (
             target.described | {"curve": one.label, "ours": one.ours},
             AttackCell(
-                target.model,
-                target.passive,
-                one.attack,
-                records=records,
-                auxiliary=one.auxiliary,
-                moments=one.moments,
+                target.model, target.passive, one.attack, records=records, auxiliary=one.auxiliary, moments=one.moments
             ),
         )
         for target in attacked

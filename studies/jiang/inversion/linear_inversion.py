@@ -6,16 +6,7 @@ import pandas as pd
 
 from studies.claims.claim import Claim
 from studies.claims.statement import Statement
-from studies.jiang.inversion.contenders import (
-    CLAMPED,
-    COMPLETE,
-    ESA,
-    GIA,
-    GIA_KLD,
-    HALF_STAR,
-    RANDOM,
-    on_linear_models,
-)
+from studies.jiang.inversion.contenders import CLAMPED, COMPLETE, ESA, GIA, GIA_KLD, HALF_STAR, RANDOM, on_linear_models
 from studies.jiang.inversion.curve_tests import (
     ALIKE,
     ALIKE_AT_LEAST,
@@ -163,10 +154,7 @@ _CLAIMS = (
         _FIGURE, "The attack accuracy is 1 while d <= k - 1.", near(_ALL, _determined, "attack_accuracy"), _UNFINISHED
     ),
     Claim(
-        _FIGURE,
-        "The attack accuracy falls with r.",
-        CURVES.grows(GIA, measure="attack_accuracy", falls=True),
-        _COLUMNS,
+        _FIGURE, "The attack accuracy falls with r.", CURVES.grows(GIA, measure="attack_accuracy", falls=True), _COLUMNS
     ),
     Claim(
         _FIGURE,

@@ -47,10 +47,7 @@ class NetworkPlan:
 
 _FULL = NetworkPlan(Grid(DATA_SETS, windows=3, seeds=3))
 _QUICK = NetworkPlan(
-    Grid(("robot",), ratios=(0.1, 0.5, 0.8), windows=2, rows=QUICK_ROWS),
-    steps=QUICK_STEPS,
-    draws=15,
-    records=50,
+    Grid(("robot",), ratios=(0.1, 0.5, 0.8), windows=2, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=15, records=50
 )
 
 

@@ -174,10 +174,7 @@ def _is_above(change: Difference) -> bool:
 
 _CLAIMS = (
     Claim(
-        _SOURCE,
-        "A linear shadow model usually causes a higher attack error.",
-        _beside_real((_LR,), _is_above),
-        _SIMPLE,
+        _SOURCE, "A linear shadow model usually causes a higher attack error.", _beside_real((_LR,), _is_above), _SIMPLE
     ),
     Claim(
         _SOURCE,

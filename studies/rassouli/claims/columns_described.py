@@ -10,12 +10,7 @@ from studies.claims.kinds import equal
 from studies.claims.statement import Statement
 from studies.page.elements import number_words
 
-_TABLE = {
-    "bank": (41_188, 19, 2),
-    "robot": (5_456, 24, 4),
-    "satellite": (6_430, 36, 6),
-    "synthetic": (50_000, 10, 2),
-}
+_TABLE = {"bank": (41_188, 19, 2), "robot": (5_456, 24, 4), "satellite": (6_430, 36, 6), "synthetic": (50_000, 10, 2)}
 _WHY = {"satellite": "The source has 6,435 records; nothing in it tells which five the paper left out."}
 _WORDS = "{records:,} records, {features} features, {classes} classes."
 _NEAR_HALF = 0.1

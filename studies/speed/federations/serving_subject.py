@@ -171,9 +171,4 @@ def _services_cpu(federation: Federation) -> float:
 
 def _latency_row(latencies: Sequence[float]) -> dict[str, Cell]:
     p50, p99 = (float(np.quantile(latencies, share)) * _MILLISECONDS for share in (0.5, 0.99))
-    return {
-        "p50": p50,
-        "p99": p99,
-        "longest": max(latencies) * _MILLISECONDS,
-        "ratio": p99 / p50,
-    }
+    return {"p50": p50, "p99": p99, "longest": max(latencies) * _MILLISECONDS, "ratio": p99 / p50}
