@@ -194,9 +194,8 @@ def _without_noise(chosen: pd.DataFrame, start: str) -> Any:
 
 def _utility(chosen: pd.DataFrame) -> str:
     parts = [
-        f"{name} at delta = {delta} from {start} {row.accuracy_test:.3f} "
-        f"[{row.accuracy_test_low:.3f}, {row.accuracy_test_high:.3f}] (mean over all noise, computed: "
-        f"{row.accuracy_test_predicted:.3f})"
+        f"{name} at delta = {delta} from {start} {row.accuracy_test:.3f} [{row.accuracy_test_low:.3f}, "
+        f"{row.accuracy_test_high:.3f}] (mean over all noise, computed: {row.accuracy_test_predicted:.3f})"
         for delta, name, start in product(DELTAS, _NAMES, INITIALISATIONS)
         for row in [_row(chosen, name, delta, 0.2, start)]
     ]

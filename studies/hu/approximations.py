@@ -118,21 +118,18 @@ def _notes(results: pd.DataFrame) -> list[str]:
     line, (_, line_error) = minimax_line(), minimax_coefficients(1)
     notes = [
         "Protocol 1 adds up shares: each party computes its share of f from its own features, encrypts it, and the "
-        "sums "
-        "of both are the gradient. That needs f(z_A + z_B) = u(z_A) + v(z_B). Ask it at four points, f(a + b) - f(a) - "
-        "f(b) + f(0) = 0, and only a straight line in z = theta^T x is left, whatever its slope.",
+        "sums of both are the gradient. That needs f(z_A + z_B) = u(z_A) + v(z_B). Ask it at four points, f(a + b) - "
+        "f(a) - f(b) + f(0) = 0, and only a straight line in z = theta^T x is left, whatever its slope.",
         f"So a federation trains the minimax line as it stands: S(z) ~ 1/2 + {line.slope:.4f} z is the best line on "
         f"[-5, 5] (largest error {line_error:.3f}), its residual a z - y/2 is the first order's in other units, and "
         f"learning_rate = {line.unit:.3f} eta from zero does it. Random initial weights would have to be drawn "
         f"{line.unit:.3f} times as large, which the settings don't offer. Section wire runs it. It tells labels for "
-        "longer: the sign of f "
-        f"is that of -y for |z| < {line.threshold:.2f}, instead of 2.",
+        f"longer: the sign of f is that of -y for |z| < {line.threshold:.2f}, instead of 2.",
         "SIMULATION: the cubic and the piecewise line are trained in one place, and attacks get f from the oracle that "
         "the appendices assume. The cubic's f has terms such as z_A z_B^2: a party would have to send the encrypted "
         "powers of its product beside the product, and the other to multiply each record's by its own. That is another "
         "protocol than the paper's. The piecewise line asks whether z_A + z_B is within (-1/2, 1/2), a comparison of "
-        "two "
-        "secrets, which additive encryption doesn't do at all.",
+        "two secrets, which additive encryption doesn't do at all.",
     ]
     for (dataset, reading), part in results.groupby(["dataset", "reading"], sort=False) if len(results) else ():
         notes += [f"{dataset}, {reading}: {_crossing(part)} {_accuracies(part)}"]

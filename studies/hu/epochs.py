@@ -29,14 +29,10 @@ _DRAWN = (
 )
 _SETTINGS = (
     f"Vertical logistic regression without a defence: batches of {BATCH_SIZE}, learning rate {LEARNING_RATE}. The "
-    "first "
-    "half of the features is the active party's, the last the passive party's, which attacks the labels. By step is "
-    "the "
-    "paper's measure: the share of an epoch's training records whose label is the sign of -f at the step that uses "
-    "them "
-    "(Criterion 4.2). Kept is what label_recovery holds after the epoch: a label that theory promises (T_eps), "
-    "otherwise "
-    "what most steps so far say.",
+    "first half of the features is the active party's, the last the passive party's, which attacks the labels. By step "
+    "is the paper's measure: the share of an epoch's training records whose label is the sign of -f at the step that "
+    "uses them (Criterion 4.2). Kept is what label_recovery holds after the epoch: a label that theory promises "
+    "(T_eps), otherwise what most steps so far say.",
     "SIMULATION: training ran in one place in float64 with every party's features, and the attack was given f as its "
     "equations determine it with Algorithm 2; no ciphertext was made. --wire runs an epoch in a real federation.",
 )
@@ -211,8 +207,7 @@ def _reading_notes(name: str, results: pd.DataFrame) -> list[str]:
     return [
         *notes,
         "The paper does not say whether there is an intercept, nor how rows are scaled on MNIST: each reading is "
-        "shown, "
-        f"and all have an intercept but those that say otherwise. Test accuracy from zero after epoch "
+        "shown, and all have an intercept but those that say otherwise. Test accuracy from zero after epoch "
         f"{chosen['epoch'].max()}: {accuracies}; the larger class alone gives {last['majority_test'].mean():.3f}.",
     ]
 

@@ -111,16 +111,13 @@ def _notes(frame: pd.DataFrame, choices: HuChoices) -> list[str]:
         "Coordinator, active and passive party were processes of this machine: mTLS, Paillier with 2,048-bit keys, "
         "Protocol 1 in both directions. The simulation beside it had the same rows, batches and initial weights, in "
         "float64; parties leave out columns that don't vary. Labels, weights and accuracy are the same in every run; "
-        "bytes (keys and masks are fresh) and seconds "
-        "(the machine) are not, and are those of the run that was kept.",
+        "bytes (keys and masks are fresh) and seconds (the machine) are not, and are those of the run that was kept.",
         "Under Algorithm 2 the passive party asks for u d sums per step: its peer was told to answer in full "
         "(truncate_answers=false, packing=off, INSECURE). Plumbline's own defaults cut answers to their honest width "
-        "and "
-        "pack them: those are the honest epochs.",
+        "and pack them: those are the honest epochs.",
         "A minimax line 1/2 + a z is trained by a federation as it stands: residuals a z - y/2 are the first order's "
-        "in "
-        "other units, phi = 4 a theta at a rate of 4 a eta (a = "
-        f"{minimax_line().slope:.4f} on [-5, 5]). Weights are compared in units of theta.",
+        f"in other units, phi = 4 a theta at a rate of 4 a eta (a = {minimax_line().slope:.4f} on [-5, 5]). Weights "
+        "are compared in units of theta.",
     ]
     if choices.quick:
         steps = " and ".join(f"{_QUICK_STEPS[name]} steps of {name}" for name in choices.datasets)

@@ -267,9 +267,8 @@ def employment(data: pd.DataFrame) -> pd.DataFrame:
 def _notes(data: pd.DataFrame, plan: _Plan) -> list[str]:
     binary = data[(data["values"] == 2) & data["case"].isin(("2", "3, one sign"))]
     said = [
-        f"{plan.instances} instances of up to {plan.most} held-out predictions. b is the bias of the pair of "
-        "classes: who knows it, as a white-box adversary of the bias does, is in case 1. The first pair of classes "
-        "is observed.",
+        f"{plan.instances} instances of up to {plan.most} held-out predictions. b is the bias of the pair of classes: "
+        "who knows it, as a white-box adversary of the bias does, is in case 1. The first pair of classes is observed.",
         "The employment variation rate is the 14th feature where the first is the 0th, as in the published code; "
         "counted from 1 it is the 15th of the 19.",
         "The bound is exact: the expectation of eq. 65 or 71 under the column's own distribution, from "
