@@ -1,7 +1,7 @@
 """Table I and Figure 6: the data sets beside the paper's, and the mean and variance of their columns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -11,7 +11,7 @@ from plumbline.simulation.scaled_tables import ScaledTable
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.columns_described import column_statements
-from studies.rassouli.windowed import DATASETS, Size, done_rows
+from studies.rassouli.windowed import DATASETS, Size, measured_on
 from studies.study import StudyRun
 
 # Table I.
@@ -27,49 +27,34 @@ TEXT, CODE = "bank", "bank_code"
 _DRAWN = 20
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """How much is run. datasets: those of Table I; drawn: how many synthetic data sets."""
-
-    datasets: tuple[str, ...]
-    drawn: int
-
-
-_FULL = _Plan((*DATASETS, CODE), _DRAWN)
-_QUICK = _Plan((*DATASETS, CODE), 3)
-
-
 def columns_section(run: StudyRun) -> Section:
     """Describe the data sets and their columns.
 
     ``data``: a row per data set and column: records, features, classes, column, mean, variance; of the synthetic one
     for every seed.
     """
-    return section_of(run, _QUICK if run.quick else _FULL)
-
-
-def section_of(run: StudyRun, plan: _Plan) -> Section:
-    """The section with so much of it."""
-    names, skipped = run.available(plan.datasets)
-    measured = run.measure([cell for name in names for cell in _cells(run, plan, name)])
-    data = _by_column(done_rows(measured))
+    drawn = 3 if run.quick else _DRAWN
+    names, skipped = run.available((*DATASETS, CODE))
+    data = _by_column(measured_on(run, names, partial(_cells, run, drawn)))
     return Section(
         name="columns",
         title="Data sets and their columns (Table I, Figure 6)",
         data=data,
         summary=_summary(data),
         plots=(_plot(data),),
-        notes=(*skipped, *_notes(plan)),
+        notes=(*skipped, *_notes(drawn)),
         statements=column_statements(data),
     )
 
 
-def _cells(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
+def _cells(run: StudyRun, drawn: int, name: str) -> list[Cell]:
     function = f"{__name__}:described"
     if name != "synthetic":
         return [TaskCell.of(function, DataChoice(name), draw=run.seed)]
-    drawn = [DataChoice(name, options=(("random_state", run.seed + number),)) for number in range(plan.drawn)]
-    return [TaskCell.of(function, data, draw=run.seed + number) for number, data in enumerate(drawn)]
+    return [
+        TaskCell.of(function, DataChoice(name, options=(("random_state", seed),)), draw=seed)
+        for seed in range(run.seed, run.seed + drawn)
+    ]
 
 
 def described(table: ScaledTable, *, draw: int) -> Mapping[str, Any]:
@@ -134,7 +119,7 @@ def _plot(data: pd.DataFrame) -> Plot:
     return Plot("columns", panels, "Figure 6: mean and variance of every column, and the mean of the means.")
 
 
-def _notes(plan: _Plan) -> list[str]:
+def _notes(drawn: int) -> list[str]:
     return [
         "Bank has 20 columns and the paper uses 19. Its text leaves out the 11th, duration, since it is known only "
         "after the outcome; its published code leaves out the 12th, campaign, and keeps duration. Here bank is the "
@@ -142,5 +127,5 @@ def _notes(plan: _Plan) -> list[str]:
         "Categories of bank are replaced by the share of label yes among the rows of the category, which needs the "
         "labels: a real passive party doesn't have them.",
         "The paper doesn't tell how its synthetic data were drawn beyond make_classification: here all arguments but "
-        f"the size keep their defaults, and {plan.drawn} seeds show how much depends on the draw.",
+        f"the size keep their defaults, and {drawn} seeds show how much depends on the draw.",
     ]

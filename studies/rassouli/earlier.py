@@ -5,6 +5,7 @@ SIMULATION: models are trained in one place, on all parties' columns; no service
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.comparisons import ATTACKS, LABELS, hidden
+from studies.rassouli.schemes import SCHEME_LISTS
 from studies.rassouli.white_box import GIA_STEPS, gia
 from studies.rassouli.windowed import (
     SYNTHETIC,
@@ -25,7 +27,7 @@ from studies.rassouli.windowed import (
     cells_over,
     classes_over,
     columns_of,
-    done_rows,
+    measured_on,
     model_of,
     window_options,
 )
@@ -62,17 +64,10 @@ def earlier_section(run: StudyRun) -> Section:
     ``data``: a row per measurement: ``item``, and the measures of ``systems_at``, of attacks, of the transform and of
     the schemes.
     """
-    return section_of(run, _QUICK if run.quick else _FULL)
-
-
-def section_of(run: StudyRun, plan: _Plan) -> Section:
-    """The section with so much of it."""
+    plan = _QUICK if run.quick else _FULL
     names, skipped = run.available(plan.datasets)
     items = {"systems": _systems, "attacks": _attacks, "transform": _transforms, "schemes": _schemes}
-    parts = {
-        item: done_rows(run.measure([cell for name in names for cell in cells(run, plan, name)]))
-        for item, cells in items.items()
-    }
+    parts = {item: measured_on(run, names, partial(cells, run, plan)) for item, cells in items.items()}
     found = {item: part.assign(item=item) for item, part in parts.items() if len(part)}
     statements = _statements(found) if found else ()
     return Section(
@@ -180,30 +175,18 @@ def _estimates(matrix: FloatArray, truth: FloatArray) -> FloatArray:
 
 def _flat(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One frame of all; lists become rows."""
-    lists = {"transform": ["defence", "adversary", "mse", "kl"], "schemes": _SCHEME_LISTS}
+    lists = {"transform": ["defence", "adversary", "mse", "kl"], "schemes": list(SCHEME_LISTS)}
     parts = [part.explode(lists[item], ignore_index=True) if item in lists else part for item, part in found.items()]
     if not parts:
         return pd.DataFrame()
     flat = pd.concat(parts, ignore_index=True).drop(columns="plugins", errors="ignore")
     words = {"defence": "", "option": "", "adversary": ""}
-    numbers = [one for one in ("mse", "gain", *_SCHEME_LISTS) if one in flat and one not in words]
+    numbers = [one for one in ("mse", "gain", *SCHEME_LISTS) if one in flat and one not in words]
     return flat.fillna({name: empty for name, empty in words.items() if name in flat}).astype(
         dict.fromkeys(numbers, float)
     )
 
 
-_SCHEME_LISTS = [
-    "defence",
-    "option",
-    "adversary",
-    "strength",
-    "kl",
-    "attack_error",
-    "attack_error_unclamped",
-    "model_accuracy",
-    "decisions_kept",
-    "theorem_4",
-]
 # What each version says, in our words.
 _VERSIONS = {
     "Equations": (

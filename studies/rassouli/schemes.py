@@ -16,7 +16,7 @@ import attacks
 import defences
 from attacks.adaptive import undo_channel
 from defences import Defence, NoiseSource, ScoreContext, channel_of
-from plumbline.cells.cells import AttackCell, Cell, Choice, TaskCell, windows
+from plumbline.cells.cells import AttackCell, Choice, TaskCell, windows
 from plumbline.judge.measures import mse_per_feature
 from plumbline.simulation.informed import given
 from plumbline.simulation.linear_models import TRAININGS, TrainedModel
@@ -83,19 +83,19 @@ def schemes_section(run: StudyRun) -> Section:
     at their word, ``aware`` knows the scheme with all its options. attack_error: MSE per feature of half*, clamped to
     [0, 1]; attack_error_unclamped; kl: mean KL divergence of delivered scores from true ones, in nats, infinite where a
     score became 0; decisions_kept; model_accuracy; theorem_4: the most that noise of scheme 1's budget can make of the
-    unclamped error.
+    unclamped error. Defences of ``run`` are measured beside the schemes.
     """
-    return section_of(run, _QUICK if run.quick else _FULL)
-
-
-def section_of(run: StudyRun, plan: _Plan) -> Section:
-    """The section with so much of it. Defences of ``run`` are measured beside the schemes."""
+    plan = _QUICK if run.quick else _FULL
     names, skipped = run.available(plan.datasets)
     places = [place for name in names for place in _places(run, plan, name)]
-    measured = run.measure([_task(model, window, plan) for model, window in places])
+    function = f"{__name__}:trade_off"
+    measured = run.measure(
+        [TaskCell.of(function, model, **window_options(window), records=plan.records) for model, window in places]
+    )
     beside = _plugged(run, plan, places)
     done = done_rows(measured)
-    data = done.explode(list(_LISTS), ignore_index=True) if len(done) else done.reindex(columns=list(_LISTS))
+    lists = list(SCHEME_LISTS)
+    data = done.explode(lists, ignore_index=True) if len(done) else done.reindex(columns=lists)
     data = pd.concat([data, done_rows(beside)], ignore_index=True) if len(beside) else data
     data = data.astype(dict.fromkeys(_MEASURES, float))
     return Section(
@@ -110,15 +110,10 @@ def section_of(run: StudyRun, plan: _Plan) -> Section:
 
 
 _MEASURES = (
-    "strength",
-    "kl",
-    "attack_error",
-    "attack_error_unclamped",
-    "model_accuracy",
-    "decisions_kept",
-    "theorem_4",
+    *("strength", "kl", "attack_error", "attack_error_unclamped"),
+    *("model_accuracy", "decisions_kept", "theorem_4"),
 )
-_LISTS = ("defence", "option", "adversary", *_MEASURES)
+SCHEME_LISTS = ("defence", "option", "adversary", *_MEASURES)
 
 
 def _places(run: StudyRun, plan: _Plan, name: str) -> list[tuple[Any, tuple[int, ...]]]:
@@ -131,10 +126,6 @@ def _places(run: StudyRun, plan: _Plan, name: str) -> list[tuple[Any, tuple[int,
         for d in sorted({max(size.classes - 1, 2), size.columns // 2})
         for window in windows(size.columns, d, plan.windows)
     ]
-
-
-def _task(model: Any, window: tuple[int, ...], plan: _Plan) -> Cell:
-    return TaskCell.of(f"{__name__}:trade_off", model, **window_options(window), records=plan.records)
 
 
 def _plugged(run: StudyRun, plan: _Plan, places: list[tuple[Any, tuple[int, ...]]]) -> pd.DataFrame:
@@ -182,7 +173,7 @@ def trade_off(model: TrainedModel, *, d: int, start: int, records: int) -> Mappi
                 {**shared, **score_utility(delivered, scores, labels), "adversary": "aware"}
                 | {"attack_error": mse_per_feature(truth, aware)}
             )
-    return {name: [row.get(name, np.nan) for row in rows] for name in _LISTS}
+    return {name: [row.get(name, np.nan) for row in rows] for name in SCHEME_LISTS}
 
 
 def _measured(
