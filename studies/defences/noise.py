@@ -115,8 +115,7 @@ def summary_of_noise(data: pd.DataFrame) -> pd.DataFrame:
     and first_wrong_step are the earliest over seeds, -1 when it never happened.
     """
     last = data[data["epoch"] == data.groupby(["dataset", "preparation"])["epoch"].transform("max")]
-    ends = last.groupby(KEYS, sort=False)
-    everything = data.groupby(KEYS, sort=False)
+    ends, everything = last.groupby(KEYS, sort=False), data.groupby(KEYS, sort=False)
     table = ends[["sigma_active", "sigma_passive", "attained_epsilon"]].first()
     for measure in _WITH_INTERVALS:
         mean, seeds = ends[measure].mean(), ends[measure].count()
@@ -125,13 +124,8 @@ def summary_of_noise(data: pd.DataFrame) -> pd.DataFrame:
         table[f"{measure}_low"], table[f"{measure}_high"] = (mean - half).clip(0, 1), (mean + half).clip(0, 1)
     for measure in ("success_step", "success_step_predicted"):
         table[measure] = everything[measure].mean()
-    for measure in (
-        "accuracy_test_predicted",
-        "success_summed_predicted",
-        "success_bound",
-        "own_part_auc",
-        "theta_norm",
-    ):
+    of_ends = ("accuracy_test_predicted", "success_summed_predicted", "success_bound", "own_part_auc", "theta_norm")
+    for measure in of_ends:
         table[measure] = ends[measure].mean()
     table["guaranteed_steps"] = ends["guaranteed_steps"].min()
     for measure in ("first_product_step", "first_wrong_step"):

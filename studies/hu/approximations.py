@@ -261,12 +261,9 @@ SIGN_RANGE = Claim(
 
 
 def _beyond_the_turn(runs: pd.DataFrame) -> Finding:
-    return listed(
-        f"Outside of it means |theta^T x| > {UNIQUE_FROM:.2f}; the largest of any training that stays finite",
-        {words: float(part["largest_product"].max()) for words, part in _parts(runs)},
-        lambda largest: largest > UNIQUE_FROM,
-        "{:.2f}".format,
-    )
+    lead = f"Outside of it means |theta^T x| > {UNIQUE_FROM:.2f}; the largest of any training that stays finite"
+    largest = {words: float(part["largest_product"].max()) for words, part in _parts(runs)}
+    return listed(lead, largest, lambda one: one > UNIQUE_FROM, "{:.2f}".format)
 
 
 def _always_right(runs: pd.DataFrame) -> Finding:

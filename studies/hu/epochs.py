@@ -61,7 +61,12 @@ def _section(run: StudyRun, name: str) -> Section:
         data=results,
         summary=summary_of(results, name),
         plots=(_plot(results, name),),
-        notes=(*filter(None, (choices.words,)), *_SETTINGS, *_reading_notes(name, results), *_fact_notes(facts)),
+        notes=(
+            *filter(None, (choices.words,)),
+            *_SETTINGS,
+            *_reading_notes(name, results),
+            *(f"Do the equations determine f? {row.reading}. {fact_words(row)}" for row in facts.itertuples()),
+        ),
         statements=statements(results, facts),
     )
 
@@ -210,7 +215,3 @@ def _reading_notes(name: str, results: pd.DataFrame) -> list[str]:
         "shown, and all have an intercept but those that say otherwise. Test accuracy from zero after epoch "
         f"{chosen['epoch'].max()}: {accuracies}; the larger class alone gives {last['majority_test'].mean():.3f}.",
     ]
-
-
-def _fact_notes(facts: pd.DataFrame) -> list[str]:
-    return [f"Do the equations determine f? {row.reading}. {fact_words(row)}" for row in facts.itertuples()]

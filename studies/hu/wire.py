@@ -53,16 +53,13 @@ def cells_of(choices: HuChoices) -> list[TaskCell]:
     for name in choices.datasets:
         common: dict[str, Any] = {"scaling": _SCALINGS[name], "seed": choices.seeds[0]}
         common["steps"] = _QUICK_STEPS[name] if choices.quick else None
-        cells += [
-            cell("wire_epoch:wire_epoch", name, initialisation="zero", attacked=True, **common),
-            cell("wire_epoch:wire_epoch", name, initialisation="zero", attacked=False, **common),
-        ]
+        own = [("zero", True, {}), ("zero", False, {})]
         if name == "credit":
-            slope = minimax_line().slope
-            cells += [
-                cell("wire_epoch:wire_epoch", name, initialisation="xavier", attacked=True, **common),
-                cell("wire_epoch:wire_epoch", name, initialisation="zero", attacked=True, slope=slope, **common),
-            ]
+            own += [("xavier", True, {}), ("zero", True, {"slope": minimax_line().slope})]
+        cells += [
+            cell("wire_epoch:wire_epoch", name, initialisation=start, attacked=attacked, **more, **common)
+            for start, attacked, more in own
+        ]
     return cells
 
 
@@ -148,13 +145,12 @@ def _plot(frame: pd.DataFrame) -> Plot:
     panels = []
     for row in frame[frame["federation"] != HONEST].to_dict("records"):
         steps = tuple(float(step) for step in range(1, len(row["by_step_simulated"]) + 1))
-        curves = (
-            Curve("simulation", steps, tuple(row["by_step_simulated"])),
-            Curve("on the wire", steps, tuple(row["by_step"]), ours=True) if len(row["by_step"]) else None,
-        )
+        curves = [Curve("simulation", steps, tuple(row["by_step_simulated"]))]
+        if len(row["by_step"]):
+            curves.append(Curve("on the wire", steps, tuple(row["by_step"]), ours=True))
         kind = " (minimax line)" if row["federation"] == LINE else ""
         title = f"{row['dataset']}, from {row['initialisation']}{kind}"
-        panels.append(Panel(title, "step", "labels right", tuple(filter(None, curves))))
+        panels.append(Panel(title, "step", "labels right", tuple(curves)))
     return Plot("wire", panels, "Share of each batch's labels that the sign of f tells, in one epoch.")
 
 
@@ -170,10 +166,6 @@ def _of_each(lead: str, words: Callable[[Any], str], holds: Callable[[Any], bool
         return listed(lead, named, holds, words)
 
     return tested
-
-
-def _attacked(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[frame["federation"] != HONEST]
 
 
 def _published(frame: pd.DataFrame) -> pd.DataFrame:
@@ -208,7 +200,7 @@ _CLAIMS = (
         "section 5.2, Algorithm 2",
         "With u d_B >= s equations f is unique, and the attacks of sections 3 and 4 go on.",
         among(
-            _attacked,
+            lambda frame: frame[frame["federation"] != HONEST],
             _of_each(
                 "Share of rows whose f was solved for, and of labels right, on the wire and simulated",
                 lambda row: (

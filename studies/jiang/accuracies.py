@@ -54,10 +54,8 @@ _REASONS = {
     "class, and a linear model is as good.",
     ("satellite", NETWORK): "Training goes on until a held-out loss stops falling; the paper's networks, hardly better "
     "than its linear model, look as if they were stopped before.",
-    (
-        "robot",
-        NETWORK,
-    ): "Training goes on until a held-out loss stops falling, which is longer than the paper's, it seems.",
+    ("robot", NETWORK): "Training goes on until a held-out loss stops falling, which is longer than the paper's, it "
+    "seems.",
 }
 
 
@@ -72,24 +70,23 @@ def size_of_table(shared: Any) -> dict[str, Any]:
     return {"records": len(shared.features), "features": int(shared.features.shape[1])}
 
 
-def datasets(run: StudyRun) -> Section:
-    """Measure Table 1."""
-    full, quick = Grid(DATA_SETS, ratios=(0.5,), seeds=3), Grid(DATA_SETS, ratios=(0.5,), seeds=1, rows=QUICK_ROWS)
-    return accuracy_section(run, quick if run.quick else full)
+_FULL = Grid(DATA_SETS, ratios=(0.5,), seeds=3)
+_QUICK = Grid(DATA_SETS, ratios=(0.5,), seeds=1, rows=QUICK_ROWS)
 
 
-def accuracy_section(run: StudyRun, grid: Grid) -> Section:
-    """Measure Table 1 for the data sets and seeds of a grid, networks split at its first ratio."""
-    grid, skipped = usable(run, grid)
+def datasets(run: StudyRun, grid: Grid | None = None) -> Section:
+    """Measure Table 1 for the data sets and seeds of the run's grid or another, networks split at its first ratio."""
+    grid, skipped = usable(run, grid or (_QUICK if run.quick else _FULL))
+    at_most = "" if grid.rows is None else f" (at most {grid.rows:,} were taken of a data set)"
     planned: list[tuple[dict[str, Any], Cell]] = [
         ({"dataset": name, "curve": label, "seed": seed, "start": 0}, TaskCell.of(f"{_HERE}:accuracy_of", model))
         for name in grid.datasets
         for seed in range(run.seed, run.seed + grid.seeds)
         for label, model in _models(name, seed, grid).items()
     ]
-    planned += [
-        ({"dataset": name, "curve": TABLE, "seed": run.seed, "start": 0}, _counted(name)) for name in grid.datasets
-    ]
+    for name in grid.datasets:
+        described = {"dataset": name, "curve": TABLE, "seed": run.seed, "start": 0}
+        planned.append((described, TaskCell.of(f"{_HERE}:size_of_table", DataChoice(name))))
     results = measured(run, planned).reindex(columns=[*_COLUMNS])
     return Section(
         name="datasets",
@@ -98,7 +95,7 @@ def accuracy_section(run: StudyRun, grid: Grid) -> Section:
         summary=_table(results),
         plots=(),
         notes=(
-            f"Accuracy on a fifth of the records{_at_most(grid)}, {grid.seeds} splits. {LINEAR} and {NETWORK} are "
+            f"Accuracy on a fifth of the records{at_most}, {grid.seeds} splits. {LINEAR} and {NETWORK} are "
             "trained by Adam until the loss on held-out records stops falling, as all models of this study are; "
             f"{CONVERGED!r} by L-BFGS without a penalty, to larger weights. Networks have two hidden layers of "
             "eight sigmoid units at either party, each with half of the columns. Values are scaled to [0, 1] over all "
@@ -111,15 +108,7 @@ def accuracy_section(run: StudyRun, grid: Grid) -> Section:
     )
 
 
-def _at_most(grid: Grid) -> str:
-    return "" if grid.rows is None else f" (at most {grid.rows:,} were taken of a data set)"
-
-
 _COLUMNS = ("dataset", "curve", "seed", "start", "accuracy", "features", "records", "status", "reason")
-
-
-def _counted(name: str) -> TaskCell:
-    return TaskCell.of(f"{_HERE}:size_of_table", DataChoice(name))
 
 
 def _models(name: str, seed: int, grid: Grid) -> dict[str, ModelChoice]:

@@ -8,19 +8,15 @@ from studies.page.elements import HeatMap
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.agnostic_claims import covariance_statements
-from studies.varasteh.rivals import PUBLISHED, WindowPlan, columns_of, errors, situations, widths
+from studies.varasteh.rivals import PUBLISHED, QUICK, WindowPlan, columns_of, errors, situations, widths
 
 _TASK = "studies.varasteh.data_facts:covariance_of"
 
 
-# Of the section on the agnostic attack, of which this one takes the middle size.
-_FULL = WindowPlan()
-_QUICK = WindowPlan(datasets=("bank", "satellite", "pendigits"), sizes=2, windows=2, seeds=1, records=100)
-
-
 def covariance_section(run: StudyRun) -> Section:
     """Measure the covariance of every data set's columns, and the attack where half of the columns are passive."""
-    plan = _QUICK if run.quick else _FULL
+    # Of the windows of the section on the agnostic attack this one takes the middle size.
+    plan = QUICK if run.quick else WindowPlan()
     names, missing = run.available(plan.datasets)
     facts = run.measure([TaskCell.of(_TASK, DataChoice(name)) for name in names])
     seeds = range(run.seed, run.seed + plan.seeds)

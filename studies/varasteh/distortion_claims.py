@@ -321,32 +321,29 @@ def _rescaling(found: pd.DataFrame) -> Finding:
     )
 
 
-def _with_secret(there: pd.DataFrame) -> pd.DataFrame:
-    return there[there["secret"].isin(["sign", "epsilon"])]
-
-
-def _without_secret(there: pd.DataFrame) -> pd.DataFrame:
-    return there[~there["secret"].isin(["sign", "epsilon"])]
+def _secret(kept: bool) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Rows whose sign or epsilon is kept secret, or isn't."""
+    return lambda rows: rows[rows["secret"].isin(["sign", "epsilon"]) == kept]
 
 
 _SECRETS = (
     Claim(
         "Remark 10",
         "Who averages the estimates of R = I and R = -I can't err less than both do on average.",
-        among(_without_secret, _averaging),
+        among(_secret(False), _averaging),
         "The mean squared error is convex: an average errs by the average of the errors at most, here by much less.",
         "one feature",
     ),
     Claim(
         "Remark 13",
         "It doesn't depend on the data, so the active party can repeat the optimisation, and undo it.",
-        among(_without_secret, _repeating),
+        among(_secret(False), _repeating),
         subject="one feature, no secret",
     ),
     Claim(
         "Remarks 10 and 13",
         "A secret sign or a secret epsilon prevents that.",
-        among(_with_secret, _repeating_secrets),
+        among(_secret(True), _repeating_secrets),
         subject="one feature",
     ),
     Claim(

@@ -36,19 +36,12 @@ def secrets_section(run: StudyRun) -> Section:
     """Measure those who repeat the optimisation, or rescale its outcome, under each secret."""
     plan = _QUICK if run.quick else _FULL
     names, missing = run.available(plan.datasets)
-    asked = [(name, secret) for name in names for secret in get_args(Secret)]
+    common = {"passive": 0, "epsilon": plan.epsilon, "draws": plan.draws, "seed": run.seed}
     data = run.measure(
         [
-            TaskCell.of(
-                _TASK,
-                paper_model(name, run.seed),
-                passive=0,
-                epsilon=plan.epsilon,
-                secret=secret,
-                draws=plan.draws,
-                seed=run.seed,
-            )
-            for name, secret in asked
+            TaskCell.of(_TASK, paper_model(name, run.seed), secret=secret, **common)
+            for name in names
+            for secret in get_args(Secret)
         ]
     )
     return Section(

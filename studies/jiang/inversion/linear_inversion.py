@@ -1,7 +1,5 @@
 """Figure 5: gradient inversion of logistic regressions, against equation solving and a random guess (Jiang 5.2.1)."""
 
-from dataclasses import dataclass
-
 import pandas as pd
 
 from studies.claims.claim import Claim
@@ -29,9 +27,8 @@ from studies.jiang.inversion.inversion_setting import (
     DATA_SETS,
     QUICK_ROWS,
     QUICK_STEPS,
-    RECORDS,
-    STEPS,
     Grid,
+    InversionPlan,
     contests,
     linear_targets,
     measured,
@@ -42,35 +39,13 @@ from studies.page.section import Section
 from studies.study import StudyRun
 from vfl.data import dataset
 
-
-@dataclass(frozen=True)
-class LinearPlan:
-    """What Figure 5 is drawn from.
-
-    Attributes:
-        grid: of models.
-        records: attacked at each point.
-        steps: of gradient inversion.
-        draws: of the Bayesian sampler.
-    """
-
-    grid: Grid
-    records: int = RECORDS
-    steps: int = STEPS
-    draws: int = 60
+_FULL = InversionPlan(Grid(DATA_SETS, windows=4))
+_QUICK = InversionPlan(Grid(DATA_SETS, ratios=(0.1, 0.9), windows=2, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=20)
 
 
-_FULL = LinearPlan(Grid(DATA_SETS, windows=4))
-_QUICK = LinearPlan(Grid(DATA_SETS, ratios=(0.1, 0.9), windows=2, rows=QUICK_ROWS), steps=QUICK_STEPS, draws=20)
-
-
-def linear(run: StudyRun) -> Section:
-    """Measure Figure 5."""
-    return linear_section(run, _QUICK if run.quick else _FULL)
-
-
-def linear_section(run: StudyRun, plan: LinearPlan) -> Section:
-    """Measure Figure 5 as a plan says."""
+def linear(run: StudyRun, plan: InversionPlan | None = None) -> Section:
+    """Measure Figure 5, as the run or a plan says."""
+    plan = plan or (_QUICK if run.quick else _FULL)
     grid, skipped = usable(run, plan.grid)
     contenders = (*on_linear_models(plan.steps, plan.draws), *plugged_in(run))
     results = with_guesses(measured(run, contests(linear_targets(grid, run.seed), contenders, plan.records)))

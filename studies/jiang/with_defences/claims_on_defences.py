@@ -7,13 +7,12 @@ import pandas as pd
 from studies.claims.claim import Claim, Finding, Test
 from studies.claims.kinds import listed, where
 from studies.claims.statement import Statement, interval_over
-from studies.jiang.paired_points import Difference, difference, judged_on, names_in, told
+from studies.jiang.paired_points import KINDS, Difference, difference, judged_on, names_in, told
 from studies.page.elements import number_words
 
 # Falls that count: of the attack's accuracy, of the model's.
 _DISTINCT, _NEGLIGIBLE = 0.1, 0.02
 _SOURCES = {"linear": "6.2, Figure 14", "network": "6.2, Figure 15"}
-_NAMES = {"linear": "LR", "network": "networks"}
 _ACCESSES, _NO_DEFENCE = ("white box", "black box"), ("none", "")
 
 
@@ -151,14 +150,14 @@ def trade_off_statements(data: pd.DataFrame) -> list[Statement]:
     return [
         one
         for kind, source in _SOURCES.items()
-        for one in judged_on(_NAMES[kind], _CLAIMS, where(published, model=kind), source)
+        for one in judged_on(KINDS[kind], _CLAIMS, where(published, model=kind), source)
     ]
 
 
 def trade_off_notes(data: pd.DataFrame) -> Iterator[str]:
     """What the adversary who knows each defence still gets beyond what it knew, and how this was run."""
     done = where(data)
-    for kind, words in _NAMES.items():
+    for kind, words in KINDS.items():
         own = where(done, model=kind)
         if len(own) and "federation_part" in own.columns:
             yield from _left(own, words)
